@@ -1,0 +1,78 @@
+# The only vocabulary of this repository. `make help` explains every target.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+BUILD := build
+VENV := .venv
+BIN := $(VENV)/bin
+UV := $(BUILD)/uv/bin/uv
+STAMPS := $(BUILD)/stamps
+PYTEST := $(BIN)/pytest
+PYTEST_ARGS ?=
+
+include jvm.mk
+include e2e/cluster.mk
+
+.PHONY: help demo test lint types format crds lock bench e2e clean venv
+
+help: ## Show this list
+	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
+	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sort | awk -F ':.*## ' '{printf "  \033[1m%-14s\033[0m %s\n", $$1, $$2}'
+
+$(UV): requirements/tools.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed, and $(PYTHON) is $$($(PYTHON) --version 2>&1); install it, or name another with PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq && apt-get install -y -qq --no-install-recommends python3-venv; } || { echo "Python's venv module is missing; install the package python3-venv."; exit 1; }
+	$(PYTHON) -m venv --clear $(BUILD)/uv
+	$(BUILD)/uv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/tools.txt
+	@touch $@
+
+venv: $(STAMPS)/venv ## Create .venv with the locked requirements and both packages, editable
+$(STAMPS)/venv: $(UV) requirements/dev.txt jobruntime/pyproject.toml operator/pyproject.toml
+	@mkdir -p $(STAMPS)
+	[ -x $(BIN)/python ] || $(UV) venv -q --python $(PYTHON) $(VENV)
+	$(UV) pip sync -q --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(UV) pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e jobruntime -e operator
+	@touch $@
+
+lock: $(UV) ## Resolve the requirements anew into hashed lock files without an index address
+	$(UV) pip compile $(LOCK) pyproject.toml operator/pyproject.toml jobruntime/pyproject.toml --extra spark --group dev -o requirements/dev.txt
+	$(UV) pip compile $(LOCK) -c requirements/dev.txt jobruntime/pyproject.toml --extra spark -o requirements/job.txt
+	$(UV) pip compile $(LOCK) -c requirements/dev.txt operator/pyproject.toml jobruntime/pyproject.toml -o requirements/operator.txt
+	$(UV) pip compile $(LOCK) requirements/tools.in -o requirements/tools.txt
+LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
+	--no-emit-package statefulspark --no-emit-package statefulspark-operator
+
+lint: $(STAMPS)/venv ## Check style, imports between packages, and that generated files are current
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/python -m statefulspark_operator.cli crds --check crds charts/statefulspark-operator/crds
+
+format: $(STAMPS)/venv ## Format the code and fix what can be fixed by itself
+	$(BIN)/ruff check --fix-only -q .
+	$(BIN)/ruff format -q .
+
+types: $(STAMPS)/venv ## Check types, strictly
+	$(BIN)/mypy
+
+crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
+	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
+
+test: $(STAMPS)/venv jars $(BUILD)/bin/cluster $(BUILD)/bin/versitygw ## Run every test that needs no root: pure rules, real S3, real Spark, real API server
+	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+
+demo: $(STAMPS)/venv jars images ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
+	$(BIN)/python -m demo
+
+e2e: $(STAMPS)/venv jars images ## End-to-end scenarios on a real cluster (needs root, or KUBECONFIG)
+	$(PYTEST) e2e --no-cov $(PYTEST_ARGS)
+
+bench: $(STAMPS)/venv jars $(BUILD)/bin/versitygw ## Measure, side by side, as ratios
+	$(BIN)/python -m bench
+
+clean: ## Remove everything that was built; the cluster is taken down first
+	@if [ -x $(BUILD)/bin/cluster ]; then $(BUILD)/bin/cluster down || true; fi
+	rm -rf $(BUILD) $(VENV) jobruntime/src/statefulspark/jars .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -1,0 +1,1 @@
+"""The `statefulspark` command."""

@@ -1,0 +1,5 @@
+"""The words that the driver, the operator, the command line and the storage exchange.
+
+Everything here is a frozen value that travels as JSON: the job's configuration, the manifest of a snapshot, the owner
+and epoch records, the driver's HTTP API and its exit codes. It is pure: no I/O, no clock, no engine.
+"""

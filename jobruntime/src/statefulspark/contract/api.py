@@ -1,0 +1,162 @@
+"""The driver's HTTP API, version 1: requests and answers, all JSON.
+
+The operator, the command line and a person with curl use the same calls. A request carries `Authorization: Bearer
+<token>`; health and metrics are open. A savepoint or stop is identified by the caller's `requestId`: repeating a
+request, after a lost answer for example, returns the same operation and never starts a second one.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from statefulspark.contract.base import UtcDatetime, WireModel
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+
+
+class JobState(StrEnum):
+    """What a driver is doing."""
+
+    STARTING = "Starting"
+    """Claiming its epoch, restoring, starting Spark and the queries."""
+    RUNNING = "Running"
+    """Every query runs."""
+    STOPPING = "Stopping"
+    """A stop was asked for; the last batch ends, then the snapshot is taken."""
+    STOPPED = "Stopped"
+    """All queries have ended on request."""
+    FAILED = "Failed"
+    """A query failed; the process is about to exit."""
+    FENCED = "Fenced"
+    """A newer epoch owns the job; the process is about to exit."""
+
+
+class OperationState(StrEnum):
+    """How far a savepoint or stop has come."""
+
+    IN_PROGRESS = "InProgress"
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+
+
+class QueryStatus(WireModel):
+    """One query, as of its last committed batch."""
+
+    uid: str
+    active: bool
+    batch_id: int
+    """Last committed batch, -1 before the first."""
+    last_commit_at: UtcDatetime | None = None
+    input_rows: int = 0
+    """Rows read since this driver started."""
+    rows_per_second: float = 0.0
+    """Processed rows per second of the last batch."""
+    batch_duration_ms: int = 0
+    error: str | None = None
+
+
+class SnapshotSummary(WireModel):
+    """One completed checkpoint or savepoint."""
+
+    kind: SnapshotKind
+    id: int
+    location: str
+    """Absolute URI of its folder."""
+    trigger: Trigger
+    triggered_at: UtcDatetime
+    completed_at: UtcDatetime
+    size_bytes: int
+    batches: dict[str, int] = Field(default_factory=dict)
+    """Committed batch by query uid."""
+
+
+class CheckpointCounts(WireModel):
+    """How many snapshots since this driver started."""
+
+    triggered: int = 0
+    in_progress: int = 0
+    completed: int = 0
+    failed: int = 0
+    restored: int = 0
+
+
+class FailedCheckpoint(WireModel):
+    """The latest checkpoint that did not complete."""
+
+    id: int | None = None
+    reason: str
+    message: str
+    failed_at: UtcDatetime
+
+
+class JobStatus(WireModel):
+    """Answer of `GET /v1/status`."""
+
+    job: str
+    namespace: str
+    state: JobState
+    epoch: int
+    generation: int | None = None
+    revision: str | None = None
+    started_at: UtcDatetime
+    restored_from: str | None = None
+    """`checkpoint 41`, a savepoint's URI, or absent after a first start with empty state."""
+    fallback: str | None = None
+    """Why an older checkpoint than the newest was used, if one was."""
+    queries: tuple[QueryStatus, ...] = ()
+    checkpoints: CheckpointCounts = CheckpointCounts()
+    last_checkpoint: SnapshotSummary | None = None
+    last_savepoint: SnapshotSummary | None = None
+    last_failure: FailedCheckpoint | None = None
+    message: str | None = None
+
+
+class SavepointRequest(WireModel):
+    """Body of `POST /v1/savepoints`."""
+
+    request_id: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:-]+$")
+    location: str | None = None
+    """Parent folder for the savepoint; absent means the job's default."""
+    name: str | None = Field(default=None, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+    trigger: Trigger = Trigger.MANUAL
+
+
+class StopRequest(WireModel):
+    """Body of `POST /v1/stop`."""
+
+    request_id: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:-]+$")
+    savepoint: bool = True
+    """Take a savepoint at the last boundary; without it only a checkpoint is completed."""
+    location: str | None = None
+    name: str | None = Field(default=None, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
+    trigger: Trigger = Trigger.STOP
+
+
+class Operation(WireModel):
+    """A savepoint or stop: answer of the two POSTs (202) and of `GET /v1/operations/<requestId>`."""
+
+    request_id: str
+    kind: str
+    """`savepoint` or `stop`."""
+    state: OperationState
+    snapshot: SnapshotSummary | None = None
+    reason: str | None = None
+    message: str | None = None
+
+
+class ApiError(WireModel):
+    """Body of every answer with a status of 400 or more."""
+
+    reason: str
+    message: str
+
+
+class ExitReport(WireModel):
+    """Written to the container's termination log when the driver ends, for the operator to read."""
+
+    exit_code: int
+    reason: str
+    message: str
+    snapshot: str | None = None
+    """URI of the savepoint or name of the checkpoint taken while stopping."""

@@ -1,0 +1,99 @@
+"""The configuration of one driver: what the operator (or a person) hands to `statefulspark run`.
+
+It travels as one JSON file, named by the environment variable `STATEFULSPARK_CONFIG`. Secrets are not in it:
+credentials for S3 come from the usual `AWS_*` variables, the API token from `STATEFULSPARK_TOKEN`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from pydantic import Field, field_validator
+
+from statefulspark.contract.base import WireModel
+
+ENV_CONFIG = "STATEFULSPARK_CONFIG"
+ENV_TOKEN = "STATEFULSPARK_TOKEN"  # noqa: S105 - the name of a variable, not a secret
+ENV_EPOCH = "STATEFULSPARK_EPOCH"
+ENV_HOLDER = "STATEFULSPARK_HOLDER"
+
+ALLOWED_SCHEMES = ("s3://", "file://")
+
+
+class StorageConfig(WireModel):
+    """Where the state lives."""
+
+    uri: str
+    """Root below which every job keeps `<namespace>/<job>/`, for example `s3://bucket/prefix`."""
+    endpoint: str | None = None
+    """URL of an S3-compatible server; absent for AWS itself."""
+    region: str = "us-east-1"
+    path_style: bool = True
+    """Address buckets as `endpoint/bucket`, which every S3-compatible server understands."""
+    allow_local_files: bool = False
+    """Permit a file:// root. Development only: what one node's disk holds cannot be restored on another node."""
+
+    @field_validator("uri")
+    @classmethod
+    def _check_uri(cls, uri: str) -> str:
+        if not uri.startswith(ALLOWED_SCHEMES):
+            raise ValueError(f"the storage uri {uri!r} must start with s3://; state has to be on shared storage")
+        return uri.rstrip("/")
+
+
+class CheckpointConfig(WireModel):
+    """When checkpoints are taken and how many are kept."""
+
+    interval: timedelta = timedelta(seconds=10)
+    """Time between two triggers. Flink: execution.checkpointing.interval."""
+    timeout: timedelta = timedelta(minutes=10)
+    """A checkpoint that is not complete by then is aborted with CHECKPOINT_EXPIRED."""
+    min_pause: timedelta = timedelta(0)
+    """At least this long between a completion and the next periodic trigger."""
+    max_concurrent: int = Field(default=1, ge=1)
+    tolerable_failures: int = Field(default=3, ge=0)
+    """Consecutive failures after which the job fails, so that a job that cannot checkpoint does not look healthy."""
+    retained: int = Field(default=3, ge=1)
+    """Completed checkpoints kept for recovery and rollback."""
+    prune_grace: timedelta = timedelta(seconds=60)
+    """Files wait this long between being marked as unused and being deleted."""
+
+
+class RestoreConfig(WireModel):
+    """What to start from, when it is not the latest completed checkpoint."""
+
+    snapshot: str | None = None
+    """URI of a savepoint's folder, or `checkpoint:<id>`; absent means the latest completed checkpoint."""
+    allow_non_restored_state: bool = False
+    """Drop state whose uid no longer exists in the job, instead of refusing to start."""
+    fresh: bool = False
+    """Start with empty state although the job has checkpoints; the only way to do that."""
+
+
+class EngineConfig(WireModel):
+    """How Spark runs."""
+
+    master: str | None = None
+    """Spark's master; absent means local[*] on the driver's own cores."""
+    conf: dict[str, str] = Field(default_factory=dict)
+    """Extra Spark settings; those that would break a guarantee are refused by name."""
+
+
+class JobConfig(WireModel):
+    """Everything a driver needs besides the job file itself."""
+
+    name: str
+    namespace: str = "default"
+    owner_id: str = "local"
+    """Uid of the Kubernetes resource; `local` outside a cluster."""
+    revision: str | None = None
+    storage: StorageConfig
+    checkpoint: CheckpointConfig = CheckpointConfig()
+    restore: RestoreConfig = RestoreConfig()
+    engine: EngineConfig = EngineConfig()
+    savepoint_location: str | None = None
+    """Default folder for savepoints; absent means `savepoints/` in the job's own root."""
+    api_port: int = Field(default=8090, ge=0, le=65535)
+    """Port of the HTTP API; 0 picks a free one."""
+    parameters: dict[str, str] = Field(default_factory=dict)
+    """Values for the job's own code, read with `ctx.parameters`."""

@@ -1,0 +1,54 @@
+"""Exit codes of the driver process: a contract between the driver, the operator and scripts.
+
+The codes stay below 64 and away from the shell's own (126 and up), so that 137 keeps meaning "killed".
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How a driver ended, and whether starting it again can help."""
+
+    FINISHED = 0
+    """Every query ended by itself (bounded input). Do not restart."""
+    FAILED = 1
+    """A query or the job failed while running; a restart goes on from the latest completed checkpoint."""
+    USAGE = 2
+    """The command line or the configuration is wrong. Do not restart unchanged."""
+    DRAINED = 10
+    """SIGTERM: the batch was finished and a checkpoint completed. Restart whenever wanted."""
+    STOPPED = 11
+    """Stopped on request, with a savepoint if one was asked for. Do not restart unasked."""
+    FENCED = 12
+    """A newer epoch owns the job; this driver wrote nothing after it saw that. Do not restart this one."""
+    BAD_JOB = 13
+    """The job file is missing, raises, or declares no query. Do not restart unchanged."""
+    INCOMPATIBLE_STATE = 14
+    """The state of the snapshot does not fit the job (unknown uid, changed type). Do not restart unchanged."""
+    SNAPSHOT_NOT_FOUND = 15
+    """The snapshot to start from does not exist. Do not restart unchanged."""
+    STORAGE_UNAVAILABLE = 16
+    """The object store cannot be reached or refuses access. Restart later, with backoff."""
+    STATE_UNKNOWN = 17
+    """No checkpoint verifies, or it cannot be told which is right. A person has to decide."""
+
+    @property
+    def is_retryable(self) -> bool:
+        """Tell whether an unchanged restart can help."""
+        return self in (ExitCode.FAILED, ExitCode.DRAINED, ExitCode.STORAGE_UNAVAILABLE)
+
+    @classmethod
+    def describe(cls, code: int) -> str:
+        """Name an exit code for people.
+
+        Args:
+            code: The process's exit code, any number.
+
+        Returns:
+            The enum's name, the signal for 128 and up, or the bare number.
+        """
+        if code in cls._value2member_map_:
+            return cls(code).name
+        return f"killed by signal {code - 128}" if code > 128 else f"exit code {code}"

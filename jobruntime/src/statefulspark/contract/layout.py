@@ -1,0 +1,79 @@
+"""Names of everything below a job's root on storage: the one place that knows the layout.
+
+```
+owner.json
+epochs/00000007.json
+generations/00000003/<query uid>/        a Spark checkpoint root
+checkpoints/00000042/_metadata.json
+savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
+```
+Numbers have eight digits, so that the order of names is the order of numbers.
+"""
+
+from __future__ import annotations
+
+import re
+
+from statefulspark.contract.manifest import MANIFEST_NAME
+
+OWNER = "owner.json"
+EPOCHS = "epochs"
+GENERATIONS = "generations"
+CHECKPOINTS = "checkpoints"
+SAVEPOINTS = "savepoints"
+SAVEPOINT_FILES = "files"
+
+_NUMBER = re.compile(r"^(\d{8})(?:[-./].*)?$")
+
+
+def job_prefix(namespace: str, job: str) -> str:
+    """Return the job's root below the storage root."""
+    return f"{namespace}/{job}"
+
+
+def number(value: int) -> str:
+    """Return a number as it is written in names, for example `00000042`."""
+    return f"{value:08d}"
+
+
+def parse_number(name: str) -> int | None:
+    """Read the number at the start of a name.
+
+    Args:
+        name: A direct child's name, for example `00000043-nightly/` or `00000007.json`.
+
+    Returns:
+        The number, or None when the name is not one of ours.
+    """
+    match = _NUMBER.match(name)
+    return int(match.group(1)) if match else None
+
+
+def epoch(epoch_number: int) -> str:
+    """Return the key of an epoch's record."""
+    return f"{EPOCHS}/{number(epoch_number)}.json"
+
+
+def generation(generation_number: int) -> str:
+    """Return the folder of a generation."""
+    return f"{GENERATIONS}/{number(generation_number)}"
+
+
+def query_root(generation_number: int, query_uid: str) -> str:
+    """Return the folder of a query's Spark checkpoint root."""
+    return f"{generation(generation_number)}/{query_uid}"
+
+
+def checkpoint(checkpoint_id: int) -> str:
+    """Return the folder of a checkpoint."""
+    return f"{CHECKPOINTS}/{number(checkpoint_id)}"
+
+
+def checkpoint_manifest(checkpoint_id: int) -> str:
+    """Return the key of a checkpoint's manifest."""
+    return f"{checkpoint(checkpoint_id)}/{MANIFEST_NAME}"
+
+
+def savepoint(savepoint_id: int, name: str | None = None) -> str:
+    """Return the folder of a savepoint in the job's own root."""
+    return f"{SAVEPOINTS}/{number(savepoint_id)}" + (f"-{name}" if name else "")

@@ -1,0 +1,137 @@
+"""The manifest of a snapshot: `_metadata.json`, written last.
+
+A snapshot is a checkpoint (its files stay where the engine wrote them, in a generation) or a savepoint (its files are
+copies in its own folder, owned by the user). A folder without a manifest is no snapshot. Paths are relative: to the
+job's root for a checkpoint, to the savepoint's folder for a savepoint, so that a savepoint may be moved as a folder.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from statefulspark.contract.base import StoredDocument, UtcDatetime, WireModel
+
+MANIFEST_NAME = "_metadata.json"
+"""Name of the manifest inside a snapshot's folder."""
+
+
+class SnapshotKind(StrEnum):
+    """What a snapshot is and who owns its files."""
+
+    CHECKPOINT = "checkpoint"
+    """Files stay in the generation; ours to prune."""
+    SAVEPOINT = "savepoint"
+    """Self-contained copy; the user's, never pruned by us unless a policy says so."""
+
+
+class Trigger(StrEnum):
+    """Why a snapshot was taken."""
+
+    PERIODIC = "periodic"
+    """The interval passed."""
+    MANUAL = "manual"
+    """A person or a tool asked for it."""
+    UPGRADE = "upgrade"
+    """The operator asked for it before replacing the driver."""
+    STOP = "stop"
+    """Taken while stopping: drain on SIGTERM, or stop with savepoint."""
+    RECOVERY = "recovery"
+    """A committed batch newer than the latest checkpoint was found at a start and completed."""
+
+
+class FileEntry(WireModel):
+    """One file that the snapshot needs."""
+
+    path: str
+    """Relative to the query's `path`."""
+    size_bytes: int = Field(ge=0)
+    checksum: str | None = None
+    """`etag:<value>` as the store reported it, or the engine's own `crc32c:<hex>`; absent if neither."""
+
+
+class OperatorEntry(WireModel):
+    """One stateful operator of a query."""
+
+    uid: str
+    """The uid given by the user for ours (`ss.keyed_process(..., uid=)`), `<name>-<operatorId>` for Spark's own."""
+    operator_id: int
+    """Position in the plan, which is the folder's name below `state/`."""
+    name: str
+    """Spark's name of the operator, for example `transformWithStateInPandasExec`."""
+    partitions: int
+    max_parallelism: int | None = None
+    """Key groups, for operators of ours."""
+
+
+class QueryEntry(WireModel):
+    """One query at its committed batch."""
+
+    uid: str
+    batch_id: int = Field(ge=-1)
+    """The last committed batch; -1: the query had not committed any, and has no files."""
+    path: str
+    """Folder of the query's Spark checkpoint root, relative as the module says."""
+    files: tuple[FileEntry, ...] = ()
+    operators: tuple[OperatorEntry, ...] = ()
+    offsets: tuple[str, ...] = ()
+    """One line per source as the offset log holds it, for people and for comparing sources."""
+
+
+class Manifest(StoredDocument):
+    """Everything that is needed to verify, restore, copy or prune one snapshot."""
+
+    kind: SnapshotKind
+    id: int = Field(ge=1)
+    """From the job's one sequence of checkpoints and savepoints; never reused."""
+    namespace: str
+    job: str
+    trigger: Trigger
+    epoch: int = Field(ge=1)
+    generation: int = Field(ge=1)
+    triggered_at: UtcDatetime
+    completed_at: UtcDatetime
+    queries: tuple[QueryEntry, ...]
+    request_id: str | None = None
+    """Who asked: makes a repeated request return the same savepoint."""
+    savepoint_name: str | None = None
+    restored_from: str | None = None
+    """What the epoch that wrote this had started from, for example `checkpoint 41` or a savepoint's URI."""
+    revision: str | None = None
+    """The job's revision (from the operator) whose code wrote this state."""
+    versions: dict[str, str] = Field(default_factory=dict)
+    """Versions of statefulspark, pyspark and python that wrote it."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Sum of all files, in bytes."""
+        return sum(entry.size_bytes for query in self.queries for entry in query.files)
+
+    @property
+    def label(self) -> str:
+        """The snapshot in words, for example `checkpoint 42`."""
+        return f"{self.kind.value} {self.id}"
+
+
+class EpochRecord(StoredDocument):
+    """`epochs/<n>.json`: one start of a driver; the highest one owns the job."""
+
+    epoch: int = Field(ge=1)
+    claimed_at: UtcDatetime
+    holder: str
+    """Who claimed it: pod name and uid, or host and process id."""
+    claim_id: str
+    """Unique per process, so that a claim whose answer was lost is recognised as one's own."""
+    filled: bool = False
+    """True for a number that was skipped: no driver ever ran under it."""
+
+
+class OwnerRecord(StoredDocument):
+    """`owner.json`: who owns this state."""
+
+    namespace: str
+    job: str
+    owner_id: str
+    """Uid of the Kubernetes resource, or `local` outside a cluster."""
+    created_at: UtcDatetime

@@ -1,0 +1,1 @@
+"""Sinks whose output is exact: each record once, whatever is killed."""

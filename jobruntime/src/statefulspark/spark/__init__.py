@@ -1,0 +1,1 @@
+"""Everything that touches PySpark: session, query gate, keyed operators, the running job."""

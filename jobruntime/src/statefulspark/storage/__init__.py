@@ -1,0 +1,55 @@
+"""The object store port and its adapters.
+
+`open_store` is the only way to get a store from a URI. State belongs on shared storage, so s3:// is the rule and
+file:// the exception that has to be asked for by name.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import unquote, urlsplit
+
+from statefulspark import errors
+from statefulspark.storage import fsspec_store, keys, local_store
+from statefulspark.storage.options import StorageOptions
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+__all__ = ["ObjectInfo", "ObjectStore", "StorageOptions", "open_store"]
+
+
+def open_store(uri: str, options: StorageOptions | None = None) -> ObjectStore:
+    """Open the store rooted at a URI; nothing is asked of the server yet.
+
+    Args:
+        uri: `s3://bucket/prefix` (`s3a://` is taken as the same), or `file:///folder` where the options allow it.
+        options: How to reach it; from the `AWS_*` variables when omitted.
+
+    Raises:
+        SpecRejectedError: `StorageUriInvalid` or `LocalStorageRefused`.
+    """
+    chosen = options or StorageOptions.from_env()
+    scheme, separator, rest = uri.partition("://")
+    if separator and scheme in ("s3", "s3a"):
+        bucket, _, prefix = rest.partition("/")
+        if bucket:
+            return fsspec_store.open_s3(bucket, keys.require_folder(prefix), chosen)
+    if scheme == "file" or uri.startswith("file:"):
+        return _open_local(uri, chosen)
+    raise errors.SpecRejectedError(
+        "StorageUriInvalid",
+        f"The storage uri {uri!r} must look like s3://bucket/prefix; state has to be on shared storage.",
+    )
+
+
+def _open_local(uri: str, options: StorageOptions) -> ObjectStore:
+    if not options.allow_local_files:
+        raise errors.SpecRejectedError(
+            "LocalStorageRefused",
+            f"The storage uri {uri!r} is on this node's disk, and state written to one node's disk cannot be restored on "
+            "another node; use s3://bucket/prefix, or allow local files for development on one machine.",
+        )
+    parts = urlsplit(uri)
+    if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):
+        raise errors.SpecRejectedError(
+            "StorageUriInvalid", f"The storage uri {uri!r} must name an absolute folder, for example file:///tmp/state."
+        )
+    return local_store.LocalStore(unquote(parts.path).rstrip("/") or "/")

@@ -1,0 +1,187 @@
+"""A folder of this machine as an object store, for development and for tests.
+
+A write goes to a temporary name beside the target and is renamed onto it; a create is linked, which fails if the name
+is taken, so exactly one writer wins. Folders exist as long as something is in them, as on S3.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from statefulspark import errors
+from statefulspark.storage import keys as key_rules
+from statefulspark.storage.port import ObjectInfo
+
+_TEMPORARY = ".tmp-"
+
+
+class LocalStore:
+    """Objects as files below one folder."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Path(root)
+
+    @property
+    def uri(self) -> str:
+        """The root as a file:// URI without a trailing slash."""
+        return f"file://{self._root}"
+
+    def read(self, key: str) -> bytes:
+        """See the port."""
+        path = self._path(key)
+        with self._translated("read", key):
+            return path.read_bytes()
+
+    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """See the port."""
+        return {key: self.read(key) for key in keys}
+
+    def write(self, key: str, body: bytes) -> None:
+        """See the port."""
+        target = self._path(key)
+        with self._translated("write", key), self._temporary(target, body) as temporary:
+            temporary.replace(target)
+
+    def create(self, key: str, body: bytes) -> None:
+        """See the port."""
+        target = self._path(key)
+        with self._translated("create", key), self._temporary(target, body) as temporary:
+            os.link(temporary, target)
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """See the port."""
+        path = self._path(key)
+        try:
+            with self._translated("look up", key):
+                return self._describe(path) if path.is_file() else self._absent(path)
+        except errors.ObjectNotFoundError:
+            return None
+
+    def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """See the port."""
+        folder = self._folder(prefix)
+        with self._translated("list", prefix):
+            found = [self._describe(path) for path in _files_below(folder)]
+        return tuple(sorted(found, key=lambda info: info.key))
+
+    def list_names(self, prefix: str) -> tuple[str, ...]:
+        """See the port."""
+        folder = self._folder(prefix)
+        with self._translated("list", prefix):
+            return key_rules.direct_names([path.relative_to(folder).as_posix() for path in _files_below(folder)])
+
+    def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
+        """See the port."""
+        for done, (source, target) in enumerate(pairs, start=1):
+            self._copy(source, target)
+            if on_progress:
+                on_progress(done)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """See the port."""
+        for key in keys:
+            path = self._path(key)
+            with self._translated("delete", key):
+                path.unlink(missing_ok=True)
+            self._remove_empty_folders(path.parent)
+
+    def child(self, prefix: str) -> LocalStore:
+        """See the port."""
+        return LocalStore(str(self._folder(prefix)))
+
+    def _copy(self, source: str, target: str) -> None:
+        target_path = self._path(target)
+        source_path = self._path(source)
+        with self._translated("copy", source), self._temporary(target_path, b"") as temporary:
+            shutil.copyfile(source_path, temporary)
+            temporary.replace(target_path)
+
+    def _path(self, key: str) -> Path:
+        return self._root / key_rules.require_key(key)
+
+    def _folder(self, prefix: str) -> Path:
+        return self._root / key_rules.require_folder(prefix)
+
+    def _describe(self, path: Path) -> ObjectInfo:
+        status = path.stat()
+        return ObjectInfo(
+            key=path.relative_to(self._root).as_posix(),
+            size_bytes=status.st_size,
+            etag=f"{status.st_ino:x}-{status.st_mtime_ns:x}-{status.st_size:x}",
+            modified_at=datetime.fromtimestamp(status.st_mtime, tz=UTC),
+        )
+
+    def _absent(self, path: Path) -> None:
+        """Ask once more in a way that tells absence from a refusal, which `is_file` does not."""
+        if not path.is_dir():
+            path.stat()
+
+    def _remove_empty_folders(self, folder: Path) -> None:
+        while folder != self._root and self._root in folder.parents:
+            try:
+                folder.rmdir()
+            except OSError:
+                return
+            folder = folder.parent
+
+    @contextmanager
+    def _temporary(self, target: Path, body: bytes) -> Iterator[Path]:
+        """Write a file beside the target; it is gone afterwards unless it was renamed."""
+        temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
+        _write_durably(temporary, body)
+        try:
+            yield temporary
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @contextmanager
+    def _translated(self, action: str, key: str) -> Iterator[None]:
+        uri = f"{self.uri}/{key}"
+        try:
+            yield
+        except FileNotFoundError as error:
+            raise errors.ObjectNotFoundError(uri) from error
+        except FileExistsError as error:
+            raise errors.ObjectExistsError(uri) from error
+        except PermissionError as error:
+            raise errors.StateUnknownError(
+                "AccessDenied", f"Could not {action} {uri}: {error.strerror}; check its owner."
+            ) from error
+        except OSError as error:
+            raise errors.StateUnknownError("StorageFailed", f"Could not {action} {uri}: {error}.") from error
+
+
+def _write_durably(path: Path, body: bytes) -> None:
+    """Write a new file, making its folder; another thread may remove the empty folder in between, so try again."""
+    for attempt in range(10):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with path.open("xb") as file:
+                file.write(body)
+                file.flush()
+                os.fsync(file.fileno())
+            return
+        except FileNotFoundError:
+            if attempt == 9:
+                raise
+
+
+def _files_below(folder: Path) -> list[Path]:
+    names = [
+        Path(parent) / name
+        for parent, _, files in os.walk(folder, onerror=_raise_unless_absent)
+        for name in files
+        if not name.startswith(_TEMPORARY)
+    ]
+    return names
+
+
+def _raise_unless_absent(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error

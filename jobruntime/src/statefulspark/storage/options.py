@@ -1,0 +1,66 @@
+"""How a store is reached: endpoint, addressing and credentials.
+
+Credentials stay out of every text form of the options, so that a log or an error never shows them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+DEFAULT_REGION = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """Connection to an object store.
+
+    Attributes:
+        endpoint: URL of an S3-compatible server; None means AWS itself.
+        region: Region for signing; None leaves it to the AWS configuration.
+        path_style: Address buckets as `endpoint/bucket`, as S3-compatible servers expect.
+        access_key: None leaves credentials to the usual chain (environment, web identity, instance).
+        secret_key: Belongs to `access_key`.
+        session_token: For temporary credentials.
+        allow_local_files: Permit a file:// root; development only.
+    """
+
+    endpoint: str | None = None
+    region: str | None = DEFAULT_REGION
+    path_style: bool = True
+    access_key: str | None = field(default=None, repr=False)
+    secret_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    allow_local_files: bool = False
+
+    @classmethod
+    def from_env(
+        cls,
+        *,
+        endpoint: str | None = None,
+        region: str | None = None,
+        path_style: bool = True,
+        allow_local_files: bool = False,
+        environ: Mapping[str, str] | None = None,
+    ) -> Self:
+        """Take credentials, and what is not given, from the `AWS_*` variables.
+
+        Args:
+            endpoint: Wins over `AWS_ENDPOINT_URL_S3` and `AWS_ENDPOINT_URL`.
+            region: Wins over `AWS_REGION` and `AWS_DEFAULT_REGION`.
+            path_style: As in the class.
+            allow_local_files: As in the class.
+            environ: The variables; the process's own when omitted.
+        """
+        env = os.environ if environ is None else environ
+        return cls(
+            endpoint=endpoint or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None,
+            region=region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or DEFAULT_REGION,
+            path_style=path_style,
+            access_key=env.get("AWS_ACCESS_KEY_ID") or None,
+            secret_key=env.get("AWS_SECRET_ACCESS_KEY") or None,
+            session_token=env.get("AWS_SESSION_TOKEN") or None,
+            allow_local_files=allow_local_files,
+        )

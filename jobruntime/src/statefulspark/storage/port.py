@@ -1,0 +1,114 @@
+"""The object store port: what the product needs from shared storage, and not one operation more.
+
+Keys are relative to the store's root, separated by '/', without a leading one. Every method may be called from any
+thread. An answer is either a proven fact or an error: what could not be found out is never reported as absence.
+Adapters: `fsspec_store` (S3), `local_store` (development), `testing.stores` (memory, faults).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    """What a store tells about one object.
+
+    Attributes:
+        key: Relative to the store that was asked.
+        size_bytes: Length of the body.
+        etag: Changes when the body changes; opaque, without quotes.
+        modified_at: Time of the last write by the store's clock, UTC.
+    """
+
+    key: str
+    size_bytes: int
+    etag: str
+    modified_at: datetime
+
+
+class ObjectStore(Protocol):
+    """Objects below one root.
+
+    Every method raises, besides what it names itself:
+        TransientError: `StorageUnreachable`: no answer within about 15 seconds, retries included, or a server fault.
+        StateUnknownError: `AccessDenied`, `NoSuchBucket`, `CredentialsMissing` or `StorageFailed`.
+        SpecRejectedError: `StorageKeyInvalid`: the key is empty, absolute, or climbs out of the root.
+    """
+
+    @property
+    def uri(self) -> str:
+        """The root, for example `s3://bucket/prefix`, without a trailing slash."""
+        ...
+
+    def read(self, key: str) -> bytes:
+        """Return an object's body.
+
+        Raises:
+            ObjectNotFoundError: The object is proven absent.
+        """
+        ...
+
+    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """Return several bodies by key, read concurrently.
+
+        Raises:
+            ObjectNotFoundError: One of them is proven absent; the error names it.
+        """
+        ...
+
+    def write(self, key: str, body: bytes) -> None:
+        """Write an object in one step; readers see the old body or the new one, whole."""
+        ...
+
+    def create(self, key: str, body: bytes) -> None:
+        """Write an object that must not exist yet; of several writers exactly one succeeds.
+
+        After an attempt whose answer was lost, the store is asked who wrote the object, so that our own write counts as
+        success. A TransientError from this method leaves open whether the object was written.
+
+        Raises:
+            ObjectExistsError: Somebody else's object has that name; it was not touched.
+        """
+        ...
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """Return what the store knows of an object now, or None if it is proven absent; never from a cache."""
+        ...
+
+    def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """Return every object below a folder, recursively, all pages, sorted by key.
+
+        Args:
+            prefix: The folder without a trailing slash; "" means the whole store. `a` contains `a/b` and not `ab`.
+        """
+        ...
+
+    def list_names(self, prefix: str) -> tuple[str, ...]:
+        """Return the names directly below a folder, sorted; a folder's name ends with "/"."""
+        ...
+
+    def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
+        """Copy objects inside this store without moving their bytes through this process, several at a time.
+
+        Existing targets are overwritten. A failure leaves some targets written; repeating the call is safe.
+
+        Args:
+            pairs: Source key and target key of each copy.
+            on_progress: Called with the number of copies done so far, growing by one, from any one thread at a time.
+
+        Raises:
+            ObjectNotFoundError: A source is proven absent; the error names it.
+        """
+        ...
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """Delete objects; those already absent are fine."""
+        ...
+
+    def child(self, prefix: str) -> ObjectStore:
+        """Return the store rooted at a folder of this one; `prefix` may be "" for this store itself."""
+        ...

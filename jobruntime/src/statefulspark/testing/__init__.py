@@ -1,0 +1,1 @@
+"""Stores and sources for testing jobs: in memory, faulty, crashing on purpose."""
