@@ -1,0 +1,295 @@
+"""The coordinator itself: `step(state, event)` gives the next state and the commands to perform.
+
+The life of a snapshot: requested, queued, begun (an id is taken and every participant asked), acknowledged by all,
+finalized (manifest written), complete. Anything else is an abort with a reason. Ids only grow and are never reused,
+also when a snapshot fails (A.109). The caller performs commands in order and never calls `step` from two threads.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.coordinator import requests
+from statefulspark.coordinator.model import (
+    COUNTED_REASONS,
+    REMEMBERED_IDS,
+    AbortReason,
+    Acknowledged,
+    AckOutcome,
+    Begin,
+    Command,
+    Declined,
+    Event,
+    FailJob,
+    Finalize,
+    Finalized,
+    FinalizeFailed,
+    NotifyAborted,
+    NotifyComplete,
+    Pending,
+    Refuse,
+    Request,
+    Requested,
+    Settings,
+    ShutDown,
+    Started,
+    State,
+    Stopped,
+    Subsume,
+    Tick,
+)
+
+PERIODIC_KEY = "periodic"
+
+Step = tuple[State, tuple[Command, ...]]
+
+
+def initial(settings: Settings, *, next_id: int, retained: tuple[int, ...] = ()) -> State:
+    """Return the state of a coordinator that schedules nothing yet.
+
+    Args:
+        settings: When and how many.
+        next_id: First id to hand out: above every id ever used by the job (A.144).
+        retained: Ids of completed checkpoints found on storage, oldest first.
+    """
+    last = retained[-1] if retained else None
+    return State(settings=settings, next_id=next_id, retained=retained, last_completed_id=last)
+
+
+def step(state: State, event: Event) -> Step:
+    """Take one event into account.
+
+    Args:
+        state: The state so far.
+        event: What happened.
+
+    Returns:
+        The next state, and the commands to perform in this order. Never raises for a well-formed event; an event about
+        a snapshot that is not pending changes nothing.
+    """
+    if state.shut_down:
+        return _after_shutdown(state, event)
+    match event:
+        case Started():
+            scheduled = event.now_s + event.first_delay_s
+            return replace(state, periodic=True, participants=event.participants, next_trigger_at_s=scheduled), ()
+        case Tick():
+            return _on_tick(state, event.now_s)
+        case Requested():
+            return _on_request(state, event)
+        case Acknowledged():
+            return _on_acknowledged(state, event)
+        case Declined():
+            message = f"{event.participant} declined: {event.message}"
+            return _abort_one(state, event.snapshot_id, AbortReason.CHECKPOINT_DECLINED, message, event.now_s)
+        case Finalized():
+            return _on_finalized(state, event)
+        case FinalizeFailed():
+            reason = AbortReason.FINALIZE_CHECKPOINT_FAILURE
+            return _abort_one(state, event.snapshot_id, reason, event.message, event.now_s)
+        case Stopped():
+            return _abort_everything(state, AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, "The job stopped running.")
+        case ShutDown():
+            stopped, commands = _abort_everything(
+                state, AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is going down."
+            )
+            return replace(stopped, shut_down=True), commands
+        case _:
+            assert_never(event)
+
+
+def ack_outcome(state: State, event: Acknowledged) -> AckOutcome:
+    """Classify an acknowledgement before it is applied (A.99).
+
+    Returns:
+        SUCCESS if it is expected; otherwise why it is ignored.
+    """
+    pending = state.find(event.snapshot_id)
+    if pending is None:
+        known = event.snapshot_id in state.recently_aborted
+        return AckOutcome.DISCARDED if known else AckOutcome.UNKNOWN
+    if event.participant in pending.acknowledged:
+        return AckOutcome.DUPLICATE
+    return AckOutcome.SUCCESS if event.participant in pending.waiting_for else AckOutcome.UNKNOWN
+
+
+def wakes_at_s(state: State) -> float | None:
+    """Return when the next Tick can change something, or None if only events can."""
+    expiries = [pending.triggered_at_s + state.settings.timeout_s for pending in state.pending]
+    trigger = [state.next_trigger_at_s] if state.periodic and state.next_trigger_at_s is not None else []
+    return min(expiries + trigger, default=None)
+
+
+def _after_shutdown(state: State, event: Event) -> Step:
+    if isinstance(event, Requested):
+        reason = AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN
+        return state, (Refuse(event.request, reason, "The driver is going down."),)
+    return state, ()
+
+
+def _on_tick(state: State, now_s: float) -> Step:
+    state, expired = _expire(state, now_s)
+    due = state.periodic and state.next_trigger_at_s is not None and now_s >= state.next_trigger_at_s
+    if not due:
+        state, begun = _drain_queue(state, now_s)
+        return state, (*expired, *begun)
+    state = replace(state, next_trigger_at_s=_next_slot(state, now_s))
+    periodic = Request(PERIODIC_KEY, SnapshotKind.CHECKPOINT, Trigger.PERIODIC, now_s)
+    state, begun = _on_request(state, Requested(now_s, periodic))
+    return state, (*expired, *begun)
+
+
+def _next_slot(state: State, now_s: float) -> float:
+    """Keep the fixed rate; slots that were missed altogether are skipped, not made up for."""
+    interval_s = state.settings.base_interval_s
+    slot_s = (state.next_trigger_at_s or now_s) + interval_s
+    return slot_s if slot_s > now_s else now_s + interval_s
+
+
+def _on_request(state: State, event: Requested) -> Step:
+    enqueued = requests.enqueue(state.queue, event.request)
+    refused: tuple[Command, ...] = ()
+    if enqueued.refused is not None:
+        message = f"{len(state.queue)} requests are waiting already; try again when some have ended."
+        refused = (Refuse(enqueued.refused, AbortReason.TOO_MANY_CHECKPOINT_REQUESTS, message),)
+    state, commands = _drain_queue(replace(state, queue=enqueued.queue), event.now_s)
+    return state, (*refused, *commands)
+
+
+def _drain_queue(state: State, now_s: float) -> Step:
+    commands: list[Command] = []
+    while True:
+        decision = requests.decide(state, now_s)
+        match decision:
+            case requests.Wait():
+                return state, tuple(commands)
+            case requests.Go():
+                state, begin = _begin(replace(state, queue=state.queue[1:]), decision.request, now_s)
+                commands.append(begin)
+            case requests.Drop():
+                state = replace(state, queue=state.queue[1:])
+                if decision.retry_at_s is not None:
+                    state = replace(state, next_trigger_at_s=decision.retry_at_s)
+                commands.append(Refuse(decision.request, decision.reason, decision.message))
+            case _:
+                assert_never(decision)
+
+
+def _begin(state: State, request: Request, now_s: float) -> tuple[State, Begin]:
+    pending = Pending(state.next_id, request, now_s, waiting_for=state.participants)
+    state = replace(state, next_id=state.next_id + 1, pending=(*state.pending, pending))
+    return state, Begin(pending.id, request, state.participants)
+
+
+def _on_acknowledged(state: State, event: Acknowledged) -> Step:
+    pending = state.find(event.snapshot_id)
+    if pending is None or ack_outcome(state, event) is not AckOutcome.SUCCESS:
+        return state, ()
+    updated = replace(
+        pending,
+        waiting_for=pending.waiting_for - {event.participant},
+        acknowledged={**pending.acknowledged, event.participant: event.batch_id},
+    )
+    state = replace(state, pending=tuple(updated if one.id == updated.id else one for one in state.pending))
+    if not updated.is_fully_acknowledged:
+        return state, ()
+    return state, (Finalize(updated.id, updated.request, updated.acknowledged),)
+
+
+def _on_finalized(state: State, event: Finalized) -> Step:
+    pending = state.find(event.snapshot_id)
+    if pending is None:
+        return state, ()
+    state = replace(
+        state,
+        pending=tuple(one for one in state.pending if one.id != pending.id),
+        last_completion_at_s=event.now_s,
+        consecutive_failures=0,
+    )
+    if pending.request.kind is SnapshotKind.SAVEPOINT and not pending.request.is_stop:
+        # An intermediate savepoint neither serves recovery nor commits anything (A.102, A.137).
+        state, begun = _drain_queue(state, event.now_s)
+        return state, (NotifyComplete(pending.id, pending.request), *begun)
+    state, dropped = _subsume_pending(state, pending.id)
+    state, retired = _retain(state, pending)
+    state, begun = _drain_queue(state, event.now_s)
+    return state, (NotifyComplete(pending.id, pending.request), *dropped, *retired, *begun)
+
+
+def _retain(state: State, completed: Pending) -> Step:
+    if completed.request.kind is SnapshotKind.SAVEPOINT:
+        return state, ()
+    retained = tuple(sorted((*state.retained, completed.id)))
+    excess = retained[: max(0, len(retained) - state.settings.retained)]
+    last = max(completed.id, state.last_completed_id or 0)
+    state = replace(state, retained=retained[len(excess) :], last_completed_id=last)
+    return state, ((Subsume(excess),) if excess else ())
+
+
+def _subsume_pending(state: State, completed_id: int) -> Step:
+    """Drop older pending checkpoints; a pending savepoint is never subsumed (A.103)."""
+    commands: list[Command] = []
+    for pending in state.pending:
+        if pending.id < completed_id and pending.request.kind is SnapshotKind.CHECKPOINT:
+            state, command = _remove(
+                state, pending, AbortReason.CHECKPOINT_SUBSUMED, f"Checkpoint {completed_id} completed first."
+            )
+            commands.append(command)
+    return state, tuple(commands)
+
+
+def _expire(state: State, now_s: float) -> Step:
+    commands: list[Command] = []
+    for pending in state.pending:
+        if now_s - pending.triggered_at_s < state.settings.timeout_s:
+            continue
+        waiting = ", ".join(sorted(pending.waiting_for)) or "the manifest"
+        message = f"Not complete after {state.settings.timeout_s:g} s; still waiting for {waiting}."
+        state, aborted = _abort_one(state, pending.id, AbortReason.CHECKPOINT_EXPIRED, message, now_s)
+        commands.extend(aborted)
+    return state, tuple(commands)
+
+
+def _abort_one(state: State, snapshot_id: int, reason: AbortReason, message: str, now_s: float) -> Step:
+    pending = state.find(snapshot_id)
+    if pending is None:
+        return state, ()
+    state, notify = _remove(state, pending, reason, message)
+    state, failed = _count_failure(state, pending, reason, message)
+    state, begun = _drain_queue(state, now_s)
+    return state, (notify, *failed, *begun)
+
+
+def _remove(state: State, pending: Pending, reason: AbortReason, message: str) -> tuple[State, NotifyAborted]:
+    state = replace(
+        state,
+        pending=tuple(one for one in state.pending if one.id != pending.id),
+        recently_aborted=(*state.recently_aborted, pending.id)[-REMEMBERED_IDS:],
+    )
+    return state, NotifyAborted(pending.id, pending.request, reason, message)
+
+
+def _count_failure(state: State, pending: Pending, reason: AbortReason, message: str) -> Step:
+    """Count consecutive failures of checkpoints; a failed savepoint never fails the job (A.110, A.112)."""
+    superseded = state.last_completed_id is not None and pending.id <= state.last_completed_id
+    if reason not in COUNTED_REASONS or superseded or pending.request.kind is SnapshotKind.SAVEPOINT:
+        return state, ()
+    failures = state.consecutive_failures + 1
+    if failures <= state.settings.tolerable_failures:
+        return replace(state, consecutive_failures=failures), ()
+    text = (
+        f"Exceeded checkpoint tolerable failure threshold: {failures} consecutive checkpoints failed, "
+        f"{state.settings.tolerable_failures} are tolerated. The latest, {pending.id}, failed with {reason}: {message}"
+    )
+    return replace(state, consecutive_failures=0), (FailJob(text),)
+
+
+def _abort_everything(state: State, reason: AbortReason, message: str) -> Step:
+    refused: list[Command] = [Refuse(request, reason, message) for request in state.queue]
+    state = replace(state, queue=(), periodic=False, next_trigger_at_s=None, participants=frozenset())
+    for pending in state.pending:
+        state, command = _remove(state, pending, reason, message)
+        refused.append(command)
+    return state, tuple(refused)

@@ -1,0 +1,297 @@
+"""Values of the coordinator: its settings, requests, pending snapshots, events, commands and state.
+
+Everything is frozen; sequences are tuples. Times are seconds on the caller's monotonic clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+
+MAX_QUEUED_REQUESTS = 1000
+"""Requests beyond this many waiting ones push out the least important one (Flink A.88)."""
+
+REMEMBERED_IDS = 16
+"""Aborted ids that are remembered, so that a late acknowledgement is told from an unknown one."""
+
+
+class AbortReason(StrEnum):
+    """Why a request was refused or a pending snapshot ended without completing; Flink's names (A.113)."""
+
+    PERIODIC_SCHEDULER_SHUTDOWN = "PERIODIC_SCHEDULER_SHUTDOWN"
+    """Periodic checkpoints are not being scheduled now."""
+    TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"
+    """The queue is full and this request was the least important."""
+    MINIMUM_TIME_BETWEEN_CHECKPOINTS = "MINIMUM_TIME_BETWEEN_CHECKPOINTS"
+    """The pause after the last completion is not over."""
+    NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
+    """A query is not running yet, or no longer."""
+    CHECKPOINT_EXPIRED = "CHECKPOINT_EXPIRED"
+    """Not complete within the timeout."""
+    CHECKPOINT_SUBSUMED = "CHECKPOINT_SUBSUMED"
+    """A newer checkpoint completed first."""
+    CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
+    """A participant said that it cannot take part."""
+    CHECKPOINT_COORDINATOR_SUSPEND = "CHECKPOINT_COORDINATOR_SUSPEND"
+    """The coordinator was stopped while it was pending."""
+    CHECKPOINT_COORDINATOR_SHUTDOWN = "CHECKPOINT_COORDINATOR_SHUTDOWN"
+    """The driver is going down."""
+    FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
+    """Closing over the batch, verifying it or writing the manifest failed."""
+    IO_EXCEPTION = "IO_EXCEPTION"
+    """The object store failed while the snapshot was being started."""
+
+
+COUNTED_REASONS = frozenset(
+    {
+        AbortReason.IO_EXCEPTION,
+        AbortReason.CHECKPOINT_DECLINED,
+        AbortReason.CHECKPOINT_EXPIRED,
+        AbortReason.FINALIZE_CHECKPOINT_FAILURE,
+    }
+)
+"""Failures that count towards the tolerable number (A.110). Finalizing counts: that is where storage is written."""
+
+
+class AckOutcome(StrEnum):
+    """What became of an acknowledgement (A.99)."""
+
+    SUCCESS = "SUCCESS"
+    """Recorded."""
+    DUPLICATE = "DUPLICATE"
+    """This participant had acknowledged already; ignored."""
+    UNKNOWN = "UNKNOWN"
+    """No such snapshot or participant; the acknowledged state is discarded."""
+    DISCARDED = "DISCARDED"
+    """The snapshot was aborted shortly before; the acknowledged state is discarded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """When snapshots are taken; see `contract.config.CheckpointConfig` for the meaning of each."""
+
+    interval_s: float
+    timeout_s: float = 600.0
+    min_pause_s: float = 0.0
+    max_concurrent: int = 1
+    tolerable_failures: int = 0
+    retained: int = 1
+
+    @property
+    def base_interval_s(self) -> float:
+        """The interval, raised to the minimum pause when that is longer (A.73)."""
+        return max(self.interval_s, self.min_pause_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Somebody wants a snapshot."""
+
+    key: str
+    """Identifies the request to the caller; periodic ones have the key `periodic`."""
+    kind: SnapshotKind
+    trigger: Trigger
+    requested_at_s: float
+    is_stop: bool = False
+    """The job stops at this snapshot: it is kept out of retention and older pending ones are dropped (A.102)."""
+
+    @property
+    def is_periodic(self) -> bool:
+        """Whether the interval asked, not a person or a tool."""
+        return self.trigger is Trigger.PERIODIC
+
+    @property
+    def is_forced(self) -> bool:
+        """Whether limits on concurrency and pause do not apply: savepoints and stops (A.90)."""
+        return self.kind is SnapshotKind.SAVEPOINT or self.is_stop
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A snapshot between its trigger and its end."""
+
+    id: int
+    request: Request
+    triggered_at_s: float
+    waiting_for: frozenset[str]
+    acknowledged: Mapping[str, int] = field(default_factory=dict)
+    """Committed batch by participant."""
+
+    @property
+    def is_fully_acknowledged(self) -> bool:
+        """Whether every participant has answered; it is then being finalized."""
+        return not self.waiting_for
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything the coordinator knows."""
+
+    settings: Settings
+    next_id: int
+    participants: frozenset[str] = frozenset()
+    periodic: bool = False
+    """Whether periodic checkpoints are being scheduled."""
+    shut_down: bool = False
+    next_trigger_at_s: float | None = None
+    queue: tuple[Request, ...] = ()
+    pending: tuple[Pending, ...] = ()
+    retained: tuple[int, ...] = ()
+    """Ids of completed checkpoints, oldest first."""
+    last_completed_id: int | None = None
+    last_completion_at_s: float | None = None
+    consecutive_failures: int = 0
+    recently_aborted: tuple[int, ...] = ()
+
+    def find(self, snapshot_id: int) -> Pending | None:
+        """Return the pending snapshot of that id, if it is pending."""
+        return next((pending for pending in self.pending if pending.id == snapshot_id), None)
+
+
+# Events
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """Every participant runs: schedule periodic checkpoints, the first one after `first_delay_s` (A.83, A.85)."""
+
+    now_s: float
+    participants: frozenset[str]
+    first_delay_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Time passed."""
+
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Requested:
+    """Somebody asked for a snapshot."""
+
+    now_s: float
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Acknowledged:
+    """A participant is durable up to a batch."""
+
+    now_s: float
+    snapshot_id: int
+    participant: str
+    batch_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """A participant cannot take part (A.107)."""
+
+    now_s: float
+    snapshot_id: int
+    participant: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finalized:
+    """The manifest is on storage."""
+
+    now_s: float
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class FinalizeFailed:
+    """Closing over, copying, verifying or writing the manifest failed (A.104)."""
+
+    now_s: float
+    snapshot_id: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """A participant stopped running: no periodic checkpoints, and nothing pending survives (A.86)."""
+
+    now_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShutDown:
+    """The driver ends."""
+
+    now_s: float
+
+
+Event = Started | Tick | Requested | Acknowledged | Declined | Finalized | FinalizeFailed | Stopped | ShutDown
+
+
+# Commands
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Ask every participant for its committed batch, and acknowledge or decline for each."""
+
+    snapshot_id: int
+    request: Request
+    participants: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Finalize:
+    """Close over the acknowledged batches, verify, write the manifest last; answer Finalized or FinalizeFailed."""
+
+    snapshot_id: int
+    request: Request
+    batches: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyComplete:
+    """Tell everybody that the snapshot and all older ones are complete (A.101)."""
+
+    snapshot_id: int
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class NotifyAborted:
+    """Tell everybody that the snapshot will never complete; drop what was written for it (A.108)."""
+
+    snapshot_id: int
+    request: Request
+    reason: AbortReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """The request ends without having become a snapshot."""
+
+    request: Request
+    reason: AbortReason
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subsume:
+    """These completed checkpoints are beyond the retained number; the pruner may have them (A.105)."""
+
+    checkpoint_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FailJob:
+    """More consecutive failures than tolerated: the job must not look healthy (A.110)."""
+
+    message: str
+
+
+Command = Begin | Finalize | NotifyComplete | NotifyAborted | Refuse | Subsume | FailJob

@@ -1,0 +1,103 @@
+"""Which request is triggered next, and which must wait or go: Flink's request decider (A.88 to A.90).
+
+Pure functions over the state; `machine` applies their answers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator.model import MAX_QUEUED_REQUESTS, AbortReason, Request, State
+
+
+def priority(request: Request) -> tuple[bool, bool, bool, float]:
+    """Return the sort key of a request: savepoints, forced, asked for by users, then by age (A.89)."""
+    return (
+        request.kind is not SnapshotKind.SAVEPOINT,
+        not request.is_forced,
+        request.is_periodic,
+        request.requested_at_s,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The queue after a request came in, and the request that had to go, if one had."""
+
+    queue: tuple[Request, ...]
+    refused: Request | None = None
+
+
+def enqueue(queue: tuple[Request, ...], request: Request) -> Enqueued:
+    """Put a request where its priority says.
+
+    A second periodic request adds nothing to one that waits already, so it is dropped silently. When the queue is full,
+    the new request goes if only users' requests wait, else the least important one goes.
+    """
+    if request.is_periodic and any(waiting.is_periodic for waiting in queue):
+        return Enqueued(queue)
+    if len(queue) >= MAX_QUEUED_REQUESTS and not any(waiting.is_periodic for waiting in queue):
+        return Enqueued(queue, refused=request)
+    ordered = tuple(sorted((*queue, request), key=priority))
+    if len(ordered) > MAX_QUEUED_REQUESTS:
+        return Enqueued(ordered[:-1], refused=ordered[-1])
+    return Enqueued(ordered)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Nothing may be triggered now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """Trigger this request."""
+
+    request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Refuse this request and look at the next one."""
+
+    request: Request
+    reason: AbortReason
+    message: str
+    retry_at_s: float | None = None
+    """When the periodic trigger may come again, if it was only too early."""
+
+
+def decide(state: State, now_s: float) -> Wait | Go | Drop:
+    """Look at the head of the queue and say what to do with it.
+
+    Args:
+        state: The coordinator's state.
+        now_s: Now, on the caller's monotonic clock.
+
+    Returns:
+        Go with the head; Drop of the head with the reason; Wait when nothing is queued or the head has to wait.
+    """
+    if not state.queue:
+        return Wait()
+    head = state.queue[0]
+    if not state.participants:
+        return Drop(head, AbortReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "Not all queries of the job are running.")
+    if len(state.pending) >= state.settings.max_concurrent and not head.is_forced:
+        return Wait()
+    if not head.is_periodic:
+        return Go(head)
+    if not state.periodic:
+        return Drop(head, AbortReason.PERIODIC_SCHEDULER_SHUTDOWN, "Periodic checkpoints are not scheduled now.")
+    allowed_at_s = earliest_periodic_s(state)
+    if now_s < allowed_at_s:
+        message = f"The minimum pause after the last completion has {allowed_at_s - now_s:.1f} s to go."
+        return Drop(head, AbortReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS, message, retry_at_s=allowed_at_s)
+    return Go(head)
+
+
+def earliest_periodic_s(state: State) -> float:
+    """Return the time before which no periodic checkpoint may be triggered (A.73)."""
+    if state.last_completion_at_s is None:
+        return float("-inf")
+    return state.last_completion_at_s + state.settings.min_pause_s
