@@ -44,8 +44,8 @@ def _open_local(uri: str, options: StorageOptions) -> ObjectStore:
     if not options.allow_local_files:
         raise errors.SpecRejectedError(
             "LocalStorageRefused",
-            f"The storage uri {uri!r} is on this node's disk, and state written to one node's disk cannot be restored on "
-            "another node; use s3://bucket/prefix, or allow local files for development on one machine.",
+            f"The storage uri {uri!r} is on this node's disk, and state written to one node's disk cannot be "
+            "restored on another node; use s3://bucket/prefix, or allow local files for development on one machine.",
         )
     parts = urlsplit(uri)
     if parts.netloc not in ("", "localhost") or not parts.path.startswith("/"):

@@ -59,7 +59,7 @@ class LocalStore:
         path = self._path(key)
         try:
             with self._translated("look up", key):
-                return self._describe(path) if path.is_file() else self._absent(path)
+                return None if path.is_dir() else self._describe(path)
         except errors.ObjectNotFoundError:
             return None
 
@@ -117,11 +117,6 @@ class LocalStore:
             modified_at=datetime.fromtimestamp(status.st_mtime, tz=UTC),
         )
 
-    def _absent(self, path: Path) -> None:
-        """Ask once more in a way that tells absence from a refusal, which `is_file` does not."""
-        if not path.is_dir():
-            path.stat()
-
     def _remove_empty_folders(self, folder: Path) -> None:
         while folder != self._root and self._root in folder.parents:
             try:
@@ -173,13 +168,12 @@ def _write_durably(path: Path, body: bytes) -> None:
 
 
 def _files_below(folder: Path) -> list[Path]:
-    names = [
+    return [
         Path(parent) / name
         for parent, _, files in os.walk(folder, onerror=_raise_unless_absent)
         for name in files
         if not name.startswith(_TEMPORARY)
     ]
-    return names
 
 
 def _raise_unless_absent(error: OSError) -> None:

@@ -1,0 +1,188 @@
+"""What an S3 failure means for the caller: absent, taken, transient, or unknown, each with one sentence.
+
+s3fs wraps some of botocore's errors and passes others on; the original answer of the server is on the error or on its
+cause. An error that says nothing about the object is never turned into absence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+import aiohttp
+import botocore.exceptions
+import botocore.parsers
+import fsspec.exceptions
+
+from statefulspark import errors
+
+_DENIED = frozenset(
+    [
+        "AccessDenied",
+        "403",
+        "InvalidAccessKeyId",
+        "SignatureDoesNotMatch",
+        "ExpiredToken",
+        "InvalidToken",
+        "TokenRefreshRequired",
+    ]
+)
+_TAKEN = frozenset(["PreconditionFailed", "412"])
+_CONFLICT = frozenset(["ConditionalRequestConflict", "OperationAborted", "409"])
+_THROTTLED = frozenset(
+    ["SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestTimeout", "RequestTimeTooSkewed"]
+)
+_NO_CREDENTIALS = (
+    botocore.exceptions.NoCredentialsError,
+    botocore.exceptions.PartialCredentialsError,
+    botocore.exceptions.CredentialRetrievalError,
+)
+_NO_ANSWER = (
+    botocore.exceptions.HTTPClientError,
+    botocore.exceptions.ConnectionError,
+    botocore.parsers.ResponseParserError,
+    botocore.exceptions.IncompleteReadError,
+    aiohttp.ClientError,
+    fsspec.exceptions.FSTimeoutError,
+    asyncio.TimeoutError,
+    ConnectionError,
+    TimeoutError,
+)
+FAILURES: tuple[type[Exception], ...] = (
+    OSError,
+    botocore.exceptions.BotoCoreError,
+    botocore.exceptions.ClientError,
+    aiohttp.ClientError,
+    asyncio.TimeoutError,
+)
+"""Everything that a request through s3fs is known to raise for a reason outside this process."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What a failing request was about.
+
+    Attributes:
+        action: Verb for people, for example "read".
+        bucket: The bucket.
+        key: The full key in the bucket, or "" for a listing of the root.
+        endpoint: The server's URL, or "AWS S3".
+    """
+
+    action: str
+    bucket: str
+    key: str
+    endpoint: str
+
+    @property
+    def uri(self) -> str:
+        """The object as s3://bucket/key."""
+        return f"s3://{self.bucket}/{self.key}"
+
+
+def code_of(error: BaseException) -> str:
+    """Return the server's error code, or its HTTP status if it sent no code, or ""."""
+    answer = _answer_of(error)
+    return str(answer.get("Error", {}).get("Code") or _status(answer) or "")
+
+
+def status_of(error: BaseException) -> int:
+    """Return the HTTP status of the server's answer, or 0 if there was none."""
+    return _status(_answer_of(error))
+
+
+def is_absent(error: BaseException) -> bool:
+    """Tell whether the server says that the object (not the bucket) does not exist.
+
+    A HEAD carries no body, so its 404 leaves open which of both is missing; the caller has to find out.
+    """
+    return code_of(error) in ("NoSuchKey", "404", "NotFound")
+
+
+def is_taken(error: BaseException) -> bool:
+    """Tell whether a conditional write found the name taken."""
+    return code_of(error) in _TAKEN or isinstance(error, FileExistsError)
+
+
+def is_passing(error: BaseException) -> bool:
+    """Tell whether the same request may succeed a moment later."""
+    code = code_of(error)
+    return status_of(error) >= 500 or code in _THROTTLED or code in _CONFLICT or _without_answer(error)
+
+
+def translate(error: BaseException, target: Target) -> errors.StatefulSparkError:
+    """Return our error for a failed request.
+
+    Args:
+        error: What s3fs raised.
+        target: What the request was about.
+    """
+    code = code_of(error)
+    if code == "NoSuchBucket":
+        return no_such_bucket(target)
+    if is_absent(error):
+        return errors.ObjectNotFoundError(target.uri)
+    if is_taken(error):
+        return errors.ObjectExistsError(target.uri)
+    if code in _DENIED:
+        return errors.StateUnknownError(
+            "AccessDenied",
+            f"{target.endpoint} refused to {target.action} {target.uri} ({code}: {_message(error)}); check the access "
+            "key and its rights on the bucket.",
+        )
+    if isinstance(_root(error), _NO_CREDENTIALS):
+        return errors.StateUnknownError(
+            "CredentialsMissing",
+            f"There are no credentials to {target.action} {target.uri} at {target.endpoint}; set AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY.",
+        )
+    if is_passing(error):
+        return unreachable(error, target)
+    return errors.StateUnknownError(
+        "StorageFailed",
+        f"{target.endpoint} could not {target.action} {target.uri} ({code or type(error).__name__}: "
+        f"{_message(error)}); the object's state is unknown.",
+    )
+
+
+def no_such_bucket(target: Target) -> errors.StateUnknownError:
+    """Return the error for a missing bucket."""
+    return errors.StateUnknownError(
+        "NoSuchBucket",
+        f"The bucket {target.bucket} does not exist at {target.endpoint}; create it or correct the storage uri.",
+    )
+
+
+def unreachable(error: BaseException, target: Target) -> errors.TransientError:
+    """Return the error for a server that gave no usable answer."""
+    why = f"{code_of(error)}: {_message(error)}" if code_of(error) else _message(error)
+    return errors.TransientError(
+        "StorageUnreachable",
+        f"Could not {target.action} {target.uri} at {target.endpoint}: {why}; check that the server runs and that the "
+        f"network lets this machine reach it; the bucket is {target.bucket}.",
+    )
+
+
+def _without_answer(error: BaseException) -> bool:
+    return not _answer_of(error) and isinstance(_root(error), _NO_ANSWER)
+
+
+def _root(error: BaseException) -> BaseException:
+    return error.__cause__ if isinstance(error, OSError) and error.__cause__ is not None else error
+
+
+def _answer_of(error: BaseException) -> dict[str, dict[str, object]]:
+    for candidate in (error, error.__cause__):
+        answer = getattr(candidate, "response", None)
+        if isinstance(answer, dict):
+            return answer
+    return {}
+
+
+def _status(answer: dict[str, dict[str, object]]) -> int:
+    return int(str(answer.get("ResponseMetadata", {}).get("HTTPStatusCode") or 0))
+
+
+def _message(error: BaseException) -> str:
+    said = str(_answer_of(error).get("Error", {}).get("Message") or str(error) or type(error).__name__)
+    return said.strip().rstrip(".").replace("\n", " ")

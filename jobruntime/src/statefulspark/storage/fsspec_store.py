@@ -1,0 +1,346 @@
+"""S3 behind the object store port, through s3fs.
+
+Of s3fs it uses the connection, the event loop in a thread of its own, and the multipart copy; requests are sent one by
+one through its `_call_s3`, because its file system calls answer from listings, take a 404 of a bucket for an absent
+file, and retry without telling whether an earlier attempt was lost on the way there or on the way back.
+
+Retries are bounded by time, so that a dead server is reported within about 15 seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import random
+import threading
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol, TypedDict, TypeVar, cast
+
+import fsspec.asyn
+import s3fs
+
+from statefulspark import errors
+from statefulspark.storage import fsspec_errors
+from statefulspark.storage import keys as key_rules
+from statefulspark.storage.options import StorageOptions
+from statefulspark.storage.port import ObjectInfo
+
+_T = TypeVar("_T")
+_CONCURRENCY = 32
+_CONNECT_TIMEOUT_S = 3.0
+_READ_TIMEOUT_S = 10.0
+_COPY_READ_TIMEOUT_S = 300.0  # a server that copies gigabytes may stay silent meanwhile
+_ATTEMPTS = 4
+_LAST_ATTEMPT_STARTS_S = 8.0
+_DELETE_BATCH = 1000  # DeleteObjects: "up to 1000 keys"
+_MULTIPART_BLOCK_BYTES = 512 * 2**20
+_WRITER = "statefulspark-writer"
+_TOO_LARGE_TO_COPY = frozenset(["InvalidRequest", "EntityTooLarge"])  # CopyObject: "up to 5 GB in a single operation"
+
+
+class _Answer(TypedDict, total=False):
+    """The parts of S3's answers that are read here."""
+
+    Body: _Stream
+    ContentLength: int
+    Size: int
+    ETag: str
+    LastModified: datetime
+    Metadata: dict[str, str]
+    Key: str
+    Prefix: str
+    Code: str
+    Message: str
+    Contents: list[_Answer]
+    CommonPrefixes: list[_Answer]
+    Errors: list[_Answer]
+    IsTruncated: bool
+    NextContinuationToken: str
+
+
+class _Stream(Protocol):
+    async def read(self) -> bytes: ...
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """One server and one set of credentials, shared by a store and its children."""
+
+    quick: s3fs.S3FileSystem
+    patient: s3fs.S3FileSystem
+    endpoint: str
+
+
+def open_s3(bucket: str, prefix: str, options: StorageOptions) -> FsspecStore:
+    """Open the store at `s3://bucket/prefix`; nothing is asked of the server yet."""
+    return FsspecStore(_connect(options), bucket, prefix)
+
+
+@functools.lru_cache(maxsize=16)
+def _connect(options: StorageOptions) -> _Connection:
+    """Return the connection for these options; a client takes 0.3 s to build, so stores share one."""
+    return _Connection(
+        quick=_file_system(options, _READ_TIMEOUT_S),
+        patient=_file_system(options, _COPY_READ_TIMEOUT_S),
+        endpoint=options.endpoint or "AWS S3",
+    )
+
+
+def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileSystem:
+    file_system = s3fs.S3FileSystem(
+        key=options.access_key,
+        secret=options.secret_key,
+        token=options.session_token,
+        endpoint_url=options.endpoint,
+        client_kwargs={"region_name": options.region} if options.region else {},
+        config_kwargs={
+            "connect_timeout": _CONNECT_TIMEOUT_S,
+            "read_timeout": read_timeout_s,
+            "retries": {"total_max_attempts": 1, "mode": "standard"},
+            "max_pool_connections": _CONCURRENCY,
+            "s3": {"addressing_style": "path" if options.path_style else "auto"},
+            # Older S3-compatible servers refuse the trailing checksums that newer SDKs send unasked.
+            "request_checksum_calculation": "when_required",
+            "response_checksum_validation": "when_required",
+        },
+        use_listings_cache=False,
+        skip_instance_cache=True,
+    )
+    file_system.retries = 1  # retried here, where it is known whether an attempt may have taken effect
+    return file_system
+
+
+class FsspecStore:
+    """Objects below one prefix of one bucket."""
+
+    def __init__(self, connection: _Connection, bucket: str, prefix: str) -> None:
+        self._connection = connection
+        self._bucket = bucket
+        self._prefix = prefix
+
+    @property
+    def uri(self) -> str:
+        """The root, for example `s3://bucket/prefix`, without a trailing slash."""
+        return f"s3://{key_rules.join(self._bucket, self._prefix)}"
+
+    def read(self, key: str) -> bytes:
+        """See the port."""
+        return self._run(self._read, self._full(key))
+
+    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """See the port."""
+        wanted = list(dict.fromkeys(keys))
+        bodies = self._run(_gather, [functools.partial(self._read, self._full(key)) for key in wanted])
+        return dict(zip(wanted, bodies, strict=True))
+
+    def write(self, key: str, body: bytes) -> None:
+        """See the port."""
+        self._run(self._put, self._full(key), body)
+
+    def create(self, key: str, body: bytes) -> None:
+        """See the port."""
+        self._run(self._create, self._full(key), body)
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """See the port."""
+        return self._run(self._info, self._full(key))
+
+    def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """See the port."""
+        pages = self._run(self._pages, self._folder(prefix), "")
+        found = [self._describe(entry, entry["Key"]) for page in pages for entry in page.get("Contents", [])]
+        # An object whose name ends with "/" is what other tools leave behind as a mark for a folder.
+        return tuple(sorted((info for info in found if not info.key.endswith("/")), key=lambda info: info.key))
+
+    def list_names(self, prefix: str) -> tuple[str, ...]:
+        """See the port."""
+        pages = self._run(self._pages, self._folder(prefix), "/")
+        start = len(self._folder(prefix))
+        objects = [entry["Key"][start:] for page in pages for entry in page.get("Contents", [])]
+        folders = [entry["Prefix"][start:] for page in pages for entry in page.get("CommonPrefixes", [])]
+        return tuple(sorted(name for name in objects + folders if name))
+
+    def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
+        """See the port."""
+        progress = _Progress(on_progress)
+        copies = [functools.partial(self._copy, self._full(source), self._full(target)) for source, target in pairs]
+        self._run(_gather, [functools.partial(progress.after, copy) for copy in copies])
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """See the port."""
+        full_keys = [self._full(key) for key in dict.fromkeys(keys)]
+        batches = [full_keys[at : at + _DELETE_BATCH] for at in range(0, len(full_keys), _DELETE_BATCH)]
+        self._run(_gather, [functools.partial(self._delete, batch) for batch in batches])
+
+    def child(self, prefix: str) -> FsspecStore:
+        """See the port."""
+        folder = key_rules.require_folder(prefix)
+        return FsspecStore(self._connection, self._bucket, key_rules.join(self._prefix, folder))
+
+    async def _read(self, full_key: str) -> bytes:
+        async def attempt() -> bytes:
+            answer = await self._request("get_object", Key=full_key)
+            stream = answer["Body"]
+            try:
+                return await stream.read()
+            finally:
+                stream.close()
+
+        return await self._retried(attempt, self._target("read", full_key))
+
+    async def _put(self, full_key: str, body: bytes) -> None:
+        target = self._target("write", full_key)
+        await self._retried(lambda: self._request("put_object", Key=full_key, Body=body), target)
+
+    async def _create(self, full_key: str, body: bytes) -> None:
+        """PUT If-None-Match, and ask who wrote the object when an attempt's answer was lost."""
+        writer = uuid.uuid4().hex
+        target = self._target("create", full_key)
+        try:
+            await self._retried(
+                lambda: self._request(
+                    "put_object", Key=full_key, Body=body, IfNoneMatch="*", Metadata={_WRITER: writer}
+                ),
+                target,
+            )
+        except errors.ObjectExistsError:
+            if not await self._was_written_by(writer, full_key):
+                raise
+        except errors.TransientError:
+            if not await self._was_written_by(writer, full_key):
+                raise
+
+    async def _was_written_by(self, writer: str, full_key: str) -> bool:
+        answer = await self._head(full_key)
+        return answer is not None and answer.get("Metadata", {}).get(_WRITER) == writer
+
+    async def _info(self, full_key: str) -> ObjectInfo | None:
+        answer = await self._head(full_key)
+        return None if answer is None else self._describe(answer, full_key)
+
+    async def _head(self, full_key: str) -> _Answer | None:
+        target = self._target("look up", full_key)
+        try:
+            return await self._retried(lambda: self._request("head_object", Key=full_key), target)
+        except errors.ObjectNotFoundError:
+            # A HEAD's 404 has no body; a listing of the bucket tells a missing object from a missing bucket.
+            await self._retried(lambda: self._request("list_objects_v2", Prefix=full_key, MaxKeys=1), target)
+            return None
+
+    async def _pages(self, folder: str, delimiter: str) -> tuple[_Answer, ...]:
+        target = self._target("list", folder)
+        request = functools.partial(self._request, "list_objects_v2", Prefix=folder, Delimiter=delimiter)
+        pages = [await self._retried(request, target)]
+        while pages[-1].get("IsTruncated"):
+            following = functools.partial(request, ContinuationToken=pages[-1]["NextContinuationToken"])
+            pages.append(await self._retried(following, target))
+        return tuple(pages)
+
+    async def _copy(self, source: str, target_key: str) -> None:
+        target = self._target("copy", source)
+        copy_source = {"Bucket": self._bucket, "Key": source}
+
+        async def attempt() -> None:
+            try:
+                await self._request("copy_object", patient=True, Key=target_key, CopySource=copy_source)
+            except fsspec_errors.FAILURES as error:
+                if fsspec_errors.code_of(error) not in _TOO_LARGE_TO_COPY:
+                    raise
+                await self._copy_in_parts(source, target_key)
+
+        await self._retried(attempt, target)
+
+    async def _copy_in_parts(self, source: str, target_key: str) -> None:
+        size_bytes = (await self._request("head_object", Key=source))["ContentLength"]
+        await self._connection.patient._copy_managed(
+            f"{self._bucket}/{source}", f"{self._bucket}/{target_key}", size_bytes, block=_MULTIPART_BLOCK_BYTES
+        )
+
+    async def _delete(self, full_keys: Sequence[str]) -> None:
+        target = self._target("delete", full_keys[0])
+        listed = {"Objects": [{"Key": key} for key in full_keys], "Quiet": True}
+        answer = await self._retried(lambda: self._request("delete_objects", Delete=listed), target)
+        for failure in answer.get("Errors", []):
+            reason = "AccessDenied" if failure.get("Code") == "AccessDenied" else "StorageFailed"
+            raise errors.StateUnknownError(
+                reason,
+                f"{self._connection.endpoint} did not delete s3://{self._bucket}/{failure.get('Key')} "
+                f"({failure.get('Code')}: {failure.get('Message')}).",
+            )
+
+    async def _request(self, method: str, *, patient: bool = False, **parameters: object) -> _Answer:
+        file_system = self._connection.patient if patient else self._connection.quick
+        return cast(_Answer, await file_system._call_s3(method, Bucket=self._bucket, **parameters))
+
+    async def _retried(self, attempt: Callable[[], Awaitable[_T]], target: fsspec_errors.Target) -> _T:
+        """Repeat a request while its failure may pass and time is left; translate the last failure."""
+        started_s = time.monotonic()
+        for number in range(1, _ATTEMPTS + 1):
+            try:
+                return await attempt()
+            except fsspec_errors.FAILURES as error:
+                elapsed_s = time.monotonic() - started_s
+                is_last = number == _ATTEMPTS or elapsed_s > _LAST_ATTEMPT_STARTS_S
+                if is_last or not fsspec_errors.is_passing(error):
+                    raise fsspec_errors.translate(error, target) from error
+            await asyncio.sleep(0.1 * 2**number * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, hides nothing
+        raise errors.InternalError("RetriesExhausted", "The last attempt neither returned nor raised.")
+
+    def _run(self, work: Callable[..., Awaitable[_T]], *arguments: object) -> _T:
+        return cast(_T, fsspec.asyn.sync(self._connection.quick.loop, work, *arguments))
+
+    def _describe(self, answer: _Answer, full_key: str) -> ObjectInfo:
+        return ObjectInfo(
+            key=full_key[len(self._prefix) + 1 :] if self._prefix else full_key,
+            size_bytes=answer["ContentLength"] if "ContentLength" in answer else answer["Size"],
+            etag=answer["ETag"].strip('"'),
+            modified_at=answer["LastModified"],
+        )
+
+    def _full(self, key: str) -> str:
+        return key_rules.join(self._prefix, key_rules.require_key(key))
+
+    def _folder(self, prefix: str) -> str:
+        folder = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        return f"{folder}/" if folder else ""
+
+    def _target(self, action: str, full_key: str) -> fsspec_errors.Target:
+        return fsspec_errors.Target(action, self._bucket, full_key, self._connection.endpoint)
+
+
+class _Progress:
+    """Counts finished copies and reports the count."""
+
+    def __init__(self, report: Callable[[int], None] | None) -> None:
+        self._report = report
+        self._done = 0
+        self._lock = threading.Lock()
+
+    async def after(self, work: Callable[[], Awaitable[None]]) -> None:
+        await work()
+        with self._lock:
+            self._done += 1
+            if self._report:
+                self._report(self._done)
+
+
+async def _gather(works: Sequence[Callable[[], Awaitable[_T]]]) -> tuple[_T, ...]:
+    """Run works, at most `_CONCURRENCY` at a time; the first failure cancels those still running and is raised."""
+    gate = asyncio.Semaphore(_CONCURRENCY)
+
+    async def limited(work: Callable[[], Awaitable[_T]]) -> _T:
+        async with gate:
+            return await work()
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(limited(work)) for work in works]
+    except BaseExceptionGroup as failures:
+        raise failures.exceptions[0]  # noqa: B904 - callers know single errors, and this one has its own cause
+    return tuple(task.result() for task in tasks)

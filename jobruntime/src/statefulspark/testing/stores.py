@@ -1,0 +1,296 @@
+"""Object stores for tests: one in memory, and one that fails on purpose.
+
+`MemoryStore` keeps the port's promises exactly. `FaultyStore` wraps any store and breaks chosen operations, so that a
+test can put a failure, a lost answer, a stale listing or the death of the process at every point in turn:
+
+```
+store = FaultyStore(MemoryStore(), plan=Plan(crash_after=k))
+with pytest.raises(CrashPoint):
+    code_under_test(store)
+recover(store.wrapped)          # what a successor finds
+```
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from statefulspark import errors
+from statefulspark.storage import keys as key_rules
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+_T = TypeVar("_T")
+
+
+@dataclass(slots=True)
+class _Objects:
+    """The bodies of one memory store and all its children."""
+
+    bodies: dict[str, tuple[bytes, datetime]] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class MemoryStore:
+    """Objects in a dictionary; safe from any thread.
+
+    Args:
+        uri: What the store calls itself.
+        clock: Gives the time of a write, UTC.
+    """
+
+    def __init__(self, uri: str = "memory://test", clock: Callable[[], datetime] | None = None) -> None:
+        self._uri = uri
+        self._clock = clock or _utc_now
+        self._prefix = ""
+        self._objects = _Objects()
+
+    @property
+    def uri(self) -> str:
+        """The root without a trailing slash."""
+        return key_rules.join(self._uri, self._prefix)
+
+    def read(self, key: str) -> bytes:
+        """See the port."""
+        with self._objects.lock:
+            stored = self._objects.bodies.get(self._full(key))
+        if stored is None:
+            raise errors.ObjectNotFoundError(f"{self.uri}/{key}")
+        return stored[0]
+
+    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """See the port."""
+        return {key: self.read(key) for key in keys}
+
+    def write(self, key: str, body: bytes) -> None:
+        """See the port."""
+        with self._objects.lock:
+            self._objects.bodies[self._full(key)] = (bytes(body), self._clock())
+
+    def create(self, key: str, body: bytes) -> None:
+        """See the port."""
+        with self._objects.lock:
+            if self._full(key) in self._objects.bodies:
+                raise errors.ObjectExistsError(f"{self.uri}/{key}")
+            self.write(key, body)
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """See the port."""
+        with self._objects.lock:
+            stored = self._objects.bodies.get(self._full(key))
+        return None if stored is None else _describe(key, *stored)
+
+    def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """See the port."""
+        start = len(self._prefix) + 1 if self._prefix else 0
+        folder = self._folder(prefix)
+        with self._objects.lock:
+            found = [(key[start:], stored) for key, stored in self._objects.bodies.items() if key.startswith(folder)]
+        return tuple(_describe(key, *stored) for key, stored in sorted(found))
+
+    def list_names(self, prefix: str) -> tuple[str, ...]:
+        """See the port."""
+        folder = self._folder(prefix)
+        with self._objects.lock:
+            below = [key[len(folder) :] for key in self._objects.bodies if key.startswith(folder)]
+        return key_rules.direct_names(below)
+
+    def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
+        """See the port."""
+        for done, (source, target) in enumerate(pairs, start=1):
+            self.write(target, self.read(source))
+            if on_progress:
+                on_progress(done)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """See the port."""
+        with self._objects.lock:
+            for key in keys:
+                self._objects.bodies.pop(self._full(key), None)
+
+    def child(self, prefix: str) -> MemoryStore:
+        """See the port."""
+        store = MemoryStore(self._uri, self._clock)
+        store._prefix = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        store._objects = self._objects
+        return store
+
+    def _full(self, key: str) -> str:
+        return key_rules.join(self._prefix, key_rules.require_key(key))
+
+    def _folder(self, prefix: str) -> str:
+        folder = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        return f"{folder}/" if folder else ""
+
+
+class CrashPoint(BaseException):
+    """The process dies here. Not an `Exception`, so that no cleanup for errors runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One call on a faulty store.
+
+    Attributes:
+        number: From 1, over the store and its children.
+        name: Method of the port, for example "write". Each copy and each deletion counts as one of its own.
+        key: The key, or the folder of a listing, relative to the outermost faulty store.
+    """
+
+    number: int
+    name: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Which operations go wrong, by number from 1 in the order of calls.
+
+    Attributes:
+        fail_at: Fail before taking effect, with `StorageUnreachable`.
+        fail_after: Take effect and then fail the same way: the answer is lost.
+        crash_before: Raise `CrashPoint` instead of the operation.
+        crash_after: Take effect, then raise `CrashPoint`.
+        only: Count and break only operations of these names; empty means all.
+        lag_lists: Hide objects written through this store from its listings until `catch_up`.
+    """
+
+    fail_at: frozenset[int] = frozenset()
+    fail_after: frozenset[int] = frozenset()
+    crash_before: int | None = None
+    crash_after: int | None = None
+    only: frozenset[str] = frozenset()
+    lag_lists: bool = False
+
+
+@dataclass(slots=True)
+class _Journal:
+    """What happened on a faulty store and its children."""
+
+    operations: list[Operation] = field(default_factory=list)
+    unlisted: set[str] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+class FaultyStore:
+    """A store that does what its plan says, and writes down every operation.
+
+    Args:
+        wrapped: The store that does the work; look at it to see what really happened.
+        plan: What goes wrong; nothing when omitted.
+    """
+
+    def __init__(self, wrapped: ObjectStore, plan: Plan | None = None) -> None:
+        self.wrapped = wrapped
+        self._plan = plan or Plan()
+        self._prefix = ""
+        self._journal = _Journal()
+
+    @property
+    def uri(self) -> str:
+        """The root of the wrapped store."""
+        return self.wrapped.uri
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        """Every counted operation so far."""
+        return tuple(self._journal.operations)
+
+    def catch_up(self) -> None:
+        """Let listings show everything again."""
+        self._journal.unlisted.clear()
+
+    def read(self, key: str) -> bytes:
+        """See the port."""
+        return self._perform("read", key, lambda: self.wrapped.read(key))
+
+    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """See the port."""
+        return {key: self.read(key) for key in keys}
+
+    def write(self, key: str, body: bytes) -> None:
+        """See the port."""
+        self._change("write", key, lambda: self.wrapped.write(key, body))
+
+    def create(self, key: str, body: bytes) -> None:
+        """See the port."""
+        self._change("create", key, lambda: self.wrapped.create(key, body))
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """See the port."""
+        return self._perform("info", key, lambda: self.wrapped.info(key))
+
+    def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """See the port."""
+        found = self._perform("list", prefix, lambda: self.wrapped.list(prefix))
+        return tuple(info for info in found if self._full(info.key) not in self._journal.unlisted)
+
+    def list_names(self, prefix: str) -> tuple[str, ...]:
+        """See the port."""
+        found = self._perform("list_names", prefix, lambda: self.wrapped.list(prefix))
+        start = len(prefix.rstrip("/")) + 1 if prefix else 0
+        listed = [info.key[start:] for info in found if self._full(info.key) not in self._journal.unlisted]
+        return key_rules.direct_names(listed)
+
+    def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
+        """See the port."""
+        for done, pair in enumerate(pairs, start=1):
+            self._change("copy", pair[1], lambda pair=pair: self.wrapped.copy_many([pair]))  # type: ignore[misc]
+            if on_progress:
+                on_progress(done)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """See the port."""
+        for key in keys:
+            self._perform("delete", key, lambda key=key: self.wrapped.delete_many([key]))  # type: ignore[misc]
+
+    def child(self, prefix: str) -> FaultyStore:
+        """See the port."""
+        store = FaultyStore(self.wrapped.child(prefix), self._plan)
+        store._prefix = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        store._journal = self._journal
+        return store
+
+    def _change(self, name: str, key: str, act: Callable[[], None]) -> None:
+        if self._plan.lag_lists:
+            self._journal.unlisted.add(self._full(key))
+        self._perform(name, key, act)
+
+    def _perform(self, name: str, key: str, act: Callable[[], _T]) -> _T:
+        if self._plan.only and name not in self._plan.only:
+            return act()
+        operation = self._record(name, key)
+        self._interfere(operation, crash=self._plan.crash_before, failures=self._plan.fail_at)
+        result = act()
+        self._interfere(operation, crash=self._plan.crash_after, failures=self._plan.fail_after)
+        return result
+
+    def _record(self, name: str, key: str) -> Operation:
+        with self._journal.lock:
+            operation = Operation(len(self._journal.operations) + 1, name, self._full(key))
+            self._journal.operations.append(operation)
+            return operation
+
+    def _interfere(self, operation: Operation, *, crash: int | None, failures: frozenset[int]) -> None:
+        if operation.number == crash:
+            raise CrashPoint(operation)
+        if operation.number in failures:
+            raise errors.TransientError(
+                "StorageUnreachable", f"Could not {operation.name} {self.uri}/{operation.key}: the test's plan says so."
+            )
+
+    def _full(self, key: str) -> str:
+        return key_rules.join(self._prefix, key)
+
+
+def _describe(key: str, body: bytes, modified_at: datetime) -> ObjectInfo:
+    etag = hashlib.md5(body, usedforsecurity=False).hexdigest()
+    return ObjectInfo(key=key, size_bytes=len(body), etag=etag, modified_at=modified_at)
+
+
+def _utc_now() -> datetime:
+    return datetime.now(UTC)

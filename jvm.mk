@@ -1,0 +1,37 @@
+# The JVM side: the S3A jars (Maven Central) and our checkpoint classes (javac against pyspark/jars), into the package.
+# Runs again only when an input changes; needs a JDK 17 or newer and Maven, which root gets from apt-get.
+
+JARS_DIR := jobruntime/src/statefulspark/jars
+JVM_DIR := jobruntime/jvm
+JVM_SOURCES := $(shell find $(JVM_DIR)/src/main -name '*.java')
+# A folder's time changes when a file in it is added or removed; both must rebuild the jar.
+JVM_FOLDERS := $(shell find $(JVM_DIR)/src/main -type d)
+PYSPARK_JARS = $(shell $(BIN)/python -c 'import importlib.util as u; print(u.find_spec("pyspark").submodule_search_locations[0])')/jars
+CHECKPOINT_JAR := $(JARS_DIR)/statefulspark-checkpoint.jar
+
+.PHONY: jars
+jars: $(CHECKPOINT_JAR) ## Fetch the S3A jars and compile the checkpoint classes into the Python package
+
+.PHONY: jvm-tools
+jvm-tools:
+	@{ command -v javac && command -v mvn; } >/dev/null 2>&1 \
+	  || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -qq \
+	       && apt-get install -y -qq --no-install-recommends openjdk-17-jdk-headless maven; } \
+	  || { echo "A Java 17 JDK (javac) and Maven (mvn) are needed to build the jars; install openjdk-17-jdk-headless and maven."; exit 1; }
+	@javac --release 17 -version >/dev/null 2>&1 \
+	  || { echo "Java 17 or newer is needed, and javac is $$(javac -version 2>&1); install openjdk-17-jdk-headless."; exit 1; }
+
+$(JARS_DIR)/.s3a: $(JVM_DIR)/pom.xml $(STAMPS)/venv | jvm-tools
+	@version=$$(sed -n 's:.*<hadoop.version>\(.*\)</hadoop.version>.*:\1:p' $(JVM_DIR)/pom.xml); \
+	  [ -e "$(PYSPARK_JARS)/hadoop-client-api-$$version.jar" ] \
+	  || { echo "$(JVM_DIR)/pom.xml names hadoop-aws $$version, and PySpark brings $$(basename "$$(ls $(PYSPARK_JARS)/hadoop-client-api-*.jar)" .jar); they must be equal."; exit 1; }
+	rm -rf $(JARS_DIR)
+	@mkdir -p $(JARS_DIR)
+	mvn -q -B -ntp -f $(JVM_DIR)/pom.xml dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=$(abspath $(JARS_DIR))
+	@touch $@
+
+$(CHECKPOINT_JAR): $(JVM_SOURCES) $(JVM_FOLDERS) $(JARS_DIR)/.s3a | jvm-tools
+	rm -rf $(BUILD)/jvm
+	@mkdir -p $(BUILD)/jvm
+	javac --release 17 -Xlint:all,-classfile,-processing,-path -Werror -cp '$(PYSPARK_JARS)/*:$(JARS_DIR)/*' -d $(BUILD)/jvm $(JVM_SOURCES)
+	jar --create --file $@ --date=2026-01-01T00:00:00Z -C $(BUILD)/jvm .

@@ -1,0 +1,298 @@
+"""One suite for every adapter of the object store port: memory, a local folder, and S3 on a real server."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from statefulspark import errors, storage
+from statefulspark.storage import ObjectStore, StorageOptions
+from statefulspark.testing import stores
+
+ODD_KEYS = (
+    "a b/c d.json",
+    "plus+and&more=1?x#y",
+    "percent%20literal",
+    "ünïcödé/日本語/☃",
+    "quote'\"back\\slash",
+    "Sources/0/[1]{2}~!$@^,;:",
+    ".hidden/_metadata.json",
+    "a.crc/.b.crc",
+)
+
+
+@pytest.fixture(params=["memory", "file", "s3"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStore]:
+    if request.param == "memory":
+        yield stores.MemoryStore()
+    elif request.param == "file":
+        yield storage.open_store(f"file://{tmp_path}/root", StorageOptions(allow_local_files=True))
+    else:
+        server = request.getfixturevalue("s3")
+        yield storage.open_store(f"s3://{server.new_bucket()}/some/prefix", server.options())
+
+
+def test_what_was_written_is_read_back(store: ObjectStore) -> None:
+    store.write("a/b", b"body")
+
+    assert store.read("a/b") == b"body"
+
+
+def test_an_empty_body_is_an_object(store: ObjectStore) -> None:
+    store.write("empty", b"")
+
+    assert store.read("empty") == b""
+    assert [(info.key, info.size_bytes) for info in store.list("")] == [("empty", 0)]
+
+
+def test_write_replaces_the_whole_body(store: ObjectStore) -> None:
+    store.write("a", b"a long first body")
+
+    store.write("a", b"short")
+
+    assert store.read("a") == b"short"
+
+
+def test_a_body_of_several_megabytes_survives(store: ObjectStore) -> None:
+    body = bytes(range(256)) * 4096 * 20
+
+    store.write("big", body)
+
+    assert store.read("big") == body
+
+
+@pytest.mark.parametrize(
+    "act", [lambda s: s.read("a/none"), lambda s: s.read_many(["a/none"])], ids=["read", "read_many"]
+)
+def test_reading_what_is_absent_says_which_object(store: ObjectStore, act: Callable[[ObjectStore], object]) -> None:
+    with pytest.raises(errors.ObjectNotFoundError) as caught:
+        act(store)
+
+    assert caught.value.uri == f"{store.uri}/a/none"
+
+
+def test_one_absent_object_of_many_is_named(store: ObjectStore) -> None:
+    store.write("a", b"1")
+    store.write("c", b"3")
+
+    with pytest.raises(errors.ObjectNotFoundError) as caught:
+        store.read_many(["a", "b", "c"])
+
+    assert caught.value.uri == f"{store.uri}/b"
+
+
+def test_read_many_returns_every_body_once_by_key(store: ObjectStore) -> None:
+    bodies = {f"k/{number}": b"%d" % number for number in range(100)}
+    for key, body in bodies.items():
+        store.write(key, body)
+
+    assert store.read_many([*bodies, "k/7"]) == bodies
+    assert store.read_many([]) == {}
+
+
+def test_create_refuses_a_taken_name_and_leaves_it_alone(store: ObjectStore) -> None:
+    store.create("a", b"first")
+
+    with pytest.raises(errors.ObjectExistsError) as caught:
+        store.create("a", b"second")
+
+    assert caught.value.uri == f"{store.uri}/a"
+    assert store.read("a") == b"first"
+
+
+def test_create_refuses_even_the_same_body(store: ObjectStore) -> None:
+    store.create("a", b"same")
+
+    with pytest.raises(errors.ObjectExistsError):
+        store.create("a", b"same")
+
+
+def test_of_many_creators_exactly_one_wins_each_round(store: ObjectStore) -> None:
+    writers, rounds = 8, 25
+    barrier = threading.Barrier(writers)
+
+    def win(number: int) -> list[bool]:
+        return [_won(barrier, store, f"race/{round_number}", b"%d" % number) for round_number in range(rounds)]
+
+    with ThreadPoolExecutor(writers) as pool:
+        outcomes = list(pool.map(win, range(writers)))
+
+    winners = [[number for number in range(writers) if outcomes[number][at]] for at in range(rounds)]
+    assert [len(found) for found in winners] == [1] * rounds
+    assert [store.read(f"race/{at}") for at in range(rounds)] == [b"%d" % found[0] for found in winners]
+
+
+def _won(barrier: threading.Barrier, store: ObjectStore, key: str, body: bytes) -> bool:
+    barrier.wait(30)
+    try:
+        store.create(key, body)
+    except errors.ObjectExistsError:
+        return False
+    return True
+
+
+def test_info_tells_size_time_and_a_tag_that_changes_with_the_body(store: ObjectStore) -> None:
+    store.write("a/b", b"four")
+    before = store.info("a/b")
+    store.write("a/b", b"five!")
+    after = store.info("a/b")
+
+    assert before is not None
+    assert after is not None
+    assert (before.key, before.size_bytes, after.size_bytes) == ("a/b", 4, 5)
+    assert before.etag != after.etag
+    assert not after.etag.startswith('"')
+    assert after.modified_at.tzinfo is not None
+    assert abs(after.modified_at - datetime.now(UTC)) < timedelta(minutes=5)
+
+
+def test_info_of_what_is_absent_is_none(store: ObjectStore) -> None:
+    store.write("folder/file", b"")
+
+    assert store.info("none") is None
+    assert store.info("folder/none") is None
+    assert store.info("folder") is None
+
+
+def test_info_sees_a_write_and_a_deletion_at_once(store: ObjectStore) -> None:
+    seen = [store.info("a") is not None]
+    store.write("a", b"")
+    seen.append(store.info("a") is not None)
+    store.delete_many(["a"])
+    seen.append(store.info("a") is not None)
+
+    assert seen == [False, True, False]
+
+
+def test_list_is_recursive_sorted_and_agrees_with_info(store: ObjectStore) -> None:
+    for key in ("b/2", "b/1/x", "a", "c", "b/10"):
+        store.write(key, key.encode())
+
+    listed = store.list("")
+
+    assert [info.key for info in listed] == ["a", "b/1/x", "b/10", "b/2", "c"]
+    assert [info.size_bytes for info in listed] == [1, 5, 4, 3, 1]
+    assert [info.etag for info in listed] == [_etag(store, info.key) for info in listed]
+
+
+def _etag(store: ObjectStore, key: str) -> str:
+    found = store.info(key)
+    assert found is not None
+    return found.etag
+
+
+def test_a_folder_is_no_prefix_of_a_name(store: ObjectStore) -> None:
+    for key in ("run/1", "run-2/1", "runs"):
+        store.write(key, b"")
+
+    assert [info.key for info in store.list("run")] == ["run/1"]
+    assert store.list_names("run") == ("1",)
+
+
+def test_listing_what_is_absent_is_empty(store: ObjectStore) -> None:
+    assert store.list("") == ()
+    assert store.list("none") == ()
+    assert store.list_names("none/deeper") == ()
+
+
+def test_list_names_shows_one_level_with_folders_marked(store: ObjectStore) -> None:
+    for key in ("savepoints/00000002-x/_metadata.json", "savepoints/00000002-x/files/a", "savepoints/note", "other"):
+        store.write(key, b"")
+
+    assert store.list_names("savepoints") == ("00000002-x/", "note")
+    assert store.list_names("") == ("other", "savepoints/")
+
+
+def test_an_emptied_folder_is_gone(store: ObjectStore) -> None:
+    store.write("a/b/c", b"")
+
+    store.delete_many(["a/b/c"])
+
+    assert store.list_names("") == ()
+
+
+def test_more_than_one_page_is_listed_and_deleted_whole(store: ObjectStore) -> None:
+    keys = [f"many/{number:05d}" for number in range(2100)]
+    store.write("seed", b"x")
+    store.copy_many([("seed", key) for key in keys])
+
+    assert [info.key for info in store.list("many")] == keys
+    assert len(store.list_names("many")) == 2100
+    store.delete_many(keys)
+    assert store.list("many") == ()
+
+
+@pytest.mark.parametrize("key", ODD_KEYS)
+def test_odd_characters_in_keys_are_taken_as_they_are(store: ObjectStore, key: str) -> None:
+    store.create(key, b"odd")
+    store.copy_many([(key, f"copy/{key}")])
+
+    assert store.read_many([key, f"copy/{key}"]) == {key: b"odd", f"copy/{key}": b"odd"}
+    assert sorted(info.key for info in store.list("")) == sorted([key, f"copy/{key}"])
+    store.delete_many([key, f"copy/{key}"])
+    assert store.list("") == ()
+
+
+@pytest.mark.parametrize("key", ["", "/a", "a/", "a//b", "../a", "a/../b", "./a", "a/.", "x" * 1025, "nul\0"])
+def test_a_key_that_leaves_its_root_or_has_no_name_is_refused(store: ObjectStore, key: str) -> None:
+    with pytest.raises(errors.SpecRejectedError) as caught:
+        store.read(key)
+
+    assert caught.value.reason == "StorageKeyInvalid"
+
+
+def test_copies_are_equal_and_independent_and_progress_counts_up(store: ObjectStore) -> None:
+    store.write("a", b"1")
+    store.write("b", b"2")
+    done: list[int] = []
+
+    store.copy_many([("a", "x/a"), ("b", "x/b"), ("a", "x/a2")], on_progress=done.append)
+    store.write("a", b"changed")
+
+    assert store.read_many(["x/a", "x/b", "x/a2"]) == {"x/a": b"1", "x/b": b"2", "x/a2": b"1"}
+    assert done == [1, 2, 3]
+
+
+def test_copying_what_is_absent_names_it(store: ObjectStore) -> None:
+    store.write("a", b"")
+
+    with pytest.raises(errors.ObjectNotFoundError) as caught:
+        store.copy_many([("a", "x"), ("none", "y")])
+
+    assert caught.value.uri == f"{store.uri}/none"
+
+
+def test_deleting_what_is_absent_is_fine(store: ObjectStore) -> None:
+    store.write("a", b"")
+
+    store.delete_many(["a", "b", "a"])
+    store.delete_many([])
+
+    assert store.list("") == ()
+
+
+def test_a_child_sees_only_what_is_below_it(store: ObjectStore) -> None:
+    store.write("job/x/1", b"1")
+    store.write("job2/x", b"")
+    child = store.child("job/").child("x")
+
+    child.write("2", b"2")
+
+    assert child.uri == f"{store.uri}/job/x"
+    assert [info.key for info in child.list("")] == ["1", "2"]
+    assert child.info("1") is not None
+    assert store.read("job/x/2") == b"2"
+    assert store.child("").uri == store.uri
+
+
+def test_threads_share_a_store(store: ObjectStore) -> None:
+    def round_trip(number: int) -> bytes:
+        store.write(f"t/{number}", b"%d" % number)
+        return store.read(f"t/{number}")
+
+    with ThreadPoolExecutor(16) as pool:
+        assert list(pool.map(round_trip, range(64))) == [b"%d" % number for number in range(64)]
