@@ -1,0 +1,85 @@
+"""Spark settings that a user cannot set, each with the reason.
+
+The operator refuses them when a resource is applied, the runtime when a job starts; both read this list. Pure data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedSetting:
+    """A Spark setting that would break a guarantee.
+
+    Attributes:
+        key: The setting's name, or what it starts with.
+        reason: Why it cannot be set, and what to do instead; continues the sentence "<key> cannot be set:".
+    """
+
+    key: str
+    reason: str
+
+
+REFUSED_SETTINGS = (
+    RefusedSetting("spark.master", "the operator chooses it from executor.instances"),
+    RefusedSetting("spark.submit.deployMode", "the driver always runs in the pod that the operator starts"),
+    RefusedSetting("spark.driver.host", "executors reach the driver through the job's own Service"),
+    RefusedSetting("spark.driver.bindAddress", "executors reach the driver through the job's own Service"),
+    RefusedSetting("spark.executor.instances", "use executor.instances"),
+    RefusedSetting("spark.dynamicAllocation.enabled", "moving state costs a reload; change executor.instances instead"),
+    RefusedSetting(
+        "spark.sql.streaming.stateStore.providerClass",
+        "snapshots list the files of the RocksDB provider; state of another one would not be in them",
+    ),
+    RefusedSetting(
+        "spark.sql.streaming.stateStore.checkpointFormatVersion",
+        "only version 2 names state files uniquely, so that two drivers never write the same file",
+    ),
+    RefusedSetting(
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled",
+        "snapshots are made from changelog files",
+    ),
+    RefusedSetting(
+        "spark.sql.streaming.checkpointFileManagerClass",
+        "the product's own manager keeps two drivers from committing the same batch",
+    ),
+    RefusedSetting(
+        "spark.sql.streaming.minBatchesToRetain",
+        "Spark would delete files that retained checkpoints need; use checkpoint.retained",
+    ),
+    RefusedSetting("spark.sql.streaming.checkpointLocation", "the job's location on storage is chosen by storage.uri"),
+    RefusedSetting(
+        "spark.sql.streaming.asyncProgressTrackingEnabled",
+        "a batch could be reported before it is durable, and be lost",
+    ),
+    RefusedSetting("spark.sql.streaming.forceDeleteTempCheckpointLocation", "it deletes checkpoints when a query ends"),
+)
+"""Settings refused by their full name."""
+
+REFUSED_PREFIXES = (
+    RefusedSetting("spark.kubernetes.driver.", "the operator renders the driver's pod; use driver.template"),
+    RefusedSetting("spark.kubernetes.authenticate.", "the driver uses the service account of its pod"),
+    RefusedSetting("spark.hadoop.fs.s3a.access", "credentials come from storage.credentialsSecret"),
+    RefusedSetting("spark.hadoop.fs.s3a.secret", "credentials come from storage.credentialsSecret"),
+)
+"""Settings refused by how their name starts."""
+
+
+def find_refused(keys: Iterable[str]) -> tuple[RefusedSetting, ...]:
+    """Return a refusal for each of the settings that cannot be set, in the order given.
+
+    Args:
+        keys: Full names of Spark settings.
+
+    Returns:
+        One entry per refused key, with its full name; empty when all are allowed.
+    """
+    by_key = {setting.key: setting for setting in REFUSED_SETTINGS}
+    refused = []
+    for key in keys:
+        match = by_key.get(key) or next((prefix for prefix in REFUSED_PREFIXES if key.startswith(prefix.key)), None)
+        if match is not None:
+            refused.append(RefusedSetting(key, match.reason))
+    return tuple(refused)

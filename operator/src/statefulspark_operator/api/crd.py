@@ -1,0 +1,167 @@
+"""The CustomResourceDefinition, generated from the models.
+
+A structural schema is written without references, titles and defaults. Defaults stay in the operator, so that a stored
+resource shows what its author wrote and a later release may choose better ones. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import yaml
+from pydantic import BaseModel, JsonValue
+
+from statefulspark_operator.api import base, revision
+from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
+from statefulspark_operator.api.status import StatefulSparkJobStatus
+
+JsonObject = dict[str, JsonValue]
+
+HEADER = "# Generated from operator/src/statefulspark_operator/api by `make crds`. Do not edit.\n"
+FILE_NAME = f"{base.PLURAL}.yaml"
+
+_DROPPED = frozenset({"title", "default", "$defs", "discriminator"})
+
+PRINTER_COLUMNS: list[JsonValue] = [
+    {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+    {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"},
+    {"name": "Epoch", "type": "integer", "jsonPath": ".status.epoch"},
+    {"name": "Checkpoint", "type": "integer", "jsonPath": ".status.lastCheckpoint.id"},
+    {"name": "Ckpt-Age", "type": "date", "jsonPath": ".status.lastCheckpoint.completedAt"},
+    {"name": "Restarts", "type": "integer", "jsonPath": ".status.restarts.count"},
+    {"name": "Revision", "type": "string", "jsonPath": ".status.revision", "priority": 1},
+    {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+]
+
+_NAME_RULES: list[JsonValue] = [
+    {
+        "rule": f"size(self.metadata.name) <= {NAME_MAX_LENGTH}",
+        "message": f"the name may have at most {NAME_MAX_LENGTH} characters: pods named after it add "
+        "-driver-<epoch>, and a pod's host name ends at 63",
+    },
+    {
+        "rule": "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+        "message": "the name must start with a letter and have only lower-case letters, digits and '-': a Service is "
+        "named after it",
+    },
+]
+
+
+def _mapping(value: JsonValue) -> JsonObject:
+    if not isinstance(value, dict):
+        raise TypeError(f"expected an object in the schema, found {value!r}")
+    return value
+
+
+def _inline(schema: JsonObject, definitions: Mapping[str, JsonValue]) -> JsonObject:
+    """Replace a reference by what it names; a description beside the reference wins."""
+    reference = schema.get("$ref")
+    if not isinstance(reference, str):
+        return schema
+    target = _mapping(definitions[reference.rsplit("/", 1)[1]])
+    own = {name: value for name, value in schema.items() if name != "$ref"}
+    return {**target, **own}
+
+
+def _without_null(schema: JsonObject) -> JsonObject:
+    """Turn `X or null` into X: an unset optional field is absent, never null."""
+    options = schema.get("anyOf")
+    if not isinstance(options, list) or "x-kubernetes-int-or-string" in schema:
+        return schema
+    (kept,) = [_mapping(option) for option in options if _mapping(option).get("type") != "null"]
+    rest = {name: value for name, value in schema.items() if name != "anyOf"}
+    return {**kept, **rest}
+
+
+def _structural(schema: JsonObject, definitions: Mapping[str, JsonValue]) -> JsonObject:
+    """Write one schema without anything that the API server refuses."""
+    flat = _inline(_without_null(_inline(schema, definitions)), definitions)
+    kept = {name: value for name, value in flat.items() if name not in _DROPPED}
+    if isinstance(text := kept.get("description"), str):
+        kept["description"] = " ".join(text.split())
+    if "properties" in kept:
+        properties = _mapping(kept["properties"])
+        kept["properties"] = {name: _structural(_mapping(part), definitions) for name, part in properties.items()}
+    for nested in ("items", "additionalProperties"):
+        if isinstance(part := kept.get(nested), dict):
+            kept[nested] = _structural(part, definitions)
+    if kept.get("additionalProperties") is True:
+        kept.pop("additionalProperties")
+    return kept
+
+
+def model_schema(model: type[BaseModel]) -> JsonObject:
+    """Return a model's structural schema.
+
+    Args:
+        model: A model of this package.
+
+    Returns:
+        A schema that the API server accepts: no references, no nulls, no defaults.
+    """
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    return _structural(schema, _mapping(schema.get("$defs", {})))
+
+
+def _add_costs(schema: JsonObject, model: type[BaseModel]) -> None:
+    """Say at every leaf field what its change does, so that `kubectl explain` answers it."""
+    properties = _mapping(schema["properties"])
+    for attribute, field in model.model_fields.items():
+        part = _mapping(properties[field.serialization_alias or attribute])
+        nested = field.annotation
+        if isinstance(nested, type) and issubclass(nested, BaseModel):
+            _add_costs(part, nested)
+            continue
+        cost = revision.change_cost(field).value
+        part["description"] = f"{part.get('description', '')} A change {cost}.".strip()
+
+
+def build_crd() -> JsonObject:
+    """Return the CustomResourceDefinition of `StatefulSparkJob`."""
+    spec = model_schema(StatefulSparkJobSpec)
+    _add_costs(spec, StatefulSparkJobSpec)
+    root: JsonObject = {
+        "type": "object",
+        "description": "A PySpark streaming job that keeps its state on shared storage through crashes and upgrades.",
+        "required": ["spec"],
+        "x-kubernetes-validations": _NAME_RULES,
+        "properties": {
+            "apiVersion": {"type": "string"},
+            "kind": {"type": "string"},
+            "metadata": {"type": "object"},
+            "spec": spec,
+            "status": model_schema(StatefulSparkJobStatus),
+        },
+    }
+    version: JsonObject = {
+        "name": base.VERSION,
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "additionalPrinterColumns": PRINTER_COLUMNS,
+        "schema": {"openAPIV3Schema": root},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": base.CRD_NAME},
+        "spec": {
+            "group": base.GROUP,
+            "scope": "Namespaced",
+            "names": {
+                "kind": base.KIND,
+                "listKind": f"{base.KIND}List",
+                "plural": base.PLURAL,
+                "singular": base.KIND.lower(),
+                "shortNames": ["ssj"],
+                "categories": ["statefulspark"],
+            },
+            "versions": [version],
+        },
+    }
+
+
+def render_yaml() -> str:
+    """Return the CRD as the text of its file."""
+    return HEADER + yaml.safe_dump(build_crd(), sort_keys=False, width=110, allow_unicode=True)

@@ -1,0 +1,67 @@
+"""The revision of a spec: the identity of everything whose change needs another driver.
+
+Only fields that cost a restart are part of it, and a field that has its default value is left out, so that a newer
+operator with more fields computes the same revision for the same resource. Pure.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from pydantic import BaseModel, JsonValue
+from pydantic.fields import FieldInfo
+
+from statefulspark_operator.api.base import ChangeCost
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+
+REVISION_LENGTH = 10
+
+
+def change_cost(field: FieldInfo) -> ChangeCost:
+    """Return what a change of a field costs; an unmarked one costs a restart."""
+    return next((mark for mark in field.metadata if isinstance(mark, ChangeCost)), ChangeCost.RESTART)
+
+
+def restart_fields(spec: BaseModel) -> dict[str, JsonValue]:
+    """Return the part of a spec that is fixed for the life of a driver.
+
+    Args:
+        spec: The spec, or a part of it.
+
+    Returns:
+        JSON names and values of the fields that cost a restart, without those that have their default value.
+    """
+    values = spec.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
+    return {
+        name: _value(getattr(spec, attribute), values[name])
+        for attribute, field in type(spec).model_fields.items()
+        if change_cost(field) is ChangeCost.RESTART
+        and (name := field.serialization_alias or attribute) in values
+        and _value(getattr(spec, attribute), values[name]) != {}
+    }
+
+
+def _value(value: object, dumped: JsonValue) -> JsonValue:
+    return restart_fields(value) if isinstance(value, BaseModel) else dumped
+
+
+def revision_of(spec: StatefulSparkJobSpec) -> str:
+    """Return the revision of a spec: ten hexadecimal digits, equal for equal needs."""
+    text = json.dumps(restart_fields(spec), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:REVISION_LENGTH]
+
+
+def restore_id(spec: StatefulSparkJobSpec) -> str | None:
+    """Return the identity of what `spec.restore` asks for, or None when it asks for nothing."""
+    restore = spec.restore
+    if restore.from_ is None and not restore.fresh_state:
+        return None
+    wanted: Mapping[str, JsonValue] = {
+        "from": restore.from_,
+        "freshState": restore.fresh_state,
+        "nonce": restore.nonce,
+    }
+    text = json.dumps(wanted, sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:REVISION_LENGTH]

@@ -1,0 +1,96 @@
+"""The command `statefulspark-operator`: run the operator, write or check the CRDs, show the version.
+
+Imports of the parts that talk to a cluster are made by the command that needs them, so that `crds` runs anywhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import statefulspark_operator
+from statefulspark_operator.api import crd
+
+
+def _write_crds(folders: Sequence[Path]) -> int:
+    for folder in folders:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / crd.FILE_NAME).write_text(crd.render_yaml(), encoding="utf-8")
+    return 0
+
+
+def _check_crds(folders: Sequence[Path]) -> int:
+    wanted = crd.render_yaml()
+    files = [folder / crd.FILE_NAME for folder in folders]
+    outdated = [file for file in files if not file.is_file() or file.read_text(encoding="utf-8") != wanted]
+    for file in outdated:
+        print(f"{file} is not what the models say; run `make crds` and commit the result.", file=sys.stderr)
+    return 1 if outdated else 0
+
+
+def _crds(arguments: argparse.Namespace) -> int:
+    if arguments.write:
+        return _write_crds(arguments.write)
+    if arguments.check:
+        return _check_crds(arguments.check)
+    print(crd.render_yaml(), end="")
+    return 0
+
+
+def _version(_arguments: argparse.Namespace) -> int:
+    print(statefulspark_operator.__version__)
+    return 0
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    from statefulspark_operator import handlers
+
+    return handlers.run(
+        namespaces=tuple(arguments.namespace),
+        health_port=arguments.health_port,
+        metrics_port=arguments.metrics_port,
+        log_format=arguments.log_format,
+    )
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the command line."""
+    parser = argparse.ArgumentParser(prog="statefulspark-operator", description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run the operator until SIGTERM")
+    run.add_argument("--namespace", "-n", action="append", default=[], help="watch this namespace only; repeatable")
+    run.add_argument("--health-port", type=int, default=8080, help="port of /healthz; 0 picks a free one")
+    run.add_argument("--metrics-port", type=int, default=9090, help="port of /metrics; 0 picks a free one")
+    run.add_argument("--log-format", choices=("json", "text"), default="json", help="one JSON object per line, or text")
+    run.set_defaults(command=_run)
+
+    crds = commands.add_parser("crds", help="print the CRDs, write them into folders, or check the files there")
+    target = crds.add_mutually_exclusive_group()
+    target.add_argument("--write", nargs="+", type=Path, metavar="DIR", help="write the files into these folders")
+    target.add_argument("--check", nargs="+", type=Path, metavar="DIR", help="fail if the files there are outdated")
+    crds.set_defaults(command=_crds)
+
+    version = commands.add_parser("version", help="print the version")
+    version.set_defaults(command=_version)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line.
+
+    Args:
+        argv: Arguments without the program's name; those of the process when omitted.
+
+    Returns:
+        The exit code.
+    """
+    arguments = build_parser().parse_args(argv)
+    code: int = arguments.command(arguments)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())
