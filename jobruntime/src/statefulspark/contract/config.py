@@ -68,6 +68,16 @@ class RestoreConfig(WireModel):
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
     fresh: bool = False
     """Start with empty state although the job has checkpoints; the only way to do that."""
+    id: str | None = None
+    """Names this one wish, so that a restart does not repeat it; the snapshot's own name when absent. Change it to
+    restore from the same snapshot once more."""
+
+    @property
+    def once_key(self) -> str | None:
+        """What a generation remembers of this wish; None if nothing is asked for."""
+        if self.fresh:
+            return self.id or "fresh"
+        return (self.id or self.snapshot) if self.snapshot else None
 
 
 class EngineConfig(WireModel):
@@ -76,7 +86,9 @@ class EngineConfig(WireModel):
     master: str | None = None
     """Spark's master; absent means local[*] on the driver's own cores."""
     conf: dict[str, str] = Field(default_factory=dict)
-    """Extra Spark settings; those that would break a guarantee are refused by name."""
+    """Extra Spark settings of the user; those that would break a guarantee are refused by name."""
+    platform: dict[str, str] = Field(default_factory=dict)
+    """Spark settings chosen by the operator (executors, host, ports); never from the user."""
 
 
 class JobConfig(WireModel):

@@ -3,9 +3,11 @@
 ```
 owner.json
 epochs/00000007.json
+generations/00000003/generation.json     written last: a generation without it is never used
 generations/00000003/<query uid>/        a Spark checkpoint root
 checkpoints/00000042/_metadata.json
 savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
+prune/marks.json                         what is unused since when
 ```
 Numbers have eight digits, so that the order of names is the order of numbers.
 """
@@ -22,6 +24,8 @@ GENERATIONS = "generations"
 CHECKPOINTS = "checkpoints"
 SAVEPOINTS = "savepoints"
 SAVEPOINT_FILES = "files"
+GENERATION_RECORD = "generation.json"
+PRUNE_MARKS = "prune/marks.json"
 
 _NUMBER = re.compile(r"^(\d{8})(?:[-./].*)?$")
 
@@ -57,6 +61,11 @@ def epoch(epoch_number: int) -> str:
 def generation(generation_number: int) -> str:
     """Return the folder of a generation."""
     return f"{GENERATIONS}/{number(generation_number)}"
+
+
+def generation_record(generation_number: int) -> str:
+    """Return the key of a generation's record."""
+    return f"{generation(generation_number)}/{GENERATION_RECORD}"
 
 
 def query_root(generation_number: int, query_uid: str) -> str:

@@ -114,6 +114,28 @@ class Manifest(StoredDocument):
         return f"{self.kind.value} {self.id}"
 
 
+class GenerationRecord(StoredDocument):
+    """`generations/<n>/generation.json`: written after everything else of the generation is in place.
+
+    A generation without this record is half made and never used. Together with `queries` it stands for a checkpoint
+    until the first one is taken in the generation.
+    """
+
+    generation: int = Field(ge=1)
+    created_at: UtcDatetime
+    epoch: int = Field(ge=1)
+    restored_from: str | None = None
+    """What it was made from, in words; absent for a start with empty state."""
+    source: str | None = None
+    """`checkpoint:<id>` or a savepoint's URI; absent for a start with empty state."""
+    parent_generation: int | None = None
+    """Generation of the checkpoint it was made from; absent for savepoints and empty starts."""
+    restore_id: str | None = None
+    """The latest restore that somebody asked for, here or in an ancestor: it is done and never repeated."""
+    queries: tuple[QueryEntry, ...] = ()
+    """What it started with; paths are relative to the job's root."""
+
+
 class EpochRecord(StoredDocument):
     """`epochs/<n>.json`: one start of a driver; the highest one owns the job."""
 

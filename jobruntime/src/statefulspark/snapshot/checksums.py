@@ -1,0 +1,96 @@
+"""Checksums that lie beside the files in a checkpoint root.
+
+Spark writes `<name>.crc` (JSON, CRC-32C over the whole file) beside state files; Hadoop's local file system writes
+`.<name>.crc` (CRC-32 per chunk) beside every file, on file:// only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import struct
+import zlib
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+_HADOOP_HEADER = struct.Struct(">4si")
+_HADOOP_MAGIC = b"crc\x00"
+
+
+class _SparkChecksum(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+    algorithm: str
+    value: int
+    main_file_size: int = Field(alias="mainFileSize")
+
+
+def spark_sidecar(key: str) -> str:
+    """Return the name of Spark's checksum file of a file."""
+    return f"{key}.crc"
+
+
+def hadoop_sidecar(key: str) -> str:
+    """Return the name of Hadoop's local checksum file of a file."""
+    folder, name = posixpath.split(key)
+    return posixpath.join(folder, f".{name}.crc")
+
+
+def sidecars(key: str) -> tuple[str, ...]:
+    """Return every checksum file that may lie beside a file."""
+    spark = spark_sidecar(key)
+    return spark, hadoop_sidecar(key), hadoop_sidecar(spark)
+
+
+def is_sidecar(key: str) -> bool:
+    """Tell whether a file is a checksum of another."""
+    return key.endswith(".crc")
+
+
+def matches_spark(body: bytes, sidecar: bytes) -> bool:
+    """Compare a file with Spark's checksum of it; an unreadable checksum matches nothing."""
+    try:
+        expected = _SparkChecksum.model_validate_json(sidecar)
+    except ValidationError:
+        return False
+    if expected.algorithm != "CRC32C":
+        return len(body) == expected.main_file_size
+    return len(body) == expected.main_file_size and crc32c(body) == expected.value & 0xFFFFFFFF
+
+
+def matches_hadoop(body: bytes, sidecar: bytes) -> bool:
+    """Compare a file with Hadoop's local checksum of it; an unreadable checksum matches nothing."""
+    if len(sidecar) < _HADOOP_HEADER.size:
+        return False
+    magic, chunk_bytes = _HADOOP_HEADER.unpack_from(sidecar)
+    if magic != _HADOOP_MAGIC or chunk_bytes <= 0:
+        return False
+    expected = sidecar[_HADOOP_HEADER.size :]
+    sums = [zlib.crc32(body[start : start + chunk_bytes]) for start in range(0, len(body), chunk_bytes)]
+    return struct.pack(f">{len(sums)}I", *sums) == expected
+
+
+def md5_hex(body: bytes) -> str:
+    """Return the MD5 of a body, which S3 uses as the etag of what was written with one PUT."""
+    return hashlib.md5(body, usedforsecurity=False).hexdigest()
+
+
+def crc32c(body: bytes) -> int:
+    """Return the CRC-32C (Castagnoli) of a body, unsigned."""
+    table = _TABLE
+    value = 0xFFFFFFFF
+    for byte in body:
+        value = table[(value ^ byte) & 0xFF] ^ (value >> 8)
+    return value ^ 0xFFFFFFFF
+
+
+def _castagnoli_table() -> tuple[int, ...]:
+    table = []
+    for value in range(256):
+        for _ in range(8):
+            value = (value >> 1) ^ 0x82F63B78 if value & 1 else value >> 1
+        table.append(value)
+    return tuple(table)
+
+
+_TABLE = _castagnoli_table()

@@ -1,0 +1,265 @@
+"""The closure of a committed batch: every file that Spark needs to go on after it, and no other.
+
+For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which
+tell which state files belong together; the sources' logs; each operator's metadata and schema; per state store the
+newest snapshot with its SST files and the changelogs after it; and the checksum files beside all of those.
+
+Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel. No state file is
+read but the snapshot archives, which hold names and settings, so the cost does not grow with the size of the state.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from statefulspark import errors
+from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
+from statefulspark.snapshot import checksums, lineage, sparklog
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+_Name = TypeVar("_Name", str, int)
+
+
+def close_over(store: ObjectStore, query_path: str, batch_id: int) -> QueryEntry:
+    """Find every file that a committed batch needs.
+
+    Args:
+        store: Rooted at the job.
+        query_path: The query's checkpoint root below it, for example `generations/00000003/delays`.
+        batch_id: The batch; -1 stands for "nothing committed yet" and needs no file.
+
+    Returns:
+        The query's part of a manifest.
+
+    Raises:
+        SnapshotCorruptError: `BatchNotCommitted`, `ClosureIncomplete` or `SparkLogUnreadable`.
+    """
+    return Closer(store, query_path).close_over(batch_id)
+
+
+def newest_committed_batch(store: ObjectStore, query_path: str) -> int:
+    """Return the newest batch in a query's commit log, -1 if there is none. Cost: one listing, one read.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`: the newest entry is damaged.
+    """
+    names = [sparklog.parse_log_file(name) for name in store.list_names(f"{query_path}/commits")]
+    newest = max((name.number for name in names if name and not name.is_compact), default=-1)
+    if newest >= 0:
+        key = f"{query_path}/commits/{newest}"
+        sparklog.parse_commit(newest, store.read(key), f"{store.uri}/{key}")
+    return newest
+
+
+class Closer:
+    """Closes over one query's batches and remembers what cannot change, so that each call reads only what is new.
+
+    Use one per query and driver, from one thread at a time.
+    """
+
+    def __init__(self, store: ObjectStore, query_path: str) -> None:
+        self._store = store
+        self._path = query_path
+        self._root = f"{store.uri}/{query_path}"
+        self._commits: dict[int, sparklog.Commit] = {}
+        self._sst_names: dict[str, tuple[str, ...]] = {}
+        self._operators: dict[str, sparklog.OperatorMetadata] = {}
+
+    def close_over(self, batch_id: int) -> QueryEntry:
+        """Find every file that a committed batch needs; see the function of the same name."""
+        uid = posixpath.basename(self._path)
+        if batch_id < 0:
+            return QueryEntry(uid=uid, batch_id=-1, path=self._path)
+        listing = {info.key[len(self._path) + 1 :]: info for info in self._store.list(self._path)}
+        if f"commits/{batch_id}" not in listing:
+            raise errors.SnapshotCorruptError(
+                "BatchNotCommitted", f"Batch {batch_id} of {self._root} has no entry in the commit log."
+            )
+        state = lineage.StateFiles.index(listing)
+        self._load_commits(state, listing, batch_id)
+        chains = lineage.chains(state, self._commits, batch_id, self._root)
+        operators = self._load_operators(listing, batch_id)
+        offsets = self._load_offsets(listing, batch_id)
+        wanted = [
+            "metadata",
+            *self._log_keys(listing, chains, batch_id),
+            *_source_keys(listing, offsets),
+            *(key for operator in operators for key in operator.keys),
+            *self._state_keys(chains),
+        ]
+        self._forget_unused(chains)
+        return QueryEntry(
+            uid=uid,
+            batch_id=batch_id,
+            path=self._path,
+            files=self._entries(wanted, listing, batch_id),
+            operators=tuple(_operator_entry(operator.metadata) for operator in operators),
+            offsets=offsets,
+        )
+
+    def _load_commits(self, state: lineage.StateFiles, listing: Mapping[str, ObjectInfo], batch_id: int) -> None:
+        """Read the commits that the chains need: usually all in one go, as the snapshots' names tell how far back."""
+        oldest = state.oldest_useful_version(batch_id + 1) - 1
+        while (newest := lineage.missing_commits(state, self._commits, batch_id)) is not None:
+            batches = [batch for batch in range(min(oldest, newest), newest + 1) if batch not in self._commits]
+            absent = [batch for batch in batches if f"commits/{batch}" not in listing]
+            if newest in absent:
+                raise errors.SnapshotCorruptError(
+                    "ClosureIncomplete",
+                    f"Batch {batch_id} cannot be closed over: {self._root}/commits/{newest}, which names older state "
+                    "files that it builds on, does not exist. Start from an older snapshot.",
+                )
+            present = [batch for batch in batches if batch not in absent]
+            bodies = self._read({f"commits/{batch}": batch for batch in present})
+            for batch, body in bodies.items():
+                self._commits[batch] = self._parse_commit(batch, body)
+
+    def _parse_commit(self, batch: int, body: bytes) -> sparklog.Commit:
+        source = f"{self._root}/commits/{batch}"
+        commit = sparklog.parse_commit(batch, body, source)
+        if commit.state_ids is None:
+            raise errors.SpecRejectedError(
+                "StateFormatUnsupported",
+                f"{source} has no unique ids of state files; the query was not run with "
+                "spark.sql.streaming.stateStore.checkpointFormatVersion=2.",
+            )
+        return commit
+
+    def _load_offsets(self, listing: Mapping[str, ObjectInfo], batch_id: int) -> tuple[str, ...]:
+        key = f"offsets/{batch_id}"
+        if key not in listing:
+            raise self._incomplete(key, batch_id)
+        return sparklog.parse_offsets(self._store.read(f"{self._path}/{key}"), f"{self._root}/{key}")
+
+    def _load_operators(self, listing: Mapping[str, ObjectInfo], batch_id: int) -> tuple[_Operator, ...]:
+        keys = {operator: _metadata_key(listing, operator, batch_id) for operator in self._operator_ids(batch_id)}
+        for operator, key in keys.items():
+            if key is None:
+                raise self._incomplete(f"state/{operator}/_metadata", batch_id)
+        known = {operator: key for operator, key in keys.items() if key is not None}
+        bodies = self._read({key: key for key in known.values() if key not in self._operators})
+        for key, body in bodies.items():
+            self._operators[key] = sparklog.parse_operator(body, f"{self._root}/{key}")
+        return tuple(
+            self._operator(self._operators[key], key, operator, listing) for operator, key in sorted(known.items())
+        )
+
+    def _operator(
+        self, metadata: sparklog.OperatorMetadata, key: str, operator: int, listing: Mapping[str, ObjectInfo]
+    ) -> _Operator:
+        if metadata.schema_paths:
+            schemas = [sparklog.relative_state_path(path, f"{self._root}/{key}") for path in metadata.schema_paths]
+        else:
+            schemas = [
+                name for name in listing if name.startswith(f"state/{operator}/") and name.endswith("/_metadata/schema")
+            ]
+        return _Operator(metadata, (key, *schemas))
+
+    def _operator_ids(self, batch_id: int) -> tuple[int, ...]:
+        return tuple(sorted(self._commits[batch_id].state_ids or {}))
+
+    def _log_keys(
+        self, listing: Mapping[str, ObjectInfo], chains: tuple[tuple[int, lineage.Chain], ...], batch_id: int
+    ) -> list[str]:
+        oldest_version = min((chain.base_version for _, chain in chains), default=batch_id + 1)
+        oldest_commit = max(0, min(oldest_version - 1, batch_id - 1))
+        commits = [f"commits/{batch}" for batch in range(oldest_commit, batch_id)]
+        return [
+            *(key for key in commits if key in listing),
+            f"commits/{batch_id}",
+            *([f"offsets/{batch_id - 1}"] if batch_id > 0 else []),
+            f"offsets/{batch_id}",
+        ]
+
+    def _state_keys(self, chains: tuple[tuple[int, lineage.Chain], ...]) -> list[str]:
+        snapshots = [chain.snapshot for _, chain in chains if chain.snapshot is not None]
+        bodies = self._read({key: key for key in snapshots if key not in self._sst_names})
+        for key, body in bodies.items():
+            self._sst_names[key] = sparklog.parse_snapshot_archive(body, f"{self._root}/{key}")
+        ssts = [f"{posixpath.dirname(key)}/SSTs/{name}" for key in snapshots for name in self._sst_names[key]]
+        return [*snapshots, *ssts, *(key for _, chain in chains for key in chain.changelogs)]
+
+    def _entries(
+        self, wanted: Iterable[str], listing: Mapping[str, ObjectInfo], batch_id: int
+    ) -> tuple[FileEntry, ...]:
+        keys: set[str] = set()
+        for key in wanted:
+            if key not in listing:
+                raise self._incomplete(key, batch_id)
+            keys.add(key)
+            keys.update(sidecar for sidecar in checksums.sidecars(key) if sidecar in listing)
+        return tuple(file_entry(key, listing[key]) for key in sorted(keys))
+
+    def _read(self, names: Mapping[str, _Name]) -> dict[_Name, bytes]:
+        if not names:
+            return {}
+        bodies = self._store.read_many([f"{self._path}/{key}" for key in names])
+        return {name: bodies[f"{self._path}/{key}"] for key, name in names.items()}
+
+    def _forget_unused(self, chains: tuple[tuple[int, lineage.Chain], ...]) -> None:
+        oldest = min((chain.base_version for _, chain in chains), default=0) - 1
+        used = {chain.snapshot for _, chain in chains}
+        self._commits = {batch: commit for batch, commit in self._commits.items() if batch >= oldest}
+        self._sst_names = {key: names for key, names in self._sst_names.items() if key in used}
+
+    def _incomplete(self, key: str, batch_id: int) -> errors.SnapshotCorruptError:
+        return errors.SnapshotCorruptError(
+            "ClosureIncomplete",
+            f"Batch {batch_id} cannot be closed over: {self._root}/{key} does not exist. Start from an older snapshot.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    metadata: sparklog.OperatorMetadata
+    keys: tuple[str, ...]
+
+
+def file_entry(path: str, info: ObjectInfo) -> FileEntry:
+    """Describe a file as the store sees it now; the etag is its checksum."""
+    return FileEntry(path=path, size_bytes=info.size_bytes, checksum=f"etag:{info.etag}" if info.etag else None)
+
+
+def _operator_entry(metadata: sparklog.OperatorMetadata) -> OperatorEntry:
+    return OperatorEntry(
+        uid=metadata.uid, operator_id=metadata.operator_id, name=metadata.name, partitions=metadata.partitions
+    )
+
+
+def _metadata_key(listing: Mapping[str, ObjectInfo], operator: int, batch_id: int) -> str | None:
+    """Find an operator's metadata: the newest of version 2 that holds at the batch, else version 1."""
+    folder = f"state/{operator}/_metadata/v2/"
+    versions = [
+        file.number
+        for key in listing
+        if key.startswith(folder) and (file := sparklog.parse_log_file(key[len(folder) :])) and file.number <= batch_id
+    ]
+    first_version = f"state/{operator}/_metadata/metadata"
+    return f"{folder}{max(versions)}" if versions else first_version if first_version in listing else None
+
+
+def _source_keys(listing: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> list[str]:
+    """Find the sources' logs: all of a plain log; of a file source's log the newest compact file and what follows."""
+    logs: dict[str, dict[str, sparklog.LogFile]] = {}
+    for key in listing:
+        parts = key.split("/")
+        file = sparklog.parse_log_file(parts[2]) if len(parts) == 3 and parts[0] == "sources" else None
+        if file:
+            logs.setdefault(parts[1], {})[key] = file
+    return [key for source, files in logs.items() for key in _useful(files, _position(source, offsets))]
+
+
+def _position(source: str, offsets: tuple[str, ...]) -> int | None:
+    index = int(source) if source.isdigit() else -1
+    return sparklog.file_source_position(offsets[index]) if 0 <= index < len(offsets) else None
+
+
+def _useful(files: Mapping[str, sparklog.LogFile], position: int | None) -> list[str]:
+    in_reach = {key: file for key, file in files.items() if position is None or file.number <= position}
+    compact = max((file.number for file in in_reach.values() if file.is_compact), default=-1)
+    return [
+        key for key, file in in_reach.items() if (file.is_compact and file.number == compact) or file.number > compact
+    ]

@@ -1,0 +1,279 @@
+"""What Spark's own files in a checkpoint root say: offset log, commit log, operator metadata, snapshot archives.
+
+Written against Spark 4.2.0 with state checkpoint format 2. Everything here is pure: bytes in, values out. Spark writes
+each of these files with one PUT, so a file that cannot be read was damaged afterwards; it is never taken for "not
+written yet".
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic.alias_generators import to_camel
+
+from statefulspark import errors
+
+DEFAULT_STORE = "default"
+"""Name of a state store whose files are directly in the partition's folder; others have a folder of their own."""
+
+_STATE_FILE = re.compile(r"^(\d+)_([0-9a-fA-F-]{36})\.(zip|changelog)$")
+_LOG_FILE = re.compile(r"^(\d+)(\.compact)?$")
+_UID_VARIABLE = re.compile(r"^head_(.+)$")
+
+_Model = TypeVar("_Model", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """One entry of the commit log.
+
+    Attributes:
+        batch_id: The committed batch; its state has version `batch_id + 1`.
+        state_ids: By operator id, then partition, the unique ids of its state stores; None if the entry was written
+            without state checkpoint format 2.
+    """
+
+    batch_id: int
+    state_ids: Mapping[int, tuple[tuple[str, ...], ...]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class StateFile:
+    """The name of a state file, read: `<version>_<unique id>.zip` or `.changelog`."""
+
+    version: int
+    unique_id: str
+    is_snapshot: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """The name of an entry in a log folder, read: `<number>` or `<number>.compact`."""
+
+    number: int
+    is_compact: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorMetadata:
+    """What Spark stores about one stateful operator."""
+
+    operator_id: int
+    name: str
+    store_names: tuple[str, ...]
+    partitions: int
+    schema_paths: tuple[str, ...]
+    variables: tuple[str, ...]
+
+    @property
+    def uid(self) -> str:
+        """The uid that one of our operators carries in its variables' names, else `<name>-<operator id>`."""
+        for variable in self.variables:
+            match = _UID_VARIABLE.match(variable)
+            if match:
+                return match.group(1)
+        return f"{self.name}-{self.operator_id}"
+
+
+class _Raw(BaseModel):
+    model_config = ConfigDict(frozen=True, alias_generator=to_camel, populate_by_name=True, extra="ignore")
+
+
+class _RawCommit(_Raw):
+    state_unique_ids: dict[int, tuple[tuple[str, ...], ...]] | None = None
+
+
+class _RawOperatorInfo(_Raw):
+    operator_id: int
+    operator_name: str
+
+
+class _RawStore(_Raw):
+    store_name: str
+    num_partitions: int
+    state_schema_file_paths: tuple[str, ...] = ()
+
+
+class _RawOperator(_Raw):
+    operator_info: _RawOperatorInfo
+    state_store_info: tuple[_RawStore, ...]
+    operator_properties_json: str | None = None
+
+
+class _RawVariable(_Raw):
+    state_name: str
+
+
+class _RawProperties(_Raw):
+    state_variables: tuple[_RawVariable, ...] = ()
+
+
+class _RawSst(_Raw):
+    dfs_sst_file_name: str
+
+
+class _RawArchive(_Raw):
+    sst_files: tuple[_RawSst, ...] = ()
+
+
+def parse_commit(batch_id: int, body: bytes, source: str) -> Commit:
+    """Read an entry of the commit log.
+
+    Args:
+        batch_id: From the file's name.
+        body: The file.
+        source: Where it came from, for the error.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`: empty, cut short or damaged.
+    """
+    lines = _versioned_lines(body, source)
+    return Commit(batch_id, _validated(_RawCommit, lines[0] if lines else "", source).state_unique_ids)
+
+
+def parse_offsets(body: bytes, source: str) -> tuple[str, ...]:
+    """Return one line per source of an offset log entry; `-` stands for a source that had no data yet.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    lines = _versioned_lines(body, source)
+    if len(lines) < 2:
+        raise _unreadable(source, "it names no source")
+    for line in lines:
+        if line != "-":
+            _require_json(line, source)
+    return tuple(lines[1:])
+
+
+def parse_operator(body: bytes, source: str) -> OperatorMetadata:
+    """Read an operator's metadata, version 1 (`_metadata/metadata`) or 2 (`_metadata/v2/<batch>`).
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    lines = _versioned_lines(body, source)
+    raw = _validated(_RawOperator, lines[0] if lines else "", source)
+    properties = _validated(_RawProperties, raw.operator_properties_json or "{}", source)
+    return OperatorMetadata(
+        operator_id=raw.operator_info.operator_id,
+        name=raw.operator_info.operator_name,
+        store_names=tuple(store.store_name for store in raw.state_store_info),
+        partitions=max((store.num_partitions for store in raw.state_store_info), default=0),
+        schema_paths=tuple(path for store in raw.state_store_info for path in store.state_schema_file_paths),
+        variables=tuple(variable.state_name for variable in properties.state_variables),
+    )
+
+
+def relocate_schema_paths(body: bytes, source: str, new_root: str) -> bytes:
+    """Rewrite the absolute schema paths in an operator's metadata to another root.
+
+    Args:
+        body: A file `state/<op>/_metadata/v2/<batch>`.
+        source: Where it came from, for the error.
+        new_root: Hadoop URI of the new checkpoint root, for example `s3a://bucket/prefix/delays`.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    version, _, text = _decoded(body, source).partition("\n")
+    parse_operator(body, source)
+    document = json.loads(text)
+    for store in document["stateStoreInfo"]:
+        if "stateSchemaFilePaths" in store:
+            paths = store["stateSchemaFilePaths"]
+            store["stateSchemaFilePaths"] = [f"{new_root}/{relative_state_path(path, source)}" for path in paths]
+    return f"{version}\n{json.dumps(document, separators=(',', ':'))}".encode()
+
+
+def relative_state_path(path: str, source: str) -> str:
+    """Return the part of an absolute path from `state/<operator>/_stateSchema/` on.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`: the path is not of that form.
+    """
+    match = re.search(r"/(state/\d+/_stateSchema/.+)$", path)
+    if not match:
+        raise _unreadable(source, f"the schema path {path!r} is not below state/<operator>/_stateSchema")
+    return match.group(1)
+
+
+def parse_snapshot_archive(body: bytes, source: str) -> tuple[str, ...]:
+    """Return the names of the SST files that a state snapshot `<version>_<id>.zip` needs, below `SSTs/`.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            metadata = archive.read("metadata")
+    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+        raise _unreadable(source, f"it is no readable zip archive with an entry 'metadata' ({error})") from error
+    lines = _versioned_lines(metadata, source)
+    archived = _validated(_RawArchive, lines[0] if lines else "", source)
+    return tuple(file.dfs_sst_file_name for file in archived.sst_files)
+
+
+def parse_state_file(name: str) -> StateFile | None:
+    """Read the name of a state file; None if it is something else."""
+    match = _STATE_FILE.match(name)
+    return StateFile(int(match.group(1)), match.group(2), match.group(3) == "zip") if match else None
+
+
+def parse_log_file(name: str) -> LogFile | None:
+    """Read the name of a log entry; None if it is something else."""
+    match = _LOG_FILE.match(name)
+    return LogFile(int(match.group(1)), match.group(2) is not None) if match else None
+
+
+def file_source_position(line: str) -> int | None:
+    """Return the log position in a file source's offset line `{"logOffset":7}`; None for other sources."""
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    position = value.get("logOffset") if isinstance(value, dict) else None
+    return position if isinstance(position, int) else None
+
+
+def _decoded(body: bytes, source: str) -> str:
+    try:
+        return body.decode()
+    except UnicodeDecodeError as error:
+        raise _unreadable(source, "it is not UTF-8") from error
+
+
+def _versioned_lines(body: bytes, source: str) -> list[str]:
+    version, *lines = _decoded(body, source).split("\n")
+    if not re.fullmatch(r"v\d+", version.strip()):
+        raise _unreadable(source, f"it does not begin with a version ({len(body)} bytes)")
+    return [line.strip() for line in lines if line.strip()]
+
+
+def _require_json(line: str, source: str) -> None:
+    try:
+        json.loads(line)
+    except json.JSONDecodeError as error:
+        raise _unreadable(source, f"a line is no JSON ({error.msg})") from error
+
+
+def _validated(model: type[_Model], text: str, source: str) -> _Model:
+    try:
+        return model.model_validate_json(text)
+    except ValidationError as error:
+        raise _unreadable(source, error.errors()[0]["msg"]) from error
+
+
+def _unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
+    return errors.SnapshotCorruptError(
+        "SparkLogUnreadable",
+        f"{source} cannot be read: {why}. Spark writes it in one step, so it was damaged later; start from an older "
+        "snapshot.",
+    )
