@@ -21,7 +21,8 @@ jvm-tools:
 	@javac --release 17 -version >/dev/null 2>&1 \
 	  || { echo "Java 17 or newer is needed, and javac is $$(javac -version 2>&1); install openjdk-17-jdk-headless."; exit 1; }
 
-$(JARS_DIR)/.s3a: $(JVM_DIR)/pom.xml $(STAMPS)/venv | jvm-tools
+# The runtime's pyproject.toml pins PySpark, whose jars decide which versions fit.
+$(JARS_DIR)/.s3a: $(JVM_DIR)/pom.xml jobruntime/pyproject.toml | $(STAMPS)/venv jvm-tools
 	@version=$$(sed -n 's:.*<hadoop.version>\(.*\)</hadoop.version>.*:\1:p' $(JVM_DIR)/pom.xml); \
 	  [ -e "$(PYSPARK_JARS)/hadoop-client-api-$$version.jar" ] \
 	  || { echo "$(JVM_DIR)/pom.xml names hadoop-aws $$version, and PySpark brings $$(basename "$$(ls $(PYSPARK_JARS)/hadoop-client-api-*.jar)" .jar); they must be equal."; exit 1; }

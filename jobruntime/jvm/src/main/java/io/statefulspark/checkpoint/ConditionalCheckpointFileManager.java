@@ -1,0 +1,187 @@
+package io.statefulspark.checkpoint;
+
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.PathFilter;
+import org.apache.hadoop.fs.UnsupportedFileSystemException;
+import org.apache.hadoop.fs.s3a.S3AFileSystem;
+import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileManager;
+
+/**
+ * Writes Spark's checkpoints to S3 with one PUT per file and no rename.
+ *
+ * <p>What must not be overwritten (offsets, commits, metadata) is PUT with If-None-Match, so of several drivers exactly one
+ * writes a log entry. Every failure of {@code close()} reaches Spark; spark-hadoop-cloud's manager swallows it and lets a
+ * batch count as committed that is not on storage. Log entries pass the {@link QueryGate} and the {@link EpochFence}.
+ *
+ * <p>Folders on local disk work the same way for development: a temporary file is linked or renamed to its name.
+ */
+public final class ConditionalCheckpointFileManager implements CheckpointFileManager {
+  private final Path root;
+  private final Configuration configuration;
+  private final FileSystem fs;
+  private final FilePublisher publisher;
+
+  /** Called by Spark, by name. */
+  public ConditionalCheckpointFileManager(Path path, Configuration configuration) throws IOException {
+    this.root = path;
+    this.configuration = configuration;
+    this.fs = path.getFileSystem(configuration);
+    this.publisher = publisherFor(fs, path);
+  }
+
+  private static FilePublisher publisherFor(FileSystem fs, Path path) throws IOException {
+    if (fs instanceof S3AFileSystem && fs.hasPathCapability(path, ObjectPublisher.CONDITIONAL_CREATE)) {
+      return new ObjectPublisher(fs);
+    }
+    if (fs.getScheme().equals("file")) {
+      return new LocalPublisher();
+    }
+    throw new UnsupportedFileSystemException("The checkpoint location " + path + " (" + fs.getClass().getName()
+        + ") cannot create a file on condition that it does not exist; use s3a://.");
+  }
+
+  @Override
+  public CancellableFSDataOutputStream createAtomic(Path path, boolean overwriteIfPossible) {
+    try {
+      LogEntry entry = overwriteIfPossible ? null : LogEntry.of(fs.makeQualified(path));
+      if (entry != null) {
+        QueryGate.pass(entry);
+      }
+      FilePublisher.Draft draft = overwriteIfPossible ? publisher.replace(path) : publisher.create(path);
+      return new Output(draft, path, entry);
+    } catch (IOException e) {
+      throw sneaky(e);
+    }
+  }
+
+  /** A file that appears whole, once, when it is closed; never after a failure or a cancel. */
+  private final class Output extends CancellableFSDataOutputStream {
+    private final FilePublisher.Draft draft;
+    private final Path path;
+    private final LogEntry entry;
+    private boolean done;
+
+    Output(FilePublisher.Draft draft, Path path, LogEntry entry) {
+      super(draft.stream());
+      this.draft = draft;
+      this.path = path;
+      this.entry = entry;
+    }
+
+    @Override
+    public void cancel() {
+      if (!done) {
+        done = true;
+        draft.discard();
+      }
+    }
+
+    @Override
+    public void close() throws IOException {
+      if (done) {
+        return;
+      }
+      done = true;
+      if (entry == null) {
+        draft.publish();
+        return;
+      }
+      try {
+        EpochFence.check(configuration, path);
+      } catch (IOException e) {
+        draft.discard();
+        throw e;
+      }
+      draft.publish();
+      QueryGate.written(entry);
+    }
+  }
+
+  @Override
+  public FSDataInputStream open(Path path) {
+    try {
+      return fs.open(path);
+    } catch (IOException e) {
+      throw sneaky(e);
+    }
+  }
+
+  @Override
+  public FileStatus[] list(Path path, PathFilter filter) {
+    try {
+      return fs.listStatus(path, filter);
+    } catch (IOException e) {
+      throw sneaky(e);
+    }
+  }
+
+  @Override
+  public FileStatus[] list(Path path) {
+    return list(path, any -> true);
+  }
+
+  @Override
+  public void mkdirs(Path path) {
+    try {
+      fs.mkdirs(path);
+    } catch (IOException e) {
+      throw sneaky(e);
+    }
+  }
+
+  /** Log entries are plain objects, so one HEAD answers; {@code FileSystem.exists} adds a LIST for a missing one. */
+  @Override
+  public boolean exists(Path path) {
+    try {
+      if (fs instanceof S3AFileSystem s3a && LogEntry.of(path) != null) {
+        s3a.getS3AInternals().getObjectMetadata(path);
+        return true;
+      }
+      return fs.exists(path);
+    } catch (FileNotFoundException absent) {
+      return false;
+    } catch (IOException e) {
+      throw sneaky(e);
+    }
+  }
+
+  @Override
+  public void delete(Path path) {
+    try {
+      fs.delete(path, true);
+    } catch (FileNotFoundException gone) {
+      // Deleting what is absent is what was asked for.
+    } catch (IOException e) {
+      throw sneaky(e);
+    }
+  }
+
+  @Override
+  public boolean isLocal() {
+    return publisher instanceof LocalPublisher;
+  }
+
+  @Override
+  public Path createCheckpointDirectory() {
+    Path qualified = fs.makeQualified(root);
+    mkdirs(qualified);
+    return qualified;
+  }
+
+  @Override
+  public void close() {
+    // The file system is shared by the whole process.
+  }
+
+  /** Throws an I/O error through Scala's interface, which declares none; Spark catches it by its own type. */
+  @SuppressWarnings("unchecked")
+  private static <T extends Throwable> RuntimeException sneaky(Throwable error) throws T {
+    throw (T) error;
+  }
+}

@@ -1,0 +1,207 @@
+package io.statefulspark.checkpoint;
+
+import java.io.InterruptedIOException;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import java.util.stream.Collectors;
+
+/**
+ * Holds queries at the boundary between two batches, and knows how far each has come.
+ *
+ * <p>One gate per query, by its checkpoint root. While a gate is closed, the write of the next {@code offsets/N} waits: the
+ * query has committed batch N-1 and has not begun batch N. A batch that has begun goes on to its commit. Stopping a
+ * waiting query ends it without an error, because the interruption reaches Spark as an {@link InterruptedIOException}.
+ *
+ * <p>A batch counts as begun from the moment its write passes the gate, not from the moment the write is done, so that a
+ * gate closed in between does not report a boundary that is about to be left.
+ *
+ * <p>Every method takes strings and numbers and may be called from any thread; roots may be given as s3:// or s3a://.
+ */
+public final class QueryGate {
+  private static final Map<String, QueryGate> GATES = new ConcurrentHashMap<>();
+
+  private boolean closed;
+  private boolean parked;
+  private long begun;
+  private long lastOffsets;
+  private long lastCommitted;
+  private long commits;
+  private long committedAtMillis;
+  private long committedAtNanos;
+
+  private QueryGate(long lastOffsets, long lastCommitted) {
+    this.begun = lastOffsets;
+    this.lastOffsets = lastOffsets;
+    this.lastCommitted = lastCommitted;
+  }
+
+  /**
+   * Starts to watch a query; to be called before each start of it. The gate is open.
+   *
+   * @param root the query's checkpoint location
+   * @param lastOffsets the newest batch in its offset log, -1 for none
+   * @param lastCommitted the newest batch in its commit log, -1 for none
+   */
+  public static void register(String root, long lastOffsets, long lastCommitted) {
+    QueryGate previous = GATES.put(LogEntry.rootKey(root), new QueryGate(lastOffsets, lastCommitted));
+    if (previous != null) {
+      previous.setClosed(false);
+    }
+  }
+
+  /** Stops watching a query; one that waits goes on. */
+  public static void unregister(String root) {
+    QueryGate gate = GATES.remove(LogEntry.rootKey(root));
+    if (gate != null) {
+      gate.setClosed(false);
+    }
+  }
+
+  /** Lets no further batch of the query begin. */
+  public static void close(String root) {
+    gate(root).setClosed(true);
+  }
+
+  /** Lets the query go on. */
+  public static void open(String root) {
+    gate(root).setClosed(false);
+  }
+
+  /** Tells whether the gate is closed and every batch that has begun is committed. */
+  public static boolean atBoundary(String root) {
+    QueryGate gate = gate(root);
+    synchronized (gate) {
+      return gate.isAtBoundary();
+    }
+  }
+
+  /**
+   * Waits until the query is at a boundary behind its closed gate.
+   *
+   * @return whether it is; false after the time is over, or at once when the gate is open
+   */
+  public static boolean awaitBoundary(String root, long timeoutMs) throws InterruptedException {
+    return gate(root).await(timeoutMs);
+  }
+
+  /** Returns the newest committed batch, -1 for none. */
+  public static long lastCommitted(String root) {
+    QueryGate gate = gate(root);
+    synchronized (gate) {
+      return gate.lastCommitted;
+    }
+  }
+
+  /** Returns the newest batch whose offsets are written, -1 for none. */
+  public static long lastOffsets(String root) {
+    QueryGate gate = gate(root);
+    synchronized (gate) {
+      return gate.lastOffsets;
+    }
+  }
+
+  /** Returns when the newest commit since {@link #register} was written, in milliseconds since 1970; 0 for none. */
+  public static long committedAtMillis(String root) {
+    QueryGate gate = gate(root);
+    synchronized (gate) {
+      return gate.committedAtMillis;
+    }
+  }
+
+  /**
+   * Returns all gates as one JSON object: root to {@code closed}, {@code parked} (a write waits), {@code atBoundary},
+   * {@code begun}, {@code lastOffsets}, {@code lastCommitted}, {@code commits} (since register), {@code
+   * committedAtMillis} (since 1970) and {@code committedAtNanos} ({@link System#nanoTime}); both 0 before the first.
+   */
+  public static String snapshot() {
+    return new TreeMap<>(GATES).entrySet().stream()
+        .map(entry -> quoted(entry.getKey()) + ":" + entry.getValue().toJson())
+        .collect(Collectors.joining(",", "{", "}"));
+  }
+
+  /** Waits while the gate of the entry's query is closed, then counts its batch as begun. */
+  static void pass(LogEntry entry) throws InterruptedIOException {
+    QueryGate gate = GATES.get(entry.root());
+    if (gate != null && entry.log() == LogEntry.Log.OFFSETS) {
+      gate.begin(entry.batch());
+    }
+  }
+
+  /** Takes note of a log entry that is durable. */
+  static void written(LogEntry entry) {
+    QueryGate gate = GATES.get(entry.root());
+    if (gate != null) {
+      gate.record(entry);
+    }
+  }
+
+  private static QueryGate gate(String root) {
+    QueryGate gate = GATES.get(LogEntry.rootKey(root));
+    if (gate == null) {
+      throw new IllegalArgumentException("No query with the checkpoint root " + root + " is registered; known are "
+          + GATES.keySet() + ".");
+    }
+    return gate;
+  }
+
+  private synchronized void setClosed(boolean closed) {
+    this.closed = closed;
+    notifyAll();
+  }
+
+  private synchronized void begin(long batch) throws InterruptedIOException {
+    parked = closed;
+    try {
+      while (closed) {
+        wait();
+      }
+    } catch (InterruptedException e) {
+      throw (InterruptedIOException) new InterruptedIOException(
+          "Stopped while waiting at the boundary before batch " + batch).initCause(e);
+    } finally {
+      parked = false;
+    }
+    begun = batch;
+  }
+
+  private synchronized void record(LogEntry entry) {
+    if (entry.log() == LogEntry.Log.OFFSETS) {
+      lastOffsets = entry.batch();
+    } else {
+      lastCommitted = entry.batch();
+      commits++;
+      committedAtMillis = System.currentTimeMillis();
+      committedAtNanos = System.nanoTime();
+    }
+    notifyAll();
+  }
+
+  private synchronized boolean await(long timeoutMs) throws InterruptedException {
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
+    while (closed && !isAtBoundary()) {
+      long leftMs = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
+      if (leftMs <= 0) {
+        return false;
+      }
+      wait(leftMs);
+    }
+    return isAtBoundary();
+  }
+
+  private boolean isAtBoundary() {
+    return closed && begun <= lastCommitted;
+  }
+
+  private synchronized String toJson() {
+    return String.format(
+        "{\"closed\":%b,\"parked\":%b,\"atBoundary\":%b,\"begun\":%d,\"lastOffsets\":%d,\"lastCommitted\":%d,"
+            + "\"commits\":%d,\"committedAtMillis\":%d,\"committedAtNanos\":%d}",
+        closed, parked, isAtBoundary(), begun, lastOffsets, lastCommitted, commits, committedAtMillis, committedAtNanos);
+  }
+
+  private static String quoted(String text) {
+    return '"' + text.replace("\\", "\\\\").replace("\"", "\\\"") + '"';
+  }
+}
