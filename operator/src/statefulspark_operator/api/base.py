@@ -23,6 +23,7 @@ PLURAL = "statefulsparkjobs"
 CRD_NAME = f"{PLURAL}.{GROUP}"
 
 DURATION_PATTERN = r"^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
+LONGEST_DURATION = timedelta(days=365)
 _DURATION = re.compile(r"^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$")
 
 
@@ -58,7 +59,10 @@ def parse_duration(value: object) -> object:
     if match is None or not value:
         raise ValueError(f"{value!r} is no duration; write for example 10s, 5m or 1h30m")
     hours, minutes, seconds, milliseconds = (int(part or 0) for part in match.groups())
-    return timedelta(hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
+    total_s = hours * 3600 + minutes * 60 + seconds
+    if total_s > LONGEST_DURATION.total_seconds() or milliseconds > LONGEST_DURATION.total_seconds():
+        raise ValueError(f"{value!r} is longer than the {LONGEST_DURATION.days} days that are allowed")
+    return timedelta(seconds=total_s, milliseconds=milliseconds)
 
 
 def format_duration(value: timedelta) -> str:

@@ -1,0 +1,32 @@
+"""How long to wait before trying again: exponential, capped, with a jitter that is the same for the same attempt.
+
+The jitter comes from a hash and not from a random source, so that a decision stays a function of its situation and
+many jobs that failed together still do not come back together.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import timedelta
+
+JITTER = 0.2
+"""At most this share of the delay is added or taken away."""
+_MAX_DOUBLINGS = 30
+
+
+def delay(attempt: int, *, initial: timedelta, longest: timedelta, seed: str) -> timedelta:
+    """Return the wait before an attempt.
+
+    Args:
+        attempt: 1 for the first retry.
+        initial: Wait before the first retry.
+        longest: The wait never exceeds this by more than the jitter.
+        seed: What the jitter is made from, for example the job's uid.
+
+    Returns:
+        The wait, never negative.
+    """
+    doubled = min(initial, longest) * (1 << min(max(attempt, 1) - 1, _MAX_DOUBLINGS))
+    digest = hashlib.sha256(f"{seed}/{attempt}".encode()).digest()
+    share = int.from_bytes(digest[:4], "big") / 2**32
+    return min(doubled, longest) * (1 - JITTER + 2 * JITTER * share)

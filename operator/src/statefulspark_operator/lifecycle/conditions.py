@@ -1,0 +1,114 @@
+"""The conditions that follow from a decision: the same facts, as questions and answers for tools. Pure."""
+
+from __future__ import annotations
+
+from statefulspark.contract.api import JobState
+
+from statefulspark_operator.api import conditions
+from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState
+from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.situation import Situation, StorageFacts, StorageUnreadable
+
+Answer = tuple[ConditionStatus, str, str]
+
+YES, NO, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
+
+_AT_REST = (Phase.SUSPENDED, Phase.STOPPED)
+_ON_THE_WAY = (Phase.PENDING, Phase.STARTING, Phase.UPGRADING, Phase.RESTARTING, Phase.DELETING)
+
+
+def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
+    """Answer every question about the job.
+
+    Args:
+        situation: What the decision was made from, with its status up to date.
+        decision: What was decided.
+
+    Returns:
+        One condition per type, always all of them and in the same order, so that tools need not guess.
+    """
+    answers: dict[ConditionType, Answer] = {
+        ConditionType.READY: _ready(situation, decision),
+        ConditionType.RECONCILING: _reconciling(situation, decision),
+        ConditionType.STALLED: _stalled(situation, decision),
+        ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(situation, decision),
+        ConditionType.STORAGE_REACHABLE: _storage_reachable(situation),
+        ConditionType.UPGRADING: _upgrading(decision),
+    }
+    current = tuple(
+        conditions.answer(kind, status, reason, message, now=situation.now, generation=situation.job.generation)
+        for kind, (status, reason, message) in answers.items()
+    )
+    return conditions.merge(situation.status.conditions, current)
+
+
+def _is_aborted(situation: Situation, decision: Decision) -> bool:
+    upgrade = decision.status.upgrade
+    return (
+        upgrade is not None and upgrade.state is UpgradeState.ABORTED and upgrade.generation == situation.job.generation
+    )
+
+
+def _ready(situation: Situation, decision: Decision) -> Answer:
+    if situation.rejection is not None:
+        return NO, situation.rejection.reason, situation.rejection.message
+    if _is_aborted(situation, decision) or decision.phase not in (Phase.RUNNING, *_AT_REST):
+        return NO, decision.reason.word, decision.message
+    driver = decision.status.driver
+    if decision.phase is Phase.SUSPENDED and driver is not None and situation.live_pod is not None:
+        return NO, decision.reason.word, decision.message
+    return YES, decision.reason.word, decision.message
+
+
+def _reconciling(situation: Situation, decision: Decision) -> Answer:
+    stopping = decision.phase is Phase.SUSPENDED and situation.live_pod is not None
+    if decision.phase in _ON_THE_WAY or stopping:
+        return YES, decision.reason.word, decision.message
+    return NO, decision.reason.word, ""
+
+
+def _stalled(situation: Situation, decision: Decision) -> Answer:
+    if situation.rejection is not None:
+        return YES, situation.rejection.reason, situation.rejection.message
+    if decision.status.stalled is not None:
+        return YES, decision.status.stalled.reason, decision.status.stalled.message
+    if _is_aborted(situation, decision):
+        return YES, decision.reason.word, decision.message
+    return NO, "NotStalled", ""
+
+
+def _checkpoint_healthy(situation: Situation, decision: Decision) -> Answer:
+    speaks, latest = situation.speaks, decision.status.last_checkpoint
+    failure = speaks.last_failure if speaks is not None else None
+    if failure is not None and (latest is None or failure.failed_at > latest.completed_at):
+        return NO, failure.reason, failure.message
+    if latest is None:
+        return UNKNOWN, "NoCheckpointYet", "No checkpoint has completed yet."
+    if speaks is None or speaks.state is not JobState.RUNNING:
+        return UNKNOWN, "NotRunning", f"Checkpoint {latest.id} is the latest; no queries run now."
+    return YES, "CheckpointCompleted", ""
+
+
+def _storage_reachable(situation: Situation) -> Answer:
+    if isinstance(situation.storage, StorageFacts):
+        return YES, "StorageRead", ""
+    if isinstance(situation.storage, StorageUnreadable):
+        return NO, situation.storage.reason, situation.storage.message
+    before = next(
+        (condition for condition in situation.status.conditions if condition.type is ConditionType.STORAGE_REACHABLE),
+        None,
+    )
+    if before is None:
+        return UNKNOWN, "NotLooked", "Storage has not been looked at yet."
+    return before.status, before.reason, before.message
+
+
+def _upgrading(decision: Decision) -> Answer:
+    upgrade, operation = decision.status.upgrade, decision.status.operation
+    if upgrade is None or upgrade.state in (UpgradeState.DONE, UpgradeState.ABORTED):
+        return NO, "NoUpgrade" if upgrade is None else f"Upgrade{upgrade.state.value}", ""
+    failed = operation is not None and operation.state is OperationPhase.FAILED
+    reason = "SavepointFailed" if failed and upgrade.state is UpgradeState.SAVEPOINT else upgrade.state.value
+    message = f"From revision {upgrade.from_revision} to {upgrade.to_revision}. {upgrade.message or ''}".strip()
+    return YES, reason, message

@@ -1,0 +1,49 @@
+"""The decision: facts into the status, then the first rule that matches. Pure, and never raises."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from statefulspark_operator.api.status import Phase
+from statefulspark_operator.lifecycle import conditions, observed
+from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.rules import RULES, progress
+from statefulspark_operator.lifecycle.situation import Situation
+
+MESSAGE_LIMIT = 1024
+"""Longer messages are cut: they are read in a terminal, and the log has them in full."""
+
+
+def decide(situation: Situation) -> Decision:
+    """Decide what one pass does.
+
+    Args:
+        situation: Everything that was seen.
+
+    Returns:
+        What to record and do. Its status is complete: facts, intent, phase, message and conditions.
+    """
+    current = observed.fold(situation)
+    decisions = (rule(current) for rule in RULES)
+    decision = next((found for found in decisions if found is not None), None) or progress.run(current)
+    return _complete(current, decision)
+
+
+def _complete(situation: Situation, decision: Decision) -> Decision:
+    message = _shorten(decision.message)
+    if situation.rejection is not None and decision.phase is not Phase.DELETING:
+        message = _shorten(f"The current spec is not carried out: {situation.rejection.message}")
+    decision = dataclasses.replace(decision, message=_shorten(decision.message))
+    status = decision.status.model_copy(
+        update={
+            "phase": decision.phase,
+            "message": message,
+            "observed_generation": situation.job.generation,
+            "conditions": conditions.derive(situation, decision),
+        }
+    )
+    return dataclasses.replace(decision, status=status)
+
+
+def _shorten(message: str) -> str:
+    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"

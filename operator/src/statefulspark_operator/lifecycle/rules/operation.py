@@ -1,0 +1,119 @@
+"""A savepoint or stop under way is followed to its end before anything else is started.
+
+Not knowing is no failure: a driver that does not answer is asked again until the time is up. A request that never
+arrived is sent again with the same id, which starts nothing twice.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from statefulspark.contract.api import JobState
+from statefulspark.contract.manifest import Trigger
+
+from statefulspark_operator.api.base import format_duration
+from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase, UpgradeState
+from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation
+
+EXIT_GRACE = timedelta(seconds=30)
+"""A driver that has completed its stop and still runs after this is ended by deleting its pod."""
+
+TRIGGERS = {"upgrade": Trigger.UPGRADE, "stop": Trigger.STOP, "manual": Trigger.MANUAL, "deletion": Trigger.STOP}
+
+
+def new_operation(
+    situation: Situation, *, kind: OperationKind, trigger: str, epoch: int, attempt: int = 1
+) -> OperationStatus:
+    """Make the record of an operation that is about to be requested.
+
+    The epoch is part of the id: a driver that was started again from a checkpoint must not take the savepoint of its
+    predecessor for the answer.
+
+    Args:
+        situation: The job.
+        kind: Savepoint, or stop with savepoint.
+        trigger: upgrade, stop, manual.
+        epoch: The driver that is asked.
+        attempt: Number of this attempt for the same reason.
+    """
+    return OperationStatus(
+        id=f"{situation.job.uid}-{trigger}-{situation.job.generation}-{epoch}-{attempt}",
+        kind=kind,
+        trigger=trigger,
+        attempt=attempt,
+        generation=situation.job.generation,
+        epoch=epoch,
+        requested_at=situation.now,
+        state=OperationPhase.REQUESTED,
+    )
+
+
+def request_for(situation: Situation, operation: OperationStatus) -> actions.RequestStop | actions.RequestSavepoint:
+    """Return the action that asks the driver for a recorded operation."""
+    location = situation.spec.savepoint.location if situation.spec else None
+    if operation.kind is OperationKind.SAVEPOINT:
+        return actions.RequestSavepoint(operation.id, operation.epoch, location)
+    return actions.RequestStop(operation.id, operation.epoch, TRIGGERS.get(operation.trigger, Trigger.STOP), location)
+
+
+def stop_operation(situation: Situation) -> OperationStatus | None:
+    """Return the stop that the current driver was asked for, if it was."""
+    operation, driver = situation.status.operation, situation.intent
+    if operation is None or driver is None or operation.kind is not OperationKind.STOP:
+        return None
+    return operation if operation.epoch == driver.epoch else None
+
+
+def _phase(operation: OperationStatus, situation: Situation) -> Phase:
+    if operation.kind is OperationKind.SAVEPOINT:
+        return Phase.RUNNING
+    return Phase.SUSPENDED if situation.spec is not None and situation.spec.suspend else Phase.UPGRADING
+
+
+def end_stopped_driver(situation: Situation) -> Decision | None:
+    """Has the driver completed its stop and still runs?"""
+    operation, pod = stop_operation(situation), situation.live_pod
+    if operation is None or pod is None or operation.state is not OperationPhase.COMPLETED:
+        return None
+    phase = _phase(operation, situation)
+    ended_at: datetime = operation.finished_at or operation.requested_at
+    if situation.now - ended_at <= EXIT_GRACE or pod.deletion_deadline is not None:
+        message = f"Savepoint {operation.location or ''} is complete; waiting for {pod.name} to end."
+        return Decision(Reason.STOPPING, message, phase, situation.status, (), SOON)
+    message = f"{pod.name} did not end by itself after its savepoint; deleting it."
+    act = actions.DeleteDriver(pod.name, pod.uid)
+    return Decision(Reason.STOP_ENFORCED, message, phase, situation.status, (act,), SOON)
+
+
+def follow(situation: Situation) -> Decision | None:
+    """Is an operation of the current driver under way?"""
+    operation, pod, driver = situation.status.operation, situation.live_pod, situation.intent
+    if operation is None or pod is None or driver is None or situation.spec is None:
+        return None
+    if operation.state is not OperationPhase.REQUESTED or operation.epoch != driver.epoch:
+        return None
+    timeout = situation.spec.savepoint.timeout
+    if situation.now - operation.requested_at > timeout:
+        return _fail(situation, operation, f"It was not complete within {format_duration(timeout)}.")
+    phase = _phase(operation, situation)
+    if not isinstance(situation.operation, OperationAbsent):
+        message = f"Waiting for the savepoint (request {operation.id})."
+        return Decision(Reason.OPERATION_IN_PROGRESS, message, phase, situation.status, (), SOON)
+    if situation.speaks is not None and situation.speaks.state is JobState.STARTING:
+        return _fail(situation, operation, "The driver is still starting.")
+    act = request_for(situation, operation)
+    message = "The driver does not know the request; sending it again."
+    return Decision(Reason.OPERATION_REPEATED, message, phase, situation.status, (act,), SOON)
+
+
+def _fail(situation: Situation, operation: OperationStatus, why: str) -> Decision:
+    failed = operation.model_copy(update={"state": OperationPhase.FAILED, "finished_at": situation.now, "message": why})
+    upgrade = situation.status.upgrade
+    if upgrade is not None and upgrade.state is UpgradeState.SAVEPOINT:
+        upgrade = upgrade.model_copy(update={"message": why})
+    status = situation.status.model_copy(update={"operation": failed, "upgrade": upgrade})
+    message = f"The savepoint failed: {why}"
+    return Decision(Reason.OPERATION_TIMED_OUT, message, _phase(operation, situation), status, (), AT_ONCE)

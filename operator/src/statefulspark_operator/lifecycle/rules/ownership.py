@@ -1,0 +1,45 @@
+"""Whether the resource may be acted upon at all: its finalizer, its spec, and drivers that are not ours to keep."""
+
+from __future__ import annotations
+
+from statefulspark_operator.api.status import DriverState, Phase
+from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.situation import Situation
+
+
+def add_finalizer(situation: Situation) -> Decision | None:
+    """Is the resource without our finalizer?"""
+    if situation.job.has_finalizer:
+        return None
+    act = actions.AddFinalizer()
+    phase = situation.status.phase or Phase.PENDING
+    return Decision(Reason.FINALIZER_ADDED, "Preparing the job.", phase, situation.status, (act,), AT_ONCE)
+
+
+def remove_stray(situation: Situation) -> Decision | None:
+    """Does a driver of another epoch still run?
+
+    It is fenced: its next commit finds the newer epoch. Until then it wastes resources and confuses people.
+    """
+    driver = situation.intent
+    if driver is None:
+        return None
+    wanted = None if driver.state is DriverState.ENDED else driver.epoch
+    strays = [pod for pod in situation.live_pods if pod.epoch != wanted and pod.deletion_deadline is None]
+    if not strays:
+        return None
+    stray = strays[0]
+    message = f"Removing {stray.name}: its epoch {stray.epoch} is over, and the latest is {driver.epoch}."
+    act = actions.DeleteDriver(stray.name, stray.uid)
+    phase = situation.status.phase or Phase.STARTING
+    return Decision(Reason.STRAY_DRIVER, message, phase, situation.status, (act,), SOON)
+
+
+def reject(situation: Situation) -> Decision | None:
+    """Is there no spec that could be carried out, neither the current one nor an earlier good one?"""
+    if situation.spec is not None:
+        return None
+    message = situation.rejection.message if situation.rejection else "The spec cannot be read."
+    return Decision(Reason.SPEC_REJECTED, message, Phase.STALLED, situation.status, (), LATER)

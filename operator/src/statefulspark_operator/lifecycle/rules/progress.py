@@ -1,0 +1,112 @@
+"""A driver that is there and wanted: why it does not run yet, or how it goes.
+
+What keeps a pod from starting is shown at once and not after a timeout: the person who can help is usually looking.
+"""
+
+from __future__ import annotations
+
+from statefulspark.contract.api import JobState
+
+from statefulspark_operator.api.status import OperationKind, Phase, UpgradeState
+from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.rules import operation as operations
+from statefulspark_operator.lifecycle.rules import upgrade as upgrades
+from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
+
+KEPT_PODS = 2
+"""Pods of ended drivers that are kept, for their logs."""
+
+_HARMLESS_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
+
+
+def _phase(situation: Situation) -> Phase:
+    upgrade = situation.status.upgrade
+    upgrading = upgrade is not None and upgrade.state is UpgradeState.STARTING
+    return Phase.UPGRADING if upgrading else Phase.STARTING
+
+
+def await_end(situation: Situation) -> Decision | None:
+    """Is the driver's pod being deleted, or does a terminating one stand in the way of the next?"""
+    ending = next((pod for pod in situation.live_pods if pod.deletion_deadline is not None), None)
+    if ending is None:
+        return None
+    message = f"Waiting for {ending.name} to finish its batch and end."
+    return Decision(Reason.DRIVER_ENDING, message, Phase.RESTARTING, situation.status, (), SOON)
+
+
+def show_waiting(situation: Situation) -> Decision | None:
+    """Can the driver's container not be started?"""
+    pod = situation.live_pod
+    if pod is None or pod.waiting is None or pod.waiting.reason in _HARMLESS_WAITS:
+        return None
+    is_image = "Image" in pod.waiting.reason
+    reason = Reason.IMAGE_UNAVAILABLE if is_image else Reason.CONTAINER_WAITING
+    message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
+    return Decision(reason, message, _phase(situation), situation.status, (), STEADY)
+
+
+def show_unschedulable(situation: Situation) -> Decision | None:
+    """Does no node have room for the driver?"""
+    pod = situation.live_pod
+    if pod is None or pod.unschedulable is None:
+        return None
+    message = f"{pod.name} finds no node: {pod.unschedulable}"
+    return Decision(Reason.UNSCHEDULABLE, message, _phase(situation), situation.status, (), STEADY)
+
+
+def await_start(situation: Situation) -> Decision | None:
+    """Has the driver not come to run all queries yet?"""
+    pod, speaks = situation.live_pod, situation.speaks
+    if pod is None:
+        return None
+    if speaks is not None and speaks.state is JobState.RUNNING:
+        return None
+    if speaks is None and pod.is_ready:
+        return None
+    what = speaks.state.value if speaks is not None else _silence(situation)
+    message = f"{pod.name}: {what}."
+    return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
+
+
+def _silence(situation: Situation) -> str:
+    return situation.driver.message.rstrip(".") if isinstance(situation.driver, DriverSilent) else "not answering yet"
+
+
+def take_savepoint(situation: Situation) -> Decision | None:
+    """Was a savepoint asked for by its nonce?"""
+    spec, pod = situation.spec, situation.live_pod
+    if spec is None or pod is None or spec.savepoint_nonce in (None, situation.status.savepoint_nonce):
+        return None
+    operation = operations.new_operation(situation, kind=OperationKind.SAVEPOINT, trigger="manual", epoch=pod.epoch)
+    status = situation.status.model_copy(update={"operation": operation, "savepoint_nonce": spec.savepoint_nonce})
+    act = operations.request_for(situation, operation)
+    message = "Taking a savepoint."
+    return Decision(Reason.SAVEPOINT_REQUESTED, message, Phase.RUNNING, status, (act,), SOON)
+
+
+def run(situation: Situation) -> Decision:
+    """Nothing else applies: the job runs."""
+    acts = _forget_old_pods(situation)
+    if upgrades.is_given_up(situation):
+        upgrade = situation.status.upgrade
+        why = upgrade.message if upgrade is not None else None
+        message = f"The change of the spec was given up; the old revision keeps running. {why or ''}".strip()
+        return Decision(Reason.UPGRADE_ABORTED, message, Phase.RUNNING, situation.status, acts, STEADY)
+    return Decision(Reason.RUNNING, _progress(situation), Phase.RUNNING, situation.status, acts, STEADY)
+
+
+def _progress(situation: Situation) -> str:
+    checkpoint = situation.status.last_checkpoint
+    origin = situation.status.restored_from
+    started = f"Running since a start from {origin}." if origin else "Running since a start with empty state."
+    return started if checkpoint is not None else f"{started} No checkpoint has completed yet."
+
+
+def _forget_old_pods(situation: Situation) -> tuple[actions.Action, ...]:
+    """Delete the pods of ended drivers except the newest ones."""
+    over = [pod for pod in situation.pods if pod.is_over and pod.deletion_deadline is None]
+    over.sort(key=lambda pod: pod.epoch)
+    old = over[: max(0, len(over) - KEPT_PODS)]
+    return tuple(actions.ForgetDriver(pod.name, pod.uid, pod.epoch) for pod in old)

@@ -1,0 +1,230 @@
+"""Starting a driver: when it must wait, and what it starts from.
+
+The epoch and the whole intent are recorded before the pod is created. A start that was recorded is carried out with the
+same epoch and the same pod name, so that an operator that died in between never makes a second driver. State is never
+left behind: without an explicit word in the spec a start uses the savepoint of the last stop or the latest completed
+checkpoint, and what storage holds has to be known.
+"""
+
+from __future__ import annotations
+
+from statefulspark_operator.api import revision
+from statefulspark_operator.api.spec import SavepointFailurePolicy
+from statefulspark_operator.api.status import (
+    DriverIntent,
+    DriverState,
+    Phase,
+    RestoreIntent,
+    StallStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
+from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.situation import SavepointFact, Situation, StorageFacts, StorageUnreadable
+from statefulspark_operator.render import names
+
+
+def _phase(situation: Situation) -> Phase:
+    """Return the phase of a job whose driver is gone or not there yet."""
+    driver, upgrade = situation.intent, situation.status.upgrade
+    if driver is None:
+        return Phase.PENDING
+    if upgrade is not None and upgrade.state in (UpgradeState.STOPPING, UpgradeState.SAVEPOINT):
+        return Phase.UPGRADING
+    return Phase.RESTARTING
+
+
+def _has_driver(situation: Situation) -> bool:
+    """Tell whether a driver is there or was decided upon."""
+    driver = situation.intent
+    return driver is not None and driver.state is not DriverState.ENDED
+
+
+def _start_actions(situation: Situation, driver: DriverIntent) -> tuple[actions.Action, ...]:
+    """Everything a driver needs, its pod last."""
+    executors = situation.spec is not None and situation.spec.executor.instances > 0
+    access: tuple[actions.Action, ...] = (actions.EnsureAccess(),) if executors else ()
+    return (
+        actions.EnsureRevision(driver.revision),
+        actions.EnsureToken(),
+        *access,
+        actions.EnsureService(driver.epoch),
+        actions.EnsureConfig(driver.epoch, driver.revision, driver.restore),
+        actions.CreateDriver(driver.epoch, driver.revision),
+    )
+
+
+def drop_superseded(situation: Situation) -> Decision | None:
+    """Was a start recorded that the spec no longer asks for, before its pod existed?"""
+    driver = situation.intent
+    if driver is None or driver.state is not DriverState.CREATING or situation.pod is not None:
+        return None
+    if not situation.is_outdated:
+        return None
+    ended = driver.model_copy(
+        update={"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": Reason.SUPERSEDED.word}
+    )
+    status = situation.status.model_copy(update={"driver": ended})
+    message = f"Epoch {driver.epoch} was overtaken by a newer spec before it started."
+    return Decision(Reason.SUPERSEDED, message, _phase(situation), status, (), AT_ONCE)
+
+
+def resume_start(situation: Situation) -> Decision | None:
+    """Is a recorded start not carried out yet?"""
+    driver = situation.intent
+    if driver is None or driver.state is not DriverState.CREATING or situation.pod is not None:
+        return None
+    message = f"Starting {driver.pod}."
+    acts = _start_actions(situation, driver)
+    return Decision(Reason.RESUMING_START, message, Phase.STARTING, situation.status, acts, SOON)
+
+
+def stay_stalled(situation: Situation) -> Decision | None:
+    """Has it been found out that trying again is no use?"""
+    stalled = situation.status.stalled
+    if stalled is None or _has_driver(situation):
+        return None
+    return Decision(Reason.STALLED, stalled.message, Phase.STALLED, situation.status, (), LATER)
+
+
+def stay_finished(situation: Situation) -> Decision | None:
+    """Have all queries ended by themselves, and does the spec ask for nothing else?"""
+    driver = situation.intent
+    if driver is None or driver.state is not DriverState.ENDED or driver.exit_code != 0 or situation.is_outdated:
+        return None
+    message = "All queries ended by themselves."
+    return Decision(Reason.FINISHED, message, Phase.STOPPED, situation.status, (), LATER)
+
+
+def back_off(situation: Situation) -> Decision | None:
+    """Is it too early for the next attempt?"""
+    due_at = situation.status.restarts.next_attempt_at
+    if _has_driver(situation) or due_at is None or situation.now >= due_at or situation.is_outdated:
+        return None
+    restarts = situation.status.restarts
+    message = f"{restarts.last_message or 'The driver failed.'} Starting again at {due_at:%H:%M:%S} UTC."
+    wait = due_at - situation.now
+    return Decision(Reason.BACKING_OFF, message, Phase.RESTARTING, situation.status, (), min(wait, LATER))
+
+
+def await_storage(situation: Situation) -> Decision | None:
+    """Can it not be told what storage holds?"""
+    if _has_driver(situation) or isinstance(situation.storage, StorageFacts):
+        return None
+    if isinstance(situation.storage, StorageUnreadable):
+        message = f"Nothing is started, because it cannot be told what storage holds: {situation.storage.message}"
+        return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), LATER)
+    message = "Looking at storage."
+    return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), SOON)
+
+
+def refuse_missing_savepoint(situation: Situation) -> Decision | None:
+    """Is the savepoint of our own stop not on storage?
+
+    What was written after the latest checkpoint may have been published with that savepoint; going on from the
+    checkpoint could repeat it, so a person decides, unless the policy has decided before.
+    """
+    restore, storage = situation.status.restore, situation.storage
+    if _has_driver(situation) or restore is None or not isinstance(storage, StorageFacts) or situation.spec is None:
+        return None
+    if storage.savepoint is not SavepointFact.MISSING or situation.pending_restore is not None:
+        return None
+    if situation.spec.savepoint.on_failure is SavepointFailurePolicy.USE_LATEST_CHECKPOINT:
+        status = situation.status.model_copy(update={"restore": None})
+        message = f"{restore.snapshot} is not complete on storage; going on from the latest completed checkpoint."
+        return Decision(Reason.SAVEPOINT_MISSING, message, _phase(situation), status, (), AT_ONCE)
+    message = (
+        f"The savepoint {restore.snapshot} is not complete on storage. Bring it back, or choose with "
+        "spec.restore.from what to start from."
+    )
+    stalled = StallStatus(generation=situation.job.generation, reason=Reason.SAVEPOINT_MISSING.word, message=message)
+    status = situation.status.model_copy(update={"stalled": stalled})
+    return Decision(Reason.SAVEPOINT_MISSING, message, Phase.STALLED, status, (), LATER)
+
+
+def start(situation: Situation) -> Decision | None:
+    """Does nothing run although something should?"""
+    spec, target, storage = situation.spec, situation.desired_revision, situation.storage
+    if _has_driver(situation) or spec is None or target is None or not isinstance(storage, StorageFacts):
+        return None
+    if situation.live_pods:
+        return None
+    pods = (pod.epoch for pod in situation.pods)
+    epoch = max(storage.newest_epoch, situation.status.epoch or 0, *pods, 0) + 1
+    restore = _restore(situation)
+    driver = DriverIntent(
+        epoch=epoch,
+        revision=target,
+        state=DriverState.CREATING,
+        decided_at=situation.now,
+        pod=names.driver_pod(situation.job.name, epoch),
+        restore=restore,
+    )
+    upgrade = _upgrade(situation, target)
+    status = situation.status.model_copy(
+        update={
+            "driver": driver,
+            "epoch": epoch,
+            "revision": target,
+            "restore": restore,
+            "restore_applied": situation.pending_restore or situation.status.restore_applied,
+            "stalled": None,
+            "upgrade": upgrade,
+        }
+    )
+    message = f"Starting epoch {epoch} of revision {target} from {_source(situation, restore)}."
+    return Decision(Reason.STARTING, message, _starting_phase(upgrade), status, _start_actions(situation, driver), SOON)
+
+
+def _restore(situation: Situation) -> RestoreIntent | None:
+    """Choose what to start from; None is the latest completed checkpoint."""
+    spec = situation.spec
+    if spec is None:
+        return None
+    wanted = situation.pending_restore
+    if wanted is not None:
+        return RestoreIntent(
+            id=wanted,
+            snapshot=spec.restore.from_,
+            allow_non_restored_state=spec.restore.allow_non_restored_state,
+            fresh=spec.restore.fresh_state,
+        )
+    if situation.status.restore is not None:
+        update = {"allow_non_restored_state": spec.restore.allow_non_restored_state}
+        return situation.status.restore.model_copy(update=update)
+    if spec.restore.allow_non_restored_state:
+        return RestoreIntent(id=f"{revision.revision_of(spec)}-latest", allow_non_restored_state=True)
+    return None
+
+
+def _source(situation: Situation, restore: RestoreIntent | None) -> str:
+    if restore is not None and restore.fresh:
+        return "empty state, as spec.restore.freshState asks"
+    if restore is not None and restore.snapshot is not None:
+        return restore.snapshot
+    checkpoint = situation.status.last_checkpoint
+    return f"checkpoint {checkpoint.id}" if checkpoint else "empty state (there is no checkpoint yet)"
+
+
+def _upgrade(situation: Situation, target: str) -> UpgradeStatus | None:
+    """Carry the upgrade's record on; begin one if the revision changes while nothing runs."""
+    upgrade, driver = situation.status.upgrade, situation.intent
+    if driver is None or driver.revision == target:
+        unfinished = upgrade is not None and upgrade.state is UpgradeState.STOPPING
+        return upgrade.model_copy(update={"state": UpgradeState.STARTING}) if upgrade and unfinished else upgrade
+    if upgrade is not None and upgrade.state is UpgradeState.STOPPING:
+        return upgrade.model_copy(update={"state": UpgradeState.STARTING, "to_revision": target})
+    return UpgradeStatus(
+        from_revision=driver.revision,
+        to_revision=target,
+        generation=situation.job.generation,
+        state=UpgradeState.STARTING,
+        requested_at=situation.now,
+        stopped_at=driver.ended_at,
+    )
+
+
+def _starting_phase(upgrade: UpgradeStatus | None) -> Phase:
+    return Phase.UPGRADING if upgrade is not None and upgrade.state is UpgradeState.STARTING else Phase.STARTING

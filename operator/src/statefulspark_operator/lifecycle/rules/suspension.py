@@ -1,0 +1,51 @@
+"""A suspended job runs nothing: it stops with a savepoint, and if that fails, with the checkpoint of a drain.
+
+Once begun, the stop is carried through; a `suspend: false` that comes meanwhile starts the job again afterwards.
+"""
+
+from __future__ import annotations
+
+from statefulspark.contract.api import JobState
+
+from statefulspark_operator.api.status import DriverState, OperationKind, OperationPhase, Phase
+from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.lifecycle.decision import LATER, SOON, Decision
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.rules import operation as operations
+from statefulspark_operator.lifecycle.situation import PodPhase, Situation
+
+
+def suspend(situation: Situation) -> Decision | None:
+    """Should nothing run?"""
+    if situation.spec is None or not situation.spec.suspend:
+        return None
+    pod = situation.live_pod
+    if pod is None:
+        return _suspended(situation)
+    if pod.deletion_deadline is not None:
+        return _suspending(situation, f"Waiting for {pod.name} to end.")
+    starting = situation.speaks is not None and situation.speaks.state is JobState.STARTING
+    stop = operations.stop_operation(situation)
+    failed = stop is not None and stop.state is OperationPhase.FAILED
+    if pod.phase is PodPhase.PENDING or starting or failed:
+        return _suspending(situation, f"Stopping {pod.name}.", actions.DeleteDriver(pod.name, pod.uid))
+    wanted = operations.new_operation(situation, kind=OperationKind.STOP, trigger="stop", epoch=pod.epoch)
+    status = situation.status.model_copy(update={"operation": wanted})
+    act = operations.request_for(situation, wanted)
+    return Decision(Reason.SUSPENDING, "Stopping the job with a savepoint.", Phase.SUSPENDED, status, (act,), SOON)
+
+
+def _suspending(situation: Situation, message: str, *acts: actions.Action) -> Decision:
+    return Decision(Reason.SUSPENDING, message, Phase.SUSPENDED, situation.status, acts, SOON)
+
+
+def _suspended(situation: Situation) -> Decision:
+    """Nothing runs; a start that was recorded and never carried out is given up."""
+    status, driver = situation.status, situation.status.driver
+    if driver is not None and driver.state is DriverState.CREATING:
+        ended = driver.model_copy(
+            update={"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": Reason.SUPERSEDED.word}
+        )
+        status = status.model_copy(update={"driver": ended})
+    message = "Suspended; the state is kept. Set spec.suspend to false to go on."
+    return Decision(Reason.SUSPENDED, message, Phase.SUSPENDED, status, (), LATER)

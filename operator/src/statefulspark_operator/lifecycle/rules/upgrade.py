@@ -1,0 +1,134 @@
+"""A change of the spec while a driver runs: savepoint, stop, and then, by the rules for starting, the new revision.
+
+The old driver is stopped only with its savepoint complete, unless the user's policy says otherwise or it was not
+running the job anyway. Falling back means the latest completed checkpoint, never an empty state.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from statefulspark.contract.api import JobState
+
+from statefulspark_operator.api.spec import SavepointFailurePolicy
+from statefulspark_operator.api.status import (
+    OperationKind,
+    OperationPhase,
+    OperationStatus,
+    Phase,
+    UpgradeState,
+    UpgradeStatus,
+)
+from statefulspark_operator.lifecycle import actions, backoff
+from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.rules import operation as operations
+from statefulspark_operator.lifecycle.situation import DriverPod, PodPhase, Situation
+
+RETRY_INITIAL = timedelta(seconds=10)
+RETRY_LONGEST = timedelta(minutes=5)
+
+
+def is_given_up(situation: Situation) -> bool:
+    """Tell whether this change was aborted and has to wait for another change of the spec."""
+    upgrade = situation.status.upgrade
+    return (
+        upgrade is not None and upgrade.state is UpgradeState.ABORTED and upgrade.generation == situation.job.generation
+    )
+
+
+def replace_driver(situation: Situation) -> Decision | None:
+    """Does the driver run something else than the spec asks for?"""
+    pod = situation.live_pod
+    if pod is None or not situation.is_outdated or is_given_up(situation):
+        return None
+    if pod.deletion_deadline is not None:
+        message = f"Waiting for {pod.name} to end."
+        return Decision(Reason.STOPPING, message, Phase.UPGRADING, situation.status, (), SOON)
+    if not _runs_the_job(situation, pod):
+        return _stop_without_savepoint(situation, pod, "The driver was not running the job yet.")
+    stop = operations.stop_operation(situation)
+    if stop is None or stop.state is not OperationPhase.FAILED:
+        return _request(situation, pod, attempt=1)
+    return _after_failure(situation, pod, stop)
+
+
+def _runs_the_job(situation: Situation, pod: DriverPod) -> bool:
+    """Tell whether there may be work worth a savepoint; a silent driver is assumed to work."""
+    if pod.phase is PodPhase.PENDING:
+        return False
+    return situation.speaks is None or situation.speaks.state is not JobState.STARTING
+
+
+def begin(situation: Situation, state: UpgradeState) -> UpgradeStatus:
+    """Return the record of this upgrade, a new one unless it has begun already.
+
+    Args:
+        situation: The job, whose driver is outdated.
+        state: How far the upgrade has come.
+    """
+    upgrade, driver = situation.status.upgrade, situation.intent
+    target = situation.desired_revision or ""
+    same = (
+        upgrade is not None
+        and upgrade.to_revision == target
+        and upgrade.state in (UpgradeState.SAVEPOINT, UpgradeState.STOPPING)
+    )
+    if upgrade is not None and same:
+        return upgrade.model_copy(update={"state": state, "generation": situation.job.generation})
+    return UpgradeStatus(
+        from_revision=driver.revision if driver else "",
+        to_revision=target,
+        generation=situation.job.generation,
+        state=state,
+        requested_at=situation.now,
+    )
+
+
+def _request(situation: Situation, pod: DriverPod, *, attempt: int) -> Decision:
+    operation = operations.new_operation(
+        situation, kind=OperationKind.STOP, trigger="upgrade", epoch=pod.epoch, attempt=attempt
+    )
+    upgrade = begin(situation, UpgradeState.SAVEPOINT)
+    status = situation.status.model_copy(update={"operation": operation, "upgrade": upgrade})
+    message = f"Taking a savepoint of revision {upgrade.from_revision} to start revision {upgrade.to_revision} from it."
+    act = operations.request_for(situation, operation)
+    return Decision(Reason.UPGRADE_REQUESTED, message, Phase.UPGRADING, status, (act,), SOON)
+
+
+def _stop_without_savepoint(situation: Situation, pod: DriverPod, why: str) -> Decision:
+    upgrade = begin(situation, UpgradeState.STOPPING).model_copy(update={"message": why})
+    status = situation.status.model_copy(update={"upgrade": upgrade})
+    message = f"{why} Revision {upgrade.to_revision} goes on from {_latest(situation)}."
+    act = actions.DeleteDriver(pod.name, pod.uid)
+    return Decision(Reason.UPGRADE_FROM_CHECKPOINT, message, Phase.UPGRADING, status, (act,), SOON)
+
+
+def _latest(situation: Situation) -> str:
+    checkpoint = situation.status.last_checkpoint
+    if checkpoint is None:
+        return "the latest completed checkpoint, if there is one"
+    age_s = round((situation.now - checkpoint.completed_at).total_seconds())
+    return f"checkpoint {checkpoint.id} or newer, completed {age_s} s ago"
+
+
+def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) -> Decision:
+    """Apply the user's policy to a failed savepoint."""
+    policy = situation.spec.savepoint.on_failure if situation.spec else SavepointFailurePolicy.WAIT
+    why = f"The savepoint failed: {stop.message or 'no reason given'}"
+    if policy is SavepointFailurePolicy.USE_LATEST_CHECKPOINT:
+        return _stop_without_savepoint(situation, pod, why)
+    if policy is SavepointFailurePolicy.ABORT:
+        upgrade = begin(situation, UpgradeState.ABORTED).model_copy(update={"message": why})
+        status = situation.status.model_copy(update={"upgrade": upgrade})
+        message = f"{why} Revision {upgrade.from_revision} keeps running until the spec changes again."
+        return Decision(Reason.UPGRADE_ABORTED, message, Phase.RUNNING, status, (), STEADY)
+    wait = backoff.delay(stop.attempt, initial=RETRY_INITIAL, longest=RETRY_LONGEST, seed=situation.job.uid)
+    due_at = (stop.finished_at or stop.requested_at) + wait
+    if situation.now >= due_at or stop.generation != situation.job.generation:
+        return _request(situation, pod, attempt=stop.attempt + 1)
+    message = f"{why} The old revision keeps running; the next attempt is at {due_at:%H:%M:%S} UTC."
+    status = situation.status.model_copy(update={"upgrade": begin(situation, UpgradeState.SAVEPOINT)})
+    return Decision(
+        Reason.UPGRADE_RETRY_LATER, message, Phase.UPGRADING, status, (), min(STEADY, due_at - situation.now)
+    )

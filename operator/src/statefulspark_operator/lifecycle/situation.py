@@ -1,0 +1,294 @@
+"""Everything that a decision may look at, as one frozen value.
+
+The engine gathers it; rules read it. Answers of the outside world are closed unions in which "no answer" is a value of
+its own: a driver that cannot be reached is silent, not dead, and storage that cannot be read is unknown, not empty.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from statefulspark.contract.api import ExitReport, JobStatus, Operation
+
+from statefulspark_operator.api import revision
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.status import DriverIntent, DriverState, SnapshotStatus, StatefulSparkJobStatus
+
+LOST_AFTER = timedelta(seconds=20)
+"""A pod still there this long after its grace period is on a node that no longer answers."""
+
+
+class PodPhase(StrEnum):
+    """A pod's phase, as Kubernetes reports it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """Why a container has not started.
+
+    Attributes:
+        reason: Kubernetes' word, for example `ImagePullBackOff`.
+        message: Its sentence.
+    """
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerExit:
+    """How the driver's container ended.
+
+    Attributes:
+        code: Exit code of the process.
+        reason: Kubernetes' word, for example `OOMKilled`.
+        message: The termination message, if it is no exit report.
+        report: What the driver itself wrote when it ended.
+    """
+
+    code: int
+    reason: str = ""
+    message: str = ""
+    report: ExitReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DriverPod:
+    """A driver pod as the API server shows it.
+
+    Attributes:
+        name: Name of the pod.
+        uid: Identity of this very pod.
+        epoch: From its label.
+        revision: From its label.
+        phase: Its phase.
+        created_at: Creation time.
+        is_ready: Its readiness probe succeeds.
+        ip: Address, once it has one.
+        api_port: Port of its HTTP API.
+        deletion_deadline: When its grace period ends, if it is being deleted (Kubernetes' deletionTimestamp).
+        waiting: Why its container has not started.
+        unschedulable: The scheduler's sentence, if no node fits.
+        exit: How its container ended.
+        status_reason: The pod's own reason, for example `Evicted`.
+        status_message: Its sentence.
+    """
+
+    name: str
+    uid: str
+    epoch: int
+    revision: str
+    phase: PodPhase
+    created_at: datetime
+    is_ready: bool = False
+    ip: str | None = None
+    api_port: int = 8090
+    deletion_deadline: datetime | None = None
+    waiting: Waiting | None = None
+    unschedulable: str | None = None
+    exit: ContainerExit | None = None
+    status_reason: str = ""
+    status_message: str = ""
+
+    @property
+    def is_over(self) -> bool:
+        """No process of it runs any more, for sure."""
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    def is_lost(self, now: datetime) -> bool:
+        """It should be gone and is not: its node does not answer. It may still run; its epoch is fenced."""
+        return not self.is_over and self.deletion_deadline is not None and now > self.deletion_deadline + LOST_AFTER
+
+    def is_live(self, now: datetime) -> bool:
+        """It runs or may run, and nothing says that its node is lost."""
+        return not self.is_over and not self.is_lost(now)
+
+
+@dataclass(frozen=True, slots=True)
+class DriverSilent:
+    """The driver was asked and did not answer; it may well be at work.
+
+    Attributes:
+        message: What was tried and what happened.
+    """
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperationAbsent:
+    """The driver answers and does not know the operation: the request never arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointFact:
+    """A completed checkpoint on storage.
+
+    Attributes:
+        snapshot: What the status shows of it.
+        epoch: Which driver wrote it.
+        is_recovery: It completes a predecessor's batch; no progress of the epoch that wrote it.
+    """
+
+    snapshot: SnapshotStatus
+    epoch: int
+    is_recovery: bool = False
+
+
+class SavepointFact(StrEnum):
+    """Whether the savepoint that the next start needs is complete on storage."""
+
+    NOT_LOOKED = "NotLooked"
+    FOUND = "Found"
+    MISSING = "Missing"
+
+
+@dataclass(frozen=True, slots=True)
+class StorageFacts:
+    """What the job's folder on storage holds.
+
+    Attributes:
+        newest_epoch: Highest epoch ever claimed; 0 when there is none.
+        latest_checkpoint: The newest completed checkpoint.
+        savepoint: About `status.restore.snapshot`.
+        is_empty: Nothing is there at all.
+    """
+
+    newest_epoch: int = 0
+    latest_checkpoint: CheckpointFact | None = None
+    savepoint: SavepointFact = SavepointFact.NOT_LOOKED
+    is_empty: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StorageUnreadable:
+    """Storage was asked and what it holds could not be found out.
+
+    Attributes:
+        reason: PascalCase, for example `StorageUnreachable` or `AccessDenied`.
+        message: One sentence.
+        may_pass: Waiting can help; false when somebody has to change something.
+    """
+
+    reason: str
+    message: str
+    may_pass: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """Why the spec cannot be carried out.
+
+    Attributes:
+        reason: PascalCase.
+        message: What is wrong and what to do.
+    """
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """The resource's metadata.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        uid: Its identity.
+        generation: Grows with every change of the spec.
+        resource_version: Of the resource as it was read; writes are refused if it has changed.
+        has_finalizer: Ours is on it.
+        deletion_requested_at: When somebody deleted it.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    resource_version: str = ""
+    has_finalizer: bool = True
+    deletion_requested_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """One job and everything known about it now.
+
+    Attributes:
+        now: The time of the pass.
+        job: Metadata.
+        spec: The spec to carry out: the current one, or the last good one when that is rejected; None if neither.
+        status: The status as recorded.
+        rejection: Why the current spec is not carried out.
+        pods: All driver pods, oldest epoch first.
+        driver: The driver's answer, None if it was not asked.
+        operation: The driver's answer about `status.operation`, None if it was not asked or did not answer.
+        storage: None if storage was not read in this pass.
+    """
+
+    now: datetime
+    job: Job
+    spec: StatefulSparkJobSpec | None
+    status: StatefulSparkJobStatus = field(default_factory=StatefulSparkJobStatus)
+    rejection: Rejection | None = None
+    pods: tuple[DriverPod, ...] = ()
+    driver: JobStatus | DriverSilent | None = None
+    operation: Operation | OperationAbsent | None = None
+    storage: StorageFacts | StorageUnreadable | None = None
+
+    @property
+    def live_pods(self) -> tuple[DriverPod, ...]:
+        """Driver pods that run or may run, on nodes that are not lost."""
+        return tuple(pod for pod in self.pods if pod.is_live(self.now))
+
+    @property
+    def intent(self) -> DriverIntent | None:
+        """The driver that is wanted or has been, from the status."""
+        return self.status.driver
+
+    @property
+    def pod(self) -> DriverPod | None:
+        """The pod of the current epoch, in whatever state."""
+        epoch = self.status.driver.epoch if self.status.driver else None
+        return next((pod for pod in self.pods if pod.epoch == epoch), None)
+
+    @property
+    def live_pod(self) -> DriverPod | None:
+        """The pod of the current epoch, if it is live and its end has not been taken into account."""
+        if self.status.driver is None or self.status.driver.state is DriverState.ENDED:
+            return None
+        return self.pod if self.pod is not None and self.pod.is_live(self.now) else None
+
+    @property
+    def desired_revision(self) -> str | None:
+        """Revision of the spec to carry out."""
+        return revision.revision_of(self.spec) if self.spec else None
+
+    @property
+    def pending_restore(self) -> str | None:
+        """Id of what `spec.restore` asks for and has not been carried out."""
+        wanted = revision.restore_id(self.spec) if self.spec else None
+        return wanted if wanted != self.status.restore_applied else None
+
+    @property
+    def is_outdated(self) -> bool:
+        """The driver runs another revision than the spec asks for, or a restore is asked for."""
+        if self.status.driver is None or self.spec is None:
+            return False
+        return self.status.driver.revision != self.desired_revision or self.pending_restore is not None
+
+    @property
+    def speaks(self) -> JobStatus | None:
+        """The driver's status, if it answered and is the one of the current epoch."""
+        if not isinstance(self.driver, JobStatus) or self.status.driver is None:
+            return None
+        return self.driver if self.driver.epoch == self.status.driver.epoch else None

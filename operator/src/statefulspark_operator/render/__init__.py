@@ -1,0 +1,1 @@
+"""The Kubernetes objects of a job, built from its spec. Pure: the same input gives the same manifest."""
