@@ -1,0 +1,9 @@
+"""Keyed state on Spark: `keyed_process`, and the record of the operators that a job declared.
+
+This package is the only one that connects `statefulspark.state` with the engine.
+"""
+
+from statefulspark.spark.keyed.operator import keyed_process
+from statefulspark.spark.keyed.registry import Operator, OperatorRegistry, collecting
+
+__all__ = ["Operator", "OperatorRegistry", "collecting", "keyed_process"]

@@ -1,0 +1,60 @@
+"""The chunk log of the current key group in Spark's state store: one value state and one map state per operator.
+
+Their names carry the operator's uid, so that state can be matched with operators from storage alone.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import types as spark_types
+from pyspark.sql.streaming import stateful_processor
+
+from statefulspark.state import store
+
+_HEAD = spark_types.StructType(
+    [
+        spark_types.StructField("version", spark_types.LongType()),
+        spark_types.StructField("id", spark_types.StringType()),
+        spark_types.StructField("base", spark_types.LongType()),
+        spark_types.StructField("layout", spark_types.BinaryType()),
+    ]
+)
+_VERSION = spark_types.StructType([spark_types.StructField("version", spark_types.LongType())])
+_CHUNK = spark_types.StructType(
+    [
+        spark_types.StructField("id", spark_types.StringType()),
+        spark_types.StructField("blob", spark_types.BinaryType()),
+    ]
+)
+
+
+class SparkChunkLog:
+    """Chunks of whichever key group Spark has made current."""
+
+    def __init__(self, handle: stateful_processor.StatefulProcessorHandle, uid: str) -> None:
+        self._head = handle.getValueState(f"head_{uid}", _HEAD)
+        self._log = handle.getMapState(f"log_{uid}", _VERSION, _CHUNK)
+
+    def head(self) -> store.Head | None:
+        """Return the head, or None for a group that was never written."""
+        stored = self._head.get()
+        if stored is None:
+            return None
+        version, unique_id, _, layout = stored
+        return store.Head.from_layout(version, unique_id, bytes(layout))
+
+    def set_head(self, head: store.Head) -> None:
+        """Replace the head."""
+        self._head.update((head.version, head.unique_id, head.base, head.pack_layout()))
+
+    def chunk(self, version: int) -> tuple[str, bytes] | None:
+        """Return id and bytes of a chunk, or None when there is none."""
+        stored = self._log.getValue((version,))
+        return None if stored is None else (stored[0], bytes(stored[1]))
+
+    def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
+        """Store a chunk."""
+        self._log.updateValue((version,), (unique_id, blob))
+
+    def remove_chunk(self, version: int) -> None:
+        """Remove a chunk."""
+        self._log.removeKey((version,))

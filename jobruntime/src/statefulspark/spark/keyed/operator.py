@@ -1,0 +1,131 @@
+"""`keyed_process`: a function over the rows of each key, with state, as a step of a streaming query.
+
+Spark's own stateful operator asks the JVM once per key and call. Here rows are grouped by key group, so a batch costs
+a few calls per key group, and the keys are worked on in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as sql
+from pyspark.sql import types as spark_types
+
+from statefulspark import errors
+from statefulspark.spark.keyed import packing, processor, registry
+from statefulspark.state import cache, functions, keygroups
+
+_KEY_TYPES = (
+    spark_types.StringType,
+    spark_types.BinaryType,
+    spark_types.BooleanType,
+    spark_types.ByteType,
+    spark_types.ShortType,
+    spark_types.IntegerType,
+    spark_types.LongType,
+    spark_types.DateType,
+    spark_types.TimestampType,
+    spark_types.TimestampNTZType,
+    spark_types.DecimalType,
+)
+
+
+def keyed_process(
+    df: DataFrame,
+    *,
+    key: str | Sequence[str],
+    function: functions.KeyedProcessFunction,
+    uid: str,
+    schema: str | spark_types.StructType,
+    max_parallelism: int = keygroups.DEFAULT_MAX_PARALLELISM,
+    output_mode: Literal["update", "append"] = "update",
+    cache_bytes: int = cache.DEFAULT_LIMIT_BYTES,
+) -> DataFrame:
+    """Apply a function to the rows of each key, with state that is kept exactly once.
+
+    All rows of a key in a batch come in one call, in the order in which the batch has them. Rows of different keys
+    come in no particular order. The state needs Spark's RocksDB provider, which the runtime sets.
+
+    Args:
+        df: The input.
+        key: The key column, or several.
+        function: What to do; it is copied to the workers.
+        uid: Names the state of this operator for as long as the job lives: 1 to 63 lower-case letters, digits, `-`
+            and `_`. State follows the uid when the query is changed.
+        schema: Columns of the output, as DDL ("carrier string, delay double") or a StructType.
+        max_parallelism: Number of key groups, 1 to 32768; fixed for the life of the state.
+        output_mode: Must be the output mode of the query; `append` allows further stateful operators after this one.
+        cache_bytes: Memory that state may take in each Python worker between batches, estimated. State beyond that is
+            read again from the state store when it is needed.
+
+    Returns:
+        What the function yielded, as rows of `schema`.
+
+    Raises:
+        SpecRejectedError: An argument cannot be used; the message names it.
+    """
+    columns = (key,) if isinstance(key, str) else tuple(key)
+    registry.check_uid(uid)
+    keygroups.check_max_parallelism(max_parallelism)
+    _check_function(function, uid)
+    _check_key(df, columns, uid)
+    registry.declare(uid=uid, max_parallelism=max_parallelism, key=columns, function=type(function).__qualname__)
+    hashed = sql.hash(*(df[f"`{column}`"] for column in columns))
+    packed = df.withColumn(packing.GROUP, sql.pmod(hashed, sql.lit(max_parallelism))).mapInArrow(
+        packing.pack, packing.PACKED_SCHEMA
+    )
+    return packed.groupBy(packing.GROUP).transformWithStateInPandas(
+        processor.KeyedProcessor(
+            uid=uid,
+            function=function,
+            key=columns,
+            schema=(parsed := _parse_schema(schema, uid)),
+            timezone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
+            cache_bytes=cache_bytes,
+        ),
+        parsed,
+        output_mode.capitalize(),
+        "None",
+    )
+
+
+def _check_function(function: object, uid: str) -> None:
+    if not isinstance(function, functions.KeyedProcessFunction):
+        hint = " Pass an instance, not the class." if isinstance(function, type) else ""
+        raise errors.SpecRejectedError(
+            "FunctionInvalid",
+            f"The function of keyed operator '{uid}' must be a KeyedProcessFunction, and is {function!r:.100}.{hint}",
+        )
+
+
+def _check_key(df: DataFrame, columns: tuple[str, ...], uid: str) -> None:
+    if not columns:
+        raise errors.SpecRejectedError("KeyMissing", f"Keyed operator '{uid}' names no key column.")
+    if packing.GROUP in df.columns:
+        raise errors.SpecRejectedError(
+            "ColumnReserved", f"The input of keyed operator '{uid}' has a column '{packing.GROUP}'; rename it."
+        )
+    for column in columns:
+        if column not in df.columns:
+            raise errors.SpecRejectedError(
+                "KeyColumnUnknown",
+                f"Keyed operator '{uid}' has the key column '{column}', and its input has only {', '.join(df.columns)}.",
+            )
+        kind = df.schema[column].dataType
+        if not isinstance(kind, _KEY_TYPES):
+            raise errors.SpecRejectedError(
+                "KeyTypeUnsupported",
+                f"Keyed operator '{uid}' has the key column '{column}' of type {kind.simpleString()}. A key is a string, "
+                "binary, boolean, integer, decimal, date or timestamp, or several of these; cast it first.",
+            )
+
+
+def _parse_schema(schema: str | spark_types.StructType, uid: str) -> spark_types.StructType:
+    parsed = spark_types.StructType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(parsed, spark_types.StructType) or not parsed.fields:
+        raise errors.SpecRejectedError(
+            "OutputSchemaInvalid", f"Keyed operator '{uid}' needs an output schema such as 'carrier string, n bigint'."
+        )
+    return parsed

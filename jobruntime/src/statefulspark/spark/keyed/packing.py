@@ -1,0 +1,65 @@
+"""The stage before the shuffle: rows become one Arrow blob per key group.
+
+Spark would hand each row to the stateful operator on its own, through pandas, where a null turns an integer column
+into floats. Packed, a batch is shuffled as a few blobs per key group, and every value arrives with the exact type that
+Arrow has for it. The order of the rows of a key group within a partition is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+GROUP = "key_group"
+ROWS = "rows"
+PACKED_SCHEMA = f"{GROUP} int, {ROWS} binary"
+FLUSH_BYTES = 64 << 20
+"""Rows of a partition are gathered up to this size before they are split, so that blobs do not get tiny."""
+_PACKED_ARROW = pa.schema([(GROUP, pa.int32()), (ROWS, pa.binary())])
+
+
+def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Split record batches by their last column, the key group.
+
+    Args:
+        batches: The partition's rows; the last column is the key group, the others are passed on.
+
+    Yields:
+        Batches of `(key group, Arrow IPC stream with the rows of that group)`.
+    """
+    gathered: list[pa.RecordBatch] = []
+    size_bytes = 0
+    for batch in batches:
+        gathered.append(batch)
+        size_bytes += batch.nbytes
+        if size_bytes >= FLUSH_BYTES:
+            yield _split(gathered)
+            gathered, size_bytes = [], 0
+    if gathered:
+        yield _split(gathered)
+
+
+def _split(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    table = pa.Table.from_batches(batches)
+    groups = table.column(table.num_columns - 1).to_numpy()
+    order = np.argsort(groups, kind="stable")
+    rows = table.select(range(table.num_columns - 1)).take(pa.array(order)).combine_chunks()
+    found, starts = np.unique(groups[order], return_index=True)
+    ends = [*starts[1:].tolist(), len(groups)]
+    blobs = [_write(rows.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)]
+    return pa.RecordBatch.from_arrays([pa.array(found, pa.int32()), pa.array(blobs, pa.binary())], schema=_PACKED_ARROW)
+
+
+def _write(rows: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def unpack(blobs: list[bytes]) -> pa.Table:
+    """Read blobs of one key group back, in their order."""
+    return pa.concat_tables([pa.ipc.open_stream(blob).read_all() for blob in blobs])

@@ -1,0 +1,122 @@
+"""Which keyed operators a job has: filled while its queries are built, read by the runtime.
+
+The runtime needs the uids to match state on storage with operators, and refuses two operators with the same one. It
+builds queries inside `collecting`; outside of it, as in a notebook, nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from statefulspark import errors
+
+_UID = re.compile(r"^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$")
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A keyed operator, as it was declared.
+
+    Attributes:
+        uid: Its uid; the state variables on storage are named `head_<uid>` and `log_<uid>`.
+        query_uid: The query that it is part of.
+        max_parallelism: Number of key groups.
+        key: Key columns.
+        function: Qualified name of the function's class.
+    """
+
+    uid: str
+    query_uid: str
+    max_parallelism: int
+    key: tuple[str, ...]
+    function: str
+
+
+class OperatorRegistry:
+    """All keyed operators of a job."""
+
+    def __init__(self) -> None:
+        self._operators: dict[str, Operator] = {}
+
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        """Every operator, in the order of declaration."""
+        return tuple(self._operators.values())
+
+    def of_query(self, query_uid: str) -> tuple[Operator, ...]:
+        """Return the operators of one query, in the order of declaration."""
+        return tuple(operator for operator in self._operators.values() if operator.query_uid == query_uid)
+
+    def add(self, operator: Operator) -> None:
+        """Record an operator.
+
+        Raises:
+            SpecRejectedError: Another one has the same uid.
+        """
+        before = self._operators.get(operator.uid)
+        if before is not None:
+            raise errors.SpecRejectedError(
+                "OperatorUidTaken",
+                f"The uid '{operator.uid}' is used twice: by {before.function} in query '{before.query_uid}' and by "
+                f"{operator.function} in query '{operator.query_uid}'. State is found by uid, so give each keyed "
+                "operator of the job its own.",
+            )
+        self._operators[operator.uid] = operator
+
+
+@dataclass(frozen=True, slots=True)
+class _Collection:
+    registry: OperatorRegistry
+    query_uid: str
+
+
+_collection: contextvars.ContextVar[_Collection | None] = contextvars.ContextVar(
+    "statefulspark_operators", default=None
+)
+
+
+@contextlib.contextmanager
+def collecting(registry: OperatorRegistry, *, query_uid: str) -> Iterator[OperatorRegistry]:
+    """Record the operators that are declared inside the block.
+
+    Args:
+        registry: Gets them; one for all queries of a job.
+        query_uid: The query that is being built.
+
+    Yields:
+        The registry.
+    """
+    token = _collection.set(_Collection(registry, query_uid))
+    try:
+        yield registry
+    finally:
+        _collection.reset(token)
+
+
+def declare(*, uid: str, max_parallelism: int, key: tuple[str, ...], function: str) -> None:
+    """Record an operator in the registry that is collecting, if one is.
+
+    Raises:
+        SpecRejectedError: Another operator of the job has the same uid.
+    """
+    collection = _collection.get()
+    if collection is not None:
+        collection.registry.add(Operator(uid, collection.query_uid, max_parallelism, key, function))
+
+
+def check_uid(uid: str) -> None:
+    """Refuse a uid that cannot name state on storage.
+
+    Raises:
+        SpecRejectedError: It has other characters than allowed, or is too long.
+    """
+    if not _UID.match(uid):
+        raise errors.SpecRejectedError(
+            "OperatorUidInvalid",
+            f"{uid!r} is no uid for an operator: use 1 to 63 lower-case letters, digits, '-' and '_', beginning and "
+            "ending with a letter or digit. It names the operator's state for as long as the job lives.",
+        )

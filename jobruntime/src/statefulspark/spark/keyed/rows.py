@@ -1,0 +1,119 @@
+"""Arrow columns as Python keys and rows, and output rows as columns again.
+
+Rows are tuples with the columns as attributes. Timestamps are aware datetimes, decimals are Decimal, structs dicts,
+arrays lists, maps dicts. Output goes through Arrow with the declared schema, so a value that does not fit is an error
+that names the column, never a silent cast.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import cast
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+from pyspark.sql.pandas import types as arrow_types
+
+from statefulspark import errors
+from statefulspark.state import functions
+
+
+def _column_getter(positions: dict[str, int]) -> Callable[[tuple[object, ...], str | int | slice], object]:
+    plain = tuple.__getitem__
+
+    def get_column(row: tuple[object, ...], column: str | int | slice) -> object:
+        return plain(row, positions[column] if isinstance(column, str) else column)
+
+    return get_column
+
+
+@functools.lru_cache(maxsize=256)
+def row_maker(columns: tuple[str, ...]) -> Callable[[Iterable[object]], functions.InputRow]:
+    """Return what makes rows with these columns. A name that is no identifier is reached as `row["the name"]`."""
+    plain = collections.namedtuple("InputRow", columns, rename=True)
+    get_column = _column_getter({column: position for position, column in enumerate(columns)})
+    row_class = type("InputRow", (plain,), {"__slots__": (), "__getitem__": get_column})
+    return cast("Callable[[Iterable[object]], functions.InputRow]", row_class._make)  # type: ignore[attr-defined]  # of the named tuple
+
+
+def to_rows(table: pa.Table) -> list[functions.InputRow]:
+    """Return the rows of a table, in order."""
+    make = row_maker(tuple(table.column_names))
+    return list(map(make, zip(*map(to_values, table.columns), strict=True)))
+
+
+def to_keys(table: pa.Table, key: Sequence[str]) -> list[object]:
+    """Return the key of each row: a value, or a tuple for a key of several columns."""
+    if len(key) == 1:
+        return to_values(table.column(key[0]))
+    return list(zip(*(to_values(table.column(name)) for name in key), strict=True))
+
+
+def to_values(column: pa.ChunkedArray) -> list[object]:
+    """Return a column as Python values."""
+    kind = column.type
+    is_number = (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and column.null_count == 0
+    if is_number or pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        # The way over numpy is several times faster than to_pylist and gives the same values here.
+        values: list[object] = column.to_numpy().tolist()
+        return values
+    listed: list[object] = column.to_pylist(maps_as_pydicts="strict")
+    return listed
+
+
+class OutputSchema:
+    """The declared output of an operator.
+
+    Args:
+        schema: Names and types of the columns.
+        uid: The operator; named in errors.
+        timezone: Session time zone; Arrow's timestamps carry it.
+    """
+
+    def __init__(self, schema: spark_types.StructType, uid: str, timezone: str) -> None:
+        self._names = schema.names
+        self._types = [arrow_types.to_arrow_type(field.dataType, timezone=timezone) for field in schema.fields]
+        self._nested = [isinstance(f.dataType, _NESTED) for f in schema.fields]
+        self._uid = uid
+
+    def to_pandas(self, rows: list[object]) -> pd.DataFrame:
+        """Build the frame that Spark takes, from tuples, Rows or dicts.
+
+        Raises:
+            SpecRejectedError: A row has the wrong number of columns, or a value does not fit its column.
+        """
+        width = len(self._names)
+        tuples = [row if isinstance(row, tuple) and len(row) == width else self._to_tuple(row) for row in rows]
+        series = [self._column(index, values) for index, values in enumerate(zip(*tuples, strict=True))]
+        return pd.DataFrame(dict(zip(self._names, series, strict=True)), copy=False)
+
+    def _column(self, index: int, values: tuple[object, ...]) -> pd.Series:
+        if self._nested[index]:
+            return pd.Series(values, dtype="object")
+        kind = self._types[index]
+        try:
+            return pd.Series(pa.array(values, kind), dtype=pd.ArrowDtype(kind), copy=False)
+        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+            raise errors.SpecRejectedError(
+                "OutputValueInvalid",
+                f"Operator '{self._uid}' yielded a value that does not fit column '{self._names[index]}' of type "
+                f"{kind}: {error}.",
+            ) from error
+
+    def _to_tuple(self, row: object) -> tuple[object, ...]:
+        if isinstance(row, dict) and row.keys() <= set(self._names):
+            return tuple(row.get(name) for name in self._names)
+        raise self._rejected(row)
+
+    def _rejected(self, row: object) -> errors.SpecRejectedError:
+        return errors.SpecRejectedError(
+            "OutputRowInvalid",
+            f"Operator '{self._uid}' yielded {row!r:.200}, which is no row of ({', '.join(self._names)}): yield a "
+            "tuple with these columns in this order, a dict with these names, or a Row.",
+        )
+
+
+_NESTED = (spark_types.ArrayType, spark_types.MapType, spark_types.StructType)

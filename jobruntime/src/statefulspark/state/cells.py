@@ -1,0 +1,163 @@
+"""Handles of the states with one cell per key: value, reducing and aggregating.
+
+A handle is a view: what it reads and writes belongs to the key that is being processed. Values are kept as objects
+between batches, so a value that is changed in place must be given to `update` again to be stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar, cast
+
+from statefulspark.state import chunks, descriptors, tables
+from statefulspark.state import scope as scopes
+
+T = TypeVar("T")
+In = TypeVar("In")
+Acc = TypeVar("Acc")
+Out = TypeVar("Out")
+
+
+class Cells:
+    """Cells of one state in the bound key group, without a time to live."""
+
+    __slots__ = ("_dirty", "_rows", "meta", "scope")
+
+    def __init__(self, meta: chunks.StateMeta, scope: scopes.Scope) -> None:
+        self.meta = meta
+        self.scope = scope
+        self._rows: dict[tables.Key, object] = {}
+        self._dirty: set[tables.Key] = set()
+
+    def bind(self, table: tables.CellTable) -> None:
+        """Look at another key group."""
+        self._rows = table.rows
+        self._dirty = table.dirty
+
+    def read(self) -> object:
+        """Return the current key's value, None when there is none."""
+        key = self.scope.key
+        if key is scopes.NO_KEY:
+            self.scope.require_key(self.meta)
+        return self._rows.get(key)
+
+    def write(self, value: object) -> None:
+        """Set the current key's value; None removes it."""
+        key = self.scope.key
+        if key is scopes.NO_KEY:
+            self.scope.require_key(self.meta)
+        if value is None:
+            self.remove()
+            return
+        self._rows[key] = value
+        self._dirty.add(key)
+
+    def remove(self) -> None:
+        """Remove the current key's value."""
+        key = self.scope.require_key(self.meta)
+        if key in self._rows:
+            del self._rows[key]
+            self._dirty.add(key)
+
+
+class ExpiringCells(Cells):
+    """Cells with a time to live: pairs of value and last renewal."""
+
+    __slots__ = ("_ttl",)
+
+    def __init__(self, meta: chunks.StateMeta, scope: scopes.Scope, ttl: descriptors.Ttl) -> None:
+        super().__init__(meta, scope)
+        self._ttl = ttl
+
+    def read(self) -> object:
+        """Return the current key's value, None when there is none or it is expired; an expired one is deleted."""
+        cell = super().read()
+        if cell is None:
+            return None
+        value, renewed_ms = cast("tuple[object, int]", cell)
+        if renewed_ms + self._ttl.duration_ms <= self.scope.now_ms:
+            self.remove()
+            returned = self._ttl.visibility is descriptors.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
+            return value if returned else None
+        if self._ttl.update is descriptors.TtlUpdate.ON_READ_AND_WRITE:
+            self.write(value)
+        return value
+
+    def write(self, value: object) -> None:
+        """Set the current key's value and renew it; None removes it."""
+        super().write(None if value is None else (value, self.scope.now_ms))
+
+
+class ValueHandle(Generic[T]):
+    """One value of the current key."""
+
+    __slots__ = ("_cells",)
+
+    def __init__(self, cells: Cells) -> None:
+        self._cells = cells
+
+    def value(self) -> T | None:
+        """Return the value, or None when it is unset."""
+        return cast("T | None", self._cells.read())
+
+    get = value
+
+    def update(self, value: T | None) -> None:
+        """Set the value; None clears it."""
+        self._cells.write(value)
+
+    def clear(self) -> None:
+        """Remove the value of the current key."""
+        self._cells.remove()
+
+
+class ReducingHandle(Generic[T]):
+    """One value of the current key, folded from what was added."""
+
+    __slots__ = ("_cells", "_reduce")
+
+    def __init__(self, cells: Cells, reduce: Callable[[T, T], T]) -> None:
+        self._cells = cells
+        self._reduce = reduce
+
+    def add(self, value: T | None) -> None:
+        """Fold a value in. None leaves the state as it is."""
+        if value is None:
+            return
+        before = cast("T | None", self._cells.read())
+        self._cells.write(value if before is None else self._reduce(before, value))
+
+    def get(self) -> T | None:
+        """Return the folded value, or None when nothing was added."""
+        return cast("T | None", self._cells.read())
+
+    def clear(self) -> None:
+        """Remove the value of the current key."""
+        self._cells.remove()
+
+
+class AggregatingHandle(Generic[In, Acc, Out]):
+    """One accumulator of the current key."""
+
+    __slots__ = ("_cells", "_function")
+
+    def __init__(self, cells: Cells, function: descriptors.AggregateFunction[In, Acc, Out]) -> None:
+        self._cells = cells
+        self._function = function
+
+    def add(self, value: In | None) -> None:
+        """Fold a value in. None leaves the state as it is."""
+        if value is None:
+            return
+        before = cast("Acc | None", self._cells.read())
+        accumulator = self._function.create() if before is None else before
+        self._cells.write(self._function.add(accumulator, value))
+
+    def get(self) -> Out | None:
+        """Return the result of what was added, or None when nothing was."""
+        accumulator = cast("Acc | None", self._cells.read())
+        return None if accumulator is None else self._function.result(accumulator)
+
+    def clear(self) -> None:
+        """Remove the accumulator of the current key."""
+        self._cells.remove()

@@ -1,0 +1,240 @@
+"""Chunks: the stored form of the keyed state of one key group, in full or as the changes of some batches.
+
+The layout is documented in `docs/formats.md`; every version that was ever released stays readable, and golden files
+of each are kept in `tests/golden/state/`. A chunk is msgpack with a closed set of types: reading one runs no code.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import msgpack
+
+from statefulspark import errors
+from statefulspark.state import codec, descriptors, tables
+
+MAGIC = b"SSC"
+FORMAT_VERSION = 1
+
+
+class ChunkKind(enum.Enum):
+    """What a chunk is relative to."""
+
+    FULL = "full"
+    """Everything: older chunks are not needed."""
+    DELTA = "delta"
+    """Changes: applied to what the older chunks give."""
+
+
+@dataclass(frozen=True, slots=True)
+class StateMeta:
+    """What is written down about a state, and must fit when it is read by a later version of the job.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind.
+        type_text: Declared type, `any` when none was declared.
+        has_ttl: Whether each entry carries the time of its last renewal.
+    """
+
+    name: str
+    kind: descriptors.StateKind
+    type_text: str
+    has_ttl: bool
+
+    @property
+    def shape(self) -> tables.Shape:
+        """The shape of its table."""
+        return tables.shape_of(self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """The part of a chunk that belongs to one state."""
+
+    meta: StateMeta
+    changes: tables.Changes
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A chunk, read.
+
+    Attributes:
+        kind: Full or delta.
+        sections: One per state that has entries, in no particular order.
+    """
+
+    kind: ChunkKind
+    sections: tuple[Section, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of keys in it, counted once per state."""
+        return sum(len(section.changes) for section in self.sections)
+
+
+def encode(chunk: Chunk) -> bytes:
+    """Write a chunk.
+
+    Raises:
+        SpecRejectedError: A value has a type that cannot be stored; the message names the state and the type.
+    """
+    packer = msgpack.Packer()
+    parts = [
+        MAGIC,
+        bytes([FORMAT_VERSION]),
+        packer.pack_array_header(3),
+        packer.pack(chunk.kind.value),
+        packer.pack(chunk.count),
+        packer.pack_array_header(len(chunk.sections)),
+    ]
+    return b"".join(parts + [_encode_section(section) for section in chunk.sections])
+
+
+def _encode_section(section: Section) -> bytes:
+    meta, changes = section.meta, section.changes
+    deleted = [key for key, change in changes.items() if change is tables.DELETED]
+    kept = changes
+    if deleted:
+        kept = {key: change for key, change in changes.items() if change is not tables.DELETED}
+    columns = _ENCODE[meta.shape.name](kept)
+    body = [meta.name, meta.kind.value, meta.type_text, meta.has_ttl, codec.pack_column(deleted)]
+    try:
+        return codec.pack([*body, codec.pack_column(kept), *columns])
+    except TypeError as error:
+        raise codec.type_rejected(meta.name, str(error)) from error
+    except (ValueError, OverflowError, RecursionError) as error:
+        raise errors.SpecRejectedError(
+            "StateValueUnsupported", f"State '{meta.name}' was given a value that cannot be stored: {error}."
+        ) from error
+
+
+def _encode_cells(changes: tables.Changes) -> list[object]:
+    return [codec.pack_column(changes.values())]
+
+
+def _encode_lists(changes: tables.Changes) -> list[object]:
+    lists = [change for change in changes.values() if isinstance(change, tables.ListChange)]
+    return [[change.start for change in lists], [codec.pack_column(change.items) for change in lists]]
+
+
+def _encode_maps(changes: tables.Changes) -> list[object]:
+    maps = [change for change in changes.values() if isinstance(change, tables.MapChange)]
+    return [
+        [change.replaced for change in maps],
+        [codec.pack_column(change.puts) for change in maps],
+        [codec.pack_column(change.puts.values()) for change in maps],
+        [codec.pack_column(change.removed) for change in maps],
+    ]
+
+
+_ENCODE = {"cells": _encode_cells, "lists": _encode_lists, "maps": _encode_maps}
+
+
+def decode(blob: bytes, source: str) -> Chunk:
+    """Read a chunk of any released version.
+
+    Args:
+        blob: Its bytes.
+        source: Where it came from; named in the error.
+
+    Raises:
+        SnapshotCorruptError: The bytes are no chunk, are damaged, or have a version that this release does not know.
+    """
+    if blob[: len(MAGIC)] != MAGIC or len(blob) <= len(MAGIC):
+        raise _unreadable(source, "it does not begin like one")
+    version = blob[len(MAGIC)]
+    if version != FORMAT_VERSION:
+        raise errors.SnapshotCorruptError(
+            "FormatVersionUnknown",
+            f"The chunk {source} has format version {version}; this release reads 1 to {FORMAT_VERSION}. Use the "
+            "release that wrote it, or a newer one.",
+        )
+    try:
+        return _decode_body(blob[len(MAGIC) + 1 :])
+    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
+        raise _unreadable(source, str(error) or type(error).__name__) from error
+
+
+def _unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
+    return errors.SnapshotCorruptError(
+        "ChunkUnreadable",
+        f"The chunk {source} of keyed state cannot be read: {why}. It is damaged; restore from "
+        "another checkpoint or savepoint.",
+    )
+
+
+def _decode_body(body: bytes) -> Chunk:
+    # A wrong shape ends in a TypeError or ValueError, which decode() translates.
+    kind, count, sections = cast("tuple[str, int, list[list[list[object]]]]", codec.unpack(body))
+    chunk = Chunk(ChunkKind(kind), tuple(_decode_section(section) for section in sections))
+    if chunk.count != count:
+        raise ValueError(f"it says {count} entries and holds {chunk.count}")
+    return chunk
+
+
+def _decode_section(section: list[list[object]]) -> Section:
+    name, kind, type_text, has_ttl, deleted, keys, *columns = section
+    meta = StateMeta(str(name), descriptors.StateKind(kind), str(type_text), bool(has_ttl))
+    changes = _DECODE[meta.shape.name](codec.unpack_column(keys), *columns)
+    for key in codec.unpack_column(deleted):
+        changes[key] = tables.DELETED
+    return Section(meta, changes)
+
+
+def _decode_cells(keys: list[object], cells: list[object]) -> tables.Changes:
+    return dict(zip(keys, codec.unpack_column(cells), strict=True))
+
+
+def _decode_lists(keys: list[object], starts: list[int], items: list[list[object]]) -> tables.Changes:
+    lists = map(tables.ListChange, starts, map(codec.unpack_column, items))
+    return dict(zip(keys, lists, strict=True))
+
+
+def _decode_maps(
+    keys: list[object],
+    replaced: list[bool],
+    entries: list[list[object]],
+    values: list[list[object]],
+    removed: list[list[object]],
+) -> tables.Changes:
+    puts = [
+        dict(zip(codec.unpack_column(names), codec.unpack_column(cells), strict=True))
+        for names, cells in zip(entries, values, strict=True)
+    ]
+    maps = map(tables.MapChange, replaced, puts, [set(codec.unpack_column(names)) for names in removed])
+    return dict(zip(keys, maps, strict=True))
+
+
+_DECODE: dict[str, Callable[..., tables.Changes]] = {
+    "cells": _decode_cells,
+    "lists": _decode_lists,
+    "maps": _decode_maps,
+}
+
+
+def merge(older: Chunk, newer: Iterable[Chunk]) -> Chunk:
+    """Fold newer chunks into an older one.
+
+    Args:
+        older: The oldest chunk; its changes are folded into in place.
+        newer: The chunks after it, oldest first, without a gap.
+
+    Returns:
+        One chunk of the kind of the oldest with the same effect. A full chunk has no deletions.
+    """
+    merged = {section.meta.name: section for section in older.sections}
+    for chunk in newer:
+        for section in chunk.sections:
+            before = merged.get(section.meta.name)
+            if before is None:
+                merged[section.meta.name] = section
+            else:
+                section.meta.shape.merge(before.changes, section.changes)
+                # The newest meta counts: it is the one that the running job declared.
+                merged[section.meta.name] = Section(section.meta, before.changes)
+    return Chunk(older.kind, tuple(merged.values()))

@@ -1,0 +1,311 @@
+"""Descriptors: what a user declares about a state: its kind, name, type and time to live.
+
+A descriptor is a frozen value and holds no state. `ctx.state(descriptor)` in `open` turns it into a handle. Names are
+unique per operator. The type is a schema string as in Spark's DDL ("bigint", "array<string>") or a Python type; it is
+written down with the state, and a later version of the job that declares another one is refused. Left out, the state
+takes every value that can be stored.
+"""
+
+from __future__ import annotations
+
+import builtins
+import datetime
+import enum
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+from statefulspark import errors
+from statefulspark.state import codec
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+In = TypeVar("In")
+Acc = TypeVar("Acc")
+Out = TypeVar("Out")
+In_contra = TypeVar("In_contra", contravariant=True)
+Out_co = TypeVar("Out_co", covariant=True)
+
+ANY_TYPE = "any"
+_NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
+
+
+class StateKind(enum.Enum):
+    """How the values of one key are held."""
+
+    VALUE = "ValueState"
+    """One value."""
+    LIST = "ListState"
+    """A list of elements."""
+    MAP = "MapState"
+    """A map of entries."""
+    REDUCING = "ReducingState"
+    """One value, folded from values of its own type."""
+    AGGREGATING = "AggregatingState"
+    """One accumulator, folded from values of another type."""
+
+
+class TtlUpdate(enum.Enum):
+    """What renews the life of an entry."""
+
+    ON_CREATE_AND_WRITE = "OnCreateAndWrite"
+    """Creating and writing it."""
+    ON_READ_AND_WRITE = "OnReadAndWrite"
+    """Reading it, too."""
+
+
+class TtlVisibility(enum.Enum):
+    """Whether an expired entry that is still stored may be returned."""
+
+    NEVER_RETURN_EXPIRED = "NeverReturnExpired"
+    """It is as if it were absent."""
+    RETURN_EXPIRED_IF_NOT_CLEANED_UP = "ReturnExpiredIfNotCleanedUp"
+    """It is returned once more, and deleted by that read."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Ttl:
+    """Time to live, in processing time, per value, list element or map entry.
+
+    An entry is expired when its last renewal plus the duration is now or earlier. Expired entries are deleted when they
+    are read and when a key group is written in full. The configuration is no part of a snapshot: it may change at
+    every start, except between having one and having none.
+
+    Attributes:
+        duration: How long an entry lives.
+        update: What renews it.
+        visibility: Whether an expired entry may be seen.
+    """
+
+    duration: datetime.timedelta
+    update: TtlUpdate
+    visibility: TtlVisibility
+
+    def __init__(
+        self,
+        *,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+        milliseconds: float = 0,
+        update: TtlUpdate = TtlUpdate.ON_CREATE_AND_WRITE,
+        visibility: TtlVisibility = TtlVisibility.NEVER_RETURN_EXPIRED,
+    ) -> None:
+        duration = datetime.timedelta(
+            days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
+        )
+        if duration <= datetime.timedelta(0):
+            raise errors.SpecRejectedError("TtlNotPositive", f"TTL is expected to be positive. Found: {duration}.")
+        object.__setattr__(self, "duration", duration)
+        object.__setattr__(self, "update", update)
+        object.__setattr__(self, "visibility", visibility)
+
+    @property
+    def duration_ms(self) -> int:
+        """The duration in whole milliseconds, one at least."""
+        return max(1, self.duration // datetime.timedelta(milliseconds=1))
+
+
+class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
+    """How an aggregating state folds values: `create`, then `add` for each value, `result` when it is read."""
+
+    def create(self) -> Acc:
+        """Return the accumulator of no values."""
+
+    def add(self, accumulator: Acc, value: In_contra) -> Acc:
+        """Return the accumulator with one more value."""
+
+    def result(self, accumulator: Acc) -> Out_co:
+        """Return what reading the state gives."""
+
+
+def canonical_type(declared: type | str | None) -> str:
+    """Return the name under which a declared type is written down and compared."""
+    if declared is None:
+        return ANY_TYPE
+    if isinstance(declared, str):
+        return re.sub(r"\s+", " ", declared.strip().lower())
+    return codec.type_name(declared)
+
+
+def _check_name(name: str) -> None:
+    if not _NAME.match(name):
+        raise errors.SpecRejectedError(
+            "StateNameInvalid",
+            f"'{name}' is no name for a state: use a letter or underscore, then letters, digits, '_', '-' and '.', "
+            "128 characters at most.",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ValueState(Generic[T]):
+    """One value per key. Unset reads as None; updating with None clears.
+
+    Attributes:
+        name: Unique name within the operator.
+        type: Type of the value.
+        ttl: Time to live; None keeps it until it is cleared.
+    """
+
+    name: str
+    type: builtins.type[T] | str | None = None
+    ttl: Ttl | None = None
+
+    kind = StateKind.VALUE
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is written down with the state."""
+        return canonical_type(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class ListState(Generic[T]):
+    """A list per key. Unset reads as an empty list, never None; None is no element.
+
+    Attributes:
+        name: Unique name within the operator.
+        type: Type of an element.
+        ttl: Time to live of each element.
+    """
+
+    name: str
+    type: builtins.type[T] | str | None = None
+    ttl: Ttl | None = None
+
+    kind = StateKind.LIST
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is written down with the state."""
+        return f"array<{canonical_type(self.type)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class MapState(Generic[K, V]):
+    """A map per key. Unset behaves as an empty map, never None. An entry may hold None.
+
+    Attributes:
+        name: Unique name within the operator.
+        key_type: Type of the keys of the map.
+        value_type: Type of its values.
+        ttl: Time to live of each entry.
+    """
+
+    name: str
+    key_type: builtins.type[K] | str | None = None
+    value_type: builtins.type[V] | str | None = None
+    ttl: Ttl | None = None
+
+    kind = StateKind.MAP
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is written down with the state."""
+        return f"map<{canonical_type(self.key_type)},{canonical_type(self.value_type)}>"
+
+
+@dataclass(frozen=True, slots=True)
+class ReducingState(Generic[T]):
+    """One value per key, folded from all that were added; None while there is none.
+
+    Attributes:
+        name: Unique name within the operator.
+        reduce: Combines the value so far with an added one.
+        type: Type of the value.
+        ttl: Time to live of the value.
+    """
+
+    name: str
+    reduce: Callable[[T, T], T]
+    type: builtins.type[T] | str | None = None
+    ttl: Ttl | None = None
+
+    kind = StateKind.REDUCING
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is written down with the state."""
+        return canonical_type(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class AggregatingState(Generic[In, Acc, Out]):
+    """One accumulator per key; reading gives the function's result, None while nothing was added.
+
+    Attributes:
+        name: Unique name within the operator.
+        function: How values are folded.
+        type: Type of the accumulator.
+        ttl: Time to live of the accumulator.
+    """
+
+    name: str
+    function: AggregateFunction[In, Acc, Out]
+    type: builtins.type[Acc] | str | None = None
+    ttl: Ttl | None = None
+
+    kind = StateKind.AGGREGATING
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is written down with the state."""
+        return canonical_type(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fold(Generic[In, Acc]):
+    initial: Acc
+    fold: Callable[[Acc, In], Acc] = field()
+
+    def create(self) -> Acc:
+        return self.initial
+
+    def add(self, accumulator: Acc, value: In) -> Acc:
+        return self.fold(accumulator, value)
+
+    def result(self, accumulator: Acc) -> Acc:
+        return accumulator
+
+
+def FoldingState(  # noqa: N802 - reads like the descriptors that it stands beside
+    name: str,
+    initial: Acc,
+    fold: Callable[[Acc, In], Acc],
+    type: builtins.type[Acc] | str | None = None,  # noqa: A002 - the same name as on every descriptor
+    ttl: Ttl | None = None,
+) -> AggregatingState[In, Acc, Acc]:
+    """Declare a folding state: deprecated, an aggregating state under another name.
+
+    Args:
+        name: Unique name within the operator.
+        initial: The accumulator of no values; must not be changed in place by `fold`.
+        fold: Combines the accumulator with a value.
+        type: Type of the accumulator.
+        ttl: Time to live of the accumulator.
+    """
+    warnings.warn("FoldingState is deprecated; use AggregatingState.", DeprecationWarning, stacklevel=2)
+    return AggregatingState(name, _Fold(initial, fold), type, ttl)
+
+
+Descriptor = ValueState[T] | ListState[T] | MapState[K, V] | ReducingState[T] | AggregatingState[In, Acc, Out]
+"""Any declared state."""

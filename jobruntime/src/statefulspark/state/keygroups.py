@@ -1,0 +1,153 @@
+"""Key groups: the unit in which keyed state is stored and moved.
+
+A key belongs to the group `pmod(murmur3(key), max_parallelism)`, with exactly the hash that Spark's SQL function
+`hash` computes, so that a group found offline, in a test or in another tool is the one that the running query used.
+A key of several columns is hashed column by column, each hash seeding the next. Null leaves the hash as it is.
+
+The number of groups is fixed for the life of the state; how groups are spread over tasks may change at every start
+(`group_range`, `owner`: Flink's rule of contiguous ranges).
+This module computes; it stores nothing and knows no engine.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import struct
+from collections.abc import Sequence
+
+from statefulspark import errors
+
+MAX_PARALLELISM_LIMIT = 32768
+DEFAULT_MAX_PARALLELISM = 128
+_SEED = 42
+_MASK = 0xFFFFFFFF
+_EPOCH_DATE = datetime.date(1970, 1, 1)
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+KeyPart = str | bytes | bool | int | datetime.date | datetime.datetime | decimal.Decimal | None
+"""One column of a key, as Python sees it."""
+
+
+def check_max_parallelism(max_parallelism: int) -> None:
+    """Refuse a number of key groups that cannot be used.
+
+    Raises:
+        SpecRejectedError: It is not between 1 and 32768.
+    """
+    if not 1 <= max_parallelism <= MAX_PARALLELISM_LIMIT:
+        raise errors.SpecRejectedError(
+            "MaxParallelismInvalid",
+            f"Maximum parallelism must be between 1 and {MAX_PARALLELISM_LIMIT}. Found: {max_parallelism}.",
+        )
+
+
+def default_max_parallelism(parallelism: int) -> int:
+    """Derive the number of key groups for a parallelism, as Flink does: 128 at least, room to grow by half at least."""
+    wanted = parallelism + parallelism // 2
+    return min(max(1 << (wanted - 1).bit_length(), DEFAULT_MAX_PARALLELISM), MAX_PARALLELISM_LIMIT)
+
+
+def group_range(max_parallelism: int, parallelism: int, task: int) -> tuple[int, int]:
+    """Return the first and the last key group of a task."""
+    first = (task * max_parallelism + parallelism - 1) // parallelism
+    last = ((task + 1) * max_parallelism - 1) // parallelism
+    return first, last
+
+
+def owner(max_parallelism: int, parallelism: int, group: int) -> int:
+    """Return the task that owns a key group."""
+    return group * parallelism // max_parallelism
+
+
+def key_group(key: Sequence[KeyPart], types: Sequence[str], max_parallelism: int) -> int:
+    """Return the key group of a key.
+
+    Args:
+        key: The key's columns in order; one element for a key of one column.
+        types: Spark's simple type name of each column: string, binary, boolean, tinyint, smallint, int, bigint, date,
+            timestamp, timestamp_ntz or decimal(p,s).
+        max_parallelism: Number of key groups.
+
+    Returns:
+        A number from 0 to `max_parallelism - 1`.
+    """
+    return spark_hash(key, types) % max_parallelism
+
+
+def spark_hash(key: Sequence[KeyPart], types: Sequence[str]) -> int:
+    """Compute Spark's `hash(column, …)`: murmur3 with seed 42, a signed 32-bit number."""
+    seed = _SEED
+    for part, type_name in zip(key, types, strict=True):
+        seed = _hash_part(part, type_name, seed)
+    return seed - (1 << 32) if seed >> 31 else seed
+
+
+def _hash_part(part: KeyPart, type_name: str, seed: int) -> int:
+    if part is None:
+        return seed
+    if isinstance(part, str):
+        return _hash_bytes(part.encode(), seed)
+    if isinstance(part, bytes):
+        return _hash_bytes(part, seed)
+    if isinstance(part, bool):
+        return _hash_int(int(part), seed)
+    if isinstance(part, datetime.datetime):
+        moment = part if part.tzinfo else part.replace(tzinfo=datetime.UTC)
+        return _hash_long((moment - _EPOCH) // datetime.timedelta(microseconds=1), seed)
+    if isinstance(part, datetime.date):
+        return _hash_int((part - _EPOCH_DATE).days, seed)
+    if isinstance(part, decimal.Decimal):
+        return _hash_decimal(part, type_name, seed)
+    return _hash_long(part, seed) if type_name == "bigint" else _hash_int(part, seed)
+
+
+def _hash_decimal(part: decimal.Decimal, type_name: str, seed: int) -> int:
+    precision, scale = (int(number) for number in type_name[len("decimal(") : -1].split(","))
+    unscaled = int(part.scaleb(scale, decimal.Context(prec=60)).to_integral_exact())
+    if precision <= 18:
+        return _hash_long(unscaled, seed)
+    # Java's BigInteger.toByteArray: the shortest two's complement, most significant byte first.
+    length = (unscaled if unscaled >= 0 else ~unscaled).bit_length() // 8 + 1
+    return _hash_bytes(unscaled.to_bytes(length, "big", signed=True), seed)
+
+
+def _mix_k1(k1: int) -> int:
+    k1 = (k1 * 0xCC9E2D51) & _MASK
+    k1 = ((k1 << 15) | (k1 >> 17)) & _MASK
+    return (k1 * 0x1B873593) & _MASK
+
+
+def _mix_h1(h1: int, k1: int) -> int:
+    h1 ^= k1
+    h1 = ((h1 << 13) | (h1 >> 19)) & _MASK
+    return (h1 * 5 + 0xE6546B64) & _MASK
+
+
+def _finish(h1: int, length: int) -> int:
+    h1 ^= length
+    h1 ^= h1 >> 16
+    h1 = (h1 * 0x85EBCA6B) & _MASK
+    h1 ^= h1 >> 13
+    h1 = (h1 * 0xC2B2AE35) & _MASK
+    return h1 ^ (h1 >> 16)
+
+
+def _hash_int(value: int, seed: int) -> int:
+    return _finish(_mix_h1(seed & _MASK, _mix_k1(value & _MASK)), 4)
+
+
+def _hash_long(value: int, seed: int) -> int:
+    low, high = value & _MASK, (value >> 32) & _MASK
+    return _finish(_mix_h1(_mix_h1(seed & _MASK, _mix_k1(low)), _mix_k1(high)), 8)
+
+
+def _hash_bytes(value: bytes, seed: int) -> int:
+    aligned = len(value) - len(value) % 4
+    h1 = seed & _MASK
+    for (word,) in struct.iter_unpack("<I", value[:aligned]):
+        h1 = _mix_h1(h1, _mix_k1(word))
+    # Spark hashes each byte of the tail on its own, as a signed number; that differs from the published murmur3.
+    for byte in value[aligned:]:
+        h1 = _mix_h1(h1, _mix_k1((byte - 256 if byte > 127 else byte) & _MASK))
+    return _finish(h1, len(value))

@@ -1,0 +1,53 @@
+"""The keyed scope: which key is being worked on, shared by all handles of an operator.
+
+Outside a key the scope's key is `NO_KEY`, and every access to state is refused with the sentence that Flink uses.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from statefulspark import errors
+from statefulspark.state import chunks
+
+
+class NoKey:
+    """The key outside `process`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "NO_KEY"
+
+
+NO_KEY: Final = NoKey()
+
+
+class Scope:
+    """What all handles of an operator share.
+
+    Attributes:
+        key: The current key, or NO_KEY.
+        now_ms: Processing time of the batch, milliseconds since 1970 in UTC.
+    """
+
+    __slots__ = ("key", "now_ms")
+
+    def __init__(self) -> None:
+        self.key: object = NO_KEY
+        self.now_ms = 0
+
+    def require_key(self, meta: chunks.StateMeta) -> object:
+        """Return the current key.
+
+        Raises:
+            SpecRejectedError: There is none.
+        """
+        if self.key is NO_KEY:
+            raise errors.SpecRejectedError(
+                "KeyedStateOutsideKey",
+                f"Keyed state '{meta.name}' with type {meta.kind.value} can only be used on a 'keyed stream', i.e., "
+                "after a 'keyBy()' operation. There is no current key here: use the state inside process(), not in "
+                "open() or close().",
+            )
+        return self.key

@@ -1,0 +1,276 @@
+"""Tables: all values of one state in one key group, and the changes since they were last written.
+
+Three shapes hold the five kinds: one cell per key (value, reducing, aggregating), a list per key, a map per key. A
+table counts what a batch touches and turns it into a `Delta`. Deltas can be merged with each other without the table
+and applied to it, and applying one twice, or to a table that already has a part of it, gives the same table: list
+changes say from which index on the list is what, map changes name entries. That is what lets a stale cache catch up
+from any earlier version.
+
+With a time to live every cell, element or entry is a pair `(value, last renewal in ms)`; tables carry it along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from statefulspark.state import descriptors
+
+Key = object
+"""A key: one value, or a tuple for a key of several columns."""
+Cell = object
+"""A stored value, or a pair of value and last renewal where there is a time to live."""
+
+
+class Deleted:
+    """The change of a key that has no value any more."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "DELETED"
+
+
+DELETED: Final = Deleted()
+
+
+@dataclass(slots=True)
+class ListChange:
+    """From index `start` on, the list is `items`."""
+
+    start: int
+    items: list[Cell]
+
+
+@dataclass(slots=True)
+class MapChange:
+    """Entries put and removed; `replaced` means that nothing else is left of the map before."""
+
+    replaced: bool
+    puts: dict[object, Cell]
+    removed: set[object] = field(default_factory=set)
+
+
+Changes = dict[Key, object]
+"""What happened per key: DELETED, or a cell, `ListChange` or `MapChange`, by the shape of the table."""
+
+
+class Table(Protocol):
+    """All values of one state in one key group."""
+
+    @property
+    def rows(self) -> dict[Key, object]:
+        """Value per key: a cell, a list or a dict."""
+
+    def take_changes(self) -> Changes:
+        """Return what changed since the last call, and forget it."""
+
+    def full(self) -> Changes:
+        """Return changes that build this table from an empty one."""
+
+    def apply(self, changes: Changes) -> None:
+        """Bring the table up to date with changes made elsewhere."""
+
+
+class CellTable:
+    """One cell per key."""
+
+    __slots__ = ("dirty", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[Key, object] = {}
+        self.dirty: set[Key] = set()
+
+    def take_changes(self) -> Changes:
+        """Return what changed since the last call, and forget it."""
+        rows, dirty = self.rows, self.dirty
+        self.dirty = set()
+        return {key: rows.get(key, DELETED) for key in dirty}
+
+    def full(self) -> Changes:
+        """Return changes that build this table from an empty one."""
+        return dict(self.rows)
+
+    def apply(self, changes: Changes) -> None:
+        """Bring the table up to date with changes made elsewhere."""
+        deleted = [key for key, cell in changes.items() if cell is DELETED]
+        self.rows.update(changes)
+        for key in deleted:
+            del self.rows[key]
+
+
+class ListTable:
+    """A list of cells per key; `dirty` holds the first index that changed."""
+
+    __slots__ = ("dirty", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[Key, object] = {}
+        self.dirty: dict[Key, int] = {}
+
+    def touch(self, key: Key, start: int) -> None:
+        """Note that the list of a key changed from an index on."""
+        self.dirty[key] = min(start, self.dirty.get(key, start))
+
+    def take_changes(self) -> Changes:
+        """Return what changed since the last call, and forget it."""
+        rows, dirty = self.rows, self.dirty
+        self.dirty = {}
+        return {
+            key: ListChange(start, rows[key][start:]) if key in rows else DELETED  # type: ignore[index]  # rows are lists
+            for key, start in dirty.items()
+        }
+
+    def full(self) -> Changes:
+        """Return changes that build this table from an empty one."""
+        return {key: ListChange(0, items) for key, items in self.rows.items() if isinstance(items, list)}
+
+    def apply(self, changes: Changes) -> None:
+        """Bring the table up to date with changes made elsewhere."""
+        rows = self.rows
+        _apply_deleted(rows, changes)
+        for key, change in changes.items():
+            if isinstance(change, ListChange):
+                before = rows.get(key, [])
+                rows[key] = before[: change.start] + change.items  # type: ignore[index]  # rows are lists
+
+
+class MapTable:
+    """A map of cells per key; `dirty` holds the entries that changed, or None when all of it was replaced."""
+
+    __slots__ = ("dirty", "rows")
+
+    def __init__(self) -> None:
+        self.rows: dict[Key, object] = {}
+        self.dirty: dict[Key, set[object] | None] = {}
+
+    def touch(self, key: Key, entry: object) -> None:
+        """Note that one entry of a key's map changed."""
+        entries = self.dirty.setdefault(key, set())
+        if entries is not None:
+            entries.add(entry)
+
+    def touch_all(self, key: Key) -> None:
+        """Note that a key's map was replaced or cleared."""
+        self.dirty[key] = None
+
+    def take_changes(self) -> Changes:
+        """Return what changed since the last call, and forget it."""
+        dirty, self.dirty = self.dirty, {}
+        return {key: self._change(key, entries) for key, entries in dirty.items()}
+
+    def _change(self, key: Key, entries: set[object] | None) -> object:
+        row = self.rows.get(key)
+        if not isinstance(row, dict):
+            return DELETED
+        if entries is None:
+            return MapChange(replaced=True, puts=dict(row))
+        puts = {entry: row[entry] for entry in entries if entry in row}
+        return MapChange(replaced=False, puts=puts, removed=entries - puts.keys())
+
+    def full(self) -> Changes:
+        """Return changes that build this table from an empty one."""
+        return {key: MapChange(replaced=True, puts=row) for key, row in self.rows.items() if isinstance(row, dict)}
+
+    def apply(self, changes: Changes) -> None:
+        """Bring the table up to date with changes made elsewhere."""
+        rows = self.rows
+        _apply_deleted(rows, changes)
+        for key, change in changes.items():
+            if isinstance(change, MapChange):
+                _apply_map(rows, key, change)
+
+
+def _apply_deleted(rows: dict[Key, object], changes: Changes) -> None:
+    for key, change in changes.items():
+        if change is DELETED:
+            rows.pop(key, None)
+
+
+def _apply_map(rows: dict[Key, object], key: Key, change: MapChange) -> None:
+    row = rows.get(key)
+    if change.replaced or not isinstance(row, dict):
+        rows[key] = dict(change.puts)
+        return
+    row.update(change.puts)
+    for entry in change.removed:
+        row.pop(entry, None)
+
+
+def merge_cells(older: Changes, newer: Changes) -> None:
+    """Fold newer changes of a cell table into older ones, in place."""
+    older.update(newer)
+
+
+def merge_lists(older: Changes, newer: Changes) -> None:
+    """Fold newer changes of a list table into older ones, in place."""
+    for key, change in newer.items():
+        before = older.get(key)
+        if isinstance(change, ListChange) and isinstance(before, ListChange) and change.start > before.start:
+            older[key] = ListChange(before.start, before.items[: change.start - before.start] + change.items)
+        else:
+            older[key] = change
+
+
+def merge_maps(older: Changes, newer: Changes) -> None:
+    """Fold newer changes of a map table into older ones, in place."""
+    for key, change in newer.items():
+        before = older.get(key)
+        if isinstance(change, MapChange) and not change.replaced and isinstance(before, MapChange):
+            puts = before.puts | change.puts
+            for entry in change.removed:
+                puts.pop(entry, None)
+            removed = set() if before.replaced else (before.removed - change.puts.keys()) | change.removed
+            older[key] = MapChange(before.replaced, puts, removed)
+        elif isinstance(change, MapChange) and before is DELETED:
+            # What was below the deletion must stay deleted when this change is applied without it.
+            older[key] = MapChange(replaced=True, puts=change.puts)
+        else:
+            older[key] = change
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the kinds that share a table have in common.
+
+    Attributes:
+        name: How it is written in chunks.
+        table: Makes an empty table.
+        merge: Folds newer changes into older ones.
+    """
+
+    name: str
+    table: Callable[[], CellTable | ListTable | MapTable]
+    merge: Callable[[Changes, Changes], None]
+
+
+CELLS = Shape("cells", CellTable, merge_cells)
+LISTS = Shape("lists", ListTable, merge_lists)
+MAPS = Shape("maps", MapTable, merge_maps)
+SHAPES = {shape.name: shape for shape in (CELLS, LISTS, MAPS)}
+
+
+def shape_of(kind: descriptors.StateKind) -> Shape:
+    """Return the shape that holds a kind of state."""
+    if kind is descriptors.StateKind.LIST:
+        return LISTS
+    return MAPS if kind is descriptors.StateKind.MAP else CELLS
+
+
+def drop_expired(table: CellTable | ListTable | MapTable, cutoff_ms: int) -> None:
+    """Drop what was renewed at or before a time. It is not noted as a change: the caller writes the table in full."""
+    keep = {key: kept for key, row in table.rows.items() if (kept := _alive(row, cutoff_ms)) is not None}
+    if len(keep) < len(table.rows) or not isinstance(table, CellTable):
+        table.rows.clear()
+        table.rows.update(keep)
+
+
+def _alive(row: object, cutoff_ms: int) -> object:
+    if isinstance(row, tuple):
+        return row if row[1] > cutoff_ms else None
+    if isinstance(row, list):
+        return [cell for cell in row if cell[1] > cutoff_ms] or None
+    if isinstance(row, dict):
+        return {entry: cell for entry, cell in row.items() if cell[1] > cutoff_ms} or None
+    return row
