@@ -1,0 +1,89 @@
+# A real Kubernetes, a real S3 server and the images, from sources by pinned version. Included by the root Makefile.
+# Everything lands in build/ and is built again only when one of its inputs changed.
+
+CLUSTER_DIR ?= $(BUILD)/cluster
+NODES ?= 1
+
+CLUSTER := $(BUILD)/bin/cluster
+VERSITYGW := $(BUILD)/bin/versitygw
+VERSITYGW_VERSION := v1.8.0
+IMAGES_DIR := $(BUILD)/images
+CLUSTER_SOURCES := $(shell find e2e/cluster -name '*.go' ! -name '*_test.go') $(wildcard e2e/cluster/internal/render/templates/*)
+BASE_IMAGE := localhost/statefulspark-base:1
+JOB_IMAGE := localhost/statefulspark:dev
+OPERATOR_IMAGE := localhost/statefulspark-operator:dev
+FLIGHTS_IMAGE := localhost/statefulspark-flights:dev
+
+# Without these every component reports v0.0.0 and refuses its peers as too old.
+KUBERNETES_VERSION := v1.34.4
+VERSION_PACKAGE := k8s.io/component-base/version
+CLUSTER_LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=$(KUBERNETES_VERSION) -X $(VERSION_PACKAGE).gitMajor=1 \
+	-X $(VERSION_PACKAGE).gitMinor=34 -X github.com/statefulspark/e2e/cluster/internal/cli.Version=$(KUBERNETES_VERSION)
+
+.PHONY: images cluster-up cluster-down cluster-test cluster-smoke go-tool cluster-tools image-tools
+
+go-tool:
+	@command -v go >/dev/null || { echo "Go 1.24 or newer is needed; install it from go.dev, or the package golang-go."; exit 1; }
+
+$(CLUSTER): $(CLUSTER_SOURCES) e2e/cluster/go.mod e2e/cluster/go.sum | go-tool
+	@mkdir -p $(dir $@)
+	@echo "Building Kubernetes $(KUBERNETES_VERSION) as one program (several minutes the first time, seconds later)"
+	cd e2e/cluster && CGO_ENABLED=0 go build -trimpath -ldflags '$(CLUSTER_LDFLAGS)' -o $(abspath $@) .
+
+$(VERSITYGW): | go-tool
+	@mkdir -p $(dir $@)
+	GOBIN=$(abspath $(dir $@)) CGO_ENABLED=0 go install -trimpath -ldflags '-s -w' github.com/versity/versitygw/cmd/versitygw@$(VERSITYGW_VERSION)
+
+# Debian packages, when root and only those that are missing. $(1): programs, $(2): packages
+need = @missing=""; for program in $(1); do command -v $$program >/dev/null || [ -x $$program ] || missing="$$missing $$program"; done; \
+	[ -z "$$missing" ] || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null \
+	  && apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $(2) >/dev/null; } \
+	|| { echo "Missing:$$missing. As root this installs them itself; otherwise: sudo apt-get install $(2)"; exit 1; }
+
+cluster-tools:
+	$(call need,containerd runc ctr iptables /usr/lib/cni/bridge,containerd runc containernetworking-plugins iptables)
+
+image-tools:
+	$(call need,buildah debootstrap,buildah debootstrap)
+
+$(IMAGES_DIR)/pause.tar: e2e/cluster/pause/main.go | $(CLUSTER)
+	@mkdir -p $(IMAGES_DIR)/pause
+	cd e2e/cluster && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(abspath $(IMAGES_DIR))/pause/pause ./pause
+	$(CLUSTER) images pack --name localhost/pause:1 --entrypoint /pause $(IMAGES_DIR)/pause $@
+
+$(IMAGES_DIR)/base.tar: e2e/images/base.sh | $(CLUSTER) image-tools
+	e2e/images/base.sh $(CLUSTER) $(BASE_IMAGE) $@
+
+# The files that go into the images' own layers; what pip installs is keyed by the lock files inside the build.
+JOB_SOURCES = $(shell find jobruntime/src -type f ! -path '*/__pycache__/*' 2>/dev/null) jobruntime/pyproject.toml
+OPERATOR_SOURCES = $(shell find operator/src -type f ! -path '*/__pycache__/*' 2>/dev/null) operator/pyproject.toml
+BUILD_IMAGE := e2e/images/build.sh
+
+$(IMAGES_DIR)/job.tar: jobruntime/Dockerfile .dockerignore $(BUILD_IMAGE) requirements/job.txt $(JOB_SOURCES) $(IMAGES_DIR)/base.tar | jars image-tools
+	$(BUILD_IMAGE) $(IMAGES_DIR)/base.tar $(BASE_IMAGE) jobruntime/Dockerfile . $(JOB_IMAGE) $@
+
+$(IMAGES_DIR)/operator.tar: operator/Dockerfile .dockerignore $(BUILD_IMAGE) requirements/operator.txt $(OPERATOR_SOURCES) $(JOB_SOURCES) $(IMAGES_DIR)/base.tar | jars image-tools
+	$(BUILD_IMAGE) $(IMAGES_DIR)/base.tar $(BASE_IMAGE) operator/Dockerfile . $(OPERATOR_IMAGE) $@
+
+$(IMAGES_DIR)/flights.tar: $(wildcard examples/flights/*) $(BUILD_IMAGE) $(IMAGES_DIR)/job.tar | image-tools
+	$(BUILD_IMAGE) $(IMAGES_DIR)/job.tar $(JOB_IMAGE) examples/flights/Dockerfile examples/flights $(FLIGHTS_IMAGE) $@
+
+images: $(IMAGES_DIR)/pause.tar $(IMAGES_DIR)/job.tar $(IMAGES_DIR)/operator.tar $(IMAGES_DIR)/flights.tar ## Build the images of job, operator and example into build/images, without a registry
+
+cluster-up: ## Start a Kubernetes cluster on this machine (NODES=1, CLUSTER_DIR=build/cluster), or use KUBECONFIG if set
+ifneq ($(KUBECONFIG),)
+	@echo "KUBECONFIG is set: using the cluster of $(KUBECONFIG); nothing is started."
+else
+cluster-up: $(CLUSTER) $(VERSITYGW) $(IMAGES_DIR)/pause.tar cluster-tools
+	$(CLUSTER) up --dir $(CLUSTER_DIR) --nodes $(NODES) --bucket statefulspark
+	@echo 'eval "$$($(CLUSTER) env --dir $(CLUSTER_DIR))" points your shell at it.'
+endif
+
+cluster-down: ## Take that cluster down without a trace
+	@[ ! -x $(CLUSTER) ] || $(CLUSTER) down --dir $(CLUSTER_DIR)
+
+cluster-test: go-tool ## Check and test the cluster program itself (no root)
+	cd e2e/cluster && test -z "$$(gofmt -l .)" && go vet ./internal/... ./pause && go test ./internal/...
+
+cluster-smoke: $(CLUSTER) $(VERSITYGW) $(IMAGES_DIR)/pause.tar $(IMAGES_DIR)/base.tar cluster-tools ## Prove the cluster: pods, DNS, Services, S3, node loss, and no trace afterwards (root)
+	cd e2e/cluster && go test -count=1 -timeout 10m ./smoke -bin $(abspath $(BUILD))
