@@ -3,6 +3,7 @@
 ```
 owner.json
 epochs/00000007.json
+generations/00000003/reserved.json       written first: who may fill this generation
 generations/00000003/generation.json     written last: a generation without it is never used
 generations/00000003/<query uid>/        a Spark checkpoint root
 checkpoints/00000042/_metadata.json
@@ -25,6 +26,7 @@ CHECKPOINTS = "checkpoints"
 SAVEPOINTS = "savepoints"
 SAVEPOINT_FILES = "files"
 GENERATION_RECORD = "generation.json"
+GENERATION_RESERVATION = "reserved.json"
 PRUNE_MARKS = "prune/marks.json"
 
 _NUMBER = re.compile(r"^(\d{8})(?:[-./].*)?$")
@@ -66,6 +68,11 @@ def generation(generation_number: int) -> str:
 def generation_record(generation_number: int) -> str:
     """Return the key of a generation's record."""
     return f"{generation(generation_number)}/{GENERATION_RECORD}"
+
+
+def generation_reservation(generation_number: int) -> str:
+    """Return the key that reserves a generation's number for one writer."""
+    return f"{generation(generation_number)}/{GENERATION_RESERVATION}"
 
 
 def query_root(generation_number: int, query_uid: str) -> str:

@@ -58,6 +58,14 @@ def matches_spark(body: bytes, sidecar: bytes) -> bool:
     return len(body) == expected.main_file_size and crc32c(body) == expected.value & 0xFFFFFFFF
 
 
+def size_in_spark(sidecar: bytes) -> int | None:
+    """Return the size of the file that Spark's checksum belongs to; None if the checksum is unreadable."""
+    try:
+        return _SparkChecksum.model_validate_json(sidecar).main_file_size
+    except ValidationError:
+        return None
+
+
 def matches_hadoop(body: bytes, sidecar: bytes) -> bool:
     """Compare a file with Hadoop's local checksum of it; an unreadable checksum matches nothing."""
     if len(sidecar) < _HADOOP_HEADER.size:

@@ -1,0 +1,147 @@
+"""Manifests on storage: written last and once, listed, read and numbered.
+
+A folder without `_metadata.json` is no snapshot, whatever else lies in it. Numbers are one sequence for checkpoints and
+savepoints and are never used twice, so folders without a manifest count too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
+from statefulspark.storage.port import ObjectStore
+
+_FOLDERS = ((SnapshotKind.CHECKPOINT, layout.CHECKPOINTS), (SnapshotKind.SAVEPOINT, layout.SAVEPOINTS))
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRef:
+    """A completed snapshot in the job's own root.
+
+    Attributes:
+        kind: Checkpoint or savepoint.
+        id: Its number.
+        folder: Below the job's root, for example `checkpoints/00000042`.
+    """
+
+    kind: SnapshotKind
+    id: int
+    folder: str
+
+    @property
+    def label(self) -> str:
+        """The snapshot in words, for example `checkpoint 42`."""
+        return f"{self.kind.value} {self.id}"
+
+
+def write_checkpoint(store: ObjectStore, manifest: Manifest) -> str:
+    """Complete a checkpoint: write its manifest, if nobody has. Cost: one PUT.
+
+    Returns:
+        The checkpoint's folder.
+
+    Raises:
+        PreconditionFailedError: `CheckpointExists`: another driver completed a checkpoint of that number.
+    """
+    if manifest.kind is not SnapshotKind.CHECKPOINT:
+        raise errors.InternalError("WrongKind", f"write_checkpoint was given {manifest.label}.")
+    folder = layout.checkpoint(manifest.id)
+    write_manifest(store, folder, manifest)
+    return folder
+
+
+def write_manifest(store: ObjectStore, folder: str, manifest: Manifest) -> None:
+    """Write the manifest of a snapshot whose files are all in place. Cost: one PUT.
+
+    Raises:
+        PreconditionFailedError: `CheckpointExists` or `SavepointExists`.
+    """
+    key = f"{folder}/{MANIFEST_NAME}" if folder else MANIFEST_NAME
+    try:
+        store.create(key, manifest.to_json(indent=1).encode())
+    except errors.ObjectExistsError as error:
+        raise errors.PreconditionFailedError(
+            f"{manifest.kind.value.capitalize()}Exists",
+            f"{store.uri}/{key} was completed by somebody else; nothing was overwritten.",
+        ) from error
+
+
+def read_manifest(store: ObjectStore, folder: str) -> Manifest:
+    """Read the manifest of a snapshot. Cost: one GET.
+
+    Args:
+        store: Any store.
+        folder: The snapshot's folder below it; "" if the store is rooted there.
+
+    Raises:
+        ObjectNotFoundError: The folder is no snapshot.
+        SnapshotCorruptError: `DocumentUnreadable` or `FormatVersionUnknown`.
+    """
+    key = f"{folder}/{MANIFEST_NAME}" if folder else MANIFEST_NAME
+    return Manifest.parse(store.read(key), f"{store.uri}/{key}")
+
+
+def read_manifests(
+    store: ObjectStore, refs: Sequence[SnapshotRef]
+) -> tuple[Manifest | errors.SnapshotCorruptError, ...]:
+    """Read several manifests in parallel, in the order asked for; an unreadable one is returned as its error.
+
+    A snapshot that was deleted meanwhile is left out. Cost: one GET each.
+    """
+    keys = {ref: f"{ref.folder}/{MANIFEST_NAME}" for ref in refs}
+    bodies = _read_present(store, tuple(keys.values()))
+    return tuple(_parsed(bodies[key], f"{store.uri}/{key}") for key in keys.values() if key in bodies)
+
+
+def list_snapshots(store: ObjectStore) -> tuple[SnapshotRef, ...]:
+    """Return the completed snapshots in the job's root, newest first. Cost: two listings, a HEAD per savepoint.
+
+    Folders without a manifest are left out. Savepoints at other locations are not listed.
+    """
+    return tuple(sorted(_completed(store), key=lambda ref: ref.id, reverse=True))
+
+
+def next_snapshot_id(store: ObjectStore) -> int:
+    """Return the number after every checkpoint's and savepoint's, finished or not. Cost: two listings."""
+    names = [name for _, folder in _FOLDERS for name in store.list_names(folder)]
+    return max((layout.parse_number(name) or 0 for name in names), default=0) + 1
+
+
+def _completed(store: ObjectStore) -> list[SnapshotRef]:
+    """Find completed snapshots: checkpoints by one recursive listing, since nothing but manifests lies there."""
+    manifests = [info.key for info in store.list(layout.CHECKPOINTS) if info.key.endswith(f"/{MANIFEST_NAME}")]
+    found = [_ref(SnapshotKind.CHECKPOINT, key.rsplit("/", 1)[0]) for key in manifests if key.count("/") == 2]
+    for name in store.list_names(layout.SAVEPOINTS):
+        folder = f"{layout.SAVEPOINTS}/{name.rstrip('/')}"
+        if name.endswith("/") and store.info(f"{folder}/{MANIFEST_NAME}"):
+            found.append(_ref(SnapshotKind.SAVEPOINT, folder))
+    return [ref for ref in found if ref is not None]
+
+
+def _ref(kind: SnapshotKind, folder: str) -> SnapshotRef | None:
+    number = layout.parse_number(folder.rsplit("/", 1)[1])
+    return SnapshotRef(kind, number, folder) if number else None
+
+
+def _read_present(store: ObjectStore, keys: Sequence[str]) -> dict[str, bytes]:
+    try:
+        return dict(store.read_many(keys))
+    except errors.ObjectNotFoundError:
+        return {key: body for key in keys if (body := _read_if_present(store, key)) is not None}
+
+
+def _read_if_present(store: ObjectStore, key: str) -> bytes | None:
+    try:
+        return store.read(key)
+    except errors.ObjectNotFoundError:
+        return None
+
+
+def _parsed(body: bytes, source: str) -> Manifest | errors.SnapshotCorruptError:
+    try:
+        return Manifest.parse(body, source)
+    except errors.SnapshotCorruptError as error:
+        return error

@@ -1,0 +1,128 @@
+"""Where a driver starts: the decision, without any I/O.
+
+Never empty because something failed: empty state needs proof that there is none, or somebody's explicit word. A restore
+that was asked for happens once: the generation it made remembers it, and so do the generations that follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from statefulspark import errors
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import GenerationRecord
+from statefulspark.snapshot import generations
+
+CHECKPOINT_PREFIX = "checkpoint:"
+
+
+class Intent(StrEnum):
+    """What the start does, before it is known which snapshot verifies."""
+
+    EMPTY = "empty"
+    """Start with empty state in a new generation."""
+    RESTORE = "restore"
+    """Restore the snapshot that was asked for."""
+    RECOVER = "recover"
+    """Go on from the newest state there is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What storage holds and what somebody asked for.
+
+    Attributes:
+        restore: What was asked for.
+        current: The generation in use, None before the first.
+        unfinished_generation: True if files of a generation without a record exist.
+        checkpoints: Number of completed checkpoints.
+        savepoints: Number of completed savepoints in the job's own root.
+        uri: Names the root in errors.
+    """
+
+    restore: RestoreConfig
+    current: GenerationRecord | None
+    unfinished_generation: bool
+    checkpoints: int
+    savepoints: int
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One thing to start from, in the order of preference.
+
+    Attributes:
+        checkpoint_id: A checkpoint; None stands for the generation's own beginning, or for `savepoint`.
+        generation: Generation of the checkpoint or of the beginning.
+        savepoint: URI of the savepoint that the oldest ancestor was made from.
+    """
+
+    checkpoint_id: int | None
+    generation: int
+    savepoint: str | None = None
+
+
+def decide(situation: Situation) -> Intent:
+    """Decide what the start does.
+
+    Raises:
+        StateUnknownError: `StateWithoutCheckpoint`: there is state, and none of it is known to be complete.
+    """
+    asked = situation.restore.once_key
+    done = situation.current.restore_id if situation.current else None
+    if asked is not None and asked != done:
+        return Intent.EMPTY if situation.restore.fresh else Intent.RESTORE
+    if situation.current is not None:
+        return Intent.RECOVER
+    leftovers = _leftovers(situation)
+    if leftovers:
+        raise errors.StateUnknownError(
+            "StateWithoutCheckpoint",
+            f"{situation.uri} holds {leftovers} and no usable generation, so it cannot be told what the job's state is. "
+            "Restore from a snapshot by name, or ask for a fresh start.",
+        )
+    return Intent.EMPTY
+
+
+def candidates(known: generations.Generations, checkpoints: Mapping[int, int]) -> tuple[Candidate, ...]:
+    """Order what a recovery may start from: along the line of ancestors of the generation in use, newest first.
+
+    Checkpoints that were left behind by an earlier restore are not on that line and are never returned.
+
+    Args:
+        known: The generations.
+        checkpoints: Generation of each completed checkpoint, by its id.
+    """
+    found: list[Candidate] = []
+    record, highest = known.current, max(checkpoints, default=0)
+    while record is not None:
+        own = [number for number, where in checkpoints.items() if where == record.generation and number <= highest]
+        found += [Candidate(number, record.generation) for number in sorted(own, reverse=True)]
+        found.append(Candidate(None, record.generation))
+        source = record.source or ""
+        if record.parent_generation is None:
+            found += [Candidate(None, record.generation, source)] if source else []
+            break
+        highest = int(source.removeprefix(CHECKPOINT_PREFIX)) if source.startswith(CHECKPOINT_PREFIX) else highest
+        parent = known.record(record.parent_generation)
+        if parent is None:
+            found += _of_vanished_parent(record, checkpoints, highest)
+        record = parent
+    return tuple(found)
+
+
+def _of_vanished_parent(record: GenerationRecord, checkpoints: Mapping[int, int], highest: int) -> list[Candidate]:
+    own = [number for number, where in checkpoints.items() if where == record.parent_generation and number <= highest]
+    return [Candidate(number, record.parent_generation or 0) for number in sorted(own, reverse=True)]
+
+
+def _leftovers(situation: Situation) -> str:
+    found = [
+        f"{situation.checkpoints} checkpoints" if situation.checkpoints else "",
+        f"{situation.savepoints} savepoints" if situation.savepoints else "",
+        "files of an unfinished generation" if situation.unfinished_generation else "",
+    ]
+    return ", ".join(word for word in found if word)

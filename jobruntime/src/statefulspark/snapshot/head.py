@@ -1,0 +1,112 @@
+"""The head of a generation: what its queries have committed since the last checkpoint, and whether it can be used.
+
+A driver that died between a commit and the next checkpoint leaves committed batches behind. If everything they need is
+there they become the next checkpoint; if not, the generation cannot be continued, because Spark would stumble over it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import FileEntry, QueryEntry
+from statefulspark.snapshot import checksums, closure, sparklog
+from statefulspark.storage.port import ObjectStore
+
+_READ_UP_TO_BYTES = 1024 * 1024
+"""Files up to this size are compared with their checksum by content, larger ones by size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a generation holds now.
+
+    Attributes:
+        queries: Each query at its newest committed batch; empty if `problem` is set.
+        is_newer: True if at least one query committed a batch after the base.
+        problem: Why the generation cannot be continued, None if it can.
+    """
+
+    queries: tuple[QueryEntry, ...]
+    is_newer: bool
+    problem: str | None = None
+
+
+def inspect(store: ObjectStore, generation: int, base: Sequence[QueryEntry]) -> Head:
+    """Look at the newest committed batch of every query in a generation.
+
+    Cost: a listing of the generation; per query two listings and a read; for queries with newer batches their closure,
+    and small reads of the checksums of new state files.
+
+    Args:
+        store: The job's root.
+        generation: The one in use.
+        base: Its queries as of the latest checkpoint, or of its beginning.
+
+    Returns:
+        The head. A damaged log is a problem of the head, never an absence.
+    """
+    known = {query.uid: query for query in base}
+    folders = [name.rstrip("/") for name in store.list_names(layout.generation(generation)) if name.endswith("/")]
+    try:
+        found = [_query(store, generation, uid, known) for uid in sorted({*folders, *known})]
+    except errors.SnapshotCorruptError as error:
+        return Head((), is_newer=True, problem=error.message)
+    newer = any(query.batch_id > (known[query.uid].batch_id if query.uid in known else -1) for query in found)
+    return Head(tuple(found), is_newer=newer)
+
+
+def _query(store: ObjectStore, generation: int, uid: str, known: Mapping[str, QueryEntry]) -> QueryEntry:
+    path = layout.query_root(generation, uid)
+    base = known.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
+    newest = closure.newest_committed_batch(store, path)
+    if newest < base.batch_id:
+        raise errors.SnapshotCorruptError(
+            "CommitLogBehind",
+            f"The commit log of {store.uri}/{path} ends at batch {newest}, and the latest checkpoint has batch "
+            f"{base.batch_id}.",
+        )
+    _require_readable_plan(store, path, newest)
+    if newest == base.batch_id:
+        return base
+    entry = closure.close_over(store, path, newest)
+    _require_sound(store, entry, base)
+    return entry
+
+
+def _require_readable_plan(store: ObjectStore, path: str, committed: int) -> None:
+    """Check the offsets of a batch that was planned and not committed: Spark reads them first when it goes on."""
+    names = [sparklog.parse_log_file(name) for name in store.list_names(f"{path}/offsets")]
+    for number in sorted(name.number for name in names if name and name.number > committed):
+        key = f"{path}/offsets/{number}"
+        sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}")
+
+
+def _require_sound(store: ObjectStore, entry: QueryEntry, base: QueryEntry) -> None:
+    """Compare the files that no checkpoint has vouched for yet with the checksums that Spark wrote beside them."""
+    vouched = set(base.files)
+    fresh = {file.path: file for file in entry.files if file not in vouched and not checksums.is_sidecar(file.path)}
+    present = {file.path for file in entry.files}
+    guarded = [file for file in fresh.values() if checksums.spark_sidecar(file.path) in present]
+    if not guarded:
+        return
+    small = [f"{entry.path}/{file.path}" for file in guarded if file.size_bytes <= _READ_UP_TO_BYTES]
+    sidecars = [f"{entry.path}/{checksums.spark_sidecar(file.path)}" for file in guarded]
+    bodies = store.read_many([*small, *sidecars])
+    for file in guarded:
+        if not _is_sound(bodies, entry.path, file):
+            raise errors.SnapshotCorruptError(
+                "ChecksumDiffers",
+                f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that Spark wrote.",
+            )
+
+
+def _is_sound(bodies: Mapping[str, bytes], path: str, file: FileEntry) -> bool:
+    key = f"{path}/{file.path}"
+    sidecar = bodies[checksums.spark_sidecar(key)]
+    if key in bodies:
+        return checksums.matches_spark(bodies[key], sidecar)
+    return checksums.size_in_spark(sidecar) == file.size_bytes

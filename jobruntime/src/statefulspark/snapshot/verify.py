@@ -1,0 +1,165 @@
+"""Verification: every file of a snapshot exists, with the size and the content that the manifest says.
+
+Existence, size and etag come from one listing per query. An etag that differs is no proof by itself (a file that was
+moved to another bucket or disk may have a new one), so such a file is read and compared by content. `deep` reads every
+file that has a checksum.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from statefulspark import errors
+from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
+from statefulspark.snapshot import checksums
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+_MD5 = re.compile(r"^[0-9a-f]{32}$")
+
+
+class ProblemKind(StrEnum):
+    """What is wrong with a file."""
+
+    MISSING = "Missing"
+    """The file does not exist."""
+    SIZE_DIFFERS = "SizeDiffers"
+    """It is shorter or longer: cut off or replaced."""
+    CHECKSUM_DIFFERS = "ChecksumDiffers"
+    """Its content is not what was written."""
+    UNREADABLE = "Unreadable"
+    """It exists and cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One broken file.
+
+    Attributes:
+        path: Key below the store that was verified.
+        kind: What is wrong.
+        detail: A sentence for people.
+    """
+
+    path: str
+    kind: ProblemKind
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyReport:
+    """Outcome of a verification.
+
+    Attributes:
+        files: Number of files looked at.
+        size_bytes: Their size according to the manifest.
+        problems: Every broken file, in the manifest's order.
+    """
+
+    files: int
+    size_bytes: int
+    problems: tuple[Problem, ...]
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing is wrong."""
+        return not self.problems
+
+    @property
+    def sentence(self) -> str:
+        """The outcome in one sentence that names the first broken file."""
+        if self.ok:
+            return f"{self.files} files verified."
+        more = f" (and {len(self.problems) - 1} more)" if len(self.problems) > 1 else ""
+        return f"{self.problems[0].detail}{more}"
+
+
+def verify(store: ObjectStore, manifest: Manifest, *, root: str = "", deep: bool = False) -> VerifyReport:
+    """Verify a snapshot.
+
+    Args:
+        store: The job's root, or the store that holds the savepoint.
+        manifest: The snapshot's manifest.
+        root: What the manifest's paths are relative to: "" for a checkpoint, the savepoint's folder for a savepoint.
+        deep: Read every file that has a checksum, instead of trusting equal etags.
+
+    Returns:
+        What is broken; an empty list is a proof as of now.
+
+    Raises:
+        TransientError: The store cannot be asked; nothing is said about the snapshot.
+        StateUnknownError: Likewise.
+    """
+    return verify_queries(store, manifest.queries, root=root, deep=deep)
+
+
+def verify_queries(
+    store: ObjectStore, queries: Iterable[QueryEntry], *, root: str = "", deep: bool = False
+) -> VerifyReport:
+    """Verify the files of queries; see `verify`. Cost: a LIST per query and 1,000 files below its path."""
+    entries = tuple(queries)
+    problems = [problem for query in entries for problem in _query_problems(store, query, root=root, deep=deep)]
+    files = [file for query in entries for file in query.files]
+    return VerifyReport(len(files), sum(file.size_bytes for file in files), tuple(problems))
+
+
+def _query_problems(store: ObjectStore, query: QueryEntry, *, root: str, deep: bool) -> Sequence[Problem]:
+    if not query.files:
+        return ()
+    folder = f"{root}/{query.path}" if root else query.path
+    listing = {info.key[len(folder) + 1 :]: info for info in store.list(folder)}
+    problems = {file.path: _seen_from_outside(store.uri, folder, file, listing) for file in query.files}
+    suspects = [
+        file
+        for file in query.files
+        if problems[file.path] is None and (deep or file.checksum != f"etag:{listing[file.path].etag}")
+    ]
+    for file in suspects:
+        if file.checksum is not None or deep:
+            problems[file.path] = _content_problem(store, folder, file, listing)
+    return [problem for problem in problems.values() if problem is not None]
+
+
+def _seen_from_outside(uri: str, folder: str, file: FileEntry, listing: Mapping[str, ObjectInfo]) -> Problem | None:
+    key = f"{folder}/{file.path}"
+    info = listing.get(file.path)
+    if info is None:
+        return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist.")
+    if info.size_bytes != file.size_bytes:
+        detail = f"{uri}/{key} has {info.size_bytes} bytes instead of {file.size_bytes}."
+        return Problem(key, ProblemKind.SIZE_DIFFERS, detail)
+    return None
+
+
+def _content_problem(
+    store: ObjectStore, folder: str, file: FileEntry, listing: Mapping[str, ObjectInfo]
+) -> Problem | None:
+    key = f"{folder}/{file.path}"
+    try:
+        if _content_matches(store, folder, file, listing):
+            return None
+    except errors.ObjectNotFoundError:
+        return Problem(key, ProblemKind.MISSING, f"{store.uri}/{key} does not exist any more.")
+    return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{store.uri}/{key} is not the file that was written.")
+
+
+def _content_matches(store: ObjectStore, folder: str, file: FileEntry, listing: Mapping[str, ObjectInfo]) -> bool:
+    """Compare by content: the recorded MD5 decides if it agrees, else the checksum beside the file, else the MD5."""
+    body = store.read(f"{folder}/{file.path}")
+    recorded = _recorded_md5(file)
+    if recorded == checksums.md5_hex(body):
+        return True
+    spark, hadoop = checksums.spark_sidecar(file.path), checksums.hadoop_sidecar(file.path)
+    if spark in listing:
+        return checksums.matches_spark(body, store.read(f"{folder}/{spark}"))
+    if hadoop in listing:
+        return checksums.matches_hadoop(body, store.read(f"{folder}/{hadoop}"))
+    return recorded is None
+
+
+def _recorded_md5(file: FileEntry) -> str | None:
+    """Return the etag if it is the MD5 of the body, as S3 gives for what was written with one PUT."""
+    etag = (file.checksum or "").removeprefix("etag:")
+    return etag if _MD5.match(etag) else None
