@@ -16,22 +16,11 @@ import fsspec.exceptions
 
 from statefulspark import errors
 
-_DENIED = frozenset(
-    [
-        "AccessDenied",
-        "403",
-        "InvalidAccessKeyId",
-        "SignatureDoesNotMatch",
-        "ExpiredToken",
-        "InvalidToken",
-        "TokenRefreshRequired",
-    ]
-)
+# Refusals that are not answered with 403: AWS says 400 to a stale token, versitygw 404 to an access key it does not know.
+_DENIED = frozenset(["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "XAdminUserNotFound"])
 _TAKEN = frozenset(["PreconditionFailed", "412"])
 _CONFLICT = frozenset(["ConditionalRequestConflict", "OperationAborted", "409"])
-_THROTTLED = frozenset(
-    ["SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestTimeout", "RequestTimeTooSkewed"]
-)
+_THROTTLED = frozenset(["SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestTimeout"])
 _NO_CREDENTIALS = (
     botocore.exceptions.NoCredentialsError,
     botocore.exceptions.PartialCredentialsError,
@@ -124,7 +113,7 @@ def translate(error: BaseException, target: Target) -> errors.StatefulSparkError
         return errors.ObjectNotFoundError(target.uri)
     if is_taken(error):
         return errors.ObjectExistsError(target.uri)
-    if code in _DENIED:
+    if status_of(error) == 403 or code in _DENIED:
         return errors.StateUnknownError(
             "AccessDenied",
             f"{target.endpoint} refused to {target.action} {target.uri} ({code}: {_message(error)}); check the access "

@@ -32,11 +32,12 @@ from statefulspark.storage.port import ObjectInfo
 _T = TypeVar("_T")
 _CONCURRENCY = 32
 _CONNECT_TIMEOUT_S = 3.0
-_READ_TIMEOUT_S = 10.0
-_COPY_READ_TIMEOUT_S = 300.0  # a server that copies gigabytes may stay silent meanwhile
+_READ_TIMEOUT_S = 6.0
+_LONG_READ_TIMEOUT_S = 300.0  # a server that copies or takes in gigabytes may stay silent meanwhile
+_LARGE_BODY_BYTES = 8 * 2**20
 _ATTEMPTS = 4
 _LAST_ATTEMPT_STARTS_S = 8.0
-_DELETE_BATCH = 1000  # DeleteObjects: "up to 1000 keys"
+_DELETE_BATCH = 500  # DeleteObjects takes up to 1000 keys; fewer, so that an answer comes before the read timeout
 _MULTIPART_BLOCK_BYTES = 512 * 2**20
 _WRITER = "statefulspark-writer"
 _TOO_LARGE_TO_COPY = frozenset(["InvalidRequest", "EntityTooLarge"])  # CopyObject: "up to 5 GB in a single operation"
@@ -87,7 +88,7 @@ def _connect(options: StorageOptions) -> _Connection:
     """Return the connection for these options; a client takes 0.3 s to build, so stores share one."""
     return _Connection(
         quick=_file_system(options, _READ_TIMEOUT_S),
-        patient=_file_system(options, _COPY_READ_TIMEOUT_S),
+        patient=_file_system(options, _LONG_READ_TIMEOUT_S),
         endpoint=options.endpoint or "AWS S3",
     )
 
@@ -196,7 +197,8 @@ class FsspecStore:
 
     async def _put(self, full_key: str, body: bytes) -> None:
         target = self._target("write", full_key)
-        await self._retried(lambda: self._request("put_object", Key=full_key, Body=body), target)
+        patient = len(body) > _LARGE_BODY_BYTES
+        await self._retried(lambda: self._request("put_object", patient=patient, Key=full_key, Body=body), target)
 
     async def _create(self, full_key: str, body: bytes) -> None:
         """PUT If-None-Match, and ask who wrote the object when an attempt's answer was lost."""

@@ -1,0 +1,95 @@
+"""A TCP proxy on loopback that loses answers or falls silent, for tests of what a client makes of that."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_CHUNK_BYTES = 1 << 16
+
+
+class LossyProxy:
+    """Passes bytes between clients and one server on loopback.
+
+    Attributes:
+        endpoint: URL for clients.
+        silent: While true, requests are swallowed and nothing is answered.
+    """
+
+    def __init__(self, upstream_port: int) -> None:
+        self._upstream_port = upstream_port
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._losses: dict[bytes, int] = {}
+        self._lock = threading.Lock()
+        self._open: list[socket.socket] = []
+        self.silent = False
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def lose_answers(self, method: str, times: int) -> None:
+        """Break the connection instead of passing on the answers to the next requests of a method; they take effect."""
+        with self._lock:
+            self._losses[method.encode() + b" "] = times
+
+    def close(self) -> None:
+        """Stop listening and break every connection."""
+        self._listener.close()
+        for connection in self._open:
+            connection.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(("127.0.0.1", self._upstream_port))
+            self._open += [client, server]
+            lossy = threading.Event()
+            threading.Thread(target=self._forward, args=(client, server, lossy), daemon=True).start()
+            threading.Thread(target=self._answer, args=(server, client, lossy), daemon=True).start()
+
+    def _forward(self, client: socket.socket, server: socket.socket, lossy: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := client.recv(_CHUNK_BYTES):
+                if self.silent:
+                    continue
+                if self._is_lost(chunk):
+                    lossy.set()
+                server.sendall(chunk)
+            server.shutdown(socket.SHUT_WR)
+
+    def _answer(self, server: socket.socket, client: socket.socket, lossy: threading.Event) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := server.recv(_CHUNK_BYTES):
+                if lossy.is_set() and not chunk.startswith(b"HTTP/1.1 100"):
+                    break
+                client.sendall(chunk)
+        # Closing alone would wait for the other thread's recv to return.
+        for connection in (client, server):
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+
+    def _is_lost(self, chunk: bytes) -> bool:
+        with self._lock:
+            for method, left in self._losses.items():
+                if left > 0 and chunk.startswith(method):
+                    self._losses[method] = left - 1
+                    return True
+        return False
+
+
+@contextmanager
+def proxy_to(endpoint: str) -> Iterator[LossyProxy]:
+    """Run a proxy to a server's URL while the block runs."""
+    proxy = LossyProxy(int(endpoint.rpartition(":")[2]))
+    try:
+        yield proxy
+    finally:
+        proxy.close()
