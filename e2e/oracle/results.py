@@ -44,10 +44,12 @@ class Commit:
         batch_id: The engine's number of the batch, from 0.
         files: Keys of its Parquet files, relative to the sink's folder; empty for a batch without output.
         rows: How many rows they hold.
+        epoch: Number of the driver that committed it; a batch that runs again is committed anew, by a later one.
         committed_at: When the sink wrote the commit, by the driver's clock.
     """
 
     batch_id: int
+    epoch: int
     files: tuple[str, ...]
     rows: int
     committed_at: datetime
@@ -76,7 +78,23 @@ def read_commits(store: ReadableStore, after_batch: int = -1) -> tuple[Commit, .
 
 def read_batches(store: ReadableStore) -> tuple[Batch, ...]:
     """Read every row that is committed below a sink's folder."""
-    return tuple(_read_batch(store, commit) for commit in read_commits(store))
+    return tuple(read_batch(store, commit) for commit in read_commits(store))
+
+
+def read_batch(store: ReadableStore, commit: Commit) -> Batch:
+    """Read the rows of one commit.
+
+    Raises:
+        ValueError: Its files hold another number of rows than it says.
+    """
+    bodies = store.read_many(list(commit.files)) if commit.files else {}
+    rows: list[Fields] = []
+    for file in commit.files:
+        table = pyarrow.parquet.read_table(io.BytesIO(bodies[file]))
+        rows.extend(cast("list[Fields]", table.to_pylist()))
+    if len(rows) != commit.rows:
+        raise ValueError(f"Batch {commit.batch_id} was committed with {commit.rows} rows; its files hold {len(rows)}.")
+    return Batch(commit.batch_id, tuple(rows))
 
 
 def _parse(key: str, body: bytes) -> Commit:
@@ -87,18 +105,8 @@ def _parse(key: str, body: bytes) -> Commit:
     files = document["files"]
     return Commit(
         batch_id=batch_id,
+        epoch=int(document["epoch"]),
         files=tuple(str(file["path"]) for file in files),
         rows=sum(int(file["rows"]) for file in files),
         committed_at=datetime.fromisoformat(document["committedAt"]),
     )
-
-
-def _read_batch(store: ReadableStore, commit: Commit) -> Batch:
-    bodies = store.read_many(list(commit.files)) if commit.files else {}
-    rows: list[Fields] = []
-    for file in commit.files:
-        table = pyarrow.parquet.read_table(io.BytesIO(bodies[file]))
-        rows.extend(cast("list[Fields]", table.to_pylist()))
-    if len(rows) != commit.rows:
-        raise ValueError(f"Batch {commit.batch_id} was committed with {commit.rows} rows; its files hold {len(rows)}.")
-    return Batch(commit.batch_id, tuple(rows))

@@ -47,6 +47,7 @@ class Folder:
         count = len(rows) if claimed_rows is None else claimed_rows
         document = {
             "batchId": batch_id,
+            "epoch": 1,
             "committedAt": "2026-01-01T00:00:00Z",
             "files": [{"path": path, "rows": count, "sizeBytes": len(self.objects[path])}],
         }

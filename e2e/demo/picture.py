@@ -1,0 +1,134 @@
+"""The picture of the demo: flights per second over time, with the kill, the upgrade and the snapshots marked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import pyplot
+from matplotlib.axes import Axes
+
+from demo import report, timeline
+
+BIN_S = 2.0
+INK, MUTED, GRID = "#1f2933", "#7b8794", "#e4e7eb"
+FLOW, STOP, CHANGE, SAVED = "#2f6f9f", "#c8553d", "#7a4fa3", "#5b9a68"
+SIZE_INCHES = (11.0, 5.4)
+DPI = 150
+
+
+def draw(outcome: report.Outcome, target: Path) -> None:
+    """Write the picture as PNG."""
+    with pyplot.rc_context({"font.family": "DejaVu Sans", "font.size": 10, "text.color": INK, "axes.edgecolor": GRID}):
+        figure, (above, below) = pyplot.subplots(
+            2, 1, figsize=SIZE_INCHES, sharex=True, gridspec_kw={"height_ratios": [5, 0.9], "hspace": 0.06}
+        )
+        _draw_flow(above, outcome)
+        _draw_pauses(above, outcome)
+        _draw_snapshots(below, outcome)
+        figure.text(0.09, 0.95, _headline(outcome), fontsize=14, fontweight="bold")
+        figure.text(0.09, 0.907, _subtitle(outcome), fontsize=10, color=MUTED)
+        figure.subplots_adjust(left=0.09, right=0.985, top=0.87, bottom=0.1)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target, dpi=DPI)
+        pyplot.close(figure)
+
+
+def _headline(outcome: report.Outcome) -> str:
+    found = outcome.comparison
+    return f"{outcome.flights:,} flights through a kill and an upgrade: {found.lost} lost, {found.repeated} repeated"
+
+
+def _subtitle(outcome: report.Outcome) -> str:
+    machine = outcome.machine
+    return (
+        f"Rows of the per-flight ledger committed per second, averaged over {BIN_S:.0f} s   ·   "
+        f"{machine.get('cpus', '?')} CPUs, {machine.get('memory', '?')}, {outcome.started_at:%Y-%m-%d}"
+    )
+
+
+def _draw_flow(axes: Axes, outcome: report.Outcome) -> None:
+    commits = [point for point in outcome.history.commits if point.query == "aircraft"]
+    points = timeline.throughput(commits, outcome.started_at, BIN_S)
+    seconds, rates = [at for at, _ in points], [rate for _, rate in points]
+    axes.fill_between(seconds, rates, step="mid", color=FLOW, alpha=0.28, linewidth=0)
+    axes.step(seconds, rates, where="mid", color=FLOW, linewidth=1.4)
+    end_s = (outcome.finished_at - outcome.started_at).total_seconds()
+    axes.set_xlim(0, end_s)
+    axes.set_ylim(0, max(rates, default=1.0) * 1.32)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
+    axes.set_ylabel("flights per second", color=MUTED)
+    axes.grid(axis="y", color=GRID)
+    _clean(axes)
+
+
+def _draw_pauses(axes: Axes, outcome: report.Outcome) -> None:
+    history = outcome.history
+    killed_at, changed_at = history.first(timeline.MarkKind.KILLED), history.first(timeline.MarkKind.CHANGED)
+    recovery_s, pause_s = history.recovery_s(), history.upgrade_pause_s()
+    if killed_at is not None:
+        killed_s = _at_s(outcome, killed_at)
+        text = "driver killed" + (f"\nfirst commit after {recovery_s:.1f} s" if recovery_s else "\nnever came back")
+        _mark(axes, (killed_s, killed_s + (recovery_s or 0)), text, STOP)
+    if changed_at is not None:
+        changed_s = _at_s(outcome, changed_at)
+        text = "changed to version 2" + (f"\nsavepoint, pause of {pause_s:.1f} s" if pause_s else "\nnever came back")
+        _mark(axes, (changed_s, _first_of_version_2(outcome) or changed_s), text, CHANGE)
+
+
+def _first_of_version_2(outcome: report.Outcome) -> float | None:
+    epoch = outcome.history.first_version_2_epoch
+    times = [point.at for point in outcome.history.commits if epoch is not None and point.epoch >= epoch]
+    return _at_s(outcome, min(times)) if times else None
+
+
+def _mark(axes: Axes, span_s: tuple[float, float], text: str, color: str) -> None:
+    axes.axvspan(*span_s, color=color, alpha=0.12, linewidth=0)
+    axes.axvline(span_s[0], color=color, linewidth=1.6)
+    top = axes.get_ylim()[1]
+    axes.annotate(
+        text,
+        (span_s[0], top * 0.97),
+        xytext=(6, 0),
+        textcoords="offset points",
+        va="top",
+        color=color,
+        fontweight="bold",
+        fontsize=9.5,
+        linespacing=1.4,
+    )
+
+
+def _draw_snapshots(axes: Axes, outcome: report.Outcome) -> None:
+    rows = (
+        ("savepoint", timeline.MarkKind.SAVEPOINT, CHANGE, "D"),
+        ("checkpoints", timeline.MarkKind.CHECKPOINT, SAVED, "|"),
+    )
+    for height, (_, kind, color, marker) in enumerate(rows):
+        times = _times(outcome, kind)
+        axes.scatter(times, [height] * len(times), color=color, marker=marker, s=46, linewidths=1.6, zorder=3)
+    axes.set_yticks(range(len(rows)), [name for name, *_ in rows], color=MUTED)
+    axes.set_ylim(-0.7, len(rows) - 0.3)
+    axes.set_xlabel("seconds since the job was applied", color=MUTED)
+    axes.grid(axis="y", color=GRID)
+    _clean(axes)
+
+
+def _times(outcome: report.Outcome, kind: timeline.MarkKind) -> Sequence[float]:
+    return [_at_s(outcome, mark.at) for mark in outcome.history.marks if mark.kind is kind]
+
+
+def _at_s(outcome: report.Outcome, at: datetime) -> float:
+    return (at - outcome.started_at).total_seconds()
+
+
+def _clean(axes: Axes) -> None:
+    axes.set_axisbelow(True)
+    axes.tick_params(colors=MUTED, length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)

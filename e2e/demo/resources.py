@@ -1,0 +1,71 @@
+"""The objects that the demo applies: those of `examples/flights/`, with this cluster's addresses filled in. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import cast
+
+import yaml
+
+from demo import cluster, kubectl, settings
+
+EXAMPLE = Path("examples", "flights")
+JOB = "flights"
+RESOURCE = f"statefulsparkjob/{JOB}"
+INPUT, OUTPUT, STATE = "input", "output", "state"
+VERSION_2_FILE = "/opt/job/flights_v2.py"
+
+Document = dict[str, object]
+
+
+def load(folder: Path = EXAMPLE) -> tuple[Document, ...]:
+    """Read the example's documents: namespace, secret and job, in the order in which they are applied."""
+    names = ("namespace.yaml", "secret.yaml", "job.yaml")
+    return tuple(cast("Document", yaml.safe_load((folder / name).read_text("utf-8"))) for name in names)
+
+
+def fill_in(
+    documents: tuple[Document, ...], connection: cluster.Connection, chosen: settings.Settings
+) -> tuple[Document, ...]:
+    """Put the demo's addresses, image and namespace into the example's documents."""
+    namespace, secret, job = documents
+    return (
+        _merge(namespace, {"metadata": {"name": chosen.namespace}}),
+        _merge(secret, _secret(connection, chosen)),
+        _merge(job, _job(connection, chosen)),
+    )
+
+
+def change_to_version_2() -> kubectl.Json:
+    """Return the change of the spec that starts the upgrade."""
+    return {"spec": {"job": {"file": VERSION_2_FILE}}}
+
+
+def _secret(connection: cluster.Connection, chosen: settings.Settings) -> Document:
+    keys = {"AWS_ACCESS_KEY_ID": connection.access_key, "AWS_SECRET_ACCESS_KEY": connection.secret_key}
+    return {"metadata": {"namespace": chosen.namespace}, "stringData": keys}
+
+
+def _job(connection: cluster.Connection, chosen: settings.Settings) -> Document:
+    parameters = {
+        "input": connection.uri(INPUT).replace("s3://", "s3a://"),
+        "output": connection.uri(OUTPUT),
+        "files_per_batch": str(chosen.files_per_batch),
+    }
+    storage = {
+        "uri": connection.uri(STATE),
+        "endpoint": connection.s3_pod_endpoint,
+        "region": connection.region,
+    }
+    spec = {"image": chosen.job_image, "job": {"parameters": parameters}, "storage": storage}
+    return {"metadata": {"namespace": chosen.namespace}, "spec": spec}
+
+
+def _merge(base: Mapping[str, object], change: Mapping[str, object]) -> Document:
+    """Lay a change over a document, folder by folder; the document stays as it is."""
+    merged = dict(base)
+    for name, value in change.items():
+        old = merged.get(name)
+        merged[name] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+    return merged
