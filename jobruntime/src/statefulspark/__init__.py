@@ -1,3 +1,73 @@
-"""Stateful Spark: PySpark streaming jobs that keep their state through crashes and upgrades, exactly once."""
+"""Stateful Spark: PySpark streaming jobs that keep their state through crashes and upgrades, exactly once.
+
+`import statefulspark as ss` gives a job file everything it needs. Names are resolved when first used, so that tools which
+only read storage (the operator, the command line) start without an engine.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from statefulspark.job import Job, Output, QueryContext, write
+    from statefulspark.sinks.files import FilesSink
+    from statefulspark.spark.keyed import keyed_process
+    from statefulspark.state import (
+        AggregateFunction,
+        AggregatingState,
+        FoldingState,
+        InputRow,
+        KeyedContext,
+        KeyedProcessFunction,
+        ListState,
+        MapState,
+        ReducingState,
+        Ttl,
+        TtlUpdate,
+        TtlVisibility,
+        ValueState,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AggregateFunction",
+    "AggregatingState",
+    "FilesSink",
+    "FoldingState",
+    "InputRow",
+    "Job",
+    "KeyedContext",
+    "KeyedProcessFunction",
+    "ListState",
+    "MapState",
+    "Output",
+    "QueryContext",
+    "ReducingState",
+    "Ttl",
+    "TtlUpdate",
+    "TtlVisibility",
+    "ValueState",
+    "keyed_process",
+    "write",
+]
+
+_HOME = {
+    "Job": "statefulspark.job",
+    "Output": "statefulspark.job",
+    "QueryContext": "statefulspark.job",
+    "write": "statefulspark.job",
+    "FilesSink": "statefulspark.sinks.files",
+    "keyed_process": "statefulspark.spark.keyed",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401 - the type of a lazily imported name is known to checkers from above
+    if name not in __all__:
+        raise AttributeError(f"module 'statefulspark' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME.get(name, "statefulspark.state")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

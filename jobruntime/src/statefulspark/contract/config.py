@@ -98,6 +98,8 @@ class JobConfig(WireModel):
     namespace: str = "default"
     owner_id: str = "local"
     """Uid of the Kubernetes resource; `local` outside a cluster."""
+    take_over: bool = False
+    """Take the state over from another owner, for example from a resource of the same name that was deleted."""
     revision: str | None = None
     storage: StorageConfig
     checkpoint: CheckpointConfig = CheckpointConfig()

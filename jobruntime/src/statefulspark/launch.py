@@ -1,0 +1,137 @@
+"""Runs a job file and turns whatever happens into one of the exit codes.
+
+This is the edge of the driver process: the only place that catches every exception. What went wrong is logged with its
+stack for the author of the job, said in one sentence, and written to the container's termination log for the operator.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import runpy
+import sys
+import traceback
+from collections.abc import Callable
+from contextvars import ContextVar
+from pathlib import Path
+
+from statefulspark import errors
+from statefulspark.contract import api, config
+from statefulspark.contract.exit_codes import ExitCode
+
+TERMINATION_LOG = Path("/dev/termination-log")
+TERMINATION_LIMIT = 3500
+"""The kubelet keeps 4096 bytes."""
+
+_log = logging.getLogger(__name__)
+_given: ContextVar[config.JobConfig | None] = ContextVar("given_config", default=None)
+
+
+def current_config(job_name: str) -> config.JobConfig:
+    """Return the configuration of this process.
+
+    Args:
+        job_name: Name in the job file, for the error.
+
+    Returns:
+        What `run_file` was given, or the file named by `STATEFULSPARK_CONFIG`.
+
+    Raises:
+        SpecRejectedError: `ConfigMissing` or `ConfigInvalid`.
+    """
+    given = _given.get()
+    if given is not None:
+        return given
+    path = os.environ.get(config.ENV_CONFIG)
+    if path is None:
+        raise errors.SpecRejectedError(
+            "ConfigMissing",
+            f"The job {job_name} has no configuration; start it with `statefulspark run FILE --storage s3://...`, or "
+            f"name a configuration file in {config.ENV_CONFIG}.",
+        )
+    return read_config(Path(path))
+
+
+def read_config(path: Path) -> config.JobConfig:
+    """Read a configuration file.
+
+    Raises:
+        SpecRejectedError: `ConfigMissing` or `ConfigInvalid`, naming the field.
+    """
+    try:
+        return config.JobConfig.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise errors.SpecRejectedError(
+            "ConfigMissing", f"The configuration {path} cannot be read: {error.strerror}."
+        ) from error
+    except ValueError as error:
+        raise errors.SpecRejectedError("ConfigInvalid", f"The configuration {path} is invalid: {error}") from error
+
+
+def run_file(path: Path, job_config: config.JobConfig) -> int:
+    """Run a job file as `__main__` with a configuration.
+
+    Args:
+        path: The file; it declares a job and calls its `run`.
+        job_config: The configuration.
+
+    Returns:
+        The exit code.
+    """
+
+    def run() -> int:
+        if not path.is_file():
+            raise errors.SpecRejectedError(
+                "JobFileMissing", f"There is no job file {path}; check job.file, and that the image contains it."
+            )
+        token = _given.set(job_config)
+        sys.path.insert(0, str(path.parent))
+        try:
+            runpy.run_path(str(path), run_name="__main__")
+        except SystemExit as ended:
+            return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        finally:
+            _given.reset(token)
+        raise errors.SpecRejectedError(
+            "NoQueries", f"The job file {path} ended without running a job; end it with `job.run()`."
+        )
+
+    return guard(run, job_file=path)
+
+
+def guard(run: Callable[[], int], *, job_file: Path | None = None) -> int:
+    """Run something and return its exit code, or the code of what it raised.
+
+    Args:
+        run: The work.
+        job_file: Names the file in the sentence about an exception from it.
+    """
+    from statefulspark.spark import failures
+
+    try:
+        return run()
+    except errors.StatefulSparkError as error:
+        failure = failures.of_error(error)
+        return finish(failure.code, failure.reason, failure.message)
+    except Exception as error:  # noqa: BLE001 - the edge of the process: everything becomes an exit code and a sentence
+        traceback.print_exc()
+        where = _place_in(job_file, error)
+        message = f"The job file {where} raised {type(error).__name__}: {error}. Correct it and apply the job again."
+        return finish(ExitCode.BAD_JOB, "JobFileRaised", message)
+
+
+def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = None) -> int:
+    """Say how the process ends, to people and to the operator, and return the code."""
+    level = logging.INFO if code in (ExitCode.FINISHED, ExitCode.DRAINED, ExitCode.STOPPED) else logging.ERROR
+    _log.log(level, "driver ends", extra={"code": code.name, "reason": reason, "why": message})
+    report = api.ExitReport(exit_code=code, reason=reason, message=message[:TERMINATION_LIMIT], snapshot=snapshot)
+    if TERMINATION_LOG.exists():
+        TERMINATION_LOG.write_text(report.to_json())
+    return int(code)
+
+
+def _place_in(job_file: Path | None, error: Exception) -> str:
+    """Return the file and the last line of it that the exception passed through."""
+    name = str(job_file or "")
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
+    return f"{name} line {frames[-1].lineno}" if frames else name or "(unknown)"

@@ -1,0 +1,38 @@
+"""The port between the HTTP API and the running job.
+
+Calls come from the server's thread; they answer at once with what is known, and leave work to the job's own loop.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from statefulspark.contract import api
+
+
+class Control(Protocol):
+    """What can be asked of a running job."""
+
+    def status(self) -> api.JobStatus:
+        """Return what the job is doing, as of its last look (a fraction of a second ago)."""
+        ...
+
+    def checkpoints(self) -> tuple[api.SnapshotSummary, ...]:
+        """Return the snapshots completed since this driver started, newest first, at most 100."""
+        ...
+
+    def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
+        """Start a savepoint, or return the one that this request id started earlier."""
+        ...
+
+    def request_stop(self, request: api.StopRequest) -> api.Operation:
+        """Start a stop, or return the one that this request id started earlier."""
+        ...
+
+    def operation(self, request_id: str) -> api.Operation | None:
+        """Return a savepoint or stop by its request id, or None if this driver knows none."""
+        ...
+
+    def is_alive(self) -> bool:
+        """Whether the job's loop has turned recently."""
+        ...

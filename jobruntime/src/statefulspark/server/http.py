@@ -1,0 +1,171 @@
+"""The driver's HTTP API on aiohttp, in a thread of its own.
+
+Everything below /v1 needs the token; /healthz, /readyz and /metrics are open, because a kubelet and a scraper have none.
+Every error is `{"reason", "message"}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from aiohttp import web
+from pydantic import ValidationError
+
+from statefulspark import errors
+from statefulspark.contract import api, base
+from statefulspark.server import metrics
+from statefulspark.server.control import Control
+
+_CONTROL = web.AppKey("control", Control)
+_TOKEN = web.AppKey("token", str)
+_Body = TypeVar("_Body", bound=base.WireModel)
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class ApiServer:
+    """Serves a Control until it is closed.
+
+    Attributes:
+        port: The port it listens on, also when 0 was asked for.
+    """
+
+    def __init__(self, control: Control, *, token: str, host: str, port: int) -> None:
+        """Bind and start to serve.
+
+        Args:
+            control: The job.
+            token: What callers of /v1 have to present.
+            host: Address to listen on.
+            port: Port to listen on; 0 picks a free one.
+
+        Raises:
+            TransientError: `PortUnavailable`: the address cannot be bound.
+        """
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="api-server", daemon=True)
+        self._thread.start()
+        self._runner = web.AppRunner(build_app(control, token), access_log=None)
+        try:
+            asyncio.run_coroutine_threadsafe(self._start(host, port), self._loop).result(timeout=10)
+        except OSError as error:
+            self.close()
+            raise errors.TransientError(
+                "PortUnavailable", f"The API cannot listen on {host}:{port}: {error.strerror}; choose another port."
+            ) from error
+        self.port: int = self._runner.addresses[0][1]
+
+    async def _start(self, host: str, port: int) -> None:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, host, port).start()
+
+    def close(self) -> None:
+        """Stop serving; running requests get a second to end."""
+        asyncio.run_coroutine_threadsafe(self._runner.cleanup(), self._loop).result(timeout=5)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=5)
+
+
+def build_app(control: Control, token: str) -> web.Application:
+    """Return the application with all routes."""
+    app = web.Application(middlewares=[_errors, _authenticate])
+    app[_CONTROL] = control
+    app[_TOKEN] = token
+    app.add_routes(
+        [
+            web.get("/v1/status", _status),
+            web.get("/v1/checkpoints", _checkpoints),
+            web.post("/v1/savepoints", _post_savepoint),
+            web.post("/v1/stop", _post_stop),
+            web.get("/v1/operations/{request_id}", _operation),
+            web.get("/v1/savepoints/{request_id}", _operation),
+            web.get("/healthz", _healthz),
+            web.get("/readyz", _readyz),
+            web.get("/metrics", _metrics),
+        ]
+    )
+    return app
+
+
+@web.middleware
+async def _errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except errors.SpecRejectedError as error:
+        return _error(400, error.reason, error.message)
+    except errors.PreconditionFailedError as error:
+        return _error(409, error.reason, error.message)
+    except web.HTTPException as error:
+        return _error(error.status, error.reason.replace(" ", ""), f"{request.method} {request.path}: {error.reason}.")
+
+
+@web.middleware
+async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    if request.path.startswith("/v1/"):
+        presented = request.headers.get("Authorization", "").removeprefix("Bearer ")
+        if not hmac.compare_digest(presented.encode(), request.app[_TOKEN].encode()):
+            return _error(401, "Unauthorized", "Present the job's token: Authorization: Bearer <token>.")
+    return await handler(request)
+
+
+async def _status(request: web.Request) -> web.Response:
+    return _json(request.app[_CONTROL].status())
+
+
+async def _checkpoints(request: web.Request) -> web.Response:
+    body = ",".join(one.to_json() for one in request.app[_CONTROL].checkpoints())
+    return web.Response(text=f'{{"checkpoints":[{body}]}}', content_type="application/json")
+
+
+async def _post_savepoint(request: web.Request) -> web.Response:
+    return _json(request.app[_CONTROL].request_savepoint(await _body(request, api.SavepointRequest)), 202)
+
+
+async def _post_stop(request: web.Request) -> web.Response:
+    return _json(request.app[_CONTROL].request_stop(await _body(request, api.StopRequest)), 202)
+
+
+async def _operation(request: web.Request) -> web.Response:
+    request_id = request.match_info["request_id"]
+    operation = request.app[_CONTROL].operation(request_id)
+    if operation is None:
+        return _error(
+            404, "OperationUnknown", f"This driver knows no request {request_id!r}; it may have been restarted."
+        )
+    return _json(operation)
+
+
+async def _healthz(request: web.Request) -> web.Response:
+    alive = request.app[_CONTROL].is_alive()
+    return web.Response(text="ok\n" if alive else "the job's loop does not turn\n", status=200 if alive else 503)
+
+
+async def _readyz(request: web.Request) -> web.Response:
+    state = request.app[_CONTROL].status().state
+    return web.Response(text=f"{state}\n", status=200 if state is api.JobState.RUNNING else 503)
+
+
+async def _metrics(request: web.Request) -> web.Response:
+    return web.Response(text=metrics.render(request.app[_CONTROL].status()), content_type="text/plain")
+
+
+async def _body(request: web.Request, model: type[_Body]) -> _Body:
+    try:
+        return model.model_validate_json(await request.read())
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = ".".join(str(part) for part in first["loc"]) or "the body"
+        raise errors.SpecRejectedError(
+            "RequestInvalid", f"{field}: {first['msg']} (got {first['input']!r})."
+        ) from error
+
+
+def _json(value: base.WireModel, status: int = 200) -> web.Response:
+    return web.Response(text=value.to_json(), status=status, content_type="application/json")
+
+
+def _error(status: int, reason: str, message: str) -> web.Response:
+    return _json(api.ApiError(reason=reason, message=message), status)

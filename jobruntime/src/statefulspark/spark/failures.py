@@ -1,0 +1,98 @@
+"""Says what a failure means for the next start: pure text in, exit code and reason out.
+
+A failure that an unchanged restart repeats for certain must not be retried; everything unknown is retried, with backoff.
+The error classes are Spark's (`common/utils/src/main/resources/error/error-conditions.json`, Spark 4.2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.contract.exit_codes import ExitCode
+
+_INCOMPATIBLE = (
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_SCHEMA_MUST_BE_NULLABLE",
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+    "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+    "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
+    "sources in the checkpoint offsets and now there are",
+)
+_STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})
+_BY_REASON = {
+    "NonRestoredState": ExitCode.INCOMPATIBLE_STATE,
+    "StateTypeChanged": ExitCode.INCOMPATIBLE_STATE,
+    "MaxParallelismChanged": ExitCode.INCOMPATIBLE_STATE,
+    "SnapshotNotFound": ExitCode.SNAPSHOT_NOT_FOUND,
+    "QueryInvalid": ExitCode.BAD_JOB,
+    "UidInvalid": ExitCode.BAD_JOB,
+    "UidDuplicate": ExitCode.BAD_JOB,
+    "NoQueries": ExitCode.BAD_JOB,
+    "ParameterMissing": ExitCode.BAD_JOB,
+    "JobFileMissing": ExitCode.BAD_JOB,
+    "JobFileRaised": ExitCode.BAD_JOB,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How to end because of something."""
+
+    code: ExitCode
+    reason: str
+    message: str
+
+
+def of_error(error: errors.StatefulSparkError) -> Failure:
+    """Classify an error of ours."""
+    return Failure(_code_of(error), error.reason, error.message)
+
+
+def _code_of(error: errors.StatefulSparkError) -> ExitCode:
+    if isinstance(error, errors.FencedError):
+        return ExitCode.FENCED
+    if error.reason in _BY_REASON:
+        return _BY_REASON[error.reason]
+    if error.reason in _STORAGE or isinstance(error, errors.TransientError):
+        return ExitCode.STORAGE_UNAVAILABLE
+    if isinstance(error, errors.SpecRejectedError):
+        return ExitCode.USAGE
+    return ExitCode.STATE_UNKNOWN if isinstance(error, errors.StateUnknownError) else ExitCode.FAILED
+
+
+def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
+    """Classify the exception that ended a query.
+
+    Args:
+        uid: The query.
+        text: Spark's message and stack trace.
+        fenced: Whether the epoch's fence refused a write of this driver.
+    """
+    sentence = f"The query {uid!r} failed: {_essence(text)}"
+    if fenced or "io.statefulspark.checkpoint.FencedException" in text:
+        return Failure(ExitCode.FENCED, "Fenced", sentence)
+    if any(marker in text for marker in _INCOMPATIBLE):
+        return Failure(ExitCode.INCOMPATIBLE_STATE, "StateIncompatible", sentence)
+    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
+        return Failure(ExitCode.FAILED, "ConcurrentDriver", sentence)
+    return Failure(ExitCode.FAILED, "QueryFailed", sentence)
+
+
+def _essence(text: str, limit: int = 800) -> str:
+    """Keep what a person needs: the last Python error if there is one, else the first line of Spark's message."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    python = [line for line in lines if not line.startswith(("at ", "File ", "^")) and _is_python_error(line)]
+    chosen = (
+        python[-1] if python and "Traceback (most recent call last)" in text else (lines[0] if lines else "no message")
+    )
+    return chosen[:limit]
+
+
+def _is_python_error(line: str) -> bool:
+    name, separator, _ = line.partition(": ")
+    return (
+        bool(separator) and name.replace(".", "").isidentifier() and name.endswith(("Error", "Exception", "Interrupt"))
+    )

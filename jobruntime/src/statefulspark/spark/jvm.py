@@ -1,0 +1,89 @@
+"""The driver's side of the checkpoint file manager in the JVM: the gate of a query, and the fence of an epoch.
+
+Both live in `jobruntime/jvm`. The gate stops a query at a batch boundary: it holds the next offsets/N back. The fence
+looks for a newer epoch before each offsets/N and commits/N. Query roots are Hadoop URIs as the query was started with.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class GateFact:
+    """One query as the gate sees it.
+
+    Attributes:
+        last_offsets: Newest batch whose offsets are written; -1 for none.
+        last_committed: Newest committed batch; -1 for none.
+        last_commit_at: When this driver committed last; None before its first commit.
+        at_boundary: The gate is closed and no batch is under way.
+    """
+
+    last_offsets: int
+    last_committed: int
+    last_commit_at: datetime | None
+    at_boundary: bool
+
+
+class Gate:
+    """Opens and closes queries at batch boundaries."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Bind to the JVM of a session."""
+        jvm = session._jvm
+        assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+        self._gate = cast("JavaObject", jvm.io.statefulspark.checkpoint.QueryGate)
+
+    def register(self, root: str, *, last_offsets: int, last_committed: int) -> None:
+        """Announce a query before it starts, with what its logs hold; the gate is open."""
+        self._gate.register(root, last_offsets, last_committed)
+
+    def close(self, root: str) -> None:
+        """Let the running batch end and no further one begin."""
+        self._gate.close(root)
+
+    def open(self, root: str) -> None:
+        """Let batches begin again."""
+        self._gate.open(root)
+
+    def facts(self) -> dict[str, GateFact]:
+        """Return every registered query by its root, in one call."""
+        raw: dict[str, dict[str, int | bool]] = json.loads(self._gate.snapshot())
+        return {root: _fact(values) for root, values in raw.items()}
+
+
+class Fence:
+    """Makes this driver stop writing as soon as a newer epoch exists."""
+
+    def __init__(self, session: SparkSession) -> None:
+        """Bind to the JVM of a session."""
+        jvm = session._jvm
+        assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+        self._fence = cast("JavaObject", jvm.io.statefulspark.checkpoint.EpochFence)
+
+    def configure(self, next_epoch_uri: str) -> None:
+        """Name the record whose existence means that a newer driver owns the job."""
+        self._fence.configure(next_epoch_uri)
+
+    @property
+    def fenced(self) -> bool:
+        """Whether a write was refused because of a newer epoch."""
+        return bool(self._fence.fenced())
+
+
+def _fact(values: dict[str, int | bool]) -> GateFact:
+    committed_ms = int(values.get("committedAtMillis", 0))
+    return GateFact(
+        last_offsets=int(values["lastOffsets"]),
+        last_committed=int(values["lastCommitted"]),
+        last_commit_at=datetime.fromtimestamp(committed_ms / 1000, UTC) if committed_ms > 0 else None,
+        at_boundary=bool(values["atBoundary"]),
+    )

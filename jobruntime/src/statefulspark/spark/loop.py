@@ -1,0 +1,311 @@
+"""The job's own loop: one thread that feeds the coordinator and performs its commands.
+
+Everything that changes the job happens here, in order. Requests from the API and signals are posted to the inbox; work on
+storage runs in the background and posts its outcome back. A turn of the loop takes messages, looks at the queries, ticks
+the coordinator, sees whether a stop has reached its batch boundary, and publishes a status that other threads read.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import time
+from collections.abc import Callable
+from typing import assert_never
+
+from statefulspark import clock, errors
+from statefulspark.contract import api
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.coordinator import machine, model
+from statefulspark.spark import failures, queries
+from statefulspark.spark.background import Background, Lane
+from statefulspark.spark.board import Board
+from statefulspark.spark.jvm import Fence, Gate
+from statefulspark.spark.operations import Operations
+from statefulspark.spark.snapshots import Ending, SnapshotOrder, SnapshotWriter
+
+LOOK_S = 0.05
+"""Longest wait between two looks at the queries: how late a barrier may be noticed."""
+PROGRESS_S = 0.5
+"""How often Spark is asked for its progress."""
+STALE_S = 30.0
+"""A loop that has not turned for this long is reported as dead."""
+
+_log = logging.getLogger(__name__)
+
+_StateRequest = api.SavepointRequest | api.StopRequest
+
+
+class JobLoop:
+    """Runs a started job until it ends; implements `server.control.Control`."""
+
+    def __init__(
+        self,
+        *,
+        board: Board,
+        running: tuple[queries.RunningQuery, ...],
+        gate: Gate,
+        fence: Fence,
+        writer: SnapshotWriter,
+        coordinator: model.State,
+    ) -> None:
+        """Take over started queries; nothing happens before `run`."""
+        self._board = board
+        self._queries = running
+        self._gate = gate
+        self._fence = fence
+        self._writer = writer
+        self._coordinator = coordinator
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._background = Background(self._inbox.put)
+        self._operations = Operations()
+        self._requests: dict[str, _StateRequest] = {}
+        self._orders: dict[int, SnapshotOrder] = {}
+        self._summaries: dict[int, api.SnapshotSummary] = {}
+        self._stopping_id: int | None = None
+        self._gates_closed = False
+        self._ending: Ending | None = None
+        self._turned_at_s = time.monotonic()
+        self._progress_at_s = 0.0
+        self._status = self._build_status()
+
+    # Control: called from the server's thread and from signal handlers
+
+    def status(self) -> api.JobStatus:
+        """Return the status published last."""
+        return self._status
+
+    def checkpoints(self) -> tuple[api.SnapshotSummary, ...]:
+        """Return completed snapshots, newest first."""
+        return self._board.history
+
+    def operation(self, request_id: str) -> api.Operation | None:
+        """Return a savepoint or stop by its request id."""
+        return self._operations.get(request_id)
+
+    def is_alive(self) -> bool:
+        """Tell whether the loop has turned within the last half minute."""
+        return time.monotonic() - self._turned_at_s < STALE_S
+
+    def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
+        """Queue a savepoint, once per request id."""
+        operation, is_new = self._operations.begin(request.request_id, "savepoint")
+        if is_new:
+            self._inbox.put(lambda: self._on_request(request, SnapshotKind.SAVEPOINT))
+        return operation
+
+    def request_stop(self, request: api.StopRequest) -> api.Operation:
+        """Queue a stop, once per request id."""
+        operation, is_new = self._operations.begin(request.request_id, "stop")
+        if is_new:
+            kind = SnapshotKind.SAVEPOINT if request.savepoint else SnapshotKind.CHECKPOINT
+            self._inbox.put(lambda: self._on_request(request, kind))
+        return operation
+
+    def drain(self) -> None:
+        """Finish the batch, complete a checkpoint and end with DRAINED."""
+        self._inbox.put(lambda: self._stop_by_ourselves("drain"))
+
+    # The loop
+
+    def run(self) -> Ending:
+        """Turn until the job has ended; its queries are stopped when this returns."""
+        settings = self._coordinator.settings
+        participants = frozenset(one.uid for one in self._queries)
+        # Flink spreads first triggers, so that jobs started together do not all write at once (A.85).
+        first_delay_s = random.uniform(settings.min_pause_s, settings.base_interval_s)  # noqa: S311 - not a secret
+        self._step(model.Started(time.monotonic(), participants, first_delay_s))
+        while self._ending is None:
+            self._take_messages()
+            self._look()
+            self._step(model.Tick(time.monotonic()))
+            self._acknowledge_stop_at_boundary()
+            self._status = self._build_status()
+            self._turned_at_s = time.monotonic()
+        return self._end(self._ending)
+
+    def _take_messages(self) -> None:
+        try:
+            self._inbox.get(timeout=LOOK_S)()
+            while True:
+                self._inbox.get_nowait()()
+        except queue.Empty:
+            return
+
+    def _look(self) -> None:
+        queries.look_at_all(self._queries, self._gate)
+        if time.monotonic() - self._progress_at_s >= PROGRESS_S:
+            self._progress_at_s = time.monotonic()
+            for query in self._queries:
+                query.look_at_progress()
+        for query in self._queries:
+            if query.error is not None:
+                failure = failures.of_query(query.uid, query.error, fenced=self._fence.fenced)
+                self._end_with(Ending(failure.code, failure.reason, failure.message))
+        if all(not query.active for query in self._queries):
+            self._stop_by_ourselves("finished")
+
+    def _acknowledge_stop_at_boundary(self) -> None:
+        if self._stopping_id is None or not self._gates_closed:
+            return
+        if all(query.is_at_boundary for query in self._queries):
+            self._acknowledge_all(self._stopping_id)
+
+    # Requests
+
+    def _on_request(self, request: _StateRequest, kind: SnapshotKind) -> None:
+        is_stop = isinstance(request, api.StopRequest)
+        if is_stop and self._stopping_id is not None:
+            self._operations.fail(
+                request.request_id, "StopInProgress", "The job is stopping already; wait for it to end."
+            )
+            return
+        self._requests[request.request_id] = request
+        now_s = time.monotonic()
+        self._step(model.Requested(now_s, model.Request(request.request_id, kind, request.trigger, now_s, is_stop)))
+
+    def _stop_by_ourselves(self, key: str) -> None:
+        if self._stopping_id is None and self._ending is None:
+            now_s = time.monotonic()
+            request = model.Request(key, SnapshotKind.CHECKPOINT, Trigger.STOP, now_s, is_stop=True)
+            self._step(model.Requested(now_s, request))
+
+    # The coordinator: events in, commands out
+
+    def _step(self, event: model.Event) -> None:
+        self._coordinator, commands = machine.step(self._coordinator, event)
+        for command in commands:
+            self._perform(command)
+
+    def _perform(self, command: model.Command) -> None:
+        match command:
+            case model.Begin():
+                self._on_begin(command)
+            case model.Finalize():
+                self._on_finalize(command)
+            case model.NotifyComplete():
+                self._on_complete(command)
+            case model.NotifyAborted():
+                self._on_aborted(command)
+            case model.Refuse():
+                self._on_refused(command)
+            case model.Subsume():
+                self._clean(Lane.CHECKPOINT, self._writer.prune)
+            case model.FailJob():
+                self._end_with(Ending(ExitCode.FAILED, "CheckpointsFailing", command.message))
+            case _:
+                assert_never(command)
+
+    def _on_begin(self, command: model.Begin) -> None:
+        request = self._requests.pop(command.request.key, None)
+        order = SnapshotOrder(command.snapshot_id, command.request, clock.utc_now(), request)
+        self._orders[command.snapshot_id] = order
+        self._board.snapshot_begun()
+        if not command.request.is_stop:
+            self._acknowledge_all(command.snapshot_id)
+            return
+        self._board.state = api.JobState.STOPPING
+        self._stopping_id = command.snapshot_id
+        if order.kind is SnapshotKind.CHECKPOINT:
+            self._close_gates()
+            return
+        # What can be copied while the job runs is copied now, so that the pause does not grow with the state.
+        self._background.submit(
+            Lane.SAVEPOINT,
+            lambda: self._writer.precopy(order, self._committed()),
+            on_done=lambda _: self._close_gates(),
+            on_failed=lambda error: self._on_write_failed(order, error),
+        )
+
+    def _committed(self) -> dict[str, int]:
+        return {query.uid: query.committed_batch for query in self._queries}
+
+    def _acknowledge_all(self, snapshot_id: int) -> None:
+        for uid, batch_id in self._committed().items():
+            self._step(model.Acknowledged(time.monotonic(), snapshot_id, uid, batch_id))
+
+    def _on_finalize(self, command: model.Finalize) -> None:
+        order = self._orders[command.snapshot_id]
+        self._background.submit(
+            order.lane,
+            lambda: self._writer.complete(order, command.batches),
+            on_done=lambda summary: self._on_written(order, summary),
+            on_failed=lambda error: self._on_write_failed(order, error),
+        )
+
+    def _on_written(self, order: SnapshotOrder, summary: api.SnapshotSummary) -> None:
+        if self._coordinator.find(order.snapshot_id) is None:
+            return  # Expired while it was being written; `discard` follows it in the same lane.
+        self._summaries[order.snapshot_id] = summary
+        self._step(model.Finalized(time.monotonic(), order.snapshot_id))
+
+    def _on_write_failed(self, order: SnapshotOrder, error: errors.StatefulSparkError) -> None:
+        if isinstance(error, errors.FencedError):
+            self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
+            return
+        self._step(model.FinalizeFailed(time.monotonic(), order.snapshot_id, str(error)))
+
+    def _on_complete(self, command: model.NotifyComplete) -> None:
+        summary = self._summaries.pop(command.snapshot_id)
+        del self._orders[command.snapshot_id]
+        self._board.snapshot_completed(summary)
+        self._operations.complete(command.request.key, summary)
+        _log.info("snapshot completed", extra={"location": summary.location, "trigger": summary.trigger})
+        if command.request.is_stop:
+            self._end_with(Ending.of_stop(command.request, summary))
+
+    def _on_aborted(self, command: model.NotifyAborted) -> None:
+        order = self._orders.pop(command.snapshot_id)
+        self._board.snapshot_aborted(command)
+        self._operations.fail(command.request.key, command.reason, command.message)
+        _log.warning(
+            "snapshot aborted", extra={"id": command.snapshot_id, "why": f"{command.reason}: {command.message}"}
+        )
+        self._clean(order.lane, lambda: self._writer.discard(order))
+        if command.snapshot_id == self._stopping_id and self._ending is None:
+            self._resume()
+
+    def _on_refused(self, command: model.Refuse) -> None:
+        self._requests.pop(command.request.key, None)
+        if not command.request.is_periodic:
+            self._operations.fail(command.request.key, command.reason, command.message)
+
+    def _clean(self, lane: Lane, work: Callable[[], None]) -> None:
+        def failed(error: errors.StatefulSparkError) -> None:
+            _log.warning("cleaning up failed and is tried again later", extra={"why": str(error)})
+
+        self._background.submit(lane, work, on_done=lambda _: None, on_failed=failed)
+
+    # Gates and the end
+
+    def _close_gates(self) -> None:
+        for query in self._queries:
+            self._gate.close(query.place.root)
+        self._gates_closed = True
+
+    def _resume(self) -> None:
+        """Go on after a stop that failed: the job was paused, never stopped."""
+        self._stopping_id = None
+        self._gates_closed = False
+        self._board.state = api.JobState.RUNNING
+        for query in self._queries:
+            self._gate.open(query.place.root)
+
+    def _end_with(self, ending: Ending) -> None:
+        self._ending = self._ending or ending
+
+    def _end(self, ending: Ending) -> Ending:
+        self._close_gates()
+        for query in self._queries:
+            query.handle.stop()
+        self._step(model.ShutDown(time.monotonic()))
+        self._background.close(wait=ending.code is not ExitCode.FENCED)
+        self._board.state = ending.state
+        self._status = self._build_status(ending.message)
+        return ending
+
+    def _build_status(self, message: str | None = None) -> api.JobStatus:
+        statuses = tuple(query.status() for query in self._queries)
+        return self._board.status(statuses, in_progress=len(self._coordinator.pending), message=message)

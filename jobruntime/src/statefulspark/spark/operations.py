@@ -1,0 +1,62 @@
+"""Savepoints and stops under way, by request id: the memory that makes a repeated request harmless.
+
+Written by the job's loop, read by the server's thread; every change replaces a frozen value under a lock.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from statefulspark.contract import api
+
+KEPT = 200
+"""Finished operations beyond this number are forgotten, oldest first."""
+
+
+class Operations:
+    """All operations this driver knows."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._lock = threading.Lock()
+        self._by_id: dict[str, api.Operation] = {}
+
+    def begin(self, request_id: str, kind: str) -> tuple[api.Operation, bool]:
+        """Return the operation of a request id, and whether it is new.
+
+        Args:
+            request_id: The caller's.
+            kind: `savepoint` or `stop`.
+        """
+        with self._lock:
+            known = self._by_id.get(request_id)
+            if known is not None:
+                return known, False
+            operation = api.Operation(request_id=request_id, kind=kind, state=api.OperationState.IN_PROGRESS)
+            self._by_id[request_id] = operation
+            self._forget_old()
+            return operation, True
+
+    def complete(self, request_id: str, snapshot: api.SnapshotSummary | None) -> None:
+        """Mark an operation as completed."""
+        self._update(request_id, {"state": api.OperationState.COMPLETED, "snapshot": snapshot})
+
+    def fail(self, request_id: str, reason: str, message: str) -> None:
+        """Mark an operation as failed, and why."""
+        self._update(request_id, {"state": api.OperationState.FAILED, "reason": reason, "message": message})
+
+    def get(self, request_id: str) -> api.Operation | None:
+        """Return an operation, or None if it is not known."""
+        with self._lock:
+            return self._by_id.get(request_id)
+
+    def _update(self, request_id: str, changes: dict[str, object]) -> None:
+        with self._lock:
+            known = self._by_id.get(request_id)
+            if known is not None:
+                self._by_id[request_id] = known.model_copy(update=changes)
+
+    def _forget_old(self) -> None:
+        ended = [key for key, one in self._by_id.items() if one.state is not api.OperationState.IN_PROGRESS]
+        for key in ended[: max(0, len(self._by_id) - KEPT)]:
+            del self._by_id[key]

@@ -1,0 +1,107 @@
+"""The running queries of a job: started on their roots, watched through the gate and Spark's progress."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from statefulspark.contract import api
+from statefulspark.spark.jvm import Gate, GateFact
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+
+@dataclass(frozen=True, slots=True)
+class QueryPlace:
+    """Where a query keeps its checkpoint root."""
+
+    uid: str
+    path: str
+    """Below the job's root on storage, as manifests name it."""
+    root: str
+    """The same as a Hadoop URI, as Spark and the gate name it."""
+    start_batch: int
+    """Last committed batch when this driver started; -1 for none."""
+
+
+@dataclass(slots=True)
+class _Progress:
+    batch_id: int = -1
+    input_rows: int = 0
+    rows_per_second: float = 0.0
+    duration_ms: int = 0
+
+
+@dataclass(slots=True)
+class RunningQuery:
+    """One started query; `look` refreshes what is known of it."""
+
+    place: QueryPlace
+    handle: StreamingQuery
+    fact: GateFact
+    active: bool = True
+    error: str | None = None
+    _progress: _Progress = field(default_factory=_Progress)
+
+    @property
+    def uid(self) -> str:
+        """The query's uid."""
+        return self.place.uid
+
+    @property
+    def committed_batch(self) -> int:
+        """Last committed batch; -1 before the first."""
+        return self.fact.last_committed
+
+    @property
+    def is_at_boundary(self) -> bool:
+        """Whether no batch is under way and none can begin."""
+        return self.fact.at_boundary or not self.active
+
+    def look(self, fact: GateFact) -> None:
+        """Take in what the gate and Spark say now."""
+        self.fact = fact
+        self.active = self.handle.isActive
+        if not self.active and self.error is None:
+            self.error = _error_text(self.handle)
+
+    def look_at_progress(self) -> None:
+        """Take in the batches that ended since the last look; Spark keeps the last 200."""
+        recent = self.handle._jsq.recentProgress()
+        news = []
+        for index in range(len(recent) - 1, -1, -1):
+            if recent[index].batchId() <= self._progress.batch_id:
+                break
+            news.append(recent[index])
+        for one in reversed(news):
+            self._progress.batch_id = one.batchId()
+            self._progress.input_rows += one.numInputRows()
+            self._progress.rows_per_second = max(0.0, float(one.processedRowsPerSecond()))
+            self._progress.duration_ms = int(one.batchDuration())
+
+    def status(self) -> api.QueryStatus:
+        """Return the query for people."""
+        return api.QueryStatus(
+            uid=self.uid,
+            active=self.active,
+            batch_id=self.committed_batch,
+            last_commit_at=self.fact.last_commit_at,
+            input_rows=self._progress.input_rows,
+            rows_per_second=round(self._progress.rows_per_second, 1),
+            batch_duration_ms=self._progress.duration_ms,
+            error=self.error,
+        )
+
+
+def look_at_all(queries: tuple[RunningQuery, ...], gate: Gate) -> None:
+    """Refresh every query with one question to the gate."""
+    facts = gate.facts()
+    for query in queries:
+        query.look(facts[query.place.root])
+
+
+def _error_text(handle: StreamingQuery) -> str | None:
+    """Return message and stack trace of what ended a query, or None if it ended by itself or on request."""
+    exception = handle._jsq.exception()
+    return None if exception.isEmpty() else str(exception.get().toString())

@@ -1,0 +1,212 @@
+"""Writes checkpoints and savepoints of a running job: closure, check of the epoch, manifest last, pruning.
+
+Everything here runs on background workers, off the queries' threads. A checkpoint moves no data; a savepoint is copied by
+the object store itself, before the barrier where that is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from statefulspark import clock
+from statefulspark.contract import api, config, layout
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
+from statefulspark.coordinator import model
+from statefulspark.snapshot import catalog, closure, epochs, prune, pruning, savepoint
+from statefulspark.spark.background import Lane
+from statefulspark.spark.board import Identity
+from statefulspark.spark.queries import QueryPlace
+from statefulspark.storage.port import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOrder:
+    """One snapshot to be written.
+
+    Attributes:
+        snapshot_id: Its number.
+        coordinator_request: As the coordinator knows it.
+        triggered_at: When it began.
+        request: What a caller asked for; None when the interval or the driver itself asked.
+    """
+
+    snapshot_id: int
+    coordinator_request: model.Request
+    triggered_at: datetime
+    request: api.SavepointRequest | api.StopRequest | None
+
+    @property
+    def kind(self) -> SnapshotKind:
+        """Checkpoint or savepoint."""
+        return self.coordinator_request.kind
+
+    @property
+    def lane(self) -> Lane:
+        """Which worker writes it."""
+        return Lane.SAVEPOINT if self.kind is SnapshotKind.SAVEPOINT else Lane.CHECKPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the job ended."""
+
+    code: ExitCode
+    reason: str
+    message: str
+    snapshot: api.SnapshotSummary | None = None
+
+    @classmethod
+    def of_stop(cls, request: model.Request, summary: api.SnapshotSummary) -> Ending:
+        """Return the end that a completed stop leads to."""
+        code = {"drain": ExitCode.DRAINED, "finished": ExitCode.FINISHED}.get(request.key, ExitCode.STOPPED)
+        return cls(code, code.name.capitalize(), f"All queries ended at {summary.kind} {summary.id}.", summary)
+
+    @property
+    def state(self) -> api.JobState:
+        """The job's last state."""
+        if self.code is ExitCode.FENCED:
+            return api.JobState.FENCED
+        clean = self.code in (ExitCode.STOPPED, ExitCode.DRAINED, ExitCode.FINISHED)
+        return api.JobState.STOPPED if clean else api.JobState.FAILED
+
+
+class SnapshotWriter:
+    """Performs what the coordinator orders on storage. Called by background workers; one call per lane at a time."""
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        identity: Identity,
+        places: tuple[QueryPlace, ...],
+        settings: config.CheckpointConfig,
+        savepoint_location: str | None,
+        open_store: Callable[[str], ObjectStore],
+        versions: Mapping[str, str],
+    ) -> None:
+        """Write below a job's root, as one epoch."""
+        self._store = store
+        self._identity = identity
+        self._places = places
+        self._settings = settings
+        self._savepoint_location = savepoint_location
+        self._open_store = open_store
+        self._versions = dict(versions)
+        # Each lane remembers what it read of each query: a closer is used by one thread.
+        self._closers = {lane: {place.uid: closure.Closer(store, place.path) for place in places} for lane in Lane}
+
+    def complete(self, order: SnapshotOrder, batches: Mapping[str, int]) -> api.SnapshotSummary:
+        """Make a snapshot of committed batches complete; its manifest is written last.
+
+        Args:
+            order: Which snapshot.
+            batches: Committed batch by query uid.
+
+        Returns:
+            The snapshot in short.
+
+        Raises:
+            FencedError: A newer epoch owns the job; nothing was written.
+            SnapshotCorruptError: A file that the batch needs is missing.
+            TransientError, StateUnknownError: The object store failed; nothing is complete.
+        """
+        entries = self._close_over(order, batches)
+        epochs.require_current(self._store, self._identity.epoch)
+        if order.kind is SnapshotKind.CHECKPOINT:
+            return self._complete_checkpoint(order, entries)
+        request = self._savepoint_request(order)
+        place = self._savepoint_target(order, request)
+        manifest = savepoint.take_savepoint(
+            self._store, entries, request, place, completed_at=clock.utc_now, open_store=self._open_store
+        )
+        return summarise(place.uri, manifest)
+
+    def precopy(self, order: SnapshotOrder, batches: Mapping[str, int]) -> None:
+        """Copy what a savepoint will need as far as it exists now, while the job runs."""
+        entries = self._close_over(order, batches)
+        place = self._savepoint_target(order, self._savepoint_request(order))
+        savepoint.copy_missing(self._store, entries, place, open_store=self._open_store)
+
+    def discard(self, order: SnapshotOrder) -> None:
+        """Remove what was written for a snapshot that will never complete."""
+        if order.kind is SnapshotKind.CHECKPOINT:
+            self._store.delete_many([layout.checkpoint_manifest(order.snapshot_id)])
+            return
+        place = self._savepoint_target(order, self._savepoint_request(order))
+        savepoint.dispose(place.store, place.folder)
+
+    def prune(self) -> None:
+        """Remove checkpoints beyond the retained number, and the files that only they needed."""
+        policy = prune.PrunePolicy(retained=self._settings.retained, grace=self._settings.prune_grace)
+        pruning.run(self._store, policy, clock.utc_now())
+
+    def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
+        closers = self._closers[order.lane]
+        return tuple(closers[place.uid].close_over(batches[place.uid]) for place in self._places)
+
+    def _complete_checkpoint(self, order: SnapshotOrder, entries: tuple[QueryEntry, ...]) -> api.SnapshotSummary:
+        who = self._identity
+        manifest = Manifest(
+            kind=SnapshotKind.CHECKPOINT,
+            id=order.snapshot_id,
+            namespace=who.namespace,
+            job=who.job,
+            trigger=order.coordinator_request.trigger,
+            epoch=who.epoch,
+            generation=who.generation,
+            triggered_at=order.triggered_at,
+            completed_at=clock.utc_now(),
+            queries=entries,
+            request_id=order.request.request_id if order.request else None,
+            restored_from=who.restored_from,
+            revision=who.revision,
+            versions=self._versions,
+        )
+        catalog.write_checkpoint(self._store, manifest)
+        return summarise(f"{self._store.uri}/{layout.checkpoint(manifest.id)}", manifest)
+
+    def _savepoint_request(self, order: SnapshotOrder) -> savepoint.SavepointRequest:
+        who = self._identity
+        return savepoint.SavepointRequest(
+            id=order.snapshot_id,
+            namespace=who.namespace,
+            job=who.job,
+            trigger=order.coordinator_request.trigger,
+            epoch=who.epoch,
+            generation=who.generation,
+            triggered_at=order.triggered_at,
+            name=order.request.name if order.request else None,
+            request_id=order.request.request_id if order.request else None,
+            restored_from=who.restored_from,
+            revision=who.revision,
+            versions=self._versions,
+        )
+
+    def _savepoint_target(self, order: SnapshotOrder, request: savepoint.SavepointRequest) -> savepoint.SavepointTarget:
+        asked = order.request.location if order.request else None
+        location = asked or self._savepoint_location
+        return savepoint.target(self._store, request, location=location, open_store=self._open_store)
+
+
+def summarise(location: str, manifest: Manifest) -> api.SnapshotSummary:
+    """Return a manifest in short."""
+    return api.SnapshotSummary(
+        kind=manifest.kind,
+        id=manifest.id,
+        location=location,
+        trigger=manifest.trigger,
+        triggered_at=manifest.triggered_at,
+        completed_at=manifest.completed_at,
+        size_bytes=manifest.size_bytes,
+        batches={query.uid: query.batch_id for query in manifest.queries},
+    )
+
+
+def summarise_restored(store: ObjectStore, manifest: Manifest | None) -> api.SnapshotSummary | None:
+    """Return the checkpoint that was restored; None if it was none of the job's own."""
+    if manifest is None or manifest.kind is not SnapshotKind.CHECKPOINT:
+        return None
+    return summarise(f"{store.uri}/{layout.checkpoint(manifest.id)}", manifest)
