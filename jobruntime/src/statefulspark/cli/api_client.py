@@ -1,0 +1,126 @@
+"""Client of a driver's HTTP API: one connection per call, answers as models, every failure as one of our errors.
+
+It speaks to the given address and nothing else: proxies from the environment are not used, since a driver is reached
+inside the cluster or through a port-forward on loopback.
+"""
+
+from __future__ import annotations
+
+import http.client
+from typing import TypeVar
+from urllib.parse import quote, urlsplit
+
+from pydantic import Field, ValidationError
+
+from statefulspark import errors
+from statefulspark.contract import api
+from statefulspark.contract.base import WireModel
+
+TIMEOUT_S = 30.0
+
+_Model = TypeVar("_Model", bound=WireModel)
+
+
+class _Checkpoints(WireModel):
+    checkpoints: tuple[api.SnapshotSummary, ...] = Field(default=())
+
+
+class ApiClient:
+    """Asks one driver.
+
+    Every method raises:
+
+    - TransientError `DriverUnreachable`: nothing listens there, or it does not answer in time.
+    - SpecRejectedError: the driver refuses the request (`Unauthorized`, `OperationUnknown`, `RequestInvalid`...), or what
+      answers is no driver (`AnswerInvalid`).
+    - PreconditionFailedError: the driver cannot do it in its state.
+    """
+
+    def __init__(self, url: str, token: str) -> None:
+        """Remember where and as whom; nothing is asked yet.
+
+        Args:
+            url: `http://host:port`, or https.
+            token: The job's token.
+
+        Raises:
+            SpecRejectedError: `UrlInvalid`.
+        """
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise errors.SpecRejectedError(
+                "UrlInvalid", f"The url {url!r} of the driver must look like http://host:8090."
+            )
+        self.url = url.rstrip("/")
+        self._parts = parts
+        self._token = token
+
+    def status(self) -> api.JobStatus:
+        """Return what the job is doing."""
+        return self._call("GET", "/v1/status", api.JobStatus)
+
+    def checkpoints(self) -> tuple[api.SnapshotSummary, ...]:
+        """Return the snapshots completed by this driver, newest first."""
+        return self._call("GET", "/v1/checkpoints", _Checkpoints).checkpoints
+
+    def create_savepoint(self, request: api.SavepointRequest) -> api.Operation:
+        """Start a savepoint, or return the one that this request id started."""
+        return self._call("POST", "/v1/savepoints", api.Operation, request)
+
+    def stop(self, request: api.StopRequest) -> api.Operation:
+        """Start a stop, or return the one that this request id started."""
+        return self._call("POST", "/v1/stop", api.Operation, request)
+
+    def operation(self, request_id: str) -> api.Operation:
+        """Return a savepoint or stop by its request id."""
+        return self._call("GET", f"/v1/operations/{quote(request_id, safe='')}", api.Operation)
+
+    def _call(self, method: str, path: str, answer: type[_Model], body: WireModel | None = None) -> _Model:
+        status, text = self._exchange(method, path, body.to_json() if body is not None else None)
+        if status >= 400:
+            raise self._refusal(status, text)
+        return self._read(answer, text)
+
+    def _exchange(self, method: str, path: str, body: str | None) -> tuple[int, bytes]:
+        is_tls = self._parts.scheme == "https"
+        connect = http.client.HTTPSConnection if is_tls else http.client.HTTPConnection
+        connection = connect(self._parts.hostname or "", self._parts.port, timeout=TIMEOUT_S)
+        headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        try:
+            connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
+            response = connection.getresponse()
+            return response.status, response.read()
+        except (OSError, http.client.HTTPException) as error:
+            why = (
+                error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
+            )
+            raise errors.TransientError(
+                "DriverUnreachable",
+                f"No driver answers at {self.url}: {why}. Check --url, and that the job runs; from outside the cluster, "
+                "run `kubectl port-forward` to the driver's pod first.",
+            ) from error
+        finally:
+            connection.close()
+
+    def _refusal(self, status: int, text: bytes) -> errors.StatefulSparkError:
+        refused = self._read(api.ApiError, text)
+        if status == 401:
+            return errors.SpecRejectedError(
+                refused.reason,
+                f"The driver at {self.url} refuses the token; set STATEFULSPARK_TOKEN to this job's token.",
+            )
+        if status >= 500:
+            return errors.TransientError(refused.reason, f"The driver at {self.url} failed: {refused.message}")
+        if status == 409:
+            return errors.PreconditionFailedError(refused.reason, refused.message)
+        return errors.SpecRejectedError(refused.reason, refused.message)
+
+    def _read(self, model: type[_Model], text: bytes) -> _Model:
+        try:
+            return model.model_validate_json(text)
+        except ValidationError as error:
+            raise errors.SpecRejectedError(
+                "AnswerInvalid",
+                f"What answers at {self.url} is no driver of this release: {text[:80].decode(errors='replace')!r}; "
+                "check --url.",
+            ) from error

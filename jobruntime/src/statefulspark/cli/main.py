@@ -1,0 +1,117 @@
+"""Entry point of the command: finds the verb, runs it, and turns what it raises into a sentence and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from typing import NoReturn
+
+import statefulspark
+from statefulspark import errors
+from statefulspark.cli import checkpoint, options, run, savepoint, status, stop, terminal
+from statefulspark.contract.base import FORMAT_VERSION
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.spark import failures
+
+INTERRUPTED = 130
+"""What a shell reports for Ctrl-C."""
+
+_EPILOG = """\
+examples:
+  Try a job on this machine, then look at what it keeps:
+    statefulspark run job.py --storage file:///tmp/state --allow-local-files
+    statefulspark checkpoint list --root file:///tmp/state/default/words --allow-local-files
+
+  Take a savepoint of a job in the cluster:
+    kubectl port-forward pod/words-driver-7 8090 &
+    STATEFULSPARK_TOKEN=... statefulspark savepoint create --name before-upgrade
+
+`statefulspark COMMAND --help` tells more.
+
+exit codes:
+  0 done   1 failed   2 wrong flags   15 no such snapshot   16 storage or driver unreachable
+  17 broken, or it cannot be told; `run` has more
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one sentence what is wrong with the flags, and where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        terminal.note(f"error: {message}; see `{self.prog} --help`.")
+        raise SystemExit(ExitCode.USAGE)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Args:
+        arguments: Without the program's name; those of the process when omitted.
+
+    Returns:
+        The exit code.
+
+    Raises:
+        SystemExit: For `--help` and for wrong flags.
+    """
+    args = build_parser().parse_args(arguments)
+    try:
+        return int(args.handle(args))
+    except errors.StatefulSparkError as error:
+        terminal.note(f"error: {error.message}")
+        return failures.of_error(error).code
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        # Whoever read the output has seen enough; Python would complain once more when it flushes at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return ExitCode.FAILED
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command."""
+    parser: argparse.ArgumentParser = _Parser(
+        prog="statefulspark",
+        description="Run PySpark streaming jobs that keep their state, and look after their checkpoints and savepoints.",
+        epilog=_EPILOG,
+        formatter_class=options.Help,
+    )
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in (run, checkpoint, savepoint, status, stop):
+        command.add_parser(commands)
+    _add_version(commands)
+    return parser
+
+
+def _add_version(commands: options.SubParsers) -> None:
+    parser = commands.add_parser(
+        "version",
+        help="print versions",
+        description="Print the versions of this release, of the format it writes, of Python and of PySpark.",
+        epilog="example:\n  statefulspark version",
+        formatter_class=options.Help,
+    )
+    parser.set_defaults(handle=_version)
+
+
+def _version(_: argparse.Namespace) -> int:
+    terminal.write(f"statefulspark {statefulspark.__version__}")
+    terminal.write(f"format {FORMAT_VERSION}")
+    terminal.write(f"python {platform.python_version()}")
+    terminal.write(f"pyspark {_version_of('pyspark') or 'not installed'}")
+    return ExitCode.FINISHED
+
+
+def _version_of(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

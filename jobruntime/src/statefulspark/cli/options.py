@@ -1,0 +1,133 @@
+"""Flags that several commands share, and what they stand for: the job's root on storage, the driver's address."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import textwrap
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import TypeAlias
+
+from statefulspark import errors, launch, storage
+from statefulspark.cli import api_client, durations
+from statefulspark.cli.terminal import OutputFormat
+from statefulspark.contract import config, layout
+from statefulspark.storage import ObjectStore, StorageOptions
+
+DEFAULT_URL = "http://127.0.0.1:8090"
+SubParsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
+    """Wraps descriptions and keeps the lines of epilogs, which hold examples."""
+
+    def __init__(self, prog: str, width: int | None = None) -> None:
+        """Leave room for the longest flag beside its explanation."""
+        super().__init__(prog, max_help_position=32, width=width)
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        if "\n" in text:
+            return super()._fill_text(text, width, indent)
+        return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent)
+
+
+def add_output(parser: argparse.ArgumentParser) -> None:
+    """Add `-o`."""
+    parser.add_argument(
+        "-o", "--output", type=OutputFormat, choices=tuple(OutputFormat), default=OutputFormat.TABLE,
+        metavar="FORMAT", help="table (default), wide or json",
+    )  # fmt: skip
+
+
+def add_connection(parser: argparse.ArgumentParser) -> None:
+    """Add how to reach the object store."""
+    group = parser.add_argument_group("storage", "Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
+    group.add_argument("--endpoint", metavar="URL", help="S3-compatible server; AWS_ENDPOINT_URL when omitted")
+    group.add_argument("--region", help="region for signing; AWS_REGION when omitted")
+    group.add_argument(
+        "--allow-local-files", action="store_true",
+        help="permit file:// locations; for development on one machine",
+    )  # fmt: skip
+
+
+def add_root(parser: argparse.ArgumentParser) -> None:
+    """Add `--root` and how to reach it."""
+    parser.add_argument(
+        "--root", metavar="URI",
+        help="the job's folder, <storage uri>/<namespace>/<job>; inside a driver's pod its own job when omitted",
+    )  # fmt: skip
+    add_connection(parser)
+
+
+def add_driver(parser: argparse.ArgumentParser) -> None:
+    """Add the driver's address and token."""
+    parser.add_argument("--url", default=DEFAULT_URL, help=f"the driver's API, {DEFAULT_URL} when omitted")
+    parser.add_argument("--token", help=f"the job's token; {config.ENV_TOKEN} when omitted, which keeps it out of `ps`")
+
+
+def open_root(args: argparse.Namespace) -> ObjectStore:
+    """Return the store rooted at the job's folder.
+
+    Raises:
+        SpecRejectedError: `RootMissing`: neither a flag nor a configuration names it.
+    """
+    root: str | None = args.root
+    if root is not None:
+        return open_location(root, args)
+    path = os.environ.get(config.ENV_CONFIG)
+    if path is None:
+        raise errors.SpecRejectedError(
+            "RootMissing", "Name the job's folder: --root s3://bucket/prefix/<namespace>/<job>."
+        )
+    job = launch.read_config(Path(path))
+    options = StorageOptions.from_env(
+        endpoint=args.endpoint or job.storage.endpoint,
+        region=args.region or job.storage.region,
+        path_style=job.storage.path_style,
+        allow_local_files=args.allow_local_files or job.storage.allow_local_files,
+    )
+    return storage.open_store(f"{job.storage.uri}/{layout.job_prefix(job.namespace, job.name)}", options)
+
+
+def open_location(uri: str, args: argparse.Namespace) -> ObjectStore:
+    """Return the store rooted at any location."""
+    options = StorageOptions.from_env(
+        endpoint=args.endpoint, region=args.region, allow_local_files=args.allow_local_files
+    )
+    return storage.open_store(uri.rstrip("/"), options)
+
+
+def open_driver(args: argparse.Namespace) -> api_client.ApiClient:
+    """Return a client of the driver.
+
+    Raises:
+        SpecRejectedError: `TokenMissing` or `UrlInvalid`.
+    """
+    token: str | None = args.token or os.environ.get(config.ENV_TOKEN)
+    if not token:
+        raise errors.SpecRejectedError(
+            "TokenMissing", f"The driver at {args.url} needs the job's token: set {config.ENV_TOKEN}, or pass --token."
+        )
+    return api_client.ApiClient(args.url, token)
+
+
+def duration(text: str) -> timedelta:
+    """Read a flag that is a duration."""
+    return _as_flag(durations.parse, text)
+
+
+def key_value(text: str) -> tuple[str, str]:
+    """Read a flag of the form `name=value`; the value may be empty and may contain `=`."""
+    name, separator, value = text.partition("=")
+    if not separator or not name:
+        raise argparse.ArgumentTypeError(f"{text!r} must have the form name=value")
+    return name, value
+
+
+def _as_flag(parse: Callable[[str], timedelta], text: str) -> timedelta:
+    try:
+        return parse(text)
+    except errors.SpecRejectedError as error:
+        raise argparse.ArgumentTypeError(error.message.rstrip(".")) from error

@@ -1,0 +1,89 @@
+"""What `checkpoint` and `savepoint` share: find a snapshot on storage, list, show and verify it."""
+
+from __future__ import annotations
+
+import argparse
+
+from statefulspark import clock, errors
+from statefulspark.cli import options, snapshots, terminal
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import Manifest, SnapshotKind
+from statefulspark.snapshot import catalog, verify
+from statefulspark.storage import ObjectStore
+
+
+def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
+    """Write the list of a job's snapshots of one kind, newest first."""
+    store = options.open_root(args)
+    refs = [ref for ref in catalog.list_snapshots(store) if ref.kind is kind]
+    listed = [
+        snapshots.Listed(ref.kind, ref.id, f"{store.uri}/{ref.folder}", manifest)
+        for ref in refs
+        for manifest in catalog.read_manifests(store, (ref,))
+    ]
+    if not listed and args.output is not terminal.OutputFormat.JSON:
+        terminal.note(f"There are no {kind.value}s at {store.uri}.")
+        return ExitCode.FINISHED
+    terminal.write(snapshots.render_list(listed, args.output, now=clock.utc_now()))
+    return ExitCode.FINISHED
+
+
+def show(store: ObjectStore, folder: str, args: argparse.Namespace) -> int:
+    """Write everything about one snapshot."""
+    manifest = read(store, folder)
+    terminal.write(snapshots.describe(manifest, location_of(store, folder), args.output))
+    return ExitCode.FINISHED
+
+
+def verify_one(store: ObjectStore, folder: str, args: argparse.Namespace) -> int:
+    """Verify one snapshot; every broken file is listed, and the exit code says whether there is one."""
+    manifest = read(store, folder)
+    root = "" if manifest.kind is SnapshotKind.CHECKPOINT else folder
+    report = verify.verify(store, manifest, root=root, deep=args.deep)
+    label = manifest.label.capitalize()
+    terminal.write(snapshots.render_verified(label, location_of(store, folder), report, args.output))
+    return ExitCode.FINISHED if report.ok else ExitCode.STATE_UNKNOWN
+
+
+def read(store: ObjectStore, folder: str) -> Manifest:
+    """Read a manifest.
+
+    Raises:
+        SpecRejectedError: `SnapshotNotFound`.
+        SnapshotCorruptError: It is unreadable.
+    """
+    try:
+        return catalog.read_manifest(store, folder)
+    except errors.ObjectNotFoundError as error:
+        raise errors.SpecRejectedError(
+            "SnapshotNotFound",
+            f"There is no completed snapshot at {location_of(store, folder)}; `statefulspark checkpoint list` and "
+            "`statefulspark savepoint list` show what there is.",
+        ) from error
+
+
+def find(store: ObjectStore, kind: SnapshotKind, wanted: int | None) -> str:
+    """Return the folder of a snapshot in the job's root.
+
+    Args:
+        store: The job's root.
+        kind: Checkpoint or savepoint.
+        wanted: Its number; None is the newest.
+
+    Raises:
+        SpecRejectedError: `SnapshotNotFound`, naming those that exist.
+    """
+    refs = [ref for ref in catalog.list_snapshots(store) if ref.kind is kind]
+    found = next((ref for ref in refs if wanted is None or ref.id == wanted), None)
+    if found is None:
+        present = ", ".join(str(ref.id) for ref in refs[:10]) or "none"
+        name = kind.value if wanted is None else f"{kind.value} {wanted}"
+        raise errors.SpecRejectedError(
+            "SnapshotNotFound", f"There is no {name} at {store.uri}; completed are: {present}."
+        )
+    return found.folder
+
+
+def location_of(store: ObjectStore, folder: str) -> str:
+    """Return the absolute URI of a folder."""
+    return f"{store.uri}/{folder}" if folder else store.uri

@@ -1,0 +1,217 @@
+"""`statefulspark run`: run a job file as a driver.
+
+The configuration is the file named by `STATEFULSPARK_CONFIG`, if there is one, with every flag that was given laid over it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import os
+import re
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from statefulspark import errors, launch, telemetry
+from statefulspark.cli import options
+from statefulspark.contract import config
+
+_EPILOG = """\
+examples:
+  Try a job on this machine:
+    statefulspark run job.py --storage file:///tmp/state --allow-local-files
+
+  Run it on an S3-compatible server, checkpoint every 5 seconds:
+    export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...
+    statefulspark run job.py --storage s3://bucket/prefix --endpoint http://minio:9000 --checkpoint-interval 5s
+
+  Go on from a savepoint:
+    statefulspark run job.py --storage s3://bucket/prefix --from s3://bucket/prefix/default/words/savepoints/00000043
+
+exit codes:
+  0 finished   1 failed   2 wrong flags or configuration   10 drained on SIGTERM   11 stopped on request   12 fenced
+  13 bad job file   14 state does not fit the job   15 no such snapshot   16 storage unavailable   17 state unknown
+"""
+
+_Fields = dict[str, object]
+_CHECKPOINT_REFERENCE = re.compile(r"(?:checkpoint:)?([1-9]\d*)")
+
+
+def add_parser(commands: options.SubParsers) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "run",
+        help="run a job file as a driver",
+        description="Run a job file as a driver. It goes on from the latest completed checkpoint in its storage, if there "
+        f"is one. Flags win over the configuration file named by {config.ENV_CONFIG}.",
+        epilog=_EPILOG,
+        formatter_class=options.Help,
+    )
+    parser.add_argument("file", type=Path, metavar="FILE", help="Python file that declares a job and calls its run()")
+    parser.add_argument("--name", help="name of the job; the one in FILE when omitted")
+    parser.add_argument("--namespace", help="folder of the job below the storage uri; `default` when omitted")
+    parser.add_argument("--parameter", type=options.key_value, action="append", metavar="NAME=VALUE",
+                        help="value for the job's own code, read with ctx.parameter(NAME); repeatable")  # fmt: skip
+    parser.add_argument("--api-port", type=int, metavar="PORT", help="port of the HTTP API, 8090; 0 picks a free one")
+    parser.add_argument("--log-format", type=telemetry.LogFormat, choices=tuple(telemetry.LogFormat), metavar="FORMAT",
+                        help="text or json; text at a terminal and json elsewhere when omitted")  # fmt: skip
+    _add_storage(parser)
+    _add_checkpoint(parser)
+    _add_restore(parser)
+    _add_engine(parser)
+    parser.set_defaults(handle=run)
+
+
+def _add_storage(parser: argparse.ArgumentParser) -> None:
+    options.add_connection(parser)
+    group = parser.add_argument_group("where state is kept")
+    group.add_argument("--storage", metavar="URI", help="s3://bucket/prefix; the job's own folder is below it")
+    group.add_argument("--savepoint-location", metavar="URI", help="default folder for savepoints")
+
+
+def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("checkpoints", "Durations look like 500ms, 10s, 2m or 1h30m.")
+    group.add_argument("--checkpoint-interval", type=options.duration, metavar="TIME", help="between two triggers, 10s")
+    group.add_argument("--checkpoint-timeout", type=options.duration, metavar="TIME", help="abort after this long, 10m")
+    group.add_argument("--min-pause", type=options.duration, metavar="TIME", help="between completion and trigger, 0s")
+    group.add_argument(
+        "--tolerable-failures", type=int, metavar="N", help="consecutive failures before the job fails, 3"
+    )
+    group.add_argument("--retained", type=int, metavar="N", help="completed checkpoints to keep, 3")
+
+
+def _add_restore(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("where to start")
+    start = group.add_mutually_exclusive_group()
+    start.add_argument("--from", dest="snapshot", type=_snapshot, metavar="SNAPSHOT",
+                       help="URI of a savepoint, or the number of a checkpoint")  # fmt: skip
+    start.add_argument("--fresh", action="store_true", help="start with empty state although there are checkpoints")
+    group.add_argument("--allow-non-restored-state", action="store_true",
+                       help="drop state whose uid is not in the job any more, instead of refusing to start")  # fmt: skip
+
+
+def _add_engine(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("Spark")
+    group.add_argument("--master", help="local[*] when omitted")
+    group.add_argument("--conf", type=options.key_value, action="append", metavar="NAME=VALUE",
+                       help="a Spark setting; repeatable")  # fmt: skip
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; returns the driver's exit code."""
+    telemetry.configure(args.log_format)
+    # Inside the guard, a wrong configuration reaches the termination log like every other end of a driver.
+    return launch.guard(lambda: launch.run_file(args.file, build_config(args)), job_file=args.file)
+
+
+def build_config(args: argparse.Namespace) -> config.JobConfig:
+    """Lay the flags over the configuration file.
+
+    Raises:
+        SpecRejectedError: `ConfigMissing`, `ConfigInvalid`, `NameMissing` or `StorageMissing`.
+    """
+    path = os.environ.get(config.ENV_CONFIG)
+    base: _Fields = launch.read_config(Path(path)).model_dump() if path is not None else {}
+    storage = {**_section(base, "storage"), **_storage_flags(args)}
+    if not storage.get("uri"):
+        raise errors.SpecRejectedError("StorageMissing", "Say where the state is kept: --storage s3://bucket/prefix.")
+    merged = {
+        **base,
+        **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=args.api_port),
+        "name": args.name or base.get("name") or declared_name(args.file),
+        "storage": storage,
+        "checkpoint": {**_section(base, "checkpoint"), **_checkpoint_flags(args)},
+        "restore": _restore(args, _section(base, "restore")),
+        "engine": _engine(args, _section(base, "engine")),
+        "parameters": {**_section(base, "parameters"), **dict(args.parameter or ())},
+    }
+    return _validated(merged)
+
+
+def declared_name(file: Path) -> str:
+    """Return the name in the file's `Job("...")`, without running it.
+
+    Raises:
+        SpecRejectedError: `JobFileMissing`, or `NameMissing` if there is no such call with a literal name.
+    """
+    try:
+        tree = ast.parse(file.read_bytes())
+    except OSError as error:
+        raise errors.SpecRejectedError(
+            "JobFileMissing", f"The job file {file} cannot be read: {error.strerror}; check the path."
+        ) from error
+    except (SyntaxError, ValueError) as error:
+        raise errors.SpecRejectedError("JobFileRaised", f"The job file {file} is no Python: {error}.") from error
+    names = [name for node in ast.walk(tree) if (name := _job_name(node)) is not None]
+    if len(names) != 1:
+        raise errors.SpecRejectedError(
+            "NameMissing", f'The job file {file} holds {len(names)} calls like Job("name"); say which with --name.'
+        )
+    return names[0]
+
+
+def _job_name(node: ast.AST) -> str | None:
+    match node:
+        case ast.Call(func=ast.Name(id="Job") | ast.Attribute(attr="Job"), args=[ast.Constant(value=str(name)), *_]):
+            return name
+        case _:
+            return None
+
+
+def _storage_flags(args: argparse.Namespace) -> _Fields:
+    flags = _given(uri=args.storage, endpoint=args.endpoint, region=args.region)
+    return {**flags, "allow_local_files": True} if args.allow_local_files else flags
+
+
+def _checkpoint_flags(args: argparse.Namespace) -> _Fields:
+    return _given(
+        interval=args.checkpoint_interval,
+        timeout=args.checkpoint_timeout,
+        min_pause=args.min_pause,
+        tolerable_failures=args.tolerable_failures,
+        retained=args.retained,
+    )
+
+
+def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
+    """A start that is asked for on the command line replaces the file's, whose id would name another wish."""
+    asked = args.snapshot is not None or args.fresh
+    start: _Fields = {"snapshot": args.snapshot, "fresh": args.fresh} if asked else base
+    return {**start, "allow_non_restored_state": True} if args.allow_non_restored_state else start
+
+
+def _engine(args: argparse.Namespace, base: _Fields) -> _Fields:
+    conf = {**_section(base, "conf"), **dict(args.conf or ())}
+    return {**base, **_given(master=args.master), "conf": conf}
+
+
+def _section(fields: _Fields, name: str) -> _Fields:
+    section = fields.get(name)
+    return section if isinstance(section, dict) else {}
+
+
+def _given(**flags: object) -> _Fields:
+    return {name: value for name, value in flags.items() if value is not None}
+
+
+def _validated(fields: _Fields) -> config.JobConfig:
+    try:
+        return config.JobConfig.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        what = first["msg"].removeprefix("Value error, ")
+        raise errors.SpecRejectedError(
+            "ConfigInvalid", f"The configuration is wrong at {where}: {what} (got {first['input']!r})."
+        ) from error
+
+
+def _snapshot(text: str) -> str:
+    """Read `--from`."""
+    checkpoint = _CHECKPOINT_REFERENCE.fullmatch(text)
+    if checkpoint is not None:
+        return f"checkpoint:{checkpoint.group(1)}"
+    if text.startswith(config.ALLOWED_SCHEMES):
+        return text.rstrip("/")
+    raise argparse.ArgumentTypeError(f"{text!r} must be the URI of a savepoint, or the number of a checkpoint")

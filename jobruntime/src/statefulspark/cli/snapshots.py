@@ -1,0 +1,157 @@
+"""Snapshots as text: rows of a list, the description of one. Pure: manifests in, text out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from statefulspark import errors
+from statefulspark.cli import durations, tables
+from statefulspark.cli.terminal import OutputFormat
+from statefulspark.contract import api
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
+from statefulspark.snapshot.verify import VerifyReport
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One snapshot of a list.
+
+    Attributes:
+        kind: Checkpoint or savepoint.
+        id: Its number.
+        location: Absolute URI of its folder.
+        manifest: What its manifest says, or why that cannot be read.
+    """
+
+    kind: SnapshotKind
+    id: int
+    location: str
+    manifest: Manifest | errors.SnapshotCorruptError
+
+
+def summary(manifest: Manifest, location: str) -> api.SnapshotSummary:
+    """Return what the driver's API would say about a snapshot."""
+    return api.SnapshotSummary(
+        kind=manifest.kind,
+        id=manifest.id,
+        location=location,
+        trigger=manifest.trigger,
+        triggered_at=manifest.triggered_at,
+        completed_at=manifest.completed_at,
+        size_bytes=manifest.size_bytes,
+        batches={query.uid: query.batch_id for query in manifest.queries},
+    )
+
+
+def render_list(snapshots: Sequence[Listed], output: OutputFormat, *, now: datetime) -> str:
+    """Return a list in the order given."""
+    if output is OutputFormat.JSON:
+        return json.dumps({"snapshots": [_json_item(one) for one in snapshots]}, indent=2)
+    is_wide = output is OutputFormat.WIDE
+    header = ["ID", "TRIGGER", "AGE", "SIZE", "FILES", "BATCHES"]
+    extra = ["TOOK", "EPOCH", "GENERATION", "LOCATION"]
+    rows = [_row(one, now) for one in snapshots]
+    return tables.columns(
+        header + extra if is_wide else header, [row if is_wide else row[: len(header)] for row in rows]
+    )
+
+
+def describe(manifest: Manifest, location: str, output: OutputFormat) -> str:
+    """Return everything about one snapshot; JSON is the manifest itself."""
+    if output is OutputFormat.JSON:
+        return manifest.to_json(indent=2)
+    head = tables.pairs(
+        (
+            ("Kind", manifest.kind.value),
+            ("Id", str(manifest.id)),
+            ("Name", manifest.savepoint_name),
+            ("Job", f"{manifest.namespace}/{manifest.job}"),
+            ("Location", location),
+            ("Trigger", manifest.trigger.value),
+            ("Request id", manifest.request_id),
+            ("Triggered at", manifest.triggered_at.isoformat(timespec="seconds")),
+            ("Completed at", manifest.completed_at.isoformat(timespec="seconds")),
+            ("Took", _took(manifest)),
+            ("Size", f"{tables.size(manifest.size_bytes)} in {_file_count(manifest)} files"),
+            ("Epoch", str(manifest.epoch)),
+            ("Generation", str(manifest.generation)),
+            ("Restored from", manifest.restored_from),
+            ("Revision", manifest.revision),
+            (
+                "Written by",
+                ", ".join(f"{name} {version}" for name, version in sorted(manifest.versions.items())) or None,
+            ),
+        )
+    )
+    return head + "".join(_describe_query(query, output) for query in manifest.queries)
+
+
+def render_verified(label: str, location: str, report: VerifyReport, output: OutputFormat) -> str:
+    """Return the outcome of a verification, every broken file on a line of its own."""
+    if output is OutputFormat.JSON:
+        problems = [{"path": one.path, "kind": one.kind.value, "detail": one.detail} for one in report.problems]
+        outcome = {"location": location, "ok": report.ok, "files": report.files, "sizeBytes": report.size_bytes}
+        return json.dumps({**outcome, "problems": problems}, indent=2)
+    looked_at = f"{report.files} files, {tables.size(report.size_bytes)}"
+    if report.ok:
+        return f"{label} is complete: {looked_at} verified."
+    lines = "".join(f"  {one.kind.value}: {one.detail}\n" for one in report.problems)
+    return f"{label} is broken: {len(report.problems)} of {looked_at}.\n{lines}"
+
+
+def _row(listed: Listed, now: datetime) -> list[str]:
+    manifest = listed.manifest
+    if isinstance(manifest, errors.SnapshotCorruptError):
+        return [str(listed.id), "unreadable", "", "", "", "", "", "", "", listed.location]
+    batches = ",".join(f"{query.uid}={query.batch_id}" for query in manifest.queries)
+    return [
+        str(listed.id),
+        manifest.trigger.value,
+        durations.format_short(now - manifest.completed_at),
+        tables.size(manifest.size_bytes),
+        str(_file_count(manifest)),
+        batches,
+        _took(manifest),
+        str(manifest.epoch),
+        str(manifest.generation),
+        listed.location,
+    ]
+
+
+def _json_item(listed: Listed) -> Mapping[str, object]:
+    if isinstance(listed.manifest, errors.SnapshotCorruptError):
+        where = {"kind": listed.kind.value, "id": listed.id, "location": listed.location}
+        return {**where, "reason": listed.manifest.reason, "message": listed.manifest.message}
+    item: dict[str, object] = json.loads(summary(listed.manifest, listed.location).to_json())
+    return item
+
+
+def _describe_query(query: QueryEntry, output: OutputFormat) -> str:
+    operators = [
+        f"{one.uid} ({one.name}, {one.partitions} partitions"
+        + (f", {one.max_parallelism} key groups)" if one.max_parallelism is not None else ")")
+        for one in query.operators
+    ]
+    entries = [
+        ("Batch", str(query.batch_id)),
+        ("Path", query.path),
+        ("Files", f"{len(query.files)}, {tables.size(sum(file.size_bytes for file in query.files))}"),
+        *(("Operator", text) for text in operators),
+        *(("Offset", text) for text in query.offsets),
+    ]
+    text = f"Query {query.uid}\n" + tables.indent(tables.pairs(entries))
+    if output is OutputFormat.WIDE and query.files:
+        files = [(tables.size(file.size_bytes), file.path, file.checksum or "") for file in query.files]
+        text += tables.indent(tables.columns(("SIZE", "FILE", "CHECKSUM"), files))
+    return text
+
+
+def _took(manifest: Manifest) -> str:
+    return durations.format_short(manifest.completed_at - manifest.triggered_at)
+
+
+def _file_count(manifest: Manifest) -> int:
+    return sum(len(query.files) for query in manifest.queries)

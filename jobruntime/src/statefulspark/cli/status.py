@@ -1,0 +1,87 @@
+"""`statefulspark status`: what a running driver is doing."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import datetime
+
+from statefulspark import clock
+from statefulspark.cli import durations, options, tables, terminal
+from statefulspark.contract import api
+from statefulspark.contract.exit_codes import ExitCode
+
+
+def add_parser(commands: options.SubParsers) -> None:
+    """Add the command."""
+    parser = commands.add_parser(
+        "status",
+        help="show what a running driver is doing",
+        description="Show what a running driver is doing: its queries, its checkpoints, what it started from.",
+        epilog="example:\n  kubectl port-forward pod/words-driver-7 8090 &\n  STATEFULSPARK_TOKEN=... statefulspark status",
+        formatter_class=options.Help,
+    )
+    options.add_output(parser)
+    options.add_driver(parser)
+    parser.set_defaults(handle=_status)
+
+
+def _status(args: argparse.Namespace) -> int:
+    status = options.open_driver(args).status()
+    is_json = args.output is terminal.OutputFormat.JSON
+    terminal.write(status.to_json(indent=2) if is_json else describe(status, now=clock.utc_now()))
+    return ExitCode.FINISHED
+
+
+def describe(status: api.JobStatus, *, now: datetime) -> str:
+    """Return a status as text for people."""
+    counts = status.checkpoints
+    head = tables.pairs(
+        (
+            ("Job", f"{status.namespace}/{status.job}"),
+            ("State", status.state.value),
+            ("Message", status.message),
+            ("Up", durations.format_short(now - status.started_at)),
+            ("Epoch", str(status.epoch)),
+            ("Generation", str(status.generation) if status.generation is not None else None),
+            ("Revision", status.revision),
+            ("Restored from", status.restored_from or "nothing: it started with empty state"),
+            ("Fallback", status.fallback),
+            (
+                "Checkpoints",
+                f"{counts.completed} completed, {counts.in_progress} in progress, {counts.failed} failed",
+            ),
+            ("Last checkpoint", _snapshot(status.last_checkpoint, now)),
+            ("Last savepoint", _snapshot(status.last_savepoint, now)),
+            ("Last failure", _failure(status.last_failure, now)),
+        )
+    )
+    if not status.queries:
+        return head
+    header = ("QUERY", "BATCH", "COMMITTED", "ROWS", "ROWS/S", "TOOK", "STATE")
+    return f"{head}\n{tables.columns(header, [_query(query, now) for query in status.queries])}"
+
+
+def _snapshot(summary: api.SnapshotSummary | None, now: datetime) -> str | None:
+    if summary is None:
+        return None
+    age = durations.format_short(now - summary.completed_at)
+    took = durations.format_short(summary.completed_at - summary.triggered_at)
+    return f"{summary.id}, {age} ago, {tables.size(summary.size_bytes)}, took {took}, {summary.location}"
+
+
+def _failure(failure: api.FailedCheckpoint | None, now: datetime) -> str | None:
+    if failure is None:
+        return None
+    return f"{failure.reason}, {durations.format_short(now - failure.failed_at)} ago: {failure.message}"
+
+
+def _query(query: api.QueryStatus, now: datetime) -> tuple[str, ...]:
+    return (
+        query.uid,
+        str(query.batch_id) if query.batch_id >= 0 else "",
+        f"{durations.format_short(now - query.last_commit_at)} ago" if query.last_commit_at is not None else "",
+        str(query.input_rows),
+        f"{query.rows_per_second:.0f}",
+        f"{query.batch_duration_ms} ms",
+        query.error or ("running" if query.active else "ended"),
+    )

@@ -1,0 +1,50 @@
+"""Text for people: aligned columns, name and value pairs, sizes. Pure: values in, text out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+GAP = "   "
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+
+
+def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Align rows below a header, as kubectl does.
+
+    Args:
+        header: Names of the columns, in capitals.
+        rows: One text per column each; an empty text is written as `-`.
+
+    Returns:
+        Lines without trailing blanks, ending with a newline.
+    """
+    lines = [tuple(header), *(tuple(cell or "-" for cell in row) for row in rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(header))]
+    padded = (GAP.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
+    return "".join(f"{line.rstrip()}\n" for line in padded)
+
+
+def pairs(entries: Sequence[tuple[str, str | None]]) -> str:
+    """Write names and values below each other, as `kubectl describe` does.
+
+    Args:
+        entries: Name and value; those without a value are left out.
+    """
+    shown = [(name, value) for name, value in entries if value is not None]
+    width = max((len(name) for name, _ in shown), default=0) + 1
+    return "".join(f"{name + ':':<{width}}{GAP}{value}\n" for name, value in shown)
+
+
+def indent(text: str) -> str:
+    """Move every line two blanks to the right."""
+    return "".join(f"  {line}" for line in text.splitlines(keepends=True))
+
+
+def size(size_bytes: int) -> str:
+    """Write a number of bytes with three digits: `512 B`, `1.46 KiB`, `12.3 MiB`, `105 GiB`."""
+    value = float(size_bytes)
+    for unit in _UNITS:
+        if value < 999.5 or unit == _UNITS[-1]:
+            break
+        value /= 1024
+    return f"{size_bytes} B" if unit == "B" else f"{value:#.3g}".rstrip(".") + f" {unit}"

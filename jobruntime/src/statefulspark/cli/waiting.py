@@ -1,0 +1,160 @@
+"""Follow a savepoint or stop until it ends, and say how it ended.
+
+A request id makes asking again harmless: after a lost connection or a timeout, the same command with the same id goes on
+waiting for the same operation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+import uuid
+from datetime import timedelta
+from typing import Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from statefulspark import errors
+from statefulspark.cli import durations, options, terminal
+from statefulspark.contract import api
+from statefulspark.contract.base import WireModel
+from statefulspark.contract.exit_codes import ExitCode
+
+POLL_S = 0.2
+DEFAULT_TIMEOUT = timedelta(minutes=10)
+_PATIENCE_S = 10.0
+"""How long a driver may be unreachable while it is being waited for, for example because a port-forward reconnects."""
+
+_Model = TypeVar("_Model", bound=WireModel)
+
+
+class Driver(Protocol):
+    """What is needed of a driver to wait for it."""
+
+    def operation(self, request_id: str) -> api.Operation:
+        """Return a savepoint or stop by its request id."""
+        ...
+
+
+class Time(Protocol):
+    """A clock that can wait."""
+
+    def monotonic(self) -> float:
+        """Return seconds since some moment."""
+        ...
+
+    def sleep(self, seconds: float, /) -> None:
+        """Wait."""
+        ...
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a command that starts an operation."""
+    parser.add_argument("--request-id", metavar="ID", help="names this request; a random one when omitted")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--detached", action="store_true", help="print the request id and do not wait")
+    how.add_argument("--timeout", type=options.duration, default=DEFAULT_TIMEOUT, metavar="TIME",
+                     help="wait at most this long, 10m when omitted; the operation itself goes on")  # fmt: skip
+
+
+def request_id(args: argparse.Namespace) -> str:
+    """Return the request id that was given, or a new one."""
+    given: str | None = args.request_id
+    return given if given is not None else f"cli-{uuid.uuid4()}"
+
+
+def checked(model: type[_Model], **fields: object) -> _Model:
+    """Build a request from flags.
+
+    Raises:
+        SpecRejectedError: `RequestInvalid`, naming the flag.
+    """
+    try:
+        return model.model_validate({name: value for name, value in fields.items() if value is not None})
+    except ValidationError as error:
+        first = error.errors()[0]
+        flag = "--" + "-".join(str(part) for part in first["loc"]).replace("_", "-")
+        flag = {"--requestId": "--request-id"}.get(flag, flag)
+        raise errors.SpecRejectedError(
+            "RequestInvalid", f"The value {first['input']!r} of {flag} is wrong: {first['msg']}."
+        ) from error
+
+
+def follow(driver: Driver, operation: api.Operation, args: argparse.Namespace) -> int:
+    """Wait for an operation unless it is detached, and write how it ended."""
+    if args.detached:
+        terminal.note(
+            f"The {operation.kind} was requested; run the same command with this --request-id to wait for it."
+        )
+        _write(operation, args.output)
+        return ExitCode.FINISHED
+    timeout: timedelta = args.timeout
+    ended = until_ended(driver, operation, timeout_s=timeout.total_seconds())
+    if ended.state is api.OperationState.FAILED:
+        _write_if_json(ended, args.output)
+        raise errors.PreconditionFailedError(
+            ended.reason or "OperationFailed", f"The {ended.kind} failed with {ended.reason}: {ended.message}"
+        )
+    _write(ended, args.output)
+    return ExitCode.FINISHED
+
+
+def until_ended(driver: Driver, operation: api.Operation, *, timeout_s: float, clock: Time = time) -> api.Operation:
+    """Ask until an operation has ended.
+
+    Args:
+        driver: Who performs it.
+        operation: As it was answered first.
+        timeout_s: Longest wait.
+        clock: For tests.
+
+    Raises:
+        TransientError: `StillInProgress`, or `DriverUnreachable` for a savepoint.
+        StateUnknownError: `StopUnseen`: the driver was gone before it told how its stop ended.
+    """
+    started_at_s = answered_at_s = clock.monotonic()
+    with terminal.Progress() as progress:
+        while operation.state is api.OperationState.IN_PROGRESS:
+            elapsed_s = clock.monotonic() - started_at_s
+            if elapsed_s >= timeout_s:
+                raise _still_in_progress(operation, timeout_s)
+            what = f"{operation.kind} {operation.request_id}: in progress"
+            progress.show(what, elapsed=durations.format_short(timedelta(seconds=elapsed_s)))
+            clock.sleep(POLL_S)
+            try:
+                operation = driver.operation(operation.request_id)
+                answered_at_s = clock.monotonic()
+            except errors.TransientError as error:
+                if clock.monotonic() - answered_at_s >= _PATIENCE_S:
+                    raise _gone(operation, error) from error
+    return operation
+
+
+def _still_in_progress(operation: api.Operation, timeout_s: float) -> errors.TransientError:
+    return errors.TransientError(
+        "StillInProgress",
+        f"The {operation.kind} is still in progress after {timeout_s:g} s and goes on; run the same command with "
+        f"--request-id {operation.request_id} to wait longer.",
+    )
+
+
+def _gone(operation: api.Operation, error: errors.TransientError) -> errors.StatefulSparkError:
+    if operation.kind != "stop":
+        return error
+    return errors.StateUnknownError(
+        "StopUnseen",
+        f"The driver has ended and could not tell how the stop {operation.request_id} ended; its exit code and log do, "
+        "and `statefulspark savepoint list` shows whether the savepoint is there.",
+    )
+
+
+def _write(operation: api.Operation, output: terminal.OutputFormat) -> None:
+    if output is terminal.OutputFormat.JSON:
+        terminal.write(operation.to_json(indent=2))
+    else:
+        terminal.write(operation.snapshot.location if operation.snapshot is not None else operation.request_id)
+
+
+def _write_if_json(operation: api.Operation, output: terminal.OutputFormat) -> None:
+    if output is terminal.OutputFormat.JSON:
+        _write(operation, output)

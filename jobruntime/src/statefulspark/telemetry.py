@@ -1,0 +1,73 @@
+"""Logging of a driver: text for people at a terminal, one JSON object per line for everything else.
+
+Messages are constant and values travel in `extra`, so a log can be searched by field. Nothing else configures logging.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TextIO
+
+_STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
+"""Attributes that every record has; what else a record carries came from `extra`."""
+
+
+class LogFormat(StrEnum):
+    """How log lines look."""
+
+    TEXT = "text"
+    """`12:00:01 INFO loop: snapshot completed location=s3://...`."""
+    JSON = "json"
+    """`{"time": ..., "level": ..., "logger": ..., "message": ..., <extra fields>}`."""
+
+
+def configure(log_format: LogFormat | None = None, stream: TextIO | None = None) -> None:
+    """Send every log record of this process to one stream.
+
+    Args:
+        log_format: Text at a terminal and JSON elsewhere when omitted.
+        stream: Standard error when omitted.
+    """
+    target = stream or sys.stderr
+    chosen = log_format or (LogFormat.TEXT if target.isatty() else LogFormat.JSON)
+    handler = logging.StreamHandler(target)
+    handler.setFormatter(JsonFormatter() if chosen is LogFormat.JSON else TextFormatter())
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    # py4j logs every call that ends with the JVM, which a stop does on purpose.
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+
+
+class TextFormatter(logging.Formatter):
+    """A line per record, its extra fields behind the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, with a stack trace below it if the record carries one."""
+        time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
+        fields = "".join(f" {name}={value}" for name, value in _extra(record).items())
+        line = f"{time} {record.levelname} {record.name.rpartition('.')[2]}: {record.getMessage()}{fields}"
+        return line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object per record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the object on one line; values that JSON does not know are written as text."""
+        fields: dict[str, object] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname,
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info is not None:
+            fields["stack"] = self.formatException(record.exc_info)
+        return json.dumps({**_extra(record), **fields}, default=str, ensure_ascii=False)
+
+
+def _extra(record: logging.LogRecord) -> Mapping[str, object]:
+    return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
