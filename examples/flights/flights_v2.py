@@ -15,7 +15,7 @@ without a tail number (all of them cancelled) share the key `UNKNOWN`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
@@ -41,20 +41,20 @@ class AircraftLogbook(ss.KeyedProcessFunction):
         total_dep_delay BIGINT
     """
 
-    def open(self, ctx: ss.RuntimeContext) -> None:
+    def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: flights, cancelled flights, last known arrival delay, sum of departure delays."""
         self.logbook = ctx.state(ss.ValueState("logbook"))
 
-    def process(self, key: str, rows: ss.Rows, ctx: ss.ProcessContext) -> Iterator[tuple[object, ...]]:
+    def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Yield one row per flight; a cancelled flight has no delays and leaves them as they were."""
-        flights, cancelled, arr_delay, total_dep_delay = self.logbook.get() or (0, 0, None, 0)
+        flights, cancelled, arr_delay, total_dep_delay = self.logbook.value() or (0, 0, None, 0)
         for row in sorted(rows, key=lambda row: row.flight_id):
             flights += 1
             cancelled += row.dep_delay is None
             total_dep_delay += row.dep_delay or 0
             yield row.flight_id, key, flights, cancelled, arr_delay, total_dep_delay
             arr_delay = arr_delay if row.arr_delay is None else row.arr_delay
-        self.logbook.set((flights, cancelled, arr_delay, total_dep_delay))
+        self.logbook.update((flights, cancelled, arr_delay, total_dep_delay))
 
 
 class CarrierScore(ss.KeyedProcessFunction):
@@ -65,13 +65,13 @@ class CarrierScore(ss.KeyedProcessFunction):
         mean_dep_delay DOUBLE, worst_dep_delay INT, delayed_share DOUBLE, job_version INT
     """
 
-    def open(self, ctx: ss.RuntimeContext) -> None:
+    def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: flights, cancelled, delayed, sum of departure delays, worst departure delay."""
         self.score = ctx.state(ss.ValueState("score"))
 
-    def process(self, key: str, rows: ss.Rows, ctx: ss.ProcessContext) -> Iterator[tuple[object, ...]]:
+    def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
         """Yield the carrier's totals after its last flight of the batch."""
-        flights, cancelled, delayed, total, worst = self.score.get() or (0, 0, 0, 0, None)
+        flights, cancelled, delayed, total, worst = self.score.value() or (0, 0, 0, 0, None)
         last_flight_id = 0
         for row in sorted(rows, key=lambda row: row.flight_id):
             last_flight_id = row.flight_id
@@ -82,41 +82,43 @@ class CarrierScore(ss.KeyedProcessFunction):
             delayed += row.dep_delay > DELAYED_MIN
             total += row.dep_delay
             worst = row.dep_delay if worst is None else max(worst, row.dep_delay)
-        self.score.set((flights, cancelled, delayed, total, worst))
+        self.score.update((flights, cancelled, delayed, total, worst))
         departed = flights - cancelled
         mean = total / departed if departed else None
         delayed_share = delayed / departed if departed else None
         yield key, last_flight_id, flights, cancelled, delayed, total, mean, worst, delayed_share, JOB_VERSION
 
 
-def read_flights(spark: SparkSession, ctx: ss.JobContext) -> DataFrame:
+def read_flights(spark: SparkSession, ctx: ss.QueryContext) -> DataFrame:
     """Stream the daily files in order, a few per batch."""
     return (
         spark.readStream.schema(COLUMNS)
-        .options(header="true", nullValue="NA", maxFilesPerTrigger=ctx.parameters.get("files_per_batch", "4"))
-        .csv(ctx.parameters["input"])
+        .options(header="true", nullValue="NA", maxFilesPerTrigger=ctx.parameter("files_per_batch", "4"))
+        .csv(ctx.parameter("input"))
         .na.fill({"tailnum": "UNKNOWN"})
     )
 
 
 @job.query(uid="aircraft")
-def aircraft(spark: SparkSession, ctx: ss.JobContext) -> ss.Query:
+def aircraft(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """One row per flight."""
     flights = read_flights(spark, ctx).select("flight_id", "tailnum", "dep_delay", "arr_delay")
     logbook = ss.keyed_process(
         flights, key="tailnum", function=AircraftLogbook(), uid="aircraft-logbook", schema=AircraftLogbook.schema
     )
-    return ss.write(logbook, sink=ss.FilesSink(ctx.parameters["output"] + "/aircraft"), uid="aircraft-out")
+    return ss.write(
+        logbook, sink=ss.FilesSink(ctx.parameter("output") + "/aircraft"), uid="aircraft-out", mode="update"
+    )
 
 
 @job.query(uid="carriers")
-def carriers(spark: SparkSession, ctx: ss.JobContext) -> ss.Query:
+def carriers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """One row per carrier and batch."""
     flights = read_flights(spark, ctx).select("flight_id", "carrier", "dep_delay")
     score = ss.keyed_process(
         flights, key="carrier", function=CarrierScore(), uid="carrier-score", schema=CarrierScore.schema
     )
-    return ss.write(score, sink=ss.FilesSink(ctx.parameters["output"] + "/carriers"), uid="carriers-out")
+    return ss.write(score, sink=ss.FilesSink(ctx.parameter("output") + "/carriers"), uid="carriers-out", mode="update")
 
 
 if __name__ == "__main__":
