@@ -48,6 +48,7 @@ class Inventory:
         files: Every object below `generations/`.
         marks: Since when each file has been unused.
         ssts: Keys of the SST files that each state snapshot needs, for those that no checkpoint names yet.
+        pinned: What somebody is copying right now, a savepoint for example.
     """
 
     checkpoints: tuple[Manifest, ...]
@@ -56,6 +57,7 @@ class Inventory:
     files: tuple[ObjectInfo, ...]
     marks: Mapping[str, datetime]
     ssts: Mapping[str, tuple[str, ...]]
+    pinned: tuple[QueryEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +154,7 @@ def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) 
     )
 
 
-_NAMED = "a retained checkpoint needs it"
+_NAMED = "a retained checkpoint, or a copy being made, needs it"
 _RUNNING = "the driver that runs now may need it"
 _BLOCKED = "a checkpoint cannot be read, so it is unknown what it needs"
 _UNFINISHED = "the generation is being made"
@@ -175,12 +177,13 @@ class _Rules:
         record = inventory.known.current
         current = record.generation if record else 0
         newest = next((manifest for manifest in retained if manifest.generation == current), None)
-        queries = [query for manifest in retained for query in manifest.queries]
+        queries = [*inventory.pinned, *(query for manifest in retained for query in manifest.queries)]
         if newest is None and record:
             queries += record.queries
         named = frozenset(f"{query.path}/{file.path}" for query in queries for file in query.files)
         extra = frozenset(key for keys in inventory.ssts.values() for key in keys)
-        floors = {query.path: _Floor.of(query, newest, policy, extra) for query in newest.queries} if newest else {}
+        listed = {info.key: info for info in inventory.files}
+        floors = {query.path: _Floor.of(query, listed, policy, extra) for query in newest.queries} if newest else {}
         needed = frozenset(number for key in named if (number := _generation_of(key)) is not None)
         return cls(named, needed, current, floors, blocked)
 
@@ -213,22 +216,27 @@ class _Floor:
     batch_id: int
     versions: Mapping[str, int]
     positions: Mapping[str, int]
+    uploads: Mapping[str, datetime]
     extra: frozenset[str]
-    before: datetime
 
     @classmethod
-    def of(cls, query: QueryEntry, manifest: Manifest, policy: PrunePolicy, extra: frozenset[str]) -> _Floor:
+    def of(
+        cls, query: QueryEntry, listed: Mapping[str, ObjectInfo], policy: PrunePolicy, extra: frozenset[str]
+    ) -> _Floor:
         versions: dict[str, int] = {}
         positions: dict[str, int] = {}
+        uploads: dict[str, datetime] = {}
         for file in query.files:
             folder, name = posixpath.split(file.path)
             state = sparklog.parse_state_file(name)
+            info = listed.get(f"{query.path}/{file.path}")
             if state and state.is_snapshot and lineage.parse_place(file.path):
                 versions[folder] = state.version
+                uploads |= {folder: info.modified_at - policy.grace} if info else {}
             log = sparklog.parse_log_file(name)
             if log and folder.startswith("sources/"):
                 positions[folder] = max(log.number, positions.get(folder, -1))
-        return cls(query.path, query.batch_id, versions, positions, extra, manifest.triggered_at - policy.grace)
+        return cls(query.path, query.batch_id, versions, positions, uploads, extra)
 
     def reason_to_keep(self, info: ObjectInfo, name: str) -> str | None:
         """Return why a file of the query stays; `name` is relative to the query's root, of the file it belongs to."""
@@ -246,10 +254,14 @@ class _Floor:
         return _UNKNOWN
 
     def _reason_for_sst(self, info: ObjectInfo, name: str) -> str | None:
-        """Tell about an SST file: it is uploaded before the state snapshot that names it, so new ones stay."""
-        base_is_known = posixpath.dirname(posixpath.dirname(name)) in self.versions
-        is_new = info.modified_at >= self.before
-        return _RUNNING if is_new or not base_is_known or f"{self.path}/{name}" in self.extra else None
+        """Tell about an SST file. It is uploaded before the state snapshot that names it, maybe long before.
+
+        One executor uploads a store's snapshots one after the other, so what is older than the floor's snapshot is not
+        part of an upload that goes on now. The grace time covers two executors that upload the same store at once.
+        """
+        uploaded_at = self.uploads.get(posixpath.dirname(posixpath.dirname(name)))
+        is_settled = uploaded_at is not None and info.modified_at < uploaded_at
+        return None if is_settled and f"{self.path}/{name}" not in self.extra else _RUNNING
 
 
 def _generation_of(key: str) -> int | None:

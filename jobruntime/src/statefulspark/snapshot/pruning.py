@@ -7,6 +7,7 @@ files too many, never too few. Two pruners at once do no harm.
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -15,7 +16,7 @@ from pydantic import Field
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.base import StoredDocument, UtcDatetime
-from statefulspark.contract.manifest import Manifest, SnapshotKind
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.snapshot import catalog, generations, prune, sparklog
 from statefulspark.storage.port import ObjectStore
 
@@ -26,7 +27,9 @@ class Marks(StoredDocument):
     unused_since: dict[str, UtcDatetime] = Field(default_factory=dict)
 
 
-def plan(store: ObjectStore, policy: prune.PrunePolicy, now: datetime) -> prune.PrunePlan:
+def plan(
+    store: ObjectStore, policy: prune.PrunePolicy, now: datetime, *, pinned: Sequence[QueryEntry] = ()
+) -> prune.PrunePlan:
     """Find out what a pruning would do; nothing is written.
 
     Cost: 5 listings, of which the one of `generations/` takes a request per 1,000 files; a GET per checkpoint,
@@ -36,12 +39,13 @@ def plan(store: ObjectStore, policy: prune.PrunePolicy, now: datetime) -> prune.
         store: The job's root.
         policy: How much is kept.
         now: UTC.
+        pinned: Closures that somebody is copying right now, a savepoint for example: their files stay.
 
     Raises:
         SnapshotCorruptError: A generation's record or a state snapshot is unreadable; nothing may be deleted.
         TransientError: Storage cannot be asked.
     """
-    inventory = take_stock(store)
+    inventory = replace(take_stock(store), pinned=tuple(pinned))
     unnamed = prune.unnamed_snapshots(inventory, policy, now)
     return prune.plan_prune(replace(inventory, ssts=_needed_ssts(store, unnamed)), policy, now)
 
@@ -54,13 +58,15 @@ def carry_out(store: ObjectStore, planned: prune.PrunePlan) -> None:
     store.delete_many(planned.delete_files)
 
 
-def run(store: ObjectStore, policy: prune.PrunePolicy, now: datetime) -> prune.PrunePlan:
+def run(
+    store: ObjectStore, policy: prune.PrunePolicy, now: datetime, *, pinned: Sequence[QueryEntry] = ()
+) -> prune.PrunePlan:
     """Plan a pruning and carry it out; see `plan` and `carry_out`.
 
     Returns:
         What was done.
     """
-    planned = plan(store, policy, now)
+    planned = plan(store, policy, now, pinned=pinned)
     if planned.delete_checkpoints or planned.delete_files or dict(planned.marks) != _read_marks(store):
         carry_out(store, planned)
     return planned

@@ -41,7 +41,7 @@ def copy(
     if not pairs:
         return
     if source.uri == target.uri:
-        source.copy_many(pairs, on_progress=on_progress)
+        target.copy_many(pairs, on_progress=on_progress)
         return
     common = common_root(source.uri, target.uri)
     if common is not None and open_store is not None:
