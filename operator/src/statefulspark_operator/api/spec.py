@@ -249,6 +249,9 @@ class Restore(ApiModel):
     fresh_state: Annotated[bool, ChangeCost.RELOAD] = False
     """Start with empty state although the job has checkpoints. This is the only way to do that; the old state stays on
     storage."""
+    take_over: Annotated[bool, ChangeCost.IGNORE] = False
+    """Take over the state of another resource of this name, one that was deleted for example. Without it a job refuses
+    to touch state that it does not own."""
     nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
     """Change it to apply the same `from` or `freshState` once more."""
 

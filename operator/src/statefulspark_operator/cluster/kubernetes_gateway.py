@@ -1,0 +1,226 @@
+"""The gateway over the real API server: the only module that imports the `kubernetes` package.
+
+It uses the package for configuration, credentials and connections, and speaks plain JSON: the typed models would have
+to follow every Kubernetes release and drop the fields that they do not know. Some of its functions carry no types, hence
+the `no-untyped-call` marks.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Self
+
+import aiohttp
+from kubernetes.aio import client, config
+from statefulspark import errors
+
+from statefulspark_operator.api import base
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.gateway import EventNote, JobKey
+from statefulspark_operator.cluster.resources import Kind, Resource
+from statefulspark_operator.render import names
+
+REQUEST_TIMEOUT_S = 20
+_JSON = "application/json"
+_APPLY = "application/apply-patch+yaml"
+_MERGE = "application/merge-patch+json"
+_TOO_MANY = 429
+_CONFLICT = 409
+_NOT_FOUND = 404
+_INVALID = (400, 422)
+_REFUSED = (401, 403)
+
+
+class KubernetesGateway:
+    """Kubernetes over HTTP."""
+
+    def __init__(self, api: client.ApiClient) -> None:
+        """Use a client that is configured already; `connect` makes one."""
+        self._api = api
+
+    @classmethod
+    async def connect(cls) -> Self:
+        """Connect as the pod's service account, or outside a cluster by KUBECONFIG.
+
+        Raises:
+            SpecRejectedError: `KubeconfigMissing`: there is neither.
+        """
+        settings = client.Configuration()
+        try:
+            config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+        except config.ConfigException:
+            try:
+                await config.load_kube_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+            except config.ConfigException as error:
+                raise errors.SpecRejectedError(
+                    "KubeconfigMissing", f"There is neither a service account nor a usable kubeconfig: {error}"
+                ) from error
+        return cls(client.ApiClient(settings))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._api.close()  # type: ignore[no-untyped-call]
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
+        """Return an object, or None if it is proven absent."""
+        return await self._call("GET", kind.path(namespace, name), absent_is_none=True)
+
+    async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
+        """Return the pods that match a label selector."""
+        found = await self._call("GET", resources.POD.path(namespace), query={"labelSelector": selector})
+        return resources.items(found, "items")
+
+    async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
+        """Return a Secret's values, decoded, or None if it is proven absent."""
+        secret = await self.get(resources.SECRET, namespace, name)
+        if secret is None:
+            return None
+        encoded = resources.section(secret, "data")
+        return {key: _decode(value, f"{namespace}/{name}") for key, value in encoded.items() if isinstance(value, str)}
+
+    async def create(self, manifest: Resource) -> bool:
+        """Create an object; False if one of that name exists, which is left as it is."""
+        kind, namespace, _ = _place(manifest)
+        try:
+            await self._call("POST", kind.path(namespace), body=manifest, query={"fieldManager": names.FIELD_MANAGER})
+        except errors.PreconditionFailedError:
+            return False
+        return True
+
+    async def apply(self, manifest: Resource) -> None:
+        """Make an object be as the manifest says, by server-side apply with our field manager."""
+        kind, namespace, name = _place(manifest)
+        query = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
+        await self._call("PATCH", kind.path(namespace, name), body=manifest, query=query, content_type=_APPLY)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
+        """Delete an object; False if it is gone already."""
+        options: Resource = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
+        if uid is not None:
+            options["preconditions"] = {"uid": uid}
+        try:
+            found = await self._call("DELETE", kind.path(namespace, name), body=options, absent_is_none=True)
+        except errors.PreconditionFailedError:
+            return False
+        return found is not None
+
+    async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
+        """Patch a job's status, if the job is still as it was read, and return its new version."""
+        body: Resource = {"metadata": {"resourceVersion": resource_version}, "status": patch}
+        path = resources.JOB.path(key.namespace, key.name, "status")
+        patched = await self._call("PATCH", path, body=body, content_type=_MERGE)
+        return resources.text(patched, "metadata", "resourceVersion")
+
+    async def set_finalizers(self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str) -> None:
+        """Replace a job's finalizers, if the job is still as it was read."""
+        body: Resource = {"metadata": {"resourceVersion": resource_version, "finalizers": list(finalizers)}}
+        path = resources.JOB.path(key.namespace, key.name)
+        await self._call("PATCH", path, body=body, content_type=_MERGE, absent_is_none=True)
+
+    async def post_event(self, key: JobKey, uid: str, note: EventNote) -> None:
+        """Post an event about a job."""
+        await self._call("POST", resources.EVENT.path(key.namespace), body=event(key, uid, note, datetime.now(UTC)))
+
+    async def _call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Resource | None = None,
+        query: Mapping[str, str] | None = None,
+        content_type: str = _JSON,
+        absent_is_none: bool = False,
+    ) -> Resource | None:
+        what = f"{method} {path}"
+        try:
+            parameters = await self._api.param_serialize(
+                method,
+                path,
+                query_params=list((query or {}).items()),
+                header_params={"Accept": _JSON, "Content-Type": content_type},
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            response = await self._api.call_api(*parameters, _request_timeout=REQUEST_TIMEOUT_S)
+            content: bytes = await response.read()  # type: ignore[no-untyped-call]
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise errors.TransientError(
+                "ApiServerUnavailable", f"The API server did not answer {what}: {str(error) or type(error).__name__}."
+            ) from error
+        status: int = response.status
+        if status < 300:
+            decoded: Resource = json.loads(content) if content else {}
+            return decoded
+        if status == _NOT_FOUND and absent_is_none:
+            return None
+        raise _error(status, what, content)
+
+
+def _place(manifest: Resource) -> tuple[Kind, str, str]:
+    """Return kind, namespace and name of a manifest."""
+    return (
+        resources.kind_of(manifest),
+        resources.text(manifest, "metadata", "namespace"),
+        resources.text(manifest, "metadata", "name"),
+    )
+
+
+def _decode(value: str, secret: str) -> str:
+    try:
+        return base64.b64decode(value).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise errors.SpecRejectedError("SecretUnreadable", f"Secret {secret} holds a value that is no text.") from error
+
+
+def _error(status: int, what: str, content: bytes) -> errors.StatefulSparkError:
+    """Translate an answer that is no success."""
+    message = _server_message(content)
+    if status == _CONFLICT:
+        return errors.PreconditionFailedError("Conflict", f"{what} met a newer state: {message}")
+    if status in _INVALID:
+        return errors.SpecRejectedError("ManifestRejected", f"The API server refuses {what}: {message}")
+    if status in _REFUSED:
+        return errors.StateUnknownError(
+            "ApiServerRefused", f"The operator may not {what}: {message}. Check the chart's roles."
+        )
+    if status == _NOT_FOUND:
+        return errors.PreconditionFailedError("NotFound", f"{what} found nothing: {message}")
+    retry_after_s = 5.0 if status == _TOO_MANY else 2.0
+    return errors.TransientError("ApiServerUnavailable", f"{what} failed with {status}: {message}", retry_after_s)
+
+
+def _server_message(content: bytes) -> str:
+    try:
+        return resources.text(json.loads(content), "message") or "no message"
+    except ValueError:
+        return content[:200].decode(errors="replace")
+
+
+def event(key: JobKey, uid: str, note: EventNote, now: datetime) -> Resource:
+    """Return the Event object for a note about a job."""
+    at = now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{key.name}.{uuid.uuid4().hex[:16]}", "namespace": key.namespace},
+        "involvedObject": {
+            "apiVersion": base.API_VERSION,
+            "kind": base.KIND,
+            "namespace": key.namespace,
+            "name": key.name,
+            "uid": uid,
+        },
+        "reason": note.reason,
+        "message": note.message[:1024],
+        "type": "Warning" if note.is_warning else "Normal",
+        "source": {"component": names.FIELD_MANAGER},
+        "reportingComponent": names.FIELD_MANAGER,
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+        "count": 1,
+    }

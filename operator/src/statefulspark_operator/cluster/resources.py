@@ -1,0 +1,127 @@
+"""Kubernetes objects as JSON, and safe ways to look into them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import JsonValue
+
+from statefulspark_operator.api import base
+
+Resource = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object and where the API server keeps it.
+
+    Attributes:
+        api_version: For example `apps/v1`.
+        name: For example `Pod`.
+        plural: For example `pods`.
+    """
+
+    api_version: str
+    name: str
+    plural: str
+
+    def path(self, namespace: str, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the path of the collection in a namespace, or of one object in it."""
+        prefix = "/api" if "/" not in self.api_version else "/apis"
+        parts = [prefix, self.api_version, "namespaces", namespace, self.plural, name, subresource]
+        return "/".join(part for part in parts if part is not None)
+
+
+JOB = Kind(base.API_VERSION, base.KIND, base.PLURAL)
+POD = Kind("v1", "Pod", "pods")
+SECRET = Kind("v1", "Secret", "secrets")
+CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
+SERVICE = Kind("v1", "Service", "services")
+EVENT = Kind("v1", "Event", "events")
+SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
+ROLE = Kind("rbac.authorization.k8s.io/v1", "Role", "roles")
+ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
+CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
+
+KINDS: Mapping[tuple[str, str], Kind] = {
+    (kind.api_version, kind.name): kind
+    for kind in (
+        JOB,
+        POD,
+        SECRET,
+        CONFIG_MAP,
+        SERVICE,
+        EVENT,
+        SERVICE_ACCOUNT,
+        ROLE,
+        ROLE_BINDING,
+        CONTROLLER_REVISION,
+    )
+}
+
+
+def kind_of(resource: Resource) -> Kind:
+    """Return the kind of a manifest of ours."""
+    return KINDS[(text(resource, "apiVersion"), text(resource, "kind"))]
+
+
+def find(value: JsonValue, *path: str) -> JsonValue:
+    """Return what lies at a path, None when a part of it is missing."""
+    for part in path:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(part)
+    return value
+
+
+def text(value: JsonValue, *path: str) -> str:
+    """Return the text at a path, empty when there is none."""
+    found = find(value, *path)
+    return found if isinstance(found, str) else ""
+
+
+def number(value: JsonValue, *path: str) -> int:
+    """Return the whole number at a path, 0 when there is none."""
+    found = find(value, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+
+
+def section(value: JsonValue, *path: str) -> Resource:
+    """Return the object at a path, empty when there is none."""
+    found = find(value, *path)
+    return found if isinstance(found, dict) else {}
+
+
+def items(value: JsonValue, *path: str) -> tuple[Resource, ...]:
+    """Return the objects in the list at a path, empty when there is none."""
+    found = find(value, *path)
+    return tuple(item for item in found if isinstance(item, dict)) if isinstance(found, list) else ()
+
+
+def time(value: JsonValue, *path: str) -> datetime | None:
+    """Return the time at a path in UTC, None when there is none."""
+    found = text(value, *path)
+    return datetime.fromisoformat(found.replace("Z", "+00:00")).astimezone(UTC) if found else None
+
+
+def merge_patch(before: Resource, after: Resource) -> Resource:
+    """Return the JSON merge patch (RFC 7386) that turns one object into another.
+
+    Args:
+        before: As it is.
+        after: As it should be; contains no null.
+
+    Returns:
+        Only what differs; null for what is to go.
+    """
+    patch: Resource = {name: None for name in before if name not in after}
+    for name, value in after.items():
+        old = before.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            if nested := merge_patch(old, value):
+                patch[name] = nested
+        elif name not in before or old != value:
+            patch[name] = value
+    return patch

@@ -1,0 +1,162 @@
+"""Reads what a job's folder on storage holds, and deletes it when the job's state is to go.
+
+Everything goes through the runtime's own readers, so that operator and driver never differ about what is complete.
+What cannot be found out is returned as such and never as empty.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from statefulspark import errors, storage
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
+from statefulspark.snapshot import catalog, epochs
+
+from statefulspark_operator.api.spec import Storage
+from statefulspark_operator.api.status import SnapshotStatus
+from statefulspark_operator.lifecycle.situation import (
+    CheckpointFact,
+    SavepointFact,
+    StorageFacts,
+    StorageUnreadable,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StorageTarget:
+    """Which job's state, and how to reach it.
+
+    Attributes:
+        storage: From the spec.
+        namespace: The job's namespace.
+        job: The job's name.
+        credentials: Values of the credentials Secret, None if the spec names none.
+    """
+
+    storage: Storage
+    namespace: str
+    job: str
+    credentials: Mapping[str, str] | None
+
+
+class StorageReader(Protocol):
+    """The operator's view of storage."""
+
+    async def read(self, target: StorageTarget, *, savepoint: str | None) -> StorageFacts | StorageUnreadable:
+        """Look at a job's folder.
+
+        Args:
+            target: Which job's.
+            savepoint: Folder of a savepoint whose completeness is asked for.
+        """
+        ...
+
+    async def purge(self, target: StorageTarget) -> None:
+        """Delete everything below a job's folder; repeating it is safe.
+
+        Raises:
+            TransientError: Storage did not answer; some of it may be deleted.
+            StateUnknownError: Storage refused.
+        """
+        ...
+
+
+class SnapshotStorageReader:
+    """Storage through the runtime's readers, in threads."""
+
+    def __init__(self) -> None:
+        """Start without connections; they are made when first needed and kept."""
+        self._stores: dict[tuple[str, storage.StorageOptions], storage.ObjectStore] = {}
+
+    async def read(self, target: StorageTarget, *, savepoint: str | None) -> StorageFacts | StorageUnreadable:
+        """Look at a job's folder."""
+        try:
+            return await asyncio.to_thread(self._read, target, savepoint)
+        except errors.TransientError as error:
+            return StorageUnreadable(error.reason, error.message)
+        except errors.StatefulSparkError as error:
+            return StorageUnreadable(error.reason, error.message, may_pass=False)
+
+    async def purge(self, target: StorageTarget) -> None:
+        """Delete everything below a job's folder; repeating it is safe."""
+        await asyncio.to_thread(self._purge, target)
+
+    def _open(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
+        options = _options(target)
+        key = (uri, options)
+        if key not in self._stores:
+            self._stores[key] = storage.open_store(uri, options)
+        return self._stores[key]
+
+    def _root(self, target: StorageTarget) -> storage.ObjectStore:
+        store = self._open(target.storage.uri.rstrip("/"), target)
+        return store.child(layout.job_prefix(target.namespace, target.job))
+
+    def _read(self, target: StorageTarget, savepoint: str | None) -> StorageFacts:
+        root = self._root(target)
+        newest_epoch = epochs.newest(root)
+        checkpoint = _latest_checkpoint(root)
+        return StorageFacts(
+            newest_epoch=newest_epoch,
+            latest_checkpoint=_fact(root, checkpoint) if checkpoint else None,
+            savepoint=self._look_for(savepoint, target),
+            is_empty=newest_epoch == 0 and not root.list_names(""),
+        )
+
+    def _look_for(self, savepoint: str | None, target: StorageTarget) -> SavepointFact:
+        if savepoint is None or not savepoint.startswith("s3://"):
+            return SavepointFact.NOT_LOOKED
+        try:
+            catalog.read_manifest(self._open(savepoint.rstrip("/"), target), "")
+        except errors.ObjectNotFoundError:
+            return SavepointFact.MISSING
+        return SavepointFact.FOUND
+
+    def _purge(self, target: StorageTarget) -> None:
+        root = self._root(target)
+        root.delete_many([found.key for found in root.list("")])
+
+
+def _options(target: StorageTarget) -> storage.StorageOptions:
+    """Return how to reach the store; without a Secret the pod's own identity is used."""
+    spec, credentials = target.storage, target.credentials
+    if credentials is None:
+        return storage.StorageOptions.from_env(
+            endpoint=spec.endpoint, region=spec.region, path_style=spec.path_style is not False
+        )
+    return storage.StorageOptions(
+        endpoint=spec.endpoint,
+        region=spec.region or "us-east-1",
+        path_style=spec.path_style is not False,
+        access_key=credentials.get("AWS_ACCESS_KEY_ID"),
+        secret_key=credentials.get("AWS_SECRET_ACCESS_KEY"),
+        session_token=credentials.get("AWS_SESSION_TOKEN"),
+    )
+
+
+def _latest_checkpoint(root: storage.ObjectStore) -> Manifest | None:
+    """Return the newest completed checkpoint whose manifest can be read; the driver judges whether it verifies."""
+    for ref in catalog.list_snapshots(root):
+        if ref.kind is not SnapshotKind.CHECKPOINT:
+            continue
+        try:
+            return catalog.read_manifest(root, ref.folder)
+        except (errors.SnapshotCorruptError, errors.ObjectNotFoundError):
+            continue
+    return None
+
+
+def _fact(root: storage.ObjectStore, manifest: Manifest) -> CheckpointFact:
+    snapshot = SnapshotStatus(
+        id=manifest.id,
+        completed_at=manifest.completed_at,
+        location=f"{root.uri}/{layout.checkpoint(manifest.id)}",
+        size_bytes=manifest.size_bytes,
+        trigger=manifest.trigger.value,
+        batches={query.uid: query.batch_id for query in manifest.queries},
+    )
+    return CheckpointFact(snapshot, manifest.epoch, is_recovery=manifest.trigger is Trigger.RECOVERY)

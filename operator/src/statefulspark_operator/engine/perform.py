@@ -1,0 +1,168 @@
+"""Carries out a decision's actions, in order. Nothing is decided here.
+
+Every action can be repeated: what exists is left or made the same, what is gone is fine, and a request to a driver
+carries its id. Whether a driver heard a request shows in the next pass.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import assert_never
+
+from statefulspark import errors
+from statefulspark.contract.api import SavepointRequest, StopRequest
+from statefulspark.contract.manifest import Trigger
+
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.cluster.storage_reader import StorageTarget
+from statefulspark_operator.engine import observe
+from statefulspark_operator.engine.validate import Accepted
+from statefulspark_operator.engine.world import World
+from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.lifecycle.situation import DriverPod, Situation
+from statefulspark_operator.render import children, config, driver, names
+from statefulspark_operator.render.base import Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One pass, as far as actions need it.
+
+    Attributes:
+        world: The ports.
+        key: The job.
+        resource: The resource as read.
+        situation: What the decision was made from.
+        resource_version: Of the resource after its status was recorded.
+    """
+
+    world: World
+    key: JobKey
+    resource: Resource
+    situation: Situation
+    resource_version: str
+
+    @property
+    def subject(self) -> Subject:
+        """What manifests are rendered from."""
+        if self.situation.spec is None:
+            raise errors.InternalError("SpecMissing", f"{self.key} has no spec, and a rule wants to act on it.")
+        return Subject(self.situation.job, self.situation.spec)
+
+
+async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
+    """Carry out actions, in order; the rest is dropped when one raises.
+
+    Raises:
+        TransientError: Something did not answer; the next pass tries again.
+        PreconditionFailedError: The world has changed; the next pass decides anew.
+        SpecRejectedError: The API server refuses what the spec asks for.
+        StateUnknownError: We may not do it.
+    """
+    for act in acts:
+        await _perform_one(current, act)
+
+
+async def _perform_one(current: Pass, act: actions.Action) -> None:
+    match act:
+        case actions.AddFinalizer() | actions.RemoveFinalizer():
+            await _set_finalizer(current, wanted=isinstance(act, actions.AddFinalizer))
+        case actions.EnsureToken() | actions.EnsureRevision() | actions.EnsureAccess() | actions.EnsureService():
+            await _ensure(current, act)
+        case actions.EnsureConfig():
+            manifest = config.config_map(current.subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
+            await current.world.gateway.apply(manifest)
+        case actions.CreateDriver():
+            await _create_driver(current, act)
+        case actions.DeleteDriver():
+            await current.world.gateway.delete(resources.POD, current.key.namespace, act.name, uid=act.uid)
+        case actions.ForgetDriver():
+            await _forget(current, act)
+        case actions.RequestStop() | actions.RequestSavepoint():
+            await _request(current, act)
+        case actions.PurgeStorage():
+            await _purge(current)
+        case _:
+            assert_never(act)
+
+
+async def _set_finalizer(current: Pass, *, wanted: bool) -> None:
+    others = tuple(name for name in observe.finalizers(current.resource) if name != names.FINALIZER)
+    chosen = (*others, names.FINALIZER) if wanted else others
+    await current.world.gateway.set_finalizers(current.key, chosen, resource_version=current.resource_version)
+
+
+async def _ensure(
+    current: Pass,
+    act: actions.EnsureToken | actions.EnsureRevision | actions.EnsureAccess | actions.EnsureService,
+) -> None:
+    gateway, subject = current.world.gateway, current.subject
+    match act:
+        case actions.EnsureToken():
+            await gateway.create(children.token_secret(subject, current.world.new_token()))
+        case actions.EnsureRevision():
+            await gateway.create(children.controller_revision(subject, revision=act.revision))
+        case actions.EnsureAccess():
+            for manifest in children.access(subject):
+                await gateway.apply(manifest)
+        case actions.EnsureService():
+            await gateway.apply(children.service(subject, epoch=act.epoch))
+        case _:
+            assert_never(act)
+
+
+async def _create_driver(current: Pass, act: actions.CreateDriver) -> None:
+    """Create the pod; one of that name that belongs to somebody else is waited for."""
+    gateway, subject = current.world.gateway, current.subject
+    if await gateway.create(driver.pod(subject, epoch=act.epoch, revision=act.revision)):
+        return
+    name = names.driver_pod(subject.job.name, act.epoch)
+    existing = await gateway.get(resources.POD, current.key.namespace, name)
+    owners = resources.items(existing or {}, "metadata", "ownerReferences")
+    if not any(owner.get("uid") == subject.job.uid for owner in owners):
+        raise errors.TransientError(
+            "PodNameTaken", f"A pod {name} that does not belong to this job exists; the driver waits until it is gone."
+        )
+
+
+async def _forget(current: Pass, act: actions.ForgetDriver) -> None:
+    gateway, namespace = current.world.gateway, current.key.namespace
+    await gateway.delete(resources.CONFIG_MAP, namespace, names.config(current.key.name, act.epoch))
+    await gateway.delete(resources.POD, namespace, act.name, uid=act.uid)
+
+
+async def _request(current: Pass, act: actions.RequestStop | actions.RequestSavepoint) -> None:
+    pod = _pod_of(current.situation, act.epoch)
+    token = await observe.read_token(current.world, current.situation.job)
+    if pod is None or token is None:
+        return
+    match act:
+        case actions.RequestStop():
+            stop = StopRequest(
+                request_id=act.request_id,
+                savepoint=True,
+                location=act.location,
+                trigger=act.trigger,
+                name=act.trigger.value,
+            )
+            await current.world.drivers.stop(pod, token, stop)
+        case actions.RequestSavepoint():
+            savepoint = SavepointRequest(
+                request_id=act.request_id, location=act.location, trigger=Trigger.MANUAL, name="manual"
+            )
+            await current.world.drivers.savepoint(pod, token, savepoint)
+        case _:
+            assert_never(act)
+
+
+def _pod_of(situation: Situation, epoch: int) -> DriverPod | None:
+    return next((pod for pod in situation.pods if pod.epoch == epoch), None)
+
+
+async def _purge(current: Pass) -> None:
+    accepted = Accepted(current.situation.spec)
+    target = await observe.storage_target(current.world, current.situation.job, accepted)
+    if isinstance(target, StorageTarget):
+        await current.world.storage.purge(target)

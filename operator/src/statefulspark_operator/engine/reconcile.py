@@ -1,0 +1,68 @@
+"""One pass over one job. This page is the whole algorithm; every line of it has a module of its own."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from statefulspark import errors
+
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.engine import observe, perform, record, report, validate
+from statefulspark_operator.engine.world import World
+from statefulspark_operator.lifecycle import decide
+from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.telemetry.metrics import JobMetrics
+
+
+async def reconcile(world: World, key: JobKey, gauges: JobMetrics | None = None) -> timedelta | None:
+    """Bring one job one step closer to what its spec asks for.
+
+    Args:
+        world: The ports and the clock.
+        key: The job.
+        gauges: Told the status that was recorded.
+
+    Returns:
+        When to look again if nothing happens before; None when the job is gone.
+
+    Raises:
+        TransientError: Try again after the time it names.
+        PreconditionFailedError: The job has changed meanwhile; try again at once.
+        StateUnknownError: Something is not permitted; try again later.
+    """
+    resource = await observe.read_job(world, key)
+    gauges = gauges or JobMetrics()
+    if resource is None:
+        gauges.remove(key)
+        return None
+    accepted = await validate.validate(world, resource, observe.read_status(resource))
+    situation = await observe.observe(world, resource, accepted)
+    decision = decide.decide(situation)
+    version = await record.record(world, key, resource, decision.status)
+    gauges.update(key, decision.status)
+    current = perform.Pass(world, key, resource, situation, version)
+    try:
+        await perform.perform(current, decision.actions)
+    except errors.StatefulSparkError as error:
+        await _record_failure(current, decision, error)
+        raise
+    finally:
+        await report.report(world, key, situation, decision)
+    return decision.requeue_after
+
+
+async def _record_failure(current: perform.Pass, decision: Decision, error: errors.StatefulSparkError) -> None:
+    """Show in the status why the actions failed; a conflict is no failure, it only means looking again."""
+    if isinstance(error, errors.PreconditionFailedError):
+        return
+    failed = report.with_failure(current.situation, decision, error)
+    recorded = _recorded(current.resource, decision, current.resource_version)
+    await record.record(current.world, current.key, recorded, failed)
+
+
+def _recorded(resource: Resource, decision: Decision, version: str) -> Resource:
+    """Return the resource as it is after the decision was recorded."""
+    metadata = {**resources.section(resource, "metadata"), "resourceVersion": version}
+    return {**resource, "metadata": metadata, "status": record.as_json(decision.status)}

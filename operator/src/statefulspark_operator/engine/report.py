@@ -1,0 +1,90 @@
+"""Tells people what a pass changed: events, one log line, metrics; and puts a failed pass into the status."""
+
+from __future__ import annotations
+
+import logging
+
+from statefulspark import errors
+
+from statefulspark_operator.api import conditions
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.status import (
+    DriverIntent,
+    DriverState,
+    Phase,
+    StallStatus,
+    StatefulSparkJobStatus,
+)
+from statefulspark_operator.cluster.gateway import EventNote, JobKey
+from statefulspark_operator.engine.world import World
+from statefulspark_operator.lifecycle import announcements
+from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.situation import Situation
+
+_LOG = logging.getLogger("statefulspark.reconcile")
+
+
+async def report(world: World, key: JobKey, situation: Situation, decision: Decision) -> None:
+    """Post an event per transition and write one line of log.
+
+    An event that cannot be posted is logged and dropped: it must not hold the job up.
+    """
+    told = announcements.announcements(situation.status, decision.status)
+    level = logging.INFO if told or decision.actions else logging.DEBUG
+    _LOG.log(
+        level,
+        "reconciled",
+        extra={
+            "job": str(key),
+            "generation": situation.job.generation,
+            "epoch": decision.status.epoch,
+            "phase": decision.phase.value,
+            "reason": decision.reason.word,
+            "detail": decision.message,
+            "actions": [type(act).__name__ for act in decision.actions],
+        },
+    )
+    for note in told:
+        try:
+            await world.gateway.post_event(
+                key, situation.job.uid, EventNote(note.reason, note.message, note.is_warning)
+            )
+        except errors.StatefulSparkError as error:
+            _LOG.warning("event not posted", extra={"job": str(key), "reason": note.reason, "error": str(error)})
+
+
+def with_failure(situation: Situation, decision: Decision, error: errors.StatefulSparkError) -> StatefulSparkJobStatus:
+    """Return the status after an action failed.
+
+    Args:
+        situation: What the decision was made from.
+        decision: Whose actions failed.
+        error: How.
+
+    Returns:
+        The recorded status with the failure in message and Ready; stalled if only a change of the spec can help.
+    """
+    status = decision.status
+    ready = conditions.answer(
+        ConditionType.READY,
+        ConditionStatus.FALSE,
+        error.reason,
+        error.message,
+        now=situation.now,
+        generation=situation.job.generation,
+    )
+    others = tuple(found for found in status.conditions if found.type is not ConditionType.READY)
+    merged = conditions.merge(status.conditions, (ready, *others))
+    changes: dict[str, object] = {"message": error.message, "conditions": merged}
+    if isinstance(error, errors.SpecRejectedError):
+        changes |= _stalled(situation, status.driver, error)
+    return status.model_copy(update=changes)
+
+
+def _stalled(situation: Situation, driver: DriverIntent | None, error: errors.SpecRejectedError) -> dict[str, object]:
+    stalled = StallStatus(generation=situation.job.generation, reason=error.reason, message=error.message)
+    changes: dict[str, object] = {"stalled": stalled, "phase": Phase.STALLED}
+    if driver is not None and driver.state is DriverState.CREATING:
+        ended = {"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": error.reason}
+        changes["driver"] = driver.model_copy(update={**ended, "end_message": error.message})
+    return changes

@@ -1,0 +1,36 @@
+"""What a pass needs of the outside, in one place: the ports and the clock."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from statefulspark_operator.cluster.driver_api import DriverApi
+from statefulspark_operator.cluster.gateway import Gateway
+from statefulspark_operator.cluster.storage_reader import StorageReader
+
+
+def utc_now() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The ports.
+
+    Attributes:
+        gateway: Kubernetes.
+        drivers: The drivers' HTTP API.
+        storage: Shared storage.
+        now: The clock, UTC.
+        new_token: Makes a token for a driver's API.
+    """
+
+    gateway: Gateway
+    drivers: DriverApi
+    storage: StorageReader
+    now: Callable[[], datetime] = utc_now
+    new_token: Callable[[], str] = field(default=lambda: secrets.token_urlsafe(32))

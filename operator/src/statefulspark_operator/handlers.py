@@ -1,0 +1,196 @@
+"""Turns Kubernetes' watch events into wake-ups: the only module that imports kopf.
+
+kopf is used for what it does best, watching with reconnects; nothing depends on its change detection, its stored
+copies of the spec, its finalizer or its timers. An event says only "look at this job", and every look starts from the
+live state, so that a missed, late or repeated event changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Callable, Mapping
+from datetime import timedelta
+
+import kopf
+from aiohttp import web
+
+from statefulspark_operator.api import base
+from statefulspark_operator.cluster import driver_api, kubernetes_gateway, storage_reader
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.engine import queue, reconcile
+from statefulspark_operator.engine.world import World
+from statefulspark_operator.render import names
+from statefulspark_operator.telemetry import logs, metrics, server
+
+_LOG = logging.getLogger("statefulspark.operator")
+
+WATCH_TIMEOUT_S = 300
+"""The API server ends each watch after this; a watch that went silent is never trusted for longer."""
+CONNECT_TIMEOUT_S = 10
+
+
+def build_settings() -> kopf.OperatorSettings:
+    """Return kopf's settings.
+
+    Watches have timeouts on both sides (a load balancer may drop one silently), nothing but our own events is posted,
+    and CRDs and namespaces are not watched, so that no rights on them are needed.
+    """
+    settings = kopf.OperatorSettings()
+    settings.posting.enabled = False
+    settings.scanning.disabled = True
+    settings.watching.server_timeout = WATCH_TIMEOUT_S
+    settings.watching.client_timeout = WATCH_TIMEOUT_S + 60
+    settings.watching.connect_timeout = CONNECT_TIMEOUT_S
+    settings.watching.reconnect_backoff = 1.0
+    settings.watching.label_selectors["pods"] = f"{names.LABEL_ROLE}={names.ROLE_DRIVER}"
+    settings.networking.request_timeout = 30
+    settings.networking.connect_timeout = CONNECT_TIMEOUT_S
+    settings.persistence.finalizer = f"{base.GROUP}/kopf"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{base.GROUP}", v1=False)
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"kopf.{base.GROUP}")
+    return settings
+
+
+def build_registry(wake: Callable[[JobKey], None]) -> kopf.OperatorRegistry:
+    """Return kopf's registry: jobs and driver pods wake their job.
+
+    Args:
+        wake: Called with the job that an event is about.
+    """
+    registry = kopf.OperatorRegistry()
+
+    async def job_changed(namespace: str | None, name: str | None, **_: object) -> None:
+        if namespace is not None and name is not None:
+            wake(JobKey(namespace, name))
+
+    async def pod_changed(namespace: str | None, labels: Mapping[str, str], **_: object) -> None:
+        if namespace is not None and names.LABEL_JOB in labels:
+            wake(JobKey(namespace, labels[names.LABEL_JOB]))
+
+    kopf.on.event(base.GROUP, base.VERSION, base.PLURAL, registry=registry, id="job")(job_changed)
+    labels = {
+        names.LABEL_JOB: kopf.PRESENT,
+        names.LABEL_ROLE: names.ROLE_DRIVER,
+    }
+    kopf.on.event("", "v1", "pods", registry=registry, id="pod", labels=labels)(pod_changed)
+    return registry
+
+
+@contextlib.asynccontextmanager
+async def _open_world() -> AsyncIterator[World]:
+    """Connect everything, and close it at the end."""
+    gateway = await kubernetes_gateway.KubernetesGateway.connect()
+    drivers = driver_api.HttpDriverApi()
+    try:
+        yield World(gateway, drivers, storage_reader.SnapshotStorageReader())
+    finally:
+        await drivers.close()
+        await gateway.close()
+
+
+def _operator_families(work: queue.WorkQueue) -> tuple[metrics.Family, ...]:
+    def family(name: str, kind: str, text: str, value: int) -> metrics.Family:
+        return metrics.Family(f"statefulspark_operator_{name}", kind, text, (metrics.Sample({}, value),))
+
+    return (
+        family("jobs", "gauge", "Jobs that are looked after.", work.jobs),
+        family("passes_total", "counter", "Passes over a job.", work.passes),
+        family("failed_passes_total", "counter", "Passes that ended with an error.", work.failed_passes),
+    )
+
+
+@contextlib.asynccontextmanager
+async def _serving(
+    work: queue.WorkQueue, gauges: metrics.JobMetrics, *, health_port: int, metrics_port: int
+) -> AsyncIterator[None]:
+    """Serve health and metrics."""
+
+    def health() -> tuple[int, str]:
+        return (503, "a pass hangs") if work.is_stuck() else (200, "ok")
+
+    def exposition() -> tuple[int, str]:
+        return 200, metrics.render((*_operator_families(work), *gauges.families()))
+
+    runners: list[web.AppRunner] = []
+    try:
+        for path, port, answer in (("/healthz", health_port, health), ("/metrics", metrics_port, exposition)):
+            runner, bound = await server.serve(path, port, answer)
+            runners.append(runner)
+            _LOG.info("serving", extra={"path": path, "port": bound})
+        yield
+    finally:
+        for runner in runners:
+            await runner.cleanup()
+
+
+async def operate(
+    world: World,
+    *,
+    namespaces: tuple[str, ...] = (),
+    health_port: int = 0,
+    metrics_port: int = 0,
+    stop: asyncio.Event | None = None,
+) -> None:
+    """Look after all jobs until told to stop, or by SIGTERM and SIGINT when run in the main thread.
+
+    Args:
+        world: The ports.
+        namespaces: Where; empty means the whole cluster.
+        health_port: Port of /healthz; 0 picks a free one.
+        metrics_port: Port of /metrics; 0 picks a free one.
+        stop: Ends the operator when set.
+    """
+    gauges = metrics.JobMetrics()
+
+    async def one_pass(key: JobKey) -> timedelta | None:
+        return await reconcile.reconcile(world, key, gauges)
+
+    work = queue.WorkQueue(one_pass)
+    registry, settings = build_registry(work.wake), build_settings()
+    _register_login(registry)
+    async with _serving(work, gauges, health_port=health_port, metrics_port=metrics_port):
+        _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
+        try:
+            await kopf.operator(
+                registry=registry,
+                settings=settings,
+                standalone=True,
+                clusterwide=not namespaces,
+                namespaces=namespaces,
+                stop_flag=stop,
+            )
+        finally:
+            await work.close()
+
+
+def _register_login(registry: kopf.OperatorRegistry) -> None:
+    """Log kopf in: as the pod's service account, or by KUBECONFIG."""
+
+    async def login(settings: kopf.OperatorSettings, **_: object) -> kopf.ConnectionInfo | None:
+        return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
+
+    kopf.on.login(registry=registry, id="login")(login)
+
+
+async def _main(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int) -> None:
+    async with _open_world() as world:
+        await operate(world, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port)
+
+
+def run(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int, log_format: str) -> int:
+    """Run the operator until SIGTERM.
+
+    Args:
+        namespaces: Where; empty means the whole cluster.
+        health_port: Port of /healthz.
+        metrics_port: Port of /metrics.
+        log_format: `json` or `text`.
+
+    Returns:
+        The exit code.
+    """
+    logs.configure(log_format)
+    asyncio.run(_main(namespaces=namespaces, health_port=health_port, metrics_port=metrics_port))
+    return 0

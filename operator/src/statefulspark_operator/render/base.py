@@ -1,0 +1,92 @@
+"""Small pieces that all manifests share, and how a user's template is laid over a rendered pod. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from statefulspark_operator.api import base
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.lifecycle.situation import Job
+
+Manifest = dict[str, JsonValue]
+
+_MERGED_BY_NAME = frozenset({"containers", "initContainers", "volumes", "env", "imagePullSecrets", "ports"})
+_MERGED_BY_PATH = frozenset({"volumeMounts"})
+_APPENDED = frozenset({"tolerations", "envFrom"})
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What manifests are made for.
+
+    Attributes:
+        job: The resource's metadata.
+        spec: The spec of the revision to run.
+    """
+
+    job: Job
+    spec: StatefulSparkJobSpec
+
+
+def owner_reference(job: Job) -> Manifest:
+    """Return the reference by which Kubernetes removes an object together with its job."""
+    return {
+        "apiVersion": base.API_VERSION,
+        "kind": base.KIND,
+        "name": job.name,
+        "uid": job.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def metadata(job: Job, name: str, labels: Mapping[str, str]) -> Manifest:
+    """Return the metadata of an object that belongs to a job."""
+    return {
+        "name": name,
+        "namespace": job.namespace,
+        "labels": dict(labels),
+        "ownerReferences": [owner_reference(job)],
+    }
+
+
+def overlay(rendered: JsonValue, template: JsonValue, field: str = "") -> JsonValue:
+    """Lay a user's template over a rendered object.
+
+    Objects are merged field by field, lists of named things by name, tolerations are added; anything else of the
+    template replaces what was rendered.
+
+    Args:
+        rendered: What we made.
+        template: What the user wrote.
+        field: Name of the field that both are the value of.
+
+    Returns:
+        A new value; both arguments stay as they are.
+    """
+    if isinstance(rendered, dict) and isinstance(template, dict):
+        merged = dict(rendered)
+        for name, value in template.items():
+            merged[name] = overlay(rendered[name], value, name) if name in rendered else value
+        return merged
+    if isinstance(rendered, list) and isinstance(template, list):
+        return _overlay_list(rendered, template, field)
+    return template
+
+
+def _overlay_list(rendered: Sequence[JsonValue], template: Sequence[JsonValue], field: str) -> list[JsonValue]:
+    if field in _APPENDED:
+        return [*rendered, *template]
+    key = "name" if field in _MERGED_BY_NAME else "mountPath" if field in _MERGED_BY_PATH else None
+    if key is None:
+        return list(template)
+    by_key = {item.get(key): item for item in template if isinstance(item, dict)}
+    known = {item.get(key) for item in rendered if isinstance(item, dict)}
+    merged = [
+        overlay(item, by_key[item.get(key)]) if isinstance(item, dict) and item.get(key) in by_key else item
+        for item in rendered
+    ]
+    return [*merged, *(item for item in template if not isinstance(item, dict) or item.get(key) not in known)]

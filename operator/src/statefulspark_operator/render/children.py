@@ -1,0 +1,92 @@
+"""Everything of a job besides its driver pod and configuration: token, Service, revision, access. Pure."""
+
+from __future__ import annotations
+
+from statefulspark_operator.render import names
+from statefulspark_operator.render.base import Manifest, Subject, metadata
+
+
+def token_secret(subject: Subject, token: str) -> Manifest:
+    """Return the Secret with the token of the driver's API.
+
+    Args:
+        subject: The job.
+        token: The token; made by the caller, because this module has no randomness.
+    """
+    name = names.token(subject.job.name)
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata(subject.job, name, names.labels(subject.job.name)),
+        "type": "Opaque",
+        "stringData": {"token": token},
+    }
+
+
+def service(subject: Subject, *, epoch: int) -> Manifest:
+    """Return the headless Service by which executors and people reach the driver of an epoch.
+
+    Executors connect before the driver is ready, so addresses are published at once; the epoch in the selector keeps
+    the address of a driver on a lost node out.
+    """
+    job = subject.job
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(job, names.service(job.name), names.labels(job.name)),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {
+                names.LABEL_JOB: job.name,
+                names.LABEL_ROLE: names.ROLE_DRIVER,
+                names.LABEL_EPOCH: str(epoch),
+            },
+            "ports": [{"name": names.API_PORT_NAME, "port": names.API_PORT, "targetPort": names.API_PORT_NAME}],
+        },
+    }
+
+
+def controller_revision(subject: Subject, *, revision: str) -> Manifest:
+    """Return the object that keeps the spec of a revision; its content never changes."""
+    job = subject.job
+    labels = {**names.labels(job.name), names.LABEL_REVISION: revision}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": metadata(job, names.controller_revision(job.name, revision), labels),
+        "revision": job.generation,
+        "data": {"spec": subject.spec.model_dump(mode="json", by_alias=True, exclude_none=True)},
+    }
+
+
+def access(subject: Subject) -> tuple[Manifest, Manifest, Manifest]:
+    """Return the service account of a driver that starts executors, its role and its binding."""
+    job = subject.job
+    name = names.service_account(job.name)
+    labels = names.labels(job.name)
+    account: Manifest = {
+        "apiVersion": "v1",
+        "kind": "ServiceAccount",
+        "metadata": metadata(job, name, labels),
+    }
+    role: Manifest = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "Role",
+        "metadata": metadata(job, name, labels),
+        "rules": [
+            {
+                "apiGroups": [""],
+                "resources": ["pods", "configmaps", "services", "persistentvolumeclaims"],
+                "verbs": ["get", "list", "watch", "create", "patch", "delete", "deletecollection"],
+            }
+        ],
+    }
+    binding: Manifest = {
+        "apiVersion": "rbac.authorization.k8s.io/v1",
+        "kind": "RoleBinding",
+        "metadata": metadata(job, name, labels),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": job.namespace}],
+    }
+    return account, role, binding

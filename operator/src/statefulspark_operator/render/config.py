@@ -1,0 +1,113 @@
+"""The configuration of a driver: `JobConfig`, made from the spec, in a ConfigMap per epoch. It holds no secret. Pure."""
+
+from __future__ import annotations
+
+from statefulspark.contract.base import WireModel
+from statefulspark.contract.config import JobConfig
+
+from statefulspark_operator.api.status import RestoreIntent
+from statefulspark_operator.render import names
+from statefulspark_operator.render.base import Manifest, Subject, metadata
+
+FILE_NAME = "job.json"
+FOLDER = "/etc/statefulspark"
+
+
+def job_config(subject: Subject, *, revision: str, restore: RestoreIntent | None) -> JobConfig:
+    """Return what the driver is told.
+
+    Args:
+        subject: The job.
+        revision: Revision of its spec.
+        restore: What to start from; None for the latest completed checkpoint.
+
+    Returns:
+        The configuration; what the spec leaves open stays at the runtime's own defaults.
+    """
+    spec, job = subject.spec, subject.job
+    document: dict[str, object] = {
+        "name": job.name,
+        "namespace": job.namespace,
+        "ownerId": job.uid,
+        "takeOver": spec.restore.take_over,
+        "revision": revision,
+        "storage": _given(spec.storage, exclude={"credentials_secret"}),
+        "checkpoint": _checkpoint(subject),
+        "restore": restore.model_dump(by_alias=True, exclude_none=True) if restore else {},
+        "engine": {"master": _master(subject), "conf": dict(spec.spark_conf), "platform": _platform(subject)},
+        "savepointLocation": spec.savepoint.location,
+        "apiPort": names.API_PORT,
+        "parameters": dict(spec.job.parameters),
+    }
+    return JobConfig.model_validate(document)
+
+
+def _given(model: WireModel, exclude: set[str] | None = None) -> dict[str, object]:
+    return model.model_dump(by_alias=True, exclude_none=True, exclude=exclude)
+
+
+def _checkpoint(subject: Subject) -> dict[str, object]:
+    """Return the checkpoint settings that the spec gives, durations as they are."""
+    checkpoint = subject.spec.checkpoint
+    given = {attribute: getattr(checkpoint, attribute) for attribute in type(checkpoint).model_fields}
+    return {attribute: value for attribute, value in given.items() if value is not None}
+
+
+def _master(subject: Subject) -> str | None:
+    """Return Spark's master: Kubernetes when there are executors, otherwise the driver's own threads."""
+    if subject.spec.executor.instances > 0:
+        return "k8s://https://kubernetes.default.svc"
+    return f"local[{subject.spec.driver.cores}]" if subject.spec.driver.cores else None
+
+
+def _platform(subject: Subject) -> dict[str, str]:
+    """Return the settings of Spark that follow from the spec, apart from those that the user wrote."""
+    spec = subject.spec
+    memory = {"spark.driver.memory": spec.driver.memory} if spec.driver.memory else {}
+    return memory | (_executor_conf(subject) if spec.executor.instances > 0 else {})
+
+
+def _executor_conf(subject: Subject) -> dict[str, str]:
+    spec, job = subject.spec, subject.job
+    conf = {
+        "spark.executor.instances": str(spec.executor.instances),
+        "spark.executor.cores": str(spec.executor.cores),
+        "spark.executor.memory": spec.executor.memory,
+        "spark.driver.host": f"{names.service(job.name)}.{job.namespace}.svc",
+        "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - inside the pod, reached through the Service
+        "spark.kubernetes.namespace": job.namespace,
+        "spark.kubernetes.container.image": spec.image,
+        "spark.kubernetes.executor.podNamePrefix": job.name,
+        f"spark.kubernetes.executor.label.{names.LABEL_JOB}": job.name,
+    }
+    if spec.image_pull_policy is not None:
+        conf["spark.kubernetes.container.image.pullPolicy"] = spec.image_pull_policy.value
+    if spec.image_pull_secrets:
+        conf["spark.kubernetes.container.image.pullSecrets"] = ",".join(ref.name for ref in spec.image_pull_secrets)
+    if spec.storage.credentials_secret is not None:
+        secret = spec.storage.credentials_secret.name
+        conf |= {f"spark.kubernetes.executor.secretKeyRef.{key}": f"{secret}:{key}" for key in CREDENTIAL_KEYS}
+    return conf
+
+
+CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+def config_map(subject: Subject, *, epoch: int, revision: str, restore: RestoreIntent | None) -> Manifest:
+    """Return the ConfigMap that the driver of an epoch reads.
+
+    Args:
+        subject: The job.
+        epoch: Whose configuration it is.
+        revision: Revision of the spec.
+        restore: What to start from; None for the latest completed checkpoint.
+    """
+    name = names.config(subject.job.name, epoch)
+    labels = names.driver_labels(subject.job.name, epoch=epoch, revision=revision)
+    text = job_config(subject, revision=revision, restore=restore).to_json(indent=1)
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": metadata(subject.job, name, labels),
+        "data": {FILE_NAME: text + "\n"},
+    }

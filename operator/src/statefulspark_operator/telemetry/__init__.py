@@ -1,0 +1,1 @@
+"""What the operator tells about itself: logs, metrics, health."""

@@ -1,0 +1,35 @@
+"""Two small HTTP servers: health for the kubelet, metrics for Prometheus."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from aiohttp import web
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+async def serve(path: str, port: int, answer: Callable[[], tuple[int, str]]) -> tuple[web.AppRunner, int]:
+    """Answer GET on one path.
+
+    Args:
+        path: For example `/healthz`.
+        port: 0 picks a free one.
+        answer: Status code and text of each answer.
+
+    Returns:
+        What to clean up at the end, and the port.
+    """
+
+    async def handle(_request: web.Request) -> web.StreamResponse:
+        status, text = answer()
+        return web.Response(status=status, text=text)
+
+    application = web.Application()
+    application.router.add_get(path, handle)
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - the kubelet and Prometheus come from outside the pod
+    await site.start()
+    addresses = runner.addresses
+    return runner, int(addresses[0][1]) if addresses else port
