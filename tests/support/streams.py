@@ -5,17 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from py4j.java_gateway import JavaClass
+from py4j.java_gateway import JavaClass, JavaObject
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
 ROWS_PER_BATCH = 20
 KEYS = 10
-_PATIENCE_S = 60.0
+_PATIENCE_S = 240.0  # a shared machine with other JVMs may take a minute to start one more
 _POLL_S = 0.01
 
 
-def start_count(spark: SparkSession, root: str, *, name: str, sink: str = "memory") -> StreamingQuery:
+def start_count(
+    spark: SparkSession, root: str, *, name: str, sink: str = "memory", row_pause_ms: int = 0
+) -> StreamingQuery:
     """Start a count per key over an endless deterministic source: 20 rows a batch, ten keys, two partitions.
 
     Args:
@@ -23,6 +25,7 @@ def start_count(spark: SparkSession, root: str, *, name: str, sink: str = "memor
         root: Checkpoint location.
         name: Query name; with the memory sink also the name of the result's view.
         sink: "memory", or "noop" to measure.
+        row_pause_ms: Sleep in the task for each input row, to make a batch last; it has ten rows per task.
     """
     source = (
         spark.readStream.format("rate-micro-batch")
@@ -31,6 +34,9 @@ def start_count(spark: SparkSession, root: str, *, name: str, sink: str = "memor
         .option("startTimestamp", 1000)
         .load()
     )
+    if row_pause_ms:
+        pause = f"reflect('java.lang.Thread', 'sleep', {row_pause_ms}L) is not null"
+        source = source.where(f"{pause} or value >= 0")
     counted = source.selectExpr(f"value % {KEYS} as k").groupBy("k").count()
     writer = counted.writeStream.format(sink).outputMode("complete" if sink == "memory" else "update")
     return writer.queryName(name).option("checkpointLocation", root).start()
@@ -65,3 +71,19 @@ def gate(spark: SparkSession) -> JavaClass:
 def fence(spark: SparkSession) -> JavaClass:
     """Return the JVM's EpochFence."""
     return spark._jvm.io.statefulspark.checkpoint.EpochFence
+
+
+def checkpoint_manager(spark: SparkSession, location: str, settings: dict[str, str]) -> JavaObject:
+    """Make a checkpoint file manager in the JVM with Hadoop settings of its own, sharing no connection.
+
+    Args:
+        spark: The session whose JVM is used.
+        location: The folder that it is made for.
+        settings: Hadoop settings over those of the session.
+    """
+    jvm = spark._jvm
+    configuration = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
+    for name, value in {**settings, "fs.s3a.impl.disable.cache": "true"}.items():
+        configuration.set(name, value)
+    path = jvm.org.apache.hadoop.fs.Path(location)
+    return jvm.io.statefulspark.checkpoint.ConditionalCheckpointFileManager(path, configuration)

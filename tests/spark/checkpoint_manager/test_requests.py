@@ -1,0 +1,56 @@
+"""What a batch costs in requests to S3, counted in the server's own log."""
+
+from __future__ import annotations
+
+import collections
+import time
+
+import pytest
+import s3server
+import streams
+from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.s3]
+BATCHES = 20
+
+
+def test_a_stateful_batch_needs_eight_requests_and_two_looks_at_the_epoch(
+    spark: SparkSession, s3: s3server.S3Server, s3_bucket: str
+) -> None:
+    root = f"s3a://{s3_bucket}/generations/00000001/q"
+    gate = streams.gate(spark)
+    gate.register(root, -1, -1)
+    streams.fence(spark).configure(f"s3a://{s3_bucket}/epochs/00000002.json")
+    query = streams.start_count(spark, root, name="requests", sink="noop")
+    streams.wait_until(lambda: gate.lastCommitted(root) >= 5, "the query is warm")
+    gate.close(root)
+    assert gate.awaitBoundary(root, 30_000)
+    before = len(s3.requests())
+    started_s = time.monotonic()
+    gate.open(root)
+    start = gate.lastCommitted(root)
+    streams.wait_until(lambda: gate.lastCommitted(root) >= start + BATCHES, "twenty batches are committed")
+    gate.close(root)
+    assert gate.awaitBoundary(root, 30_000)
+    batches = gate.lastCommitted(root) - start
+    elapsed_s = time.monotonic() - started_s
+    lines = s3.requests()[before:]
+    query.stop()
+    streams.fence(spark).disable()
+    gate.unregister(root)
+
+    per_batch = collections.Counter(_kind(line) for line in lines)
+    print(f"{batches} batches, {1000 * elapsed_s / batches:.0f} ms each")
+    for kind, count in sorted(per_batch.items()):
+        print(f"{count / batches:6.2f} {kind}")
+    looks = per_batch["HeadObject epochs"]
+    assert looks <= 2 * batches + 2
+    assert len(lines) - looks <= 8 * batches + 8
+
+
+def _kind(line: str) -> str:
+    operation, key = line.split(" s3_", 1)[1].split()[:2]
+    parts = key.removeprefix("generations/00000001/q/").split("/")
+    name = parts[-1].rpartition(".")
+    suffix = "" if not name[1] else f" *.{name[2] if name[2] != 'crc' else name[0].rpartition('.')[2] + '.crc'}"
+    return f"{operation} {parts[0]}{suffix}" if parts[0] != "epochs" else f"{operation} epochs"

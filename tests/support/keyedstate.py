@@ -1,0 +1,86 @@
+"""Keyed state without an engine: a chunk log in memory, with batches that commit or vanish, and a driver for them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+
+from statefulspark.state import cache, compaction, functions, store
+
+
+class MemoryLog:
+    """A `ChunkLog` for one key group. Writes go to a copy that replaces the original when the batch commits."""
+
+    def __init__(self) -> None:
+        self.stored_head: store.Head | None = None
+        self.chunks: dict[int, tuple[str, bytes]] = {}
+        self.reads = 0
+
+    def attempt(self) -> MemoryLog:
+        """Return what one attempt of a batch works on."""
+        copy = MemoryLog()
+        copy.stored_head, copy.chunks = self.stored_head, dict(self.chunks)
+        return copy
+
+    def adopt(self, attempt: MemoryLog) -> None:
+        """Commit an attempt."""
+        self.stored_head, self.chunks = attempt.stored_head, attempt.chunks
+
+    def head(self) -> store.Head | None:
+        """Return the head, as it comes back from storage."""
+        head = self.stored_head
+        return head and store.Head.from_layout(head.version, head.unique_id, head.pack_layout())
+
+    def set_head(self, head: store.Head) -> None:
+        """Replace the head."""
+        self.stored_head = head
+
+    def chunk(self, version: int) -> tuple[str, bytes] | None:
+        """Return a chunk."""
+        self.reads += 1
+        return self.chunks.get(version)
+
+    def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
+        """Store a chunk."""
+        self.chunks[version] = (unique_id, blob)
+
+    def remove_chunk(self, version: int) -> None:
+        """Remove a chunk, which must be there."""
+        del self.chunks[version]
+
+
+def new_ids() -> Callable[[], str]:
+    """Return a source of ids that never repeat."""
+    numbers: Iterator[int] = itertools.count(1)
+    return lambda: f"{next(numbers):016x}"
+
+
+class Worker:
+    """A Python worker: a cache, and a function that declares states."""
+
+    def __init__(self, declare: Callable[[functions.KeyedContext], None], ids: Callable[[], str]) -> None:
+        self._declare = declare
+        self._ids = ids
+        self.cache = cache.LruCache()
+
+    def run(
+        self,
+        log: store.ChunkLog,
+        work: Callable[[functions.KeyedContext], None],
+        *,
+        now_ms: int = 0,
+        policy: compaction.Policy | None = None,
+        group: int = 0,
+    ) -> store.Written:
+        """Run one attempt of a batch on one key group."""
+        context = functions.KeyedContext("test", now_ms)
+        self._declare(context)
+        context.opened()
+        tables = self.cache.of("test")
+        loaded = store.load(log, tables, group)
+        context.bind(loaded.tables)
+        work(context)
+        context.leave()
+        return store.commit(
+            log, tables, loaded, new_id=self._ids, before_full=context.drop_expired, policy=policy
+        )
