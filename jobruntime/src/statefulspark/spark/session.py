@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -49,11 +50,14 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     if not any(JARS.glob("statefulspark-checkpoint*.jar")):
         raise errors.InternalError("JarsMissing", f"There are no jars in {JARS}; build them with `make jars`.")
     check_settings(job.engine.conf)
-    os.environ.setdefault("PYSPARK_PYTHON", os.environ.get("PYSPARK_DRIVER_PYTHON", "python3"))
+    # Workers need this very interpreter: it is the one that has the job's packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(f"{job.namespace}/{job.name}")
-    builder = builder.master(job.engine.master or "local[*]")
+    master = job.engine.master or "local[*]"
+    builder = builder.master(master)
     for key, value in {
-        **_defaults(job),
+        **_defaults(),
+        **_local(master),
         **job.engine.conf,
         **job.engine.platform,
         **_guaranteed(),
@@ -91,7 +95,14 @@ def _guaranteed() -> dict[str, str]:
     }
 
 
-def _defaults(job: config.JobConfig) -> dict[str, str]:
+def _local(master: str) -> dict[str, str]:
+    """Keep an engine without executors off the network."""
+    if not master.startswith("local"):
+        return {}
+    return {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def _defaults() -> dict[str, str]:
     cores = str(max(2, os.cpu_count() or 2))
     return {
         "spark.ui.enabled": "false",
@@ -116,7 +127,7 @@ def _storage(options: StorageOptions) -> dict[str, str]:
         prefix + "connection.expect.continue": "false",
         prefix + "change.detection.mode": "none",
         prefix + "attempts.maximum": "10",
-        prefix + "connection.establish.timeout": "5s",
+        prefix + "connection.establish.timeout": "15s",
         prefix + "connection.maximum": "64",
     }
     if options.endpoint:
