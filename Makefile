@@ -15,6 +15,7 @@ PYTEST_ARGS ?=
 
 include jvm.mk
 include e2e/cluster.mk
+include charts/chart.mk
 
 .PHONY: help demo test lint types format crds lock bench e2e clean venv
 
@@ -61,11 +62,11 @@ types: $(STAMPS)/venv ## Check types, strictly
 crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
 
-test: $(STAMPS)/venv jars $(BUILD)/bin/cluster $(BUILD)/bin/versitygw ## Run every test that needs no root: pure rules, real S3, real Spark, real API server
+test: $(STAMPS)/venv jars $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm ## Run every test that needs no root: pure rules, real S3, real Spark, real API server
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
-demo: $(STAMPS)/venv jars images ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
-	$(BIN)/python -m demo
+demo: $(STAMPS)/venv jars images $(BUILD)/bin/helm ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
+	PYTHONPATH=e2e $(BIN)/python -m demo
 
 e2e: $(STAMPS)/venv jars images ## End-to-end scenarios on a real cluster (needs root, or KUBECONFIG)
 	$(PYTEST) e2e --no-cov $(PYTEST_ARGS)
