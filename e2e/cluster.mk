@@ -44,7 +44,7 @@ cluster-tools:
 	$(call need,containerd runc ctr iptables /usr/lib/cni/bridge,containerd runc containernetworking-plugins iptables)
 
 image-tools:
-	$(call need,buildah debootstrap,buildah debootstrap)
+	$(call need,buildah debootstrap skopeo unshare,buildah debootstrap skopeo util-linux)
 
 $(IMAGES_DIR)/pause.tar: e2e/cluster/pause/main.go | $(CLUSTER)
 	@mkdir -p $(IMAGES_DIR)/pause
@@ -86,4 +86,4 @@ cluster-test: go-tool ## Check and test the cluster program itself (no root)
 	cd e2e/cluster && test -z "$$(gofmt -l .)" && go vet ./internal/... ./pause && go test ./internal/...
 
 cluster-smoke: $(CLUSTER) $(VERSITYGW) $(IMAGES_DIR)/pause.tar $(IMAGES_DIR)/base.tar cluster-tools ## Prove the cluster: pods, DNS, Services, S3, node loss, and no trace afterwards (root)
-	cd e2e/cluster && go test -count=1 -timeout 10m ./smoke -bin $(abspath $(BUILD))
+	cd e2e/cluster && go test -v -count=1 -timeout 10m -tags smoke ./smoke -build $(abspath $(BUILD))

@@ -25,7 +25,8 @@ fi
 options=(--layers --network host --pull-never --build-arg "BASE=$base_image" --file "$dockerfile" --tag "$image")
 certificates=/etc/ssl/certs/ca-certificates.crt
 if [ -f "$certificates" ]; then
-  options+=(--volume /etc/ssl/certs:/etc/ssl/certs:ro --build-arg "PIP_CERT=$certificates")
+  # Not at its usual place: packages install certificates there.
+  options+=(--volume "$certificates:/run/certificates.crt:ro" --build-arg PIP_CERT=/run/certificates.crt)
 fi
 for setting in index-url extra-index-url trusted-host; do
   name=PIP_$(tr a-z- A-Z_ <<<"$setting")
@@ -35,9 +36,12 @@ done
 for name in PIP_DEFAULT_TIMEOUT HTTP_PROXY HTTPS_PROXY NO_PROXY http_proxy https_proxy no_proxy; do
   [ -z "${!name:-}" ] || options+=(--build-arg "$name=${!name}")
 done
-buildah bud "${options[@]}" "$context"
+echo "Building $image from $dockerfile (log: ${file%.tar}.log)"
+buildah bud "${options[@]}" "$context" >"${file%.tar}.log" 2>&1 \
+  || { tail -n 30 "${file%.tar}.log" >&2; echo "building $image failed: ${file%.tar}.log" >&2; exit 1; }
 
-# Images that the new one replaced would pile up; layers that are still used are kept.
 rm -f "$file.part"
-buildah push -q --disable-compression "$image" "oci-archive:$file.part:$image"
+# Not `buildah push`: it compresses the layers of an archive whatever it is told.
+skopeo copy -q --dest-oci-accept-uncompressed-layers \
+  "containers-storage:[overlay@$storage/root+$storage/run]$image" "oci-archive:$file.part:$image"
 mv "$file.part" "$file"

@@ -158,6 +158,8 @@ func writeArchive(to io.Writer, image Image, layer descriptor, layerFile io.Read
 			"Env": []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"},
 		},
 		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{layer.Digest}},
+		// Some tools refuse an image whose history does not account for its layers.
+		"history": []any{map[string]any{"created_by": "cluster images pack"}},
 	})
 	configured := describe("config.v1+json", configuration)
 	manifest, _ := json.Marshal(map[string]any{
