@@ -67,8 +67,8 @@ class LocalStore:
         """See the port."""
         folder = self._folder(prefix)
         with self._translated("list", prefix):
-            found = [self._describe(path) for path in _files_below(folder)]
-        return tuple(sorted(found, key=lambda info: info.key))
+            found = [self._describe_unless_gone(path) for path in _files_below(folder)]
+        return tuple(sorted((info for info in found if info), key=lambda info: info.key))
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
@@ -117,6 +117,13 @@ class LocalStore:
             modified_at=datetime.fromtimestamp(status.st_mtime, tz=UTC),
         )
 
+    def _describe_unless_gone(self, path: Path) -> ObjectInfo | None:
+        """Describe a file of a listing that another thread may have deleted since."""
+        try:
+            return self._describe(path)
+        except FileNotFoundError:
+            return None
+
     def _remove_empty_folders(self, folder: Path) -> None:
         while folder != self._root and self._root in folder.parents:
             try:
@@ -140,7 +147,7 @@ class LocalStore:
         uri = f"{self.uri}/{key}"
         try:
             yield
-        except FileNotFoundError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             raise errors.ObjectNotFoundError(uri) from error
         except FileExistsError as error:
             raise errors.ObjectExistsError(uri) from error
@@ -155,7 +162,7 @@ class LocalStore:
 def _write_durably(path: Path, body: bytes) -> None:
     """Write a new file, making its folder; another thread may remove the empty folder in between, so try again."""
     for attempt in range(10):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folder(path.parent)
         try:
             with path.open("xb") as file:
                 file.write(body)
@@ -165,6 +172,16 @@ def _write_durably(path: Path, body: bytes) -> None:
         except FileNotFoundError:
             if attempt == 9:
                 raise
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError) as error:
+        raise errors.StateUnknownError(
+            "StorageFailed",
+            f"Could not write below file://{folder}: there is a file where a folder is needed; remove it.",
+        ) from error
 
 
 def _files_below(folder: Path) -> list[Path]:
