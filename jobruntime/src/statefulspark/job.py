@@ -8,7 +8,6 @@ listed, without an engine.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -158,7 +157,7 @@ class Job:
         from statefulspark.spark import driver
 
         driver_config = launch.current_config(self.name)
-        sys.exit(driver.run(self, driver_config))
+        raise launch.DriverEnded(driver.run(self, driver_config))
 
 
 def write(frame: DataFrame, *, sink: Sink, uid: str, mode: str = "update", trigger: str | None = None) -> Output:

@@ -15,6 +15,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
 
+from pydantic import ValidationError
+
 from statefulspark import errors
 from statefulspark.contract import api, config
 from statefulspark.contract.exit_codes import ExitCode
@@ -25,6 +27,14 @@ TERMINATION_LIMIT = 3500
 
 _log = logging.getLogger(__name__)
 _given: ContextVar[config.JobConfig | None] = ContextVar("given_config", default=None)
+
+
+class DriverEnded(SystemExit):
+    """How `Job.run` ends a process: the driver has run and has said how it ended."""
+
+    def __init__(self, exit_code: int) -> None:
+        super().__init__(exit_code)
+        self.exit_code = exit_code
 
 
 def current_config(job_name: str) -> config.JobConfig:
@@ -64,8 +74,13 @@ def read_config(path: Path) -> config.JobConfig:
         raise errors.SpecRejectedError(
             "ConfigMissing", f"The configuration {path} cannot be read: {error.strerror}."
         ) from error
-    except ValueError as error:
-        raise errors.SpecRejectedError("ConfigInvalid", f"The configuration {path} is invalid: {error}") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        what = first["msg"].removeprefix("Value error, ")
+        raise errors.SpecRejectedError(
+            "ConfigInvalid", f"The configuration {path} is wrong at {where}: {what} (got {first['input']!r})."
+        ) from error
 
 
 def run_file(path: Path, job_config: config.JobConfig) -> int:
@@ -88,8 +103,14 @@ def run_file(path: Path, job_config: config.JobConfig) -> int:
         sys.path.insert(0, str(path.parent))
         try:
             runpy.run_path(str(path), run_name="__main__")
+        except DriverEnded as ended:
+            return ended.exit_code
         except SystemExit as ended:
-            return ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+            # Exit code 0 would say that the job has finished, and it never ran.
+            raise errors.SpecRejectedError(
+                "JobFileRaised",
+                f"The job file {path} ended with sys.exit({ended.code!r}) before it ran a job; end it with `job.run()`.",
+            ) from ended
         finally:
             _given.reset(token)
         raise errors.SpecRejectedError(

@@ -71,9 +71,10 @@ class ApiClient:
         """Start a stop, or return the one that this request id started."""
         return self._call("POST", "/v1/stop", api.Operation, request)
 
-    def operation(self, request_id: str) -> api.Operation:
-        """Return a savepoint or stop by its request id."""
-        return self._call("GET", f"/v1/operations/{quote(request_id, safe='')}", api.Operation)
+    def operation(self, request_id: str, *, wait_s: int) -> api.Operation:
+        """Return a savepoint or stop by its request id, as soon as it has ended or after a while."""
+        path = f"/v1/operations/{quote(request_id, safe='')}?waitSeconds={wait_s}"
+        return self._call("GET", path, api.Operation)
 
     def _call(self, method: str, path: str, answer: type[_Model], body: WireModel | None = None) -> _Model:
         status, text = self._exchange(method, path, body.to_json() if body is not None else None)

@@ -20,7 +20,9 @@ from statefulspark.contract import api
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
 
-POLL_S = 0.2
+LOOK_S = 2
+"""Each question is answered after this long at the latest, so that the progress line moves."""
+RETRY_S = 0.5
 DEFAULT_TIMEOUT = timedelta(minutes=10)
 _PATIENCE_S = 10.0
 """How long a driver may be unreachable while it is being waited for, for example because a port-forward reconnects."""
@@ -31,8 +33,8 @@ _Model = TypeVar("_Model", bound=WireModel)
 class Driver(Protocol):
     """What is needed of a driver to wait for it."""
 
-    def operation(self, request_id: str) -> api.Operation:
-        """Return a savepoint or stop by its request id."""
+    def operation(self, request_id: str, *, wait_s: int) -> api.Operation:
+        """Return a savepoint or stop by its request id, as soon as it has ended or after a while."""
         ...
 
 
@@ -120,13 +122,13 @@ def until_ended(driver: Driver, operation: api.Operation, *, timeout_s: float, c
                 raise _still_in_progress(operation, timeout_s)
             what = f"{operation.kind} {operation.request_id}: in progress"
             progress.show(what, elapsed=durations.format_short(timedelta(seconds=elapsed_s)))
-            clock.sleep(POLL_S)
             try:
-                operation = driver.operation(operation.request_id)
+                operation = driver.operation(operation.request_id, wait_s=LOOK_S)
                 answered_at_s = clock.monotonic()
             except errors.TransientError as error:
                 if clock.monotonic() - answered_at_s >= _PATIENCE_S:
                     raise _gone(operation, error) from error
+                clock.sleep(RETRY_S)
     return operation
 
 

@@ -134,7 +134,10 @@ class StopRequest(WireModel):
 
 
 class Operation(WireModel):
-    """A savepoint or stop: answer of the two POSTs (202) and of `GET /v1/operations/<requestId>`."""
+    """A savepoint or stop: answer of the two POSTs (202) and of `GET /v1/operations/<requestId>?waitSeconds=<n>`.
+
+    With `waitSeconds` (up to 30) the answer comes as soon as the operation has ended, or after that time.
+    """
 
     request_id: str
     kind: str

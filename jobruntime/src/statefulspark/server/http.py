@@ -20,6 +20,11 @@ from statefulspark.contract import api, base
 from statefulspark.server import metrics
 from statefulspark.server.control import Control
 
+MAX_WAIT_S = 30
+"""Longest time that an answer about an operation may be held back."""
+_LOOK_S = 0.05
+_CLOSE_GRACE_S = 1.0
+
 _CONTROL = web.AppKey("control", Control)
 _TOKEN = web.AppKey("token", str)
 _Body = TypeVar("_Body", bound=base.WireModel)
@@ -48,7 +53,7 @@ class ApiServer:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="api-server", daemon=True)
         self._thread.start()
-        self._runner = web.AppRunner(build_app(control, token), access_log=None)
+        self._runner = web.AppRunner(build_app(control, token), access_log=None, shutdown_timeout=_CLOSE_GRACE_S)
         try:
             asyncio.run_coroutine_threadsafe(self._start(host, port), self._loop).result(timeout=10)
         except OSError as error:
@@ -129,13 +134,28 @@ async def _post_stop(request: web.Request) -> web.Response:
 
 
 async def _operation(request: web.Request) -> web.Response:
+    """Answer when the operation has ended, or after `waitSeconds`: a stop's outcome is told before the driver is gone."""
     request_id = request.match_info["request_id"]
-    operation = request.app[_CONTROL].operation(request_id)
-    if operation is None:
-        return _error(
-            404, "OperationUnknown", f"This driver knows no request {request_id!r}; it may have been restarted."
+    loop = asyncio.get_running_loop()
+    answer_at_s = loop.time() + _wait_s(request)
+    while True:
+        operation = request.app[_CONTROL].operation(request_id)
+        if operation is None:
+            return _error(
+                404, "OperationUnknown", f"This driver knows no request {request_id!r}; it may have been restarted."
+            )
+        if operation.state is not api.OperationState.IN_PROGRESS or loop.time() >= answer_at_s:
+            return _json(operation)
+        await asyncio.sleep(_LOOK_S)
+
+
+def _wait_s(request: web.Request) -> float:
+    text = request.query.get("waitSeconds", "0")
+    if not text.isdecimal() or int(text) > MAX_WAIT_S:
+        raise errors.SpecRejectedError(
+            "RequestInvalid", f"waitSeconds: it must be a whole number up to {MAX_WAIT_S} (got {text!r})."
         )
-    return _json(operation)
+    return float(text)
 
 
 async def _healthz(request: web.Request) -> web.Response:
