@@ -1,0 +1,95 @@
+"""A job behind the HTTP API that does what the test says, served over a real socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+
+from statefulspark.contract import api
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.server.http import ApiServer
+from statefulspark.spark.operations import Operations
+
+TOKEN = "a-secret"
+NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+def a_summary(*, kind: SnapshotKind = SnapshotKind.CHECKPOINT, number: int = 41) -> api.SnapshotSummary:
+    return api.SnapshotSummary(
+        kind=kind,
+        id=number,
+        location=f"s3://bucket/default/words/{kind.value}s/{number:08d}",
+        trigger=Trigger.PERIODIC,
+        triggered_at=NOON,
+        completed_at=NOON + timedelta(seconds=2),
+        size_bytes=3_000_000,
+        batches={"counts": 12},
+    )
+
+
+def a_status(
+    *, state: api.JobState = api.JobState.RUNNING, last_checkpoint: api.SnapshotSummary | None = None
+) -> api.JobStatus:
+    return api.JobStatus(
+        job="words",
+        namespace="default",
+        state=state,
+        epoch=7,
+        generation=3,
+        started_at=NOON,
+        restored_from="checkpoint 40",
+        queries=(api.QueryStatus(uid="counts", active=True, batch_id=12, input_rows=500, rows_per_second=250.5),),
+        checkpoints=api.CheckpointCounts(triggered=5, completed=3, failed=2, in_progress=0),
+        last_checkpoint=last_checkpoint,
+    )
+
+
+class FakeControl:
+    """Implements `server.control.Control`; `operations` is driven by the test."""
+
+    def __init__(self) -> None:
+        self.current = a_status()
+        self.alive = True
+        self.operations = Operations()
+        self.started: list[api.SavepointRequest | api.StopRequest] = []
+        self.refusal: Exception | None = None
+        self.completes_with: api.SnapshotSummary | None = None
+
+    def status(self) -> api.JobStatus:
+        return self.current
+
+    def checkpoints(self) -> tuple[api.SnapshotSummary, ...]:
+        return (a_summary(number=42), a_summary(number=41))
+
+    def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
+        return self._begin(request, "savepoint")
+
+    def request_stop(self, request: api.StopRequest) -> api.Operation:
+        return self._begin(request, "stop")
+
+    def operation(self, request_id: str) -> api.Operation | None:
+        return self.operations.get(request_id)
+
+    def is_alive(self) -> bool:
+        return self.alive
+
+    def _begin(self, request: api.SavepointRequest | api.StopRequest, kind: str) -> api.Operation:
+        if self.refusal is not None:
+            raise self.refusal
+        operation, is_new = self.operations.begin(request.request_id, kind)
+        if is_new:
+            self.started.append(request)
+            if self.completes_with is not None:
+                self.operations.complete(request.request_id, self.completes_with)
+        return operation
+
+
+@contextmanager
+def served(control: FakeControl) -> Iterator[str]:
+    """Serve a control on a free loopback port; yields the URL."""
+    server = ApiServer(control, token=TOKEN, host="127.0.0.1", port=0)
+    try:
+        yield f"http://127.0.0.1:{server.port}"
+    finally:
+        server.close()

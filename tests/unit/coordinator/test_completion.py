@@ -1,0 +1,202 @@
+"""From the trigger to completion: acknowledgements, subsuming, retention (A.93 to A.106)."""
+
+from __future__ import annotations
+
+import pytest
+from coordination import PARTICIPANTS, Run, a_checkpoint, a_savepoint, a_stop
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator import machine, model
+
+
+def test_every_participant_is_asked() -> None:
+    """A.82, A.94."""
+    run = Run()
+
+    assert run.request(a_checkpoint()) == (model.Begin(1, a_checkpoint(), PARTICIPANTS),)
+
+
+def test_nothing_is_finalized_before_the_last_acknowledgement() -> None:
+    """A.99."""
+    run = Run()
+    run.begin(a_checkpoint())
+
+    assert run.ack(1, "delays", 41) == ()
+    assert run.ack(1, "counts", 12) == (model.Finalize(1, a_checkpoint(), {"delays": 41, "counts": 12}),)
+
+
+@pytest.mark.parametrize(
+    ("snapshot_id", "participant", "outcome"),
+    [
+        pytest.param(2, "counts", model.AckOutcome.SUCCESS, id="A.99 SUCCESS for one that is waited for"),
+        pytest.param(2, "delays", model.AckOutcome.DUPLICATE, id="A.99 DUPLICATE for one that has acknowledged"),
+        pytest.param(2, "stranger", model.AckOutcome.UNKNOWN, id="A.99 UNKNOWN for one that takes no part"),
+        pytest.param(
+            1, "counts", model.AckOutcome.DISCARDED, id="A.99 DISCARDED for a snapshot aborted shortly before"
+        ),
+        pytest.param(9, "counts", model.AckOutcome.UNKNOWN, id="A.99 UNKNOWN for a snapshot that never was"),
+    ],
+)
+def test_acknowledgements_are_told_apart(snapshot_id: int, participant: str, outcome: model.AckOutcome) -> None:
+    run = Run(tolerable_failures=1)
+    run.begin(a_checkpoint("aborted"))
+    run.send(model.Declined(0, 1, "delays", "not now"))
+    run.begin(a_checkpoint("current"))
+    run.ack(2, "delays")
+
+    event = model.Acknowledged(0, snapshot_id, participant, 7)
+
+    assert machine.ack_outcome(run.state, event) is outcome
+    if outcome is not model.AckOutcome.SUCCESS:
+        before = run.state
+        assert run.send(event) == ()
+        assert run.state == before
+
+
+def test_an_aborted_id_is_forgotten_after_sixteen_more() -> None:
+    """A.108: a ring of recent ids."""
+    run = Run(tolerable_failures=100)
+    for number in range(model.REMEMBERED_IDS + 1):
+        run.fail(run.begin(a_checkpoint(str(number))))
+
+    assert machine.ack_outcome(run.state, model.Acknowledged(0, 1, "delays", 7)) is model.AckOutcome.UNKNOWN
+    assert machine.ack_outcome(run.state, model.Acknowledged(0, 2, "delays", 7)) is model.AckOutcome.DISCARDED
+
+
+def test_a_checkpoint_is_announced_once_its_manifest_is_written() -> None:
+    """A.101."""
+    run = Run()
+    run.begin(a_checkpoint())
+    run.ack_all(1)
+
+    assert run.finalized(1, now_s=4) == (model.NotifyComplete(1, a_checkpoint()),)
+    assert run.state.retained == (1,)
+    assert run.state.last_completed_id == 1
+    assert run.state.last_completion_at_s == 4
+
+
+def test_completing_twice_announces_once() -> None:
+    run = Run()
+    run.complete(a_checkpoint())
+
+    assert run.finalized(1) == ()
+
+
+def test_a_newer_completed_checkpoint_subsumes_an_older_pending_one() -> None:
+    """A.101, A.113 CHECKPOINT_SUBSUMED."""
+    run = Run(max_concurrent=2)
+    run.begin(a_checkpoint("old"))
+    run.begin(a_checkpoint("new"))
+    run.ack_all(2)
+
+    commands = run.finalized(2)
+
+    assert commands == (
+        model.NotifyComplete(2, a_checkpoint("new")),
+        model.NotifyAborted(
+            1, a_checkpoint("old"), model.AbortReason.CHECKPOINT_SUBSUMED, "Checkpoint 2 completed first."
+        ),
+    )
+    assert run.state.consecutive_failures == 0
+
+
+def test_an_older_completion_leaves_a_newer_pending_checkpoint_alone() -> None:
+    """A.101."""
+    run = Run(max_concurrent=2)
+    run.begin(a_checkpoint("old"))
+    run.begin(a_checkpoint("new"))
+    run.ack_all(1)
+    run.finalized(1)
+
+    assert run.pending_ids == (2,)
+
+
+def test_a_pending_savepoint_is_never_subsumed() -> None:
+    """A.103."""
+    run = Run(max_concurrent=2)
+    run.begin(a_savepoint())
+
+    run.complete(a_checkpoint())
+
+    assert run.pending_ids == (1,)
+
+
+def test_an_intermediate_savepoint_neither_subsumes_nor_serves_recovery() -> None:
+    """A.102, A.137: no store entry, older pending checkpoints stay."""
+    run = Run(retained=(3,), next_id=4)
+    run.begin(a_checkpoint())
+
+    run.complete(a_savepoint())
+
+    assert run.pending_ids == (4,)
+    assert run.state.retained == (3,)
+    assert run.state.last_completed_id == 3
+
+
+def test_a_stop_with_savepoint_drops_older_pending_checkpoints_and_is_not_retained() -> None:
+    """A.102."""
+    run = Run()
+    run.begin(a_checkpoint())
+    run.begin(a_stop())
+    run.ack_all(2)
+
+    commands = run.finalized(2)
+
+    assert [type(command) for command in commands] == [model.NotifyComplete, model.NotifyAborted]
+    assert run.state.retained == ()
+
+
+def test_a_drain_completes_a_checkpoint_that_is_retained() -> None:
+    run = Run()
+
+    run.complete(a_stop(kind=SnapshotKind.CHECKPOINT))
+
+    assert run.state.retained == (1,)
+
+
+@pytest.mark.parametrize(
+    ("kept", "completions", "retained", "last_subsumed"),
+    [
+        pytest.param(1, 1, (1,), None, id="A.77 the newest stays"),
+        pytest.param(1, 3, (3,), (2,), id="A.105 the one before goes when the next is there"),
+        pytest.param(3, 3, (1, 2, 3), None, id="A.77 as many as set stay"),
+        pytest.param(3, 5, (3, 4, 5), (2,), id="A.105 the oldest goes first"),
+    ],
+)
+def test_as_many_checkpoints_are_retained_as_set(
+    kept: int, completions: int, retained: tuple[int, ...], last_subsumed: tuple[int, ...] | None
+) -> None:
+    run = Run(kept=kept)
+    for number in range(completions):
+        run.complete(a_checkpoint(str(number)))
+
+    subsumed = [command.checkpoint_ids for command in run.commands if isinstance(command, model.Subsume)]
+    assert run.state.retained == retained
+    assert (subsumed[-1] if subsumed else None) == last_subsumed
+
+
+def test_a_lower_setting_retires_what_an_earlier_driver_left() -> None:
+    """A.105: while size > retained, oldest first."""
+    run = Run(kept=2, retained=(4, 5, 6, 7), next_id=8)
+
+    run.complete(a_checkpoint())
+
+    assert model.Subsume((4, 5, 6)) in run.commands
+    assert run.state.retained == (7, 8)
+
+
+def test_the_new_checkpoint_is_announced_before_old_ones_are_retired() -> None:
+    """A.106."""
+    run = Run(kept=1)
+    run.complete(a_checkpoint("a"))
+    run.begin(a_checkpoint("b"))
+    run.ack_all(2)
+
+    assert [type(command) for command in run.finalized(2)] == [model.NotifyComplete, model.Subsume]
+
+
+def test_ids_go_on_above_everything_that_was_used_before() -> None:
+    """A.144."""
+    run = Run(next_id=42, retained=(40, 41))
+
+    assert run.begin(a_checkpoint()) == 42
+    assert run.state.last_completed_id == 41

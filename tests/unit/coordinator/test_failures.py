@@ -1,0 +1,265 @@
+"""Aborts and what they lead to: reasons, counting, the end of the job (A.86, A.94, A.104, A.107 to A.114)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from coordination import Run, a_checkpoint, a_savepoint, a_stop
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator import model
+
+_DRAIN = a_stop(key="drain", kind=SnapshotKind.CHECKPOINT)
+
+
+def _aborted(commands: tuple[model.Command, ...]) -> list[tuple[int, model.AbortReason]]:
+    return [(one.snapshot_id, one.reason) for one in commands if isinstance(one, model.NotifyAborted)]
+
+
+@pytest.mark.parametrize(
+    ("event", "reason"),
+    [
+        pytest.param(
+            model.Declined(1, 1, "delays", "it is closing"),
+            model.AbortReason.CHECKPOINT_DECLINED,
+            id="A.107 a participant declines",
+        ),
+        pytest.param(
+            model.FinalizeFailed(1, 1, "AccessDenied"),
+            model.AbortReason.FINALIZE_CHECKPOINT_FAILURE,
+            id="A.104 the manifest cannot be written",
+        ),
+        pytest.param(model.Tick(600), model.AbortReason.CHECKPOINT_EXPIRED, id="A.94 it takes too long"),
+        pytest.param(
+            model.Stopped(1), model.AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, id="A.86 a query stops running"
+        ),
+        pytest.param(
+            model.ShutDown(1), model.AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, id="A.88 (1) the driver goes down"
+        ),
+    ],
+)
+@pytest.mark.parametrize("request_", [a_checkpoint(), a_savepoint(), a_stop()], ids=["checkpoint", "savepoint", "stop"])
+def test_a_pending_snapshot_ends_with_a_reason(
+    request_: model.Request, event: model.Event, reason: model.AbortReason
+) -> None:
+    run = Run(first_delay_s=10_000, tolerable_failures=1)
+    run.begin(request_)
+
+    assert _aborted(run.send(event)) == [(1, reason)]
+    assert run.pending_ids == ()
+
+
+def test_every_abort_reason_is_reached_or_reserved() -> None:
+    """A.113: of Flink's names these are used; IO_EXCEPTION is reserved for the start of a snapshot."""
+    assert {reason.value for reason in model.AbortReason} == {
+        "PERIODIC_SCHEDULER_SHUTDOWN",
+        "TOO_MANY_CHECKPOINT_REQUESTS",
+        "MINIMUM_TIME_BETWEEN_CHECKPOINTS",
+        "NOT_ALL_REQUIRED_TASKS_RUNNING",
+        "CHECKPOINT_EXPIRED",
+        "CHECKPOINT_SUBSUMED",
+        "CHECKPOINT_DECLINED",
+        "CHECKPOINT_COORDINATOR_SUSPEND",
+        "CHECKPOINT_COORDINATOR_SHUTDOWN",
+        "FINALIZE_CHECKPOINT_FAILURE",
+        "IO_EXCEPTION",
+    }
+
+
+def test_an_expiry_names_who_has_not_answered() -> None:
+    """A.94."""
+    run = Run(timeout_s=30, first_delay_s=10_000)
+    run.begin(a_checkpoint())
+    run.ack(1, "delays")
+
+    aborted = run.tick(30)[0]
+
+    assert isinstance(aborted, model.NotifyAborted)
+    assert aborted.message == "Not complete after 30 s; still waiting for counts."
+
+
+def test_a_checkpoint_does_not_expire_a_moment_too_early() -> None:
+    """A.72, A.94."""
+    run = Run(timeout_s=30, first_delay_s=10_000)
+    run.begin(a_checkpoint())
+
+    assert run.tick(29.999) == ()
+
+
+def test_a_late_acknowledgement_of_an_expired_checkpoint_changes_nothing() -> None:
+    """A.114."""
+    run = Run(timeout_s=30, first_delay_s=10_000, tolerable_failures=1)
+    run.begin(a_checkpoint())
+    run.tick(30)
+    before = run.state
+
+    assert run.ack_all(1) == ()
+    assert run.finalized(1) == ()
+    assert run.state == before
+
+
+def test_an_id_is_not_used_again_after_a_failure() -> None:
+    """A.109: after failing checkpoint 3 the next is 4."""
+    run = Run(next_id=3, tolerable_failures=1)
+    run.fail(run.begin(a_checkpoint("a")))
+
+    assert run.begin(a_checkpoint("b")) == 4
+
+
+@pytest.mark.parametrize("tolerable", [0, 1, 2, 5])
+def test_the_job_fails_after_one_more_failure_than_tolerated(tolerable: int) -> None:
+    """A.110: tolerable=2 means that the third consecutive failure fails the job."""
+    run = Run(tolerable_failures=tolerable)
+    for number in range(tolerable):
+        assert not any(isinstance(one, model.FailJob) for one in run.fail(run.begin(a_checkpoint(str(number)))))
+
+    commands = run.fail(run.begin(a_checkpoint("last")))
+
+    failed = [command.message for command in commands if isinstance(command, model.FailJob)]
+    assert len(failed) == 1
+    assert failed[0].startswith("Exceeded checkpoint tolerable failure threshold")
+    assert "the store said no" in failed[0]
+    assert run.state.consecutive_failures == 0
+
+
+def test_any_completion_sets_the_count_back() -> None:
+    """A.110: any success resets to 0."""
+    for success in (a_checkpoint("good"), a_savepoint("good")):
+        run = Run(tolerable_failures=1)
+        run.fail(run.begin(a_checkpoint("a")))
+        run.complete(success)
+
+        run.fail(run.begin(a_checkpoint("b")))
+
+        assert not any(isinstance(one, model.FailJob) for one in run.commands)
+
+
+@pytest.mark.parametrize("request_", [a_savepoint(), a_stop()], ids=["savepoint", "stop with savepoint"])
+def test_a_failed_savepoint_never_fails_the_job(request_: model.Request) -> None:
+    """A.112."""
+    run = Run(tolerable_failures=0)
+
+    commands = run.fail(run.begin(request_))
+
+    assert [type(command) for command in commands] == [model.NotifyAborted]
+
+
+@pytest.mark.parametrize(
+    ("abort", "counts"),
+    [
+        pytest.param(lambda run: run.send(model.Declined(0, 1, "delays", "no")), True, id="A.110 declined counts"),
+        pytest.param(lambda run: run.tick(600), True, id="A.110 expired counts"),
+        pytest.param(lambda run: run.fail(1), True, id="finalizing counts, since that is where storage is written"),
+        pytest.param(lambda run: run.send(model.Stopped(0)), False, id="A.110 a suspended coordinator does not count"),
+        pytest.param(lambda run: run.send(model.ShutDown(0)), False, id="A.110 a shut down one does not count"),
+    ],
+)
+def test_only_some_reasons_count_as_failures(abort: Callable[[Run], object], counts: bool) -> None:
+    run = Run(tolerable_failures=5, first_delay_s=10_000)
+    run.begin(a_checkpoint())
+
+    abort(run)
+
+    assert run.state.consecutive_failures == int(counts)
+
+
+def test_a_subsumed_checkpoint_does_not_count() -> None:
+    """A.110."""
+    run = Run(max_concurrent=2, tolerable_failures=0)
+    run.begin(a_checkpoint("old"))
+    run.complete(a_checkpoint("new"))
+
+    assert run.state.consecutive_failures == 0
+    assert not any(isinstance(one, model.FailJob) for one in run.commands)
+
+
+def test_a_failure_of_what_a_newer_completion_made_pointless_does_not_count() -> None:
+    """A.110: ids not above the last successful one are ignored."""
+    run = Run(tolerable_failures=0, retained=(5,), next_id=3)
+    run.begin(a_checkpoint())
+
+    commands = run.fail(3)
+
+    assert [type(command) for command in commands] == [model.NotifyAborted]
+
+
+def test_a_failure_lets_the_next_request_begin() -> None:
+    """A.98, A.108."""
+    run = Run(tolerable_failures=1)
+    run.begin(a_checkpoint("first"))
+    run.request(a_checkpoint("second"))
+
+    commands = run.fail(1)
+
+    assert [type(command) for command in commands] == [model.NotifyAborted, model.Begin]
+
+
+@pytest.mark.parametrize(
+    ("end", "reason"),
+    [
+        pytest.param(model.Stopped(0), model.AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, id="A.86 when a query stops"),
+        pytest.param(model.ShutDown(0), model.AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, id="A.88 at shutdown"),
+    ],
+)
+def test_waiting_requests_are_refused_and_pending_ones_aborted(end: model.Event, reason: model.AbortReason) -> None:
+    run = Run()
+    run.begin(a_checkpoint("pending"))
+    run.request(a_checkpoint("waiting"))
+
+    commands = run.send(end)
+
+    assert [(type(one), one.request.key, one.reason) for one in commands if not isinstance(one, model.Begin)] == [
+        (model.Refuse, "waiting", reason),
+        (model.NotifyAborted, "pending", reason),
+    ]
+
+
+def test_a_driver_that_goes_down_refuses_new_requests() -> None:
+    """A.88 (1)."""
+    run = Run()
+    run.send(model.ShutDown(0))
+
+    (refused,) = run.request(a_savepoint())
+
+    assert isinstance(refused, model.Refuse)
+    assert refused.reason is model.AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN
+
+
+@pytest.mark.parametrize(
+    "event",
+    [model.Tick(100), model.Finalized(0, 1), model.FinalizeFailed(0, 1, "x"), model.Declined(0, 1, "delays", "x")],
+    ids=["tick", "finalized", "finalize failed", "declined"],
+)
+def test_after_shutdown_nothing_happens_any_more(event: model.Event) -> None:
+    run = Run()
+    run.begin(a_checkpoint())
+    run.send(model.ShutDown(0))
+    before = run.state
+
+    assert run.send(event) == ()
+    assert run.state == before
+
+
+def test_a_stop_that_fails_leaves_the_schedule_running() -> None:
+    """A.162: the periodic scheduler goes on after a failed stop."""
+    run = Run(interval_s=10, first_delay_s=10)
+    run.fail(run.begin(a_stop(), now_s=1), now_s=2)
+
+    run.tick(10)
+
+    assert run.pending_ids == (2,)
+
+
+def test_an_event_about_a_snapshot_that_is_not_pending_changes_nothing() -> None:
+    """A.107: unknown or expired, nothing but a line in the log."""
+    run = Run()
+    before = run.state
+
+    for event in (
+        model.Declined(0, 9, "delays", "x"),
+        model.Finalized(0, 9),
+        model.FinalizeFailed(0, 9, "x"),
+        model.Acknowledged(0, 9, "delays", 1),
+    ):
+        assert run.send(event) == ()
+    assert run.state == before

@@ -1,0 +1,136 @@
+"""When periodic checkpoints are triggered (A.70, A.73, A.83 to A.88)."""
+
+from __future__ import annotations
+
+import pytest
+from coordination import PARTICIPANTS, Run, a_checkpoint, a_periodic, a_savepoint
+from statefulspark.coordinator import machine, model
+
+
+def test_the_first_trigger_comes_after_the_first_delay() -> None:
+    """A.85."""
+    run = Run(first_delay_s=3)
+
+    assert run.tick(2.9) == ()
+    assert run.tick(3.0) == (model.Begin(1, a_periodic(3.0), PARTICIPANTS),)
+
+
+def test_triggers_keep_a_fixed_rate_although_a_tick_comes_late() -> None:
+    """A.84."""
+    run = Run(interval_s=10, first_delay_s=10)
+    run.tick(10.4)
+    run.ack_all(1, 11)
+    run.finalized(1, 11)
+
+    assert machine.wakes_at_s(run.state) == 20
+
+
+def test_slots_that_were_missed_are_skipped() -> None:
+    run = Run(interval_s=10, first_delay_s=10)
+
+    run.tick(45)
+
+    assert run.pending_ids == (1,)
+    assert run.state.next_trigger_at_s == 55
+
+
+def test_a_tick_while_a_checkpoint_is_pending_queues_one_only() -> None:
+    """A.88 (3), (4)."""
+    run = Run(interval_s=10, first_delay_s=10)
+    for now_s in (10, 20, 30):
+        run.tick(now_s)
+
+    assert run.pending_ids == (1,)
+    assert run.state.queue == (a_periodic(20),)
+
+
+def test_an_interval_shorter_than_the_pause_is_raised_to_it() -> None:
+    """A.73."""
+    assert model.Settings(interval_s=0.3, min_pause_s=1.5).base_interval_s == 1.5
+
+
+def test_a_periodic_trigger_within_the_pause_is_refused_and_comes_when_it_is_over() -> None:
+    """A.73, A.88 (5): measured from the completion, and the timer is armed for the remainder."""
+    run = Run(interval_s=10, min_pause_s=8, first_delay_s=10)
+    run.tick(10)
+    run.ack_all(1, 15)
+    run.finalized(1, 15)
+
+    (refused,) = run.tick(20)
+
+    assert isinstance(refused, model.Refuse)
+    assert refused.reason is model.AbortReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
+    assert machine.wakes_at_s(run.state) == 23
+    assert run.tick(23) == (model.Begin(2, a_periodic(23), PARTICIPANTS),)
+
+
+def test_the_pause_is_counted_from_a_savepoints_completion_too() -> None:
+    """A.73: previous snapshot, A.101."""
+    run = Run(interval_s=10, min_pause_s=8, first_delay_s=10)
+    run.complete(a_savepoint(), now_s=5)
+
+    run.tick(10)
+
+    assert run.pending_ids == ()
+    assert run.state.next_trigger_at_s == 13
+
+
+def test_a_waiting_periodic_request_is_subject_to_the_pause_when_its_turn_comes() -> None:
+    """A.88 (5)."""
+    run = Run(interval_s=10, min_pause_s=8, first_delay_s=10)
+    run.tick(10)
+    run.tick(20)
+    run.ack_all(1, 21)
+
+    commands = run.finalized(1, 21)
+
+    assert isinstance(commands[-1], model.Refuse)
+    assert commands[-1].reason is model.AbortReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS
+    assert run.tick(29) == (model.Begin(2, a_periodic(29), PARTICIPANTS),)
+
+
+def test_after_an_expiry_the_waiting_periodic_checkpoint_starts_immediately() -> None:
+    """A.114."""
+    run = Run(interval_s=10, timeout_s=15, first_delay_s=10, tolerable_failures=5)
+    run.tick(10)
+    run.tick(20)
+
+    commands = run.tick(25)
+
+    assert [type(command) for command in commands] == [model.NotifyAborted, model.Begin]
+    assert run.pending_ids == (2,)
+
+
+def test_stopping_stops_the_schedule_and_starting_again_begins_a_new_one() -> None:
+    """A.83, A.84, A.86."""
+    run = Run(interval_s=10, first_delay_s=10)
+    run.send(model.Stopped(5))
+    assert run.tick(100) == ()
+    assert machine.wakes_at_s(run.state) is None
+
+    run.start(first_delay_s=2, now_s=200)
+
+    assert run.tick(202) == (model.Begin(1, a_periodic(202), PARTICIPANTS),)
+
+
+def test_a_periodic_request_is_refused_when_nothing_is_scheduled() -> None:
+    """A.88 (2) PERIODIC_SCHEDULER_SHUTDOWN: cannot happen from a tick, and is said if a caller sends one."""
+    run = Run(started=False)
+    run.state = machine.replace(run.state, participants=PARTICIPANTS)
+
+    (refused,) = run.request(a_periodic())
+
+    assert isinstance(refused, model.Refuse)
+    assert refused.reason is model.AbortReason.PERIODIC_SCHEDULER_SHUTDOWN
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "wakes_at_s"),
+    [pytest.param(4, 7, id="the expiry comes first"), pytest.param(60, 10, id="the trigger comes first")],
+)
+def test_the_next_wake_up_is_the_earliest_of_expiry_and_trigger(timeout_s: float, wakes_at_s: float) -> None:
+    """A.94."""
+    run = Run(timeout_s=timeout_s, first_delay_s=10)
+    run.begin(a_checkpoint(), now_s=3)
+
+    assert machine.wakes_at_s(run.state) == wakes_at_s

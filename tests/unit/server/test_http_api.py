@@ -1,0 +1,244 @@
+"""The driver's HTTP API over a real socket, with a fake job behind it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from fakecontrol import TOKEN, FakeControl, a_status, a_summary, served
+from statefulspark import errors
+from statefulspark.contract import api
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.server.http import ApiServer
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    text: str
+    content_type: str
+
+    @property
+    def json(self) -> dict[str, object]:
+        value: dict[str, object] = json.loads(self.text)
+        return value
+
+
+@dataclass(frozen=True)
+class Served:
+    control: FakeControl
+    url: str
+
+    def ask(self, method: str, path: str, body: str | None = None, token: str | None = TOKEN) -> Answer:
+        connection = http.client.HTTPConnection(self.url.removeprefix("http://"), timeout=10)
+        try:
+            headers = {"Authorization": f"Bearer {token}"} if token is not None else {}
+            connection.request(method, path, body, headers)
+            response = connection.getresponse()
+            return Answer(response.status, response.read().decode(), response.headers.get_content_type())
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def job() -> Iterator[Served]:
+    control = FakeControl()
+    with served(control) as url:
+        yield Served(control, url)
+
+
+@pytest.mark.parametrize("token", [None, "", "wrong", TOKEN + "x"], ids=["none", "empty", "wrong", "longer"])
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/status"),
+        ("GET", "/v1/checkpoints"),
+        ("GET", "/v1/operations/a"),
+        ("POST", "/v1/savepoints"),
+        ("POST", "/v1/stop"),
+        ("GET", "/v1/nothing"),
+    ],
+)
+def test_everything_below_v1_needs_the_token(job: Served, method: str, path: str, token: str | None) -> None:
+    answer = job.ask(method, path, '{"requestId": "a"}', token)
+
+    assert (answer.status, answer.json["reason"]) == (401, "Unauthorized")
+    assert job.control.started == []
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics"])
+def test_probes_and_scrapers_need_no_token(job: Served, path: str) -> None:
+    assert job.ask("GET", path, token=None).status == 200
+
+
+def test_status_is_what_the_job_says(job: Served) -> None:
+    answer = job.ask("GET", "/v1/status")
+
+    assert (answer.status, answer.content_type) == (200, "application/json")
+    assert api.JobStatus.model_validate_json(answer.text) == job.control.current
+
+
+def test_checkpoints_are_listed_newest_first(job: Served) -> None:
+    answer = job.ask("GET", "/v1/checkpoints")
+
+    assert [one["id"] for one in answer.json["checkpoints"]] == [42, 41]  # type: ignore[attr-defined]
+
+
+def test_a_savepoint_is_accepted_and_told_about_when_asked(job: Served) -> None:
+    accepted = job.ask("POST", "/v1/savepoints", '{"requestId": "nightly-1", "name": "nightly"}')
+    job.control.operations.complete("nightly-1", a_summary(kind=SnapshotKind.SAVEPOINT, number=43))
+    told = job.ask("GET", "/v1/operations/nightly-1")
+
+    assert (accepted.status, accepted.json["state"]) == (202, "InProgress")
+    assert job.control.started == [api.SavepointRequest(request_id="nightly-1", name="nightly")]
+    assert api.Operation.model_validate_json(told.text) == api.Operation(
+        request_id="nightly-1",
+        kind="savepoint",
+        state=api.OperationState.COMPLETED,
+        snapshot=a_summary(kind=SnapshotKind.SAVEPOINT, number=43),
+    )
+    assert job.ask("GET", "/v1/savepoints/nightly-1").text == told.text
+
+
+def test_a_repeated_request_id_never_starts_a_second_savepoint(job: Served) -> None:
+    """A.157: the client may supply the id, so that a retry is harmless."""
+    first = job.ask("POST", "/v1/savepoints", '{"requestId": "same"}')
+    second = job.ask("POST", "/v1/savepoints", '{"requestId": "same"}')
+
+    assert (first.status, second.status) == (202, 202)
+    assert first.text == second.text
+    assert len(job.control.started) == 1
+
+
+def test_a_stop_takes_a_savepoint_unless_told_otherwise(job: Served) -> None:
+    job.ask("POST", "/v1/stop", '{"requestId": "a"}')
+    job.ask("POST", "/v1/stop", '{"requestId": "b", "savepoint": false}')
+
+    assert [request.savepoint for request in job.control.started if isinstance(request, api.StopRequest)] == [
+        True,
+        False,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        pytest.param("{}", "requestId", id="the request id is missing"),
+        pytest.param('{"requestId": "a b"}', "requestId", id="the request id has a blank"),
+        pytest.param('{"requestId": "a", "name": "Big"}', "name", id="the name has a capital"),
+        pytest.param('{"requestId": "a", "trigger": "whim"}', "trigger", id="the trigger is unknown"),
+        pytest.param("no json", "the body", id="the body is no JSON"),
+        pytest.param("", "the body", id="there is no body"),
+    ],
+)
+def test_a_bad_body_is_refused_by_the_name_of_its_field(job: Served, body: str, named: str) -> None:
+    answer = job.ask("POST", "/v1/savepoints", body)
+
+    assert (answer.status, answer.json["reason"]) == (400, "RequestInvalid")
+    assert str(answer.json["message"]).startswith(f"{named}: ")
+    assert job.control.started == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "reason"),
+    [
+        pytest.param("GET", "/v1/operations/unheard-of", 404, "OperationUnknown", id="an unknown operation"),
+        pytest.param("GET", "/v1/unheard-of", 404, "NotFound", id="an unknown path"),
+        pytest.param("GET", "/v1/stop", 405, "MethodNotAllowed", id="a wrong method"),
+        pytest.param("GET", "/v1/operations/a?waitSeconds=31", 400, "RequestInvalid", id="a wait that is too long"),
+        pytest.param("GET", "/v1/operations/a?waitSeconds=x", 400, "RequestInvalid", id="a wait that is no number"),
+    ],
+)
+def test_what_cannot_be_answered_has_a_reason(job: Served, method: str, path: str, status: int, reason: str) -> None:
+    answer = job.ask(method, path)
+
+    assert (answer.status, answer.json["reason"]) == (status, reason)
+
+
+@pytest.mark.parametrize(
+    ("refusal", "status"),
+    [
+        (errors.SpecRejectedError("NoLocation", "Name a location."), 400),
+        (errors.PreconditionFailedError("Stopping", "The job is stopping."), 409),
+    ],
+    ids=["rejected", "precondition"],
+)
+def test_a_refusal_of_the_job_reaches_the_caller(job: Served, refusal: errors.StatefulSparkError, status: int) -> None:
+    job.control.refusal = refusal
+
+    answer = job.ask("POST", "/v1/savepoints", '{"requestId": "a"}')
+
+    assert (answer.status, answer.json) == (status, {"reason": refusal.reason, "message": refusal.message})
+
+
+def test_who_waits_for_an_operation_is_answered_as_soon_as_it_ends(job: Served) -> None:
+    job.control.operations.begin("slow", "savepoint")
+    timer = threading.Timer(0.2, lambda: job.control.operations.fail("slow", "CHECKPOINT_EXPIRED", "too slow"))
+    timer.start()
+    began_s = time.monotonic()
+
+    answer = job.ask("GET", "/v1/operations/slow?waitSeconds=30")
+
+    assert answer.json["reason"] == "CHECKPOINT_EXPIRED"
+    assert time.monotonic() - began_s < 5
+    timer.join()
+
+
+def test_who_waits_for_a_stop_hears_of_its_end_although_the_driver_goes_down() -> None:
+    control = FakeControl()
+    control.operations.begin("stop-1", "stop")
+    with served(control) as url:
+        answers: list[Answer] = []
+        asking = threading.Thread(
+            target=lambda: answers.append(Served(control, url).ask("GET", "/v1/operations/stop-1?waitSeconds=30"))
+        )
+        asking.start()
+        time.sleep(0.1)
+        control.operations.complete("stop-1", a_summary(kind=SnapshotKind.SAVEPOINT))
+    asking.join(5)
+
+    assert [answer.json["state"] for answer in answers] == ["Completed"]
+
+
+def test_health_says_whether_the_loop_turns(job: Served) -> None:
+    job.control.alive = False
+
+    assert job.ask("GET", "/healthz").status == 503
+
+
+@pytest.mark.parametrize(
+    ("state", "status"), [(state, 200 if state is api.JobState.RUNNING else 503) for state in api.JobState]
+)
+def test_ready_means_running(job: Served, state: api.JobState, status: int) -> None:
+    job.control.current = a_status(state=state)
+
+    answer = job.ask("GET", "/readyz")
+
+    assert (answer.status, answer.text) == (status, f"{state.value}\n")
+
+
+def test_metrics_can_be_scraped(job: Served) -> None:
+    job.control.current = a_status(last_checkpoint=a_summary())
+
+    answer = job.ask("GET", "/metrics")
+
+    assert answer.content_type == "text/plain"
+    assert 'statefulspark_epoch{namespace="default",job="words"} 7\n' in answer.text
+
+
+def test_a_port_that_is_taken_is_named() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+
+        with pytest.raises(errors.TransientError, match=f"127.0.0.1:{port}") as raised:
+            ApiServer(FakeControl(), token=TOKEN, host="127.0.0.1", port=port)
+
+    assert raised.value.reason == "PortUnavailable"
