@@ -1,6 +1,6 @@
 module github.com/statefulspark/e2e/cluster
 
-go 1.26
+go 1.24.0
 
 require k8s.io/kubernetes v1.34.4
 
