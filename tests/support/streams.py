@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from py4j.java_gateway import JavaClass, JavaObject
+from py4j.java_gateway import JavaClass, JavaObject, JVMView
 from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql.streaming.query import StreamingQuery
 
 ROWS_PER_BATCH = 20
 KEYS = 10
@@ -65,12 +65,12 @@ def wait_until(fact: Callable[[], bool], what: str, timeout_s: float = _PATIENCE
 
 def gate(spark: SparkSession) -> JavaClass:
     """Return the JVM's QueryGate."""
-    return spark._jvm.io.statefulspark.checkpoint.QueryGate
+    return _jvm(spark).io.statefulspark.checkpoint.QueryGate
 
 
 def fence(spark: SparkSession) -> JavaClass:
     """Return the JVM's EpochFence."""
-    return spark._jvm.io.statefulspark.checkpoint.EpochFence
+    return _jvm(spark).io.statefulspark.checkpoint.EpochFence
 
 
 def checkpoint_manager(spark: SparkSession, location: str, settings: dict[str, str]) -> JavaObject:
@@ -81,9 +81,14 @@ def checkpoint_manager(spark: SparkSession, location: str, settings: dict[str, s
         location: The folder that it is made for.
         settings: Hadoop settings over those of the session.
     """
-    jvm = spark._jvm
+    jvm = _jvm(spark)
     configuration = jvm.org.apache.hadoop.conf.Configuration(spark._jsc.hadoopConfiguration())
     for name, value in {**settings, "fs.s3a.impl.disable.cache": "true"}.items():
         configuration.set(name, value)
     path = jvm.org.apache.hadoop.fs.Path(location)
     return jvm.io.statefulspark.checkpoint.ConditionalCheckpointFileManager(path, configuration)
+
+
+def _jvm(spark: SparkSession) -> JVMView:
+    assert spark._jvm is not None
+    return spark._jvm
