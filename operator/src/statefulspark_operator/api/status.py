@@ -95,6 +95,8 @@ class DriverIntent(ApiModel):
     """Name of its pod."""
     restore: RestoreIntent | None = None
     """What it was told to start from; absent means the latest completed checkpoint."""
+    ending_since: UtcDatetime | None = None
+    """When its pod was first seen being deleted."""
     ended_at: UtcDatetime | None = None
     """When its end was noticed."""
     end_reason: str | None = None

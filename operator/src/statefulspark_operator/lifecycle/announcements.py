@@ -59,7 +59,7 @@ def _driver(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> It
         old is None or old.epoch != new.epoch or old.state is not DriverState.ENDED
     )
     if ended and new.end_reason != Reason.SUPERSEDED.word:
-        warn = new.exit_code not in _HARMLESS_ENDS
+        warn = new.exit_code not in _HARMLESS_ENDS and new.ending_since is None
         yield Announcement(new.end_reason or "DriverEnded", f"Epoch {new.epoch}: {new.end_message}", warn)
     if new.state is DriverState.CREATING and (old is None or old.epoch != new.epoch):
         yield Announcement("DriverStarting", after.message or f"Starting epoch {new.epoch}.")

@@ -58,11 +58,17 @@ def adopt_driver(situation: Situation) -> Situation:
 
 
 def see_pod(situation: Situation) -> Situation:
-    """Note that the pod of the recorded driver exists."""
-    driver = situation.status.driver
-    if driver is None or driver.state is not DriverState.CREATING or situation.pod is None:
+    """Note that the pod of the recorded driver exists, and that it is being deleted.
+
+    A pod that is deleted goes as soon as its containers have ended, often before anybody could read how; having seen
+    it going tells a drain from a loss.
+    """
+    driver, pod = situation.status.driver, situation.pod
+    if driver is None or driver.state is DriverState.ENDED or pod is None:
         return situation
-    return with_status(situation, driver=driver.model_copy(update={"state": DriverState.CREATED}))
+    ending_since = driver.ending_since or (situation.now if pod.deletion_deadline is not None else None)
+    seen = {"state": DriverState.CREATED, "ending_since": ending_since}
+    return with_status(situation, driver=driver.model_copy(update=seen))
 
 
 def forget_old_stall(situation: Situation) -> Situation:

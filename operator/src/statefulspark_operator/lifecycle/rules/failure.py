@@ -112,6 +112,8 @@ def find_end(situation: Situation) -> DriverEnd | None:
     claimed = isinstance(situation.storage, StorageFacts) and situation.storage.newest_epoch >= driver.epoch
     if driver.state is DriverState.CREATING and not claimed:
         return None
+    if driver.ending_since is not None:
+        return DriverEnd(EndKind.DRAINED, "DriverDeleted", f"Pod {driver.pod} was deleted and has ended.")
     return DriverEnd(EndKind.DISRUPTED, "DriverGone", f"Pod {driver.pod} is gone.")
 
 

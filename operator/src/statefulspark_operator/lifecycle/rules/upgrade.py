@@ -48,7 +48,7 @@ def replace_driver(situation: Situation) -> Decision | None:
     if not _runs_the_job(situation, pod):
         return _stop_without_savepoint(situation, pod, "The driver was not running the job yet.")
     stop = operations.stop_operation(situation)
-    if stop is None or stop.state is not OperationPhase.FAILED:
+    if stop is None or stop.state is not OperationPhase.FAILED or stop.generation != situation.job.generation:
         return _request(situation, pod, attempt=1)
     return _after_failure(situation, pod, stop)
 
@@ -125,7 +125,7 @@ def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) 
         return Decision(Reason.UPGRADE_ABORTED, message, Phase.RUNNING, status, (), STEADY)
     wait = backoff.delay(stop.attempt, initial=RETRY_INITIAL, longest=RETRY_LONGEST, seed=situation.job.uid)
     due_at = (stop.finished_at or stop.requested_at) + wait
-    if situation.now >= due_at or stop.generation != situation.job.generation:
+    if situation.now >= due_at:
         return _request(situation, pod, attempt=stop.attempt + 1)
     message = f"{why} The old revision keeps running; the next attempt is at {due_at:%H:%M:%S} UTC."
     status = situation.status.model_copy(update={"upgrade": begin(situation, UpgradeState.SAVEPOINT)})

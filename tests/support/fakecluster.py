@@ -1,0 +1,231 @@
+"""A Kubernetes in memory, behind the operator's gateway port, with the API server's habits that the operator relies on.
+
+Versions grow with every write and a write with an old one is refused; an object with finalizers stays until they are
+gone; what an object owns goes with it; a pod that is on a node stays until its kubelet lets it go. The contract suite
+holds it to the real API server.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from statefulspark import errors
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.gateway import EventNote, JobKey
+from statefulspark_operator.cluster.resources import Kind, Resource
+
+Place = tuple[str, str, str]
+"""Kind, namespace, name."""
+
+
+@dataclass
+class FakeGateway:
+    """The objects of a cluster."""
+
+    now: Callable[[], datetime]
+    objects: dict[Place, Resource] = field(default_factory=dict)
+    events: list[EventNote] = field(default_factory=list)
+    writes: list[str] = field(default_factory=list)
+    before_write: Callable[[str], None] = lambda _what: None
+    """Called before each write with what it is; raising there is an operator that dies just before it."""
+    after_write: Callable[[str], None] = lambda _what: None
+    """Called after each write; raising there is an operator that dies just after it."""
+
+    changes: int = 0
+    """Grows with every change of an object, so that a test can wake the operator as a watch would."""
+
+    def __post_init__(self) -> None:
+        self._versions = itertools.count(1)
+
+    # What the operator may do.
+
+    async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
+        return copy.deepcopy(self.objects.get((kind.name, namespace, name)))
+
+    async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
+        wanted = dict(part.split("=") for part in selector.split(","))
+        found = [pod for (kind, place, _), pod in self.objects.items() if (kind, place) == ("Pod", namespace)]
+        return tuple(copy.deepcopy(pod) for pod in found if _has_labels(pod, wanted))
+
+    async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
+        secret = self.objects.get(("Secret", namespace, name))
+        if secret is None:
+            return None
+        return {key: str(value) for key, value in resources.section(secret, "stringData").items()}
+
+    async def create(self, manifest: Resource) -> bool:
+        place = _place(manifest)
+        with _Write(self, f"create {place[0]} {place[2]}"):
+            if place in self.objects:
+                return False
+            self.add(manifest)
+            return True
+
+    async def apply(self, manifest: Resource) -> None:
+        place = _place(manifest)
+        with _Write(self, f"apply {place[0]} {place[2]}"):
+            old = self.objects.get(place)
+            if old is None:
+                self.add(manifest)
+                return
+            kept = resources.section(old, "metadata")
+            self.objects[place] = {
+                **copy.deepcopy(manifest),
+                "metadata": {**kept, **resources.section(manifest, "metadata")},
+            }
+            self._touch(place)
+
+    async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
+        place = (kind.name, namespace, name)
+        with _Write(self, f"delete {kind.name} {name}"):
+            found = self.objects.get(place)
+            if found is None or (uid is not None and resources.text(found, "metadata", "uid") != uid):
+                return False
+            self.remove(place)
+            return True
+
+    async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
+        place = (resources.JOB.name, key.namespace, key.name)
+        with _Write(self, f"status {key.name}"):
+            self._require_version(place, resource_version)
+            job = self.objects[place]
+            job["status"] = apply_merge_patch(resources.section(job, "status"), patch)
+            return self._touch(place)
+
+    async def set_finalizers(self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str) -> None:
+        place = (resources.JOB.name, key.namespace, key.name)
+        with _Write(self, f"finalizers {key.name}"):
+            if place not in self.objects:
+                return
+            self._require_version(place, resource_version)
+            metadata = resources.section(self.objects[place], "metadata")
+            metadata["finalizers"] = list(finalizers)
+            self._touch(place)
+            if not finalizers and "deletionTimestamp" in metadata:
+                self._drop(place)
+
+    async def post_event(self, key: JobKey, uid: str, note: EventNote) -> None:
+        del key, uid
+        self.events.append(note)
+
+    # What everybody else does.
+
+    def add(self, manifest: Resource) -> Resource:
+        """Create an object as the API server does."""
+        stored = copy.deepcopy(manifest)
+        metadata = resources.section(stored, "metadata")
+        metadata["uid"] = str(uuid.uuid4())
+        metadata["creationTimestamp"] = _stamp(self.now())
+        metadata["generation"] = 1
+        place = _place(stored)
+        self.objects[place] = stored
+        self._touch(place)
+        return stored
+
+    def change_spec(self, key: JobKey, change: Resource) -> None:
+        """Patch a job's spec, as a user does."""
+        place = (resources.JOB.name, key.namespace, key.name)
+        job = self.objects[place]
+        job["spec"] = apply_merge_patch(resources.section(job, "spec"), change)
+        metadata = resources.section(job, "metadata")
+        metadata["generation"] = resources.number(metadata, "generation") + 1
+        self._touch(place)
+
+    def remove(self, place: Place) -> None:
+        """Delete an object as the API server does: at once, or by marking it."""
+        found = self.objects[place]
+        metadata = resources.section(found, "metadata")
+        on_node = place[0] == "Pod" and resources.text(found, "spec", "nodeName") != ""
+        over = resources.text(found, "status", "phase") in ("Succeeded", "Failed")
+        if not metadata.get("finalizers") and (not on_node or over):
+            self._drop(place)
+            return
+        if "deletionTimestamp" not in metadata:
+            grace_s = resources.number(found, "spec", "terminationGracePeriodSeconds") if on_node else 0
+            metadata["deletionTimestamp"] = _stamp(self.now() + timedelta(seconds=grace_s))
+            self._touch(place)
+
+    def drop_pod(self, namespace: str, name: str) -> None:
+        """Remove a pod as its kubelet does at the end, or as `kubectl delete --grace-period=0 --force` does."""
+        self._drop(("Pod", namespace, name))
+
+    def pods(self) -> list[Resource]:
+        """Return all pods, as they are stored."""
+        return [found for (kind, _, _), found in self.objects.items() if kind == "Pod"]
+
+    def _drop(self, place: Place) -> None:
+        self.changes += 1
+        gone = self.objects.pop(place, None)
+        if gone is None:
+            return
+        uid = resources.text(gone, "metadata", "uid")
+        owned = [
+            other
+            for other, found in self.objects.items()
+            if any(owner.get("uid") == uid for owner in resources.items(found, "metadata", "ownerReferences"))
+        ]
+        for other in owned:
+            self._drop(other)
+
+    def _touch(self, place: Place) -> str:
+        self.changes += 1
+        version = str(next(self._versions))
+        resources.section(self.objects[place], "metadata")["resourceVersion"] = version
+        return version
+
+    def _require_version(self, place: Place, version: str) -> None:
+        found = self.objects.get(place)
+        if found is None:
+            raise errors.PreconditionFailedError("NotFound", f"{place} is gone.")
+        if resources.text(found, "metadata", "resourceVersion") != version:
+            raise errors.PreconditionFailedError("Conflict", f"{place} has changed.")
+
+
+class _Write:
+    """Brackets a write with the hooks at which a test lets the operator die."""
+
+    def __init__(self, gateway: FakeGateway, what: str) -> None:
+        self._gateway, self._what = gateway, what
+
+    def __enter__(self) -> None:
+        self._gateway.before_write(self._what)
+        self._gateway.writes.append(self._what)
+
+    def __exit__(self, kind: object, *_: object) -> None:
+        if kind is None:
+            self._gateway.after_write(self._what)
+
+
+def apply_merge_patch(target: Resource, patch: Resource) -> Resource:
+    """Apply a JSON merge patch (RFC 7386)."""
+    merged = dict(target)
+    for name, value in patch.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, dict):
+            merged[name] = apply_merge_patch(resources.section(merged, name), value)
+        else:
+            merged[name] = copy.deepcopy(value)
+    return merged
+
+
+def _place(manifest: Resource) -> Place:
+    return (
+        resources.text(manifest, "kind"),
+        resources.text(manifest, "metadata", "namespace"),
+        resources.text(manifest, "metadata", "name"),
+    )
+
+
+def _has_labels(found: Resource, wanted: Mapping[str, str]) -> bool:
+    labels = resources.section(found, "metadata", "labels")
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _stamp(at: datetime) -> str:
+    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,443 @@
+"""A whole small world for the operator: a cluster in memory, its kubelet, drivers that work, and their storage.
+
+A driver here claims its epoch, starts, commits batches, completes a checkpoint every ten seconds, takes savepoints and
+stops when asked, and notices when it is fenced; so a test can kill any part of it at any time and look at the end
+whether state was kept. Time is a number that the test moves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from fakecluster import FakeGateway
+from statefulspark import errors
+from statefulspark.contract.api import (
+    CheckpointCounts,
+    JobState,
+    JobStatus,
+    Operation,
+    OperationState,
+    QueryStatus,
+    SavepointRequest,
+    SnapshotSummary,
+    StopRequest,
+)
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark_operator.api.status import SnapshotStatus, StatefulSparkJobStatus
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.cluster.storage_reader import StorageTarget
+from statefulspark_operator.engine import observe, reconcile
+from statefulspark_operator.engine.world import World
+from statefulspark_operator.lifecycle.situation import (
+    CheckpointFact,
+    DriverPod,
+    DriverSilent,
+    OperationAbsent,
+    SavepointFact,
+    StorageFacts,
+    StorageUnreadable,
+)
+from statefulspark_operator.render import names
+
+KEY = JobKey("demo", "flights")
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CHECKPOINT_EVERY = timedelta(seconds=10)
+START_TAKES = timedelta(seconds=3)
+
+SPEC: Resource = {
+    "image": "registry.example/flights:1",
+    "job": {"file": "/opt/job/flights.py"},
+    "storage": {"uri": "s3://state/jobs", "credentialsSecret": {"name": "s3"}},
+}
+
+
+class OperatorDiedError(BaseException):
+    """The operator process is gone, in the middle of whatever it did; nothing of ours may catch it."""
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A completed snapshot on storage: how many rows had been counted, and by which driver."""
+
+    id: int
+    kind: SnapshotKind
+    location: str
+    rows: int
+    epoch: int
+    at: datetime
+    trigger: Trigger
+    restore_id: str | None = None
+
+
+@dataclass
+class FakeStorage:
+    """What is on S3."""
+
+    claims: dict[int, str] = field(default_factory=dict)
+    snapshots: list[Snapshot] = field(default_factory=list)
+    unreadable: StorageUnreadable | None = None
+
+    @property
+    def newest_epoch(self) -> int:
+        return max(self.claims, default=0)
+
+    def add(self, kind: SnapshotKind, *, rows: int, epoch: int, at: datetime, trigger: Trigger) -> Snapshot:
+        number = len(self.snapshots) + 1
+        location = f"s3://state/jobs/demo/flights/{kind.value}s/{number:08d}"
+        snapshot = Snapshot(number, kind, location, rows, epoch, at, trigger)
+        self.snapshots.append(snapshot)
+        return snapshot
+
+    def latest(self, kind: SnapshotKind) -> Snapshot | None:
+        return next((found for found in reversed(self.snapshots) if found.kind is kind), None)
+
+    async def read(self, target: StorageTarget, *, savepoint: str | None) -> StorageFacts | StorageUnreadable:
+        del target
+        if self.unreadable is not None:
+            return self.unreadable
+        latest = self.latest(SnapshotKind.CHECKPOINT)
+        fact = None
+        if latest is not None:
+            shown = SnapshotStatus(id=latest.id, completed_at=latest.at, location=latest.location)
+            fact = CheckpointFact(shown, latest.epoch, is_recovery=latest.trigger is Trigger.RECOVERY)
+        known = {found.location for found in self.snapshots}
+        asked = SavepointFact.NOT_LOOKED
+        if savepoint is not None and savepoint.startswith("s3://"):
+            asked = SavepointFact.FOUND if savepoint in known else SavepointFact.MISSING
+        return StorageFacts(self.newest_epoch, fact, asked, is_empty=not self.claims and not self.snapshots)
+
+    async def purge(self, target: StorageTarget) -> None:
+        del target
+        self.claims.clear()
+        self.snapshots.clear()
+
+
+@dataclass
+class FakeDriver:
+    """One driver process, from its start to its exit."""
+
+    pod: str
+    uid: str
+    epoch: int
+    config: Mapping[str, object]
+    storage: FakeStorage
+    started_at: datetime
+    state: JobState = JobState.STARTING
+    rows: int = 0
+    restored_from: str | None = None
+    exit_code: int | None = None
+    exit_report: str = ""
+    operations: dict[str, Operation] = field(default_factory=dict)
+    checkpoints: int = 0
+    last_checkpoint: Snapshot | None = None
+    last_savepoint: Snapshot | None = None
+    next_checkpoint_at: datetime = START
+    stop_id: str | None = None
+    savepoints_fail: bool = False
+    answers: bool = True
+
+    def tick(self, now: datetime) -> None:
+        """Do what a driver does in a second."""
+        if self.exit_code is not None:
+            return
+        if self.storage.claims.get(self.epoch, self.uid) != self.uid or self.storage.newest_epoch > self.epoch:
+            self.end(12, "Fenced", "A newer epoch owns the job.")
+            return
+        self.storage.claims[self.epoch] = self.uid
+        if self.state is JobState.STARTING:
+            if now - self.started_at >= START_TAKES:
+                self._restore(now)
+            return
+        if self.state is JobState.RUNNING:
+            self.rows += 1
+        self._finish_operations(now)
+        if self.exit_code is None and self.state is JobState.RUNNING and now >= self.next_checkpoint_at:
+            self._checkpoint(now, Trigger.PERIODIC)
+
+    def drain(self, now: datetime) -> None:
+        """SIGTERM."""
+        if self.state is JobState.RUNNING:
+            self._checkpoint(now, Trigger.STOP)
+        self.end(10, "Drained", "The driver was told to end.")
+
+    def end(self, code: int, reason: str, message: str, snapshot: str | None = None) -> None:
+        self.exit_code = code
+        report = {"exitCode": code, "reason": reason, "message": message, "snapshot": snapshot}
+        self.exit_report = json.dumps(report)
+
+    def _restore(self, now: datetime) -> None:
+        restore = resources.section(dict(self.config), "restore")  # type: ignore[arg-type]
+        wanted, restore_id = resources.text(restore, "snapshot"), resources.text(restore, "id")
+        since = [found for found in self.storage.snapshots if found.restore_id == restore_id and restore_id]
+        source = self.storage.latest(SnapshotKind.CHECKPOINT)
+        if wanted and not since:
+            source = next((found for found in self.storage.snapshots if found.location == wanted), None)
+            if source is None:
+                self.end(15, "SnapshotNotFound", f"There is no snapshot {wanted}.")
+                return
+        if restore.get("fresh") is True and not since:
+            source = None
+        self.rows = source.rows if source else 0
+        self.restored_from = f"{source.kind.value} {source.id}" if source else None
+        self.state = JobState.RUNNING
+        self.next_checkpoint_at = now + CHECKPOINT_EVERY
+
+    def _checkpoint(self, now: datetime, trigger: Trigger) -> None:
+        self.checkpoints += 1
+        self.last_checkpoint = self.storage.add(
+            SnapshotKind.CHECKPOINT, rows=self.rows, epoch=self.epoch, at=now, trigger=trigger
+        )
+        restore_id = resources.text(resources.section(dict(self.config), "restore"), "id")  # type: ignore[arg-type]
+        self.storage.snapshots[-1] = Snapshot(**{**vars(self.last_checkpoint), "restore_id": restore_id or None})
+        self.next_checkpoint_at = now + CHECKPOINT_EVERY
+
+    def _finish_operations(self, now: datetime) -> None:
+        for request_id, operation in self.operations.items():
+            if operation.state is not OperationState.IN_PROGRESS:
+                continue
+            if self.savepoints_fail:
+                changes = {"state": OperationState.FAILED, "reason": "SavepointFailed", "message": "the disk is full"}
+                self.operations[request_id] = operation.model_copy(update=changes)
+                self.stop_id = None
+                self.state = JobState.RUNNING
+                continue
+            self.last_savepoint = self.storage.add(
+                SnapshotKind.SAVEPOINT, rows=self.rows, epoch=self.epoch, at=now, trigger=Trigger.UPGRADE
+            )
+            done = {"state": OperationState.COMPLETED, "snapshot": summary(self.last_savepoint)}
+            self.operations[request_id] = operation.model_copy(update=done)
+            if request_id == self.stop_id:
+                self.end(11, "Stopped", "Stopped with a savepoint.", self.last_savepoint.location)
+
+    def status(self) -> JobStatus:
+        query = QueryStatus(
+            uid="delays", active=self.state is JobState.RUNNING, batch_id=self.rows, input_rows=self.rows
+        )
+        return JobStatus(
+            job=KEY.name,
+            namespace=KEY.namespace,
+            state=self.state,
+            epoch=self.epoch,
+            started_at=self.started_at,
+            restored_from=self.restored_from,
+            queries=(query,) if self.state is not JobState.STARTING else (),
+            checkpoints=CheckpointCounts(completed=self.checkpoints),
+            last_checkpoint=summary(self.last_checkpoint) if self.last_checkpoint else None,
+            last_savepoint=summary(self.last_savepoint) if self.last_savepoint else None,
+        )
+
+
+def summary(snapshot: Snapshot) -> SnapshotSummary:
+    """Return a snapshot as the driver's API shows it."""
+    return SnapshotSummary(
+        kind=snapshot.kind,
+        id=snapshot.id,
+        location=snapshot.location,
+        trigger=snapshot.trigger,
+        triggered_at=snapshot.at,
+        completed_at=snapshot.at,
+        size_bytes=snapshot.rows,
+    )
+
+
+@dataclass
+class FakeDrivers:
+    """The drivers' HTTP APIs, by pod name."""
+
+    running: dict[str, FakeDriver] = field(default_factory=dict)
+    before_request: Callable[[str], None] = lambda _what: None
+    after_request: Callable[[str], None] = lambda _what: None
+
+    def _find(self, pod: DriverPod) -> FakeDriver | None:
+        driver = self.running.get(pod.name)
+        return driver if driver is not None and driver.exit_code is None and driver.answers else None
+
+    async def status(self, pod: DriverPod, token: str) -> JobStatus | DriverSilent:
+        del token
+        driver = self._find(pod)
+        return driver.status() if driver else DriverSilent("no answer")
+
+    async def operation(self, pod: DriverPod, token: str, request_id: str) -> Operation | OperationAbsent | None:
+        del token
+        driver = self._find(pod)
+        return driver.operations.get(request_id, OperationAbsent()) if driver else None
+
+    async def stop(self, pod: DriverPod, token: str, request: StopRequest) -> DriverSilent | None:
+        del token
+        self.before_request(f"stop {pod.name}")
+        driver = self._find(pod)
+        if driver is not None:
+            running = Operation(request_id=request.request_id, kind="stop", state=OperationState.IN_PROGRESS)
+            driver.operations.setdefault(request.request_id, running)
+            driver.stop_id = driver.stop_id or request.request_id
+        self.after_request(f"stop {pod.name}")
+        return None if driver else DriverSilent("no answer")
+
+    async def savepoint(self, pod: DriverPod, token: str, request: SavepointRequest) -> DriverSilent | None:
+        del token
+        driver = self._find(pod)
+        if driver is not None:
+            running = Operation(request_id=request.request_id, kind="savepoint", state=OperationState.IN_PROGRESS)
+            driver.operations.setdefault(request.request_id, running)
+        return None if driver else DriverSilent("no answer")
+
+
+@dataclass
+class JobWorld:
+    """One job and everything around it."""
+
+    spec: Resource = field(default_factory=lambda: json.loads(json.dumps(SPEC)))
+    time: datetime = START
+    most_live_pods: int = 0
+
+    def __post_init__(self) -> None:
+        self.cluster = FakeGateway(lambda: self.time)
+        self.drivers = FakeDrivers()
+        self.storage = FakeStorage()
+        self.world = World(self.cluster, self.drivers, self.storage, now=lambda: self.time, new_token=lambda: "token")
+        self.on_start: Callable[[FakeDriver], None] = lambda _driver: None
+        self.lost_nodes: set[str] = set()
+        self._runner = asyncio.Runner()
+        self._look_at = START
+        self._seen_changes = -1
+        self.kubelet_starts_pods = True
+        secret = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        meta: Resource = {"name": "s3", "namespace": KEY.namespace}
+        self.cluster.add({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": dict(secret)})
+        self.apply()
+
+    def apply(self) -> None:
+        """Create the job, as a user does."""
+        meta: Resource = {"name": KEY.name, "namespace": KEY.namespace}
+        kind, version = resources.JOB.name, resources.JOB.api_version
+        self.cluster.add({"apiVersion": version, "kind": kind, "metadata": meta, "spec": self.spec})
+
+    def delete(self) -> None:
+        """Delete the job, as a user does."""
+        self.cluster.remove((resources.JOB.name, KEY.namespace, KEY.name))
+
+    @property
+    def exists(self) -> bool:
+        return (resources.JOB.name, KEY.namespace, KEY.name) in self.cluster.objects
+
+    @property
+    def status(self) -> StatefulSparkJobStatus:
+        """The job's status as it is stored."""
+        return observe.read_status(self.cluster.objects[(resources.JOB.name, KEY.namespace, KEY.name)])
+
+    @property
+    def driver(self) -> FakeDriver:
+        """The newest driver."""
+        return max(self.drivers.running.values(), key=lambda driver: driver.epoch)
+
+    @property
+    def reasons(self) -> list[str]:
+        """Reasons of all events so far."""
+        return [event.reason for event in self.cluster.events]
+
+    def change(self, change: Resource) -> None:
+        """Change the spec, as a user does."""
+        self.cluster.change_spec(KEY, change)
+
+    def reconcile(self) -> timedelta | None:
+        """Run one pass; errors that the queue would wait out are swallowed."""
+        try:
+            return self._runner.run(reconcile.reconcile(self.world, KEY))
+        except errors.StatefulSparkError:
+            return timedelta(seconds=1)
+
+    def _reconcile_if_due(self) -> None:
+        """Run a pass if the queue would: something has changed, or the time that the last pass asked for has come."""
+        if self.time < self._look_at and self._seen_changes == self.cluster.changes:
+            return
+        self._seen_changes = self.cluster.changes
+        self._look_at = self.time + (self.reconcile() or timedelta(0))
+
+    def pass_time(self, seconds: int = 1) -> None:
+        """Let the kubelet and the drivers work."""
+        for _ in range(seconds):
+            self.time += timedelta(seconds=1)
+            for pod in list(self.cluster.pods()):
+                self._tend(pod)
+            for driver in self.drivers.running.values():
+                driver.tick(self.time)
+        live = [driver for driver in self.drivers.running.values() if driver.exit_code is None]
+        self.most_live_pods = max(self.most_live_pods, len(live))
+
+    def run(self, seconds: int) -> None:
+        """Let everything work for a while: several passes a second, as the queue would."""
+        for _ in range(seconds):
+            for _ in range(4):
+                if self.exists:
+                    self._reconcile_if_due()
+            self.pass_time()
+
+    def run_until(self, condition: Callable[[], bool], *, within_s: int = 120) -> None:
+        """Let everything work until something is true."""
+        for _ in range(within_s):
+            if condition():
+                return
+            self.run(1)
+        status = self.status if self.exists else None
+        raise AssertionError(f"not reached within {within_s} s: {status!r}, events {self.reasons}")
+
+    def kill_driver(self) -> None:
+        """Delete the driver's pod with grace period 0: the process is gone without a word."""
+        driver = self.driver
+        driver.exit_code = 137
+        self.cluster.drop_pod(KEY.namespace, driver.pod)
+
+    def fail_driver(self, code: int, reason: str = "Failed", message: str = "it failed") -> None:
+        """Let the driver end by itself."""
+        self.driver.end(code, reason, message)
+
+    def _tend(self, pod: Resource) -> None:
+        """Be the kubelet of a pod."""
+        name = resources.text(pod, "metadata", "name")
+        if resources.text(pod, "spec", "nodeName") in self.lost_nodes:
+            return
+        driver = self.drivers.running.get(name)
+        if driver is None or driver.uid != resources.text(pod, "metadata", "uid"):
+            if self.kubelet_starts_pods and "deletionTimestamp" not in resources.section(pod, "metadata"):
+                self._start(pod, name)
+            return
+        deleted = "deletionTimestamp" in resources.section(pod, "metadata")
+        if deleted and driver.exit_code is None:
+            driver.drain(self.time)
+        if driver.exit_code is not None:
+            self._show_exit(pod, driver)
+            if deleted:
+                self.cluster.drop_pod(KEY.namespace, name)
+            return
+        conditions = [{"type": "Ready", "status": "True" if driver.state is JobState.RUNNING else "False"}]
+        if resources.section(pod, "status")["conditions"] != conditions:
+            resources.section(pod, "status")["conditions"] = conditions  # type: ignore[assignment]
+            self.cluster.changes += 1
+
+    def _start(self, pod: Resource, name: str) -> None:
+        labels = resources.section(pod, "metadata", "labels")
+        epoch = int(str(labels[names.LABEL_EPOCH]))
+        config_map = self.cluster.objects[("ConfigMap", KEY.namespace, names.config(KEY.name, epoch))]
+        config = json.loads(resources.text(config_map, "data", "job.json"))
+        driver = FakeDriver(name, resources.text(pod, "metadata", "uid"), epoch, config, self.storage, self.time)
+        self.drivers.running[name] = driver
+        self.on_start(driver)
+        resources.section(pod, "spec")["nodeName"] = "node-1"
+        pod["status"] = {"phase": "Running", "podIP": "10.0.0.1", "conditions": []}
+        self.cluster.changes += 1
+
+    def _show_exit(self, pod: Resource, driver: FakeDriver) -> None:
+        if resources.text(pod, "status", "phase") in ("Succeeded", "Failed"):
+            return
+        self.cluster.changes += 1
+        ended: Resource = {"exitCode": driver.exit_code, "reason": "Error", "message": driver.exit_report}
+        pod["status"] = {
+            "phase": "Succeeded" if driver.exit_code == 0 else "Failed",
+            "containerStatuses": [{"name": names.DRIVER_CONTAINER, "state": {"terminated": ended}}],
+        }

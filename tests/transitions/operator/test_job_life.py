@@ -1,0 +1,494 @@
+"""Whole lives of a job in a small world: what the operator does when things happen, pass by pass."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import jobworld
+import pytest
+from jobworld import JobWorld
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.status import DriverState, OperationPhase, Phase, StatefulSparkJobStatus, UpgradeState
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.lifecycle.situation import StorageUnreadable
+
+NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
+
+
+def running(spec: resources.Resource | None = None) -> JobWorld:
+    """A job that runs and has completed a checkpoint."""
+    world = JobWorld()
+    if spec:
+        world.change(spec)
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
+    return world
+
+
+def answer(status: StatefulSparkJobStatus, kind: ConditionType) -> ConditionStatus:
+    return next(found.status for found in status.conditions if found.type is kind)
+
+
+def has_ended_upgrade(world: JobWorld) -> bool:
+    upgrade = world.status.upgrade
+    return upgrade is not None and upgrade.state is UpgradeState.DONE
+
+
+def test_a_new_job_starts_at_epoch_1_with_empty_state() -> None:
+    world = JobWorld()
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert (world.status.epoch, world.driver.pod, world.status.restored_from) == (1, "flights-driver-1", None)
+    assert answer(world.status, ConditionType.READY) is ConditionStatus.TRUE
+    assert world.reasons == ["DriverStarting", "Running"]
+
+
+def test_a_steady_job_causes_no_writes_between_checkpoints_and_progress() -> None:
+    world = running()
+    world.driver.answers = False
+    world.run(10)
+    before = len(world.cluster.writes)
+
+    world.run(30)
+
+    assert world.cluster.writes[before:] == []
+
+
+def test_a_killed_driver_is_followed_by_the_next_epoch_from_the_latest_checkpoint() -> None:
+    world = running()
+    world.kill_driver()
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    latest = world.storage.latest(SnapshotKind.CHECKPOINT)
+    assert latest is not None
+    assert world.driver.restored_from == f"checkpoint {latest.id}"
+    assert world.status.restarts.count == 1
+    assert "DriverGone" in world.reasons
+
+
+def test_a_drained_driver_is_replaced_without_counting_a_failure() -> None:
+    world = running()
+    world.cluster.remove(("Pod", "demo", "flights-driver-1"))
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    assert world.status.restarts.count == 0
+
+
+def test_a_driver_on_a_lost_node_is_replaced_while_its_pod_is_still_listed() -> None:
+    world = running()
+    world.lost_nodes.add("node-1")
+    world.cluster.remove(("Pod", "demo", "flights-driver-1"))
+    world.on_start = lambda _: world.lost_nodes.clear()
+
+    world.run_until(lambda: world.status.epoch == 2, within_s=200)
+
+    assert "NodeLost" in world.reasons
+    assert "flights-driver-1" in [resources.text(pod, "metadata", "name") for pod in world.cluster.pods()]
+
+
+def test_a_changed_image_means_savepoint_stop_and_a_start_from_it() -> None:
+    world = running()
+    rows_before = world.driver.rows
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: has_ended_upgrade(world))
+
+    upgrade = world.status.upgrade
+    assert upgrade is not None
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert savepoint.rows >= rows_before
+    assert world.driver.restored_from == f"savepoint {savepoint.id}"
+    assert upgrade.savepoint == savepoint.location
+    assert upgrade.pause_seconds is not None
+    assert upgrade.pause_seconds < 15
+    assert [reason for reason in world.reasons if reason.startswith(("Upgrade", "Savepoint"))] == [
+        "SavepointRequested",
+        "UpgradeStarted",
+        "SavepointCompleted",
+        "UpgradeCompleted",
+    ]
+
+
+def test_a_crash_of_the_new_revision_before_its_first_checkpoint_starts_from_the_savepoint_again() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is not Phase.RESTARTING)
+    world.run(6)
+    world.kill_driver()
+
+    world.run_until(lambda: world.status.epoch == 3 and has_ended_upgrade(world))
+
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert world.driver.restored_from == f"savepoint {savepoint.id}"
+
+
+def test_a_crash_of_the_new_revision_after_its_first_checkpoint_starts_from_that() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: has_ended_upgrade(world))
+    world.kill_driver()
+
+    world.run_until(lambda: world.status.epoch == 3 and world.status.phase is Phase.RUNNING)
+
+    assert (world.driver.restored_from or "").startswith("checkpoint")
+    assert world.status.restore is None
+
+
+def test_a_field_without_restart_cost_leaves_the_driver_alone() -> None:
+    world = running()
+    world.change({"restart": {"maxFailures": 3}, "savepoint": {"onFailure": "Abort"}})
+
+    world.run(20)
+
+    assert world.status.epoch == 1
+    assert world.status.observed_generation == 2
+
+
+def test_a_driver_that_cannot_get_its_image_shows_why_and_is_replaced_by_a_corrected_spec() -> None:
+    world = JobWorld()
+    world.kubelet_starts_pods = False
+    world.run(2)
+    (pod,) = world.cluster.pods()
+    state = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
+    pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": "driver", "state": state}]}
+    world.run(1)
+
+    assert "ImagePullBackOff" in (world.status.message or "")
+
+    world.change(NEW_IMAGE)
+    world.kubelet_starts_pods = True
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    assert world.status.epoch == 2
+
+
+def test_a_job_file_that_raises_stalls_without_a_restart_until_the_spec_changes() -> None:
+    world = JobWorld()
+    world.on_start = lambda driver: driver.end(13, "BadJob", "flights.py raises NameError: x is not defined")
+    world.run(30)
+
+    stalled = world.status.stalled
+    assert stalled is not None
+    assert stalled.message == "flights.py raises NameError: x is not defined"
+    assert (world.status.epoch, world.status.phase) == (1, Phase.STALLED)
+    assert answer(world.status, ConditionType.STALLED) is ConditionStatus.TRUE
+
+    world.on_start = lambda _: None
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    assert world.status.epoch == 2
+
+
+def test_failures_wait_longer_each_time_and_end_when_the_budget_is_used_up() -> None:
+    world = JobWorld()
+    world.change({"restart": {"maxFailures": 4, "initialBackoff": "4s", "maxBackoff": "1m"}})
+    starts: list[float] = []
+
+    def fail(driver: jobworld.FakeDriver) -> None:
+        starts.append((world.time - jobworld.START).total_seconds())
+        driver.end(1, "QueryFailed", "boom")
+
+    world.on_start = fail
+    world.run_until(lambda: world.status.phase is Phase.STALLED, within_s=300)
+
+    gaps = [later - earlier for earlier, later in zip(starts, starts[1:], strict=False)]
+    assert gaps == sorted(gaps)
+    assert gaps[-1] > 4 * gaps[0]
+    assert len(starts) == 5
+    assert world.status.stalled is not None
+    assert world.status.stalled.reason == "BudgetExhausted"
+
+
+def test_a_completed_checkpoint_resets_the_budget() -> None:
+    world = running()
+    world.kill_driver()
+    world.run_until(lambda: world.status.epoch == 2 and world.status.restarts.consecutive == 1)
+
+    world.run_until(lambda: world.status.restarts.consecutive == 0)
+
+    assert world.status.restarts.count == 1
+
+
+def test_unreadable_storage_starts_nothing_and_says_so() -> None:
+    world = JobWorld()
+    world.storage.unreadable = StorageUnreadable("StorageUnreachable", "s3://state did not answer.")
+    world.run(30)
+
+    assert world.cluster.pods() == []
+    assert answer(world.status, ConditionType.STORAGE_REACHABLE) is ConditionStatus.FALSE
+    assert "s3://state did not answer" in (world.status.message or "")
+
+    world.storage.unreadable = None
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+
+def test_epochs_go_on_from_what_storage_knows_when_the_status_is_lost() -> None:
+    world = JobWorld()
+    world.storage.claims[41] = "an earlier cluster"
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert world.status.epoch == 42
+
+
+def test_a_lost_status_adopts_the_driver_that_runs() -> None:
+    world = running()
+    world.cluster.objects[(resources.JOB.name, "demo", "flights")]["status"] = {}
+
+    world.run(6)
+
+    assert (world.status.epoch, world.status.phase) == (1, Phase.RUNNING)
+
+
+def test_suspend_takes_a_savepoint_and_resume_goes_on_from_it() -> None:
+    world = running()
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code is not None)
+    world.run(20)
+
+    assert world.driver.exit_code == 11
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+
+    world.change({"suspend": False})
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+    assert world.driver.restored_from == f"savepoint {savepoint.id}"
+
+
+@pytest.mark.parametrize(
+    ("policy", "epoch", "phase"),
+    [
+        pytest.param("Wait", 1, Phase.UPGRADING, id="Wait keeps the old revision and tries again"),
+        pytest.param("Abort", 1, Phase.RUNNING, id="Abort keeps the old revision and gives up"),
+        pytest.param("UseLatestCheckpoint", 2, Phase.RUNNING, id="UseLatestCheckpoint goes on from the checkpoint"),
+    ],
+)
+def test_a_failing_savepoint_follows_the_policy(policy: str, epoch: int, phase: Phase) -> None:
+    world = running({"savepoint": {"onFailure": policy}})
+    world.driver.savepoints_fail = True
+    world.change(NEW_IMAGE)
+
+    world.run(60)
+
+    assert (world.status.epoch, world.status.phase) == (epoch, phase)
+    assert "SavepointFailed" in world.reasons
+
+
+def test_an_aborted_upgrade_is_tried_again_when_the_spec_changes_again() -> None:
+    world = running({"savepoint": {"onFailure": "Abort"}})
+    world.driver.savepoints_fail = True
+    world.change(NEW_IMAGE)
+    world.run(10)
+    assert answer(world.status, ConditionType.STALLED) is ConditionStatus.TRUE
+
+    world.driver.savepoints_fail = False
+    world.change({"restartNonce": "again"})
+
+    world.run_until(lambda: has_ended_upgrade(world))
+
+
+def test_a_failed_attempt_of_the_wait_policy_succeeds_later() -> None:
+    world = running()
+    world.driver.savepoints_fail = True
+    world.change(NEW_IMAGE)
+    world.run(20)
+    world.driver.savepoints_fail = False
+
+    world.run_until(lambda: has_ended_upgrade(world))
+
+    assert (world.driver.restored_from or "").startswith("savepoint")
+
+
+def test_a_silent_driver_is_not_taken_for_dead() -> None:
+    world = running()
+    world.driver.answers = False
+
+    world.run(120)
+
+    assert world.status.epoch == 1
+
+
+def test_a_silent_driver_keeps_an_upgrade_waiting_until_it_speaks_again() -> None:
+    world = running()
+    world.driver.answers = False
+    world.change(NEW_IMAGE)
+    world.run(60)
+    assert world.status.epoch == 1
+
+    world.driver.answers = True
+
+    world.run_until(lambda: has_ended_upgrade(world))
+
+
+def test_a_change_during_the_savepoint_starts_the_newest_spec_from_that_savepoint() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+    world.reconcile()
+    world.change({"image": "registry.example/flights:3"})
+
+    world.run_until(lambda: has_ended_upgrade(world))
+
+    assert world.status.epoch == 2
+    assert world.storage.latest(SnapshotKind.SAVEPOINT) is not None
+    pod = world.cluster.objects[("Pod", "demo", "flights-driver-2")]
+    assert resources.items(pod, "spec", "containers")[0]["image"] == "registry.example/flights:3"
+
+
+def test_a_savepoint_that_vanished_stalls_instead_of_going_back_to_a_checkpoint() -> None:
+    world = running()
+    world.change({"suspend": True})
+    world.run_until(lambda: world.driver.exit_code == 11)
+    world.run(2)
+    world.storage.snapshots.pop()
+    world.change({"suspend": False})
+
+    world.run(10)
+
+    assert (world.status.phase, world.status.epoch) == (Phase.STALLED, 1)
+    assert world.status.stalled is not None
+    assert world.status.stalled.reason == "SavepointMissing"
+
+    world.change({"restore": {"from": "checkpoint:1"}})
+    world.run(5)
+    assert world.status.epoch == 2
+
+
+def test_a_savepoint_by_nonce_leaves_the_job_running() -> None:
+    world = running()
+    world.change({"savepointNonce": "monday"})
+    world.run_until(lambda: world.status.last_savepoint is not None)
+
+    assert (world.status.epoch, world.status.phase) == (1, Phase.RUNNING)
+    assert world.status.operation is not None
+    assert world.status.operation.state is OperationPhase.COMPLETED
+
+
+def test_restore_from_restarts_the_job_from_there_once() -> None:
+    world = running()
+    first = world.storage.snapshots[0].location
+    world.run(30)
+    world.change({"restore": {"from": first}})
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+    assert world.driver.restored_from == "checkpoint 1"
+    world.run(30)
+    world.change({"restore": {"from": None}})
+    world.run(20)
+    assert world.status.epoch == 2
+
+
+def test_fresh_state_needs_the_word_in_the_spec() -> None:
+    world = running()
+    world.change({"restore": {"freshState": True}})
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    assert world.driver.restored_from is None
+
+
+def test_deleting_drains_the_driver_and_keeps_the_state() -> None:
+    world = running()
+    snapshots = len(world.storage.snapshots)
+    world.delete()
+
+    world.run_until(lambda: not world.exists)
+
+    assert world.driver.exit_code == 10
+    assert len(world.storage.snapshots) == snapshots + 1
+    assert world.cluster.pods() == []
+
+
+def test_deleting_with_policy_delete_removes_the_state() -> None:
+    world = running({"deletionPolicy": "Delete"})
+    world.delete()
+
+    world.run_until(lambda: not world.exists)
+
+    assert world.storage.snapshots == []
+
+
+def test_deleting_with_policy_savepoint_takes_one_first() -> None:
+    world = running({"deletionPolicy": "Savepoint"})
+    world.delete()
+
+    world.run_until(lambda: not world.exists)
+
+    assert world.storage.snapshots[-1].kind is SnapshotKind.SAVEPOINT
+
+
+@pytest.mark.parametrize("policy", ["Retain", "Savepoint", "Delete"])
+def test_deleting_ends_when_storage_and_node_are_gone(policy: str) -> None:
+    world = running({"deletionPolicy": policy, "savepoint": {"timeout": "30s"}})
+    world.lost_nodes.add("node-1")
+    world.driver.answers = False
+    world.storage.unreadable = StorageUnreadable("StorageUnreachable", "s3://state did not answer.")
+    world.delete()
+
+    world.run_until(lambda: not world.exists, within_s=700)
+
+
+def test_a_pod_that_the_api_server_refuses_stalls_with_its_reason() -> None:
+    world = JobWorld()
+
+    def refuse(what: str) -> None:
+        if what.startswith("create Pod"):
+            from statefulspark import errors
+
+            raise errors.SpecRejectedError("ManifestRejected", "spec.containers[0].image: Required value")
+
+    world.cluster.before_write = refuse
+    world.run(10)
+
+    assert world.status.stalled is not None
+    assert "Required value" in world.status.stalled.message
+    assert world.status.driver is not None
+    assert world.status.driver.state is DriverState.ENDED
+    assert sum(write.startswith("apply ConfigMap") for write in world.cluster.writes) == 1
+
+
+def test_bounded_input_ends_the_job() -> None:
+    world = running()
+    world.fail_driver(0, "Finished", "All queries ended.")
+
+    world.run(20)
+
+    assert (world.status.phase, world.status.epoch) == (Phase.STOPPED, 1)
+
+
+def test_old_pods_are_kept_for_their_logs_and_not_for_ever() -> None:
+    world = running()
+    for _ in range(5):
+        world.fail_driver(1)
+        epoch = world.status.epoch
+        world.run_until(lambda epoch=epoch: world.status.epoch != epoch and world.status.phase is Phase.RUNNING)
+    world.run(5)
+
+    assert [resources.text(pod, "metadata", "name") for pod in world.cluster.pods()] == [
+        "flights-driver-4",
+        "flights-driver-5",
+        "flights-driver-6",
+    ]
+
+
+def test_a_wrong_spec_keeps_the_last_good_revision_running_through_a_crash() -> None:
+    world = running()
+    world.change({"checkpoint": {"interval": "soon"}})
+    world.kill_driver()
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    assert answer(world.status, ConditionType.STALLED) is ConditionStatus.TRUE
+    assert "soon" in (world.status.message or "")
+
+
+def test_restarting_waits_no_longer_than_a_second_after_the_first_disruption() -> None:
+    world = running()
+    killed_at = world.time
+    world.kill_driver()
+
+    world.run_until(lambda: world.status.epoch == 2)
+
+    assert world.time - killed_at <= timedelta(seconds=1)

@@ -1,0 +1,118 @@
+"""The operator dies after each single thing it does, in every scenario, and another one goes on.
+
+Nothing may differ at the end: one driver, from the right state, and never two drivers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+from jobworld import JobWorld, OperatorDiedError
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark_operator.api.status import Phase, UpgradeState
+
+
+class Death:
+    """Lets the operator die after its n-th deed, once."""
+
+    def __init__(self, world: JobWorld, after: int | None) -> None:
+        self.deeds = 0
+        self._after = after
+        world.cluster.after_write = self._count
+        world.drivers.after_request = self._count
+
+    def _count(self, _what: str) -> None:
+        self.deeds += 1
+        if self.deeds == self._after:
+            raise OperatorDiedError
+
+
+def until(world: JobWorld, condition: Callable[[], bool]) -> None:
+    """Let the world run until something is true; an operator that died is replaced by the next pass."""
+    for _ in range(200):
+        if condition():
+            return
+        try:
+            world.run(1)
+        except OperatorDiedError:
+            world.pass_time()
+    raise AssertionError(f"not reached: {world.status!r}, events {world.reasons}")
+
+
+def has_run(world: JobWorld, epoch: int) -> bool:
+    status = world.status
+    return status.phase is Phase.RUNNING and (status.epoch or 0) >= epoch and status.last_checkpoint is not None
+
+
+def start(world: JobWorld) -> None:
+    until(world, lambda: has_run(world, 1))
+
+
+def crash(world: JobWorld) -> None:
+    start(world)
+    world.kill_driver()
+    until(world, lambda: has_run(world, 2))
+    assert world.driver.restored_from is not None
+
+
+def upgrade(world: JobWorld) -> None:
+    start(world)
+    rows = world.driver.rows
+    world.change({"image": "registry.example/flights:2"})
+    until(world, lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.DONE)
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert savepoint.rows >= rows
+    assert world.driver.restored_from == f"savepoint {savepoint.id}"
+    assert sum(found.kind is SnapshotKind.SAVEPOINT for found in world.storage.snapshots) == 1
+
+
+def suspend_and_resume(world: JobWorld) -> None:
+    start(world)
+    world.change({"suspend": True})
+    until(world, lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code is not None)
+    world.change({"suspend": False})
+    until(world, lambda: has_run(world, 2))
+    assert (world.driver.restored_from or "").startswith("savepoint")
+
+
+def delete(world: JobWorld) -> None:
+    start(world)
+    world.change({"deletionPolicy": "Savepoint"})
+    world.delete()
+    until(world, lambda: not world.exists)
+    assert world.storage.snapshots[-1].kind is SnapshotKind.SAVEPOINT
+
+
+SCENARIOS: tuple[Callable[[JobWorld], None], ...] = (start, crash, upgrade, suspend_and_resume, delete)
+
+
+def _deaths() -> Iterator[object]:
+    for scenario in SCENARIOS:
+        world = JobWorld()
+        death = Death(world, None)
+        scenario(world)
+        for deed in range(1, death.deeds + 1):
+            yield pytest.param(scenario, deed, id=f"{scenario.__name__}, death after deed {deed}")
+
+
+@pytest.mark.parametrize(("scenario", "deed"), list(_deaths()))
+def test_an_operator_that_dies_anywhere_is_replaced_without_harm(
+    scenario: Callable[[JobWorld], None], deed: int
+) -> None:
+    world = JobWorld()
+    Death(world, deed)
+
+    scenario(world)
+
+    assert world.most_live_pods == 1
+    epochs = [driver.epoch for driver in world.drivers.running.values()]
+    assert len(epochs) == len(set(epochs))
+
+
+def test_the_scenarios_have_deeds_to_die_after() -> None:
+    world = JobWorld()
+    death = Death(world, None)
+    upgrade(world)
+    assert death.deeds > 20
