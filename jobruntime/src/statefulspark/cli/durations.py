@@ -14,7 +14,7 @@ _UNITS = {
     "h": timedelta(hours=1),
     "d": timedelta(days=1),
 }
-_PART = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)(ms|s|m|h|d)")
+_PART = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,6})?)(ms|s|m|h|d)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 

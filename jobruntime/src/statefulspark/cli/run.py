@@ -35,7 +35,7 @@ exit codes:
 """
 
 _Fields = dict[str, object]
-_CHECKPOINT_REFERENCE = re.compile(r"(?:checkpoint:)?([1-9]\d*)")
+_CHECKPOINT_REFERENCE = re.compile(r"(?:checkpoint:)?([1-9][0-9]*)")
 
 
 def add_parser(commands: options.SubParsers) -> None:

@@ -1,0 +1,242 @@
+"""`status`, `savepoint create` and `stop` against a driver's API over a real socket."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from fakecontrol import NOON, TOKEN, FakeControl, a_status, a_summary, served
+from statefulspark import errors
+from statefulspark.cli import main, status, waiting
+from statefulspark.contract import api, config
+from statefulspark.contract.manifest import SnapshotKind
+
+_SAVEPOINT = a_summary(kind=SnapshotKind.SAVEPOINT, number=43)
+
+
+class Job:
+    """A served job and the command line pointed at it."""
+
+    def __init__(self, control: FakeControl, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.control = control
+        self.url = url
+        self._capsys = capsys
+
+    def run(self, *arguments: str) -> tuple[int, str, str]:
+        code = main.main([*arguments, "--url", self.url])
+        captured = self._capsys.readouterr()
+        return code, captured.out, captured.err
+
+
+@pytest.fixture
+def job(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Job]:
+    monkeypatch.setenv(config.ENV_TOKEN, TOKEN)
+    control = FakeControl()
+    with served(control) as url:
+        yield Job(control, url, capsys)
+
+
+def test_status_is_described(job: Job) -> None:
+    job.control.current = a_status(last_checkpoint=a_summary())
+
+    code, out, _ = job.run("status")
+
+    assert code == 0
+    assert "Job:               default/words\n" in out
+    assert "Checkpoints:       3 completed, 0 in progress, 2 failed\n" in out
+    assert out.splitlines()[-1].split() == ["counts", "12", "-", "500", "250", "0", "ms", "running"]
+
+
+def test_ages_in_a_status_count_from_now() -> None:
+    text = status.describe(a_status(last_checkpoint=a_summary()), now=NOON + timedelta(minutes=3))
+
+    assert "Up:                3m\n" in text
+    assert (
+        "Last checkpoint:   41, 2m58s ago, 2.86 MiB, took 2.0s, s3://bucket/default/words/checkpoints/00000041\n"
+        in text
+    )
+
+
+def test_status_as_json_is_the_apis_answer(job: Job) -> None:
+    _, out, _ = job.run("status", "-o", "json")
+
+    assert api.JobStatus.model_validate_json(out) == job.control.current
+
+
+def test_a_savepoint_is_waited_for_and_its_location_printed(job: Job) -> None:
+    timer = threading.Timer(0.2, lambda: job.control.operations.complete("nightly-1", _SAVEPOINT))
+    timer.start()
+
+    code, out, err = job.run("savepoint", "create", "--request-id", "nightly-1", "--name", "nightly")
+
+    timer.join()
+    assert (code, out) == (0, f"{_SAVEPOINT.location}\n")
+    assert err == "savepoint nightly-1: in progress\n"
+    assert job.control.started == [api.SavepointRequest(request_id="nightly-1", name="nightly")]
+
+
+def test_without_a_request_id_each_savepoint_is_a_new_one(job: Job) -> None:
+    job.control.completes_with = _SAVEPOINT
+
+    job.run("savepoint", "create")
+    job.run("savepoint", "create")
+
+    assert len({request.request_id for request in job.control.started}) == 2
+
+
+def test_a_detached_savepoint_prints_its_request_id(job: Job) -> None:
+    """A.157."""
+    code, out, err = job.run("savepoint", "create", "--detached", "--request-id", "nightly-1")
+
+    assert (code, out) == (0, "nightly-1\n")
+    assert "--request-id" in err
+
+
+def test_asking_again_with_the_same_request_id_waits_for_the_same_savepoint(job: Job) -> None:
+    job.run("savepoint", "create", "--detached", "--request-id", "nightly-1")
+    job.control.operations.complete("nightly-1", _SAVEPOINT)
+
+    code, out, _ = job.run("savepoint", "create", "--request-id", "nightly-1")
+
+    assert (code, out) == (0, f"{_SAVEPOINT.location}\n")
+    assert len(job.control.started) == 1
+
+
+def test_a_savepoint_that_takes_longer_than_the_timeout_goes_on(job: Job) -> None:
+    code, out, err = job.run("savepoint", "create", "--request-id", "slow", "--timeout", "100ms")
+
+    assert (code, out) == (16, "")
+    assert "--request-id slow" in err
+
+
+def test_a_failed_savepoint_says_why(job: Job) -> None:
+    job.control.operations.begin("nightly-1", "savepoint")
+    job.control.operations.fail("nightly-1", "CHECKPOINT_EXPIRED", "Not complete after 600 s.")
+
+    code, out, err = job.run("savepoint", "create", "--request-id", "nightly-1")
+
+    assert (code, out) == (1, "")
+    assert err == "error: The savepoint failed with CHECKPOINT_EXPIRED: Not complete after 600 s.\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "savepoint"),
+    [((), False), (("--savepoint",), True), (("--name", "final"), True), (("--location", "s3://b/sp"), True)],
+    ids=["no flag", "savepoint", "its name", "its location"],
+)
+def test_a_stop_takes_a_savepoint_when_one_is_asked_for(job: Job, flags: tuple[str, ...], savepoint: bool) -> None:
+    job.control.completes_with = _SAVEPOINT
+
+    code, out, _ = job.run("stop", *flags)
+
+    (request,) = job.control.started
+    assert isinstance(request, api.StopRequest)
+    assert (code, out, request.savepoint) == (0, f"{_SAVEPOINT.location}\n", savepoint)
+
+
+def test_an_operation_as_json_is_the_apis_answer(job: Job) -> None:
+    job.control.completes_with = _SAVEPOINT
+
+    _, out, _ = job.run("stop", "--savepoint", "-o", "json")
+
+    assert json.loads(out)["snapshot"]["id"] == 43
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        pytest.param(("savepoint", "create", "--name", "Big"), "'Big' of --name", id="a bad name"),
+        pytest.param(("stop", "--request-id", "a b"), "'a b' of --request-id", id="a bad request id"),
+        pytest.param(("status", "--token", "wrong"), "refuses the token", id="a wrong token"),
+    ],
+)
+def test_a_wrong_request_is_one_sentence(job: Job, arguments: tuple[str, ...], named: str) -> None:
+    code, out, err = job.run(*arguments)
+
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert named in err
+    assert job.control.started == []
+
+
+@pytest.mark.parametrize(
+    ("url", "code", "named"),
+    [
+        pytest.param("http://127.0.0.1:9", 16, "http://127.0.0.1:9", id="nobody listens"),
+        pytest.param("ftp://driver", 2, "'ftp://driver'", id="another scheme"),
+        pytest.param("driver:8090", 2, "'driver:8090'", id="no scheme"),
+    ],
+)
+def test_a_driver_that_cannot_be_reached_is_named(
+    url: str, code: int, named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main(["status", "--url", url, "--token", "x"]) == code
+
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert named in said
+
+
+def test_a_missing_token_is_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(config.ENV_TOKEN, raising=False)
+
+    assert main.main(["status"]) == 2
+    assert config.ENV_TOKEN in capsys.readouterr().err
+
+
+class _FakeTime:
+    """A clock that only sleeping moves."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float, /) -> None:
+        self.now_s += seconds
+
+
+class _Flaky:
+    """A driver that is unreachable for some calls."""
+
+    def __init__(self, answer: Callable[[int], api.Operation]) -> None:
+        self._answer = answer
+        self._calls = 0
+
+    def operation(self, request_id: str, *, wait_s: int) -> api.Operation:
+        self._calls += 1
+        return self._answer(self._calls)
+
+
+def _operation(kind: str, state: api.OperationState = api.OperationState.IN_PROGRESS) -> api.Operation:
+    return api.Operation(request_id="a", kind=kind, state=state)
+
+
+def _unreachable(_: int) -> api.Operation:
+    raise errors.TransientError("DriverUnreachable", "No driver answers.")
+
+
+def test_a_short_interruption_of_the_connection_is_waited_out() -> None:
+    def answer(call: int) -> api.Operation:
+        return _unreachable(call) if call < 5 else _operation("savepoint", api.OperationState.COMPLETED)
+
+    ended = waiting.until_ended(_Flaky(answer), _operation("savepoint"), timeout_s=60, clock=_FakeTime())
+
+    assert ended.state is api.OperationState.COMPLETED
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        pytest.param("savepoint", "DriverUnreachable", id="a savepoint's driver is unreachable"),
+        pytest.param("stop", "StopUnseen", id="a stopped driver is gone, and how the stop ended is not known"),
+    ],
+)
+def test_a_driver_that_stays_away_is_given_up(kind: str, reason: str) -> None:
+    with pytest.raises(errors.StatefulSparkError) as raised:
+        waiting.until_ended(_Flaky(_unreachable), _operation(kind), timeout_s=60, clock=_FakeTime())
+
+    assert raised.value.reason == reason

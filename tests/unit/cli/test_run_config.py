@@ -1,0 +1,183 @@
+"""`statefulspark run`: what the flags make of the configuration."""
+
+from __future__ import annotations
+
+import argparse
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from statefulspark import errors
+from statefulspark.cli import main, run
+from statefulspark.contract import config
+
+_JOB = 'import statefulspark as ss\njob = ss.Job("words")\njob.run()\n'
+
+
+@pytest.fixture
+def job_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.delenv(config.ENV_CONFIG, raising=False)
+    file = tmp_path / "job.py"
+    file.write_text(_JOB)
+    return file
+
+
+def _args(*arguments: str | Path) -> argparse.Namespace:
+    return main.build_parser().parse_args(["run", *map(str, arguments)])
+
+
+def _configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(text)
+    monkeypatch.setenv(config.ENV_CONFIG, str(file))
+
+
+def test_a_job_needs_a_file_and_a_storage_only(job_file: Path) -> None:
+    built = run.build_config(_args(job_file, "--storage", "s3://bucket/prefix"))
+
+    assert built == config.JobConfig(name="words", storage=config.StorageConfig(uri="s3://bucket/prefix"))
+
+
+def test_every_flag_arrives(job_file: Path) -> None:
+    flags = (
+        "--name w2 --namespace team --storage s3://b/p --endpoint http://s3:9000 --region eu --allow-local-files "
+        "--savepoint-location s3://b/sp --checkpoint-interval 5s --checkpoint-timeout 1m --min-pause 500ms "
+        "--tolerable-failures 7 --retained 9 --from 41 --allow-non-restored-state --api-port 0 --master local[2] "
+        "--conf spark.a=1 --conf spark.b=x=y --parameter input=/data --parameter empty="
+    )
+
+    built = run.build_config(_args(job_file, *flags.split()))
+
+    assert built == config.JobConfig(
+        name="w2",
+        namespace="team",
+        storage=config.StorageConfig(uri="s3://b/p", endpoint="http://s3:9000", region="eu", allow_local_files=True),
+        savepoint_location="s3://b/sp",
+        checkpoint=config.CheckpointConfig(
+            interval=timedelta(seconds=5),
+            timeout=timedelta(minutes=1),
+            min_pause=timedelta(milliseconds=500),
+            tolerable_failures=7,
+            retained=9,
+        ),
+        restore=config.RestoreConfig(snapshot="checkpoint:41", allow_non_restored_state=True),
+        engine=config.EngineConfig(master="local[2]", conf={"spark.a": "1", "spark.b": "x=y"}),
+        api_port=0,
+        parameters={"input": "/data", "empty": ""},
+    )
+
+
+def test_flags_win_over_the_file_and_the_rest_of_the_file_stays(
+    job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _configured(
+        tmp_path,
+        monkeypatch,
+        """{"name": "fromfile", "namespace": "team", "ownerId": "uid-1", "storage": {"uri": "s3://b/p", "region": "eu"},
+        "checkpoint": {"interval": 30, "retained": 4}, "parameters": {"a": "1", "b": "2"}, "apiPort": 9000}""",
+    )
+
+    built = run.build_config(_args(job_file, "--retained", "8", "--parameter", "b=3"))
+
+    assert built == config.JobConfig(
+        name="fromfile",
+        namespace="team",
+        owner_id="uid-1",
+        storage=config.StorageConfig(uri="s3://b/p", region="eu"),
+        checkpoint=config.CheckpointConfig(interval=timedelta(seconds=30), retained=8),
+        parameters={"a": "1", "b": "3"},
+        api_port=9000,
+    )
+
+
+def test_a_start_asked_for_by_flag_replaces_the_one_in_the_file(
+    job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _configured(
+        tmp_path,
+        monkeypatch,
+        '{"name": "w", "storage": {"uri": "s3://b/p"}, "restore": {"snapshot": "s3://b/old", "id": "once"}}',
+    )
+
+    built = run.build_config(_args(job_file, "--fresh"))
+
+    assert built.restore == config.RestoreConfig(fresh=True)
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason", "named"),
+    [
+        pytest.param((), "StorageMissing", "--storage", id="no storage"),
+        pytest.param(("--storage", "gs://b"), "ConfigInvalid", "gs://b", id="a storage that is not shared"),
+        pytest.param(("--storage", "s3://b", "--retained", "0"), "ConfigInvalid", "retained", id="nothing retained"),
+        pytest.param(("--storage", "s3://b", "--api-port", "70000"), "ConfigInvalid", "70000", id="no such port"),
+    ],
+)
+def test_a_wrong_configuration_is_one_sentence(job_file: Path, flags: tuple[str, ...], reason: str, named: str) -> None:
+    with pytest.raises(errors.SpecRejectedError) as raised:
+        run.build_config(_args(job_file, *flags))
+
+    assert raised.value.reason == reason
+    assert named in raised.value.message
+    assert "\n" not in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("source", "reason"),
+    [
+        pytest.param("print('no job')\n", "NameMissing", id="no job in it"),
+        pytest.param("a = Job('a')\nb = ss.Job('b')\n", "NameMissing", id="two jobs in it"),
+        pytest.param("name = 'x'\njob = Job(name)\n", "NameMissing", id="the name is computed"),
+        pytest.param("def broken(:\n", "JobFileRaised", id="it is no Python"),
+    ],
+)
+def test_a_name_that_cannot_be_read_from_the_file_is_asked_for(job_file: Path, source: str, reason: str) -> None:
+    job_file.write_text(source)
+
+    with pytest.raises(errors.SpecRejectedError) as raised:
+        run.declared_name(job_file)
+
+    assert raised.value.reason == reason
+
+
+def test_a_missing_job_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=r"nowhere\.py") as raised:
+        run.declared_name(tmp_path / "nowhere.py")
+
+    assert raised.value.reason == "JobFileMissing"
+
+
+@pytest.mark.parametrize(
+    ("text", "snapshot"),
+    [
+        ("41", "checkpoint:41"),
+        ("checkpoint:41", "checkpoint:41"),
+        ("s3://b/default/w/savepoints/00000043/", "s3://b/default/w/savepoints/00000043"),
+    ],
+)
+def test_a_snapshot_is_a_number_or_a_uri(job_file: Path, text: str, snapshot: str) -> None:
+    built = run.build_config(_args(job_file, "--storage", "s3://b", "--from", text))
+
+    assert built.restore.snapshot == snapshot
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        pytest.param(("--from", "latest"), id="a snapshot that is neither number nor uri"),
+        pytest.param(("--from", "41", "--fresh"), id="a snapshot and none at once"),
+        pytest.param(("--checkpoint-interval", "10"), id="a duration without a unit"),
+        pytest.param(("--parameter", "novalue"), id="a parameter without a value"),
+        pytest.param(("--log-format", "xml"), id="an unknown log format"),
+    ],
+)
+def test_a_wrong_flag_is_a_usage_error(
+    job_file: Path, flags: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as raised:
+        _args(job_file, *flags)
+
+    said = capsys.readouterr().err
+    assert raised.value.code == 2
+    assert said.count("\n") == 1
+    assert said.startswith("error: ")

@@ -1,0 +1,342 @@
+"""`checkpoint` and `savepoint` on storage alone, over a local folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from statefulspark import storage
+from statefulspark.cli import main
+from statefulspark.contract import config, layout
+from statefulspark.contract.manifest import FileEntry, Manifest, OperatorEntry, QueryEntry, SnapshotKind, Trigger
+from statefulspark.storage import ObjectStore, StorageOptions
+
+_NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
+    monkeypatch.delenv(config.ENV_CONFIG, raising=False)
+
+    def run_command(*arguments: str) -> Result:
+        code = main.main(arguments)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run_command
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> ObjectStore:
+    return storage.open_store(f"file://{tmp_path}/state/default/words", StorageOptions(allow_local_files=True))
+
+
+def a_manifest(kind: SnapshotKind, number: int, path: str, name: str | None = None) -> Manifest:
+    return Manifest(
+        kind=kind,
+        id=number,
+        namespace="default",
+        job="words",
+        trigger=Trigger.PERIODIC if kind is SnapshotKind.CHECKPOINT else Trigger.MANUAL,
+        epoch=7,
+        generation=3,
+        triggered_at=_NOON,
+        completed_at=_NOON + timedelta(seconds=2),
+        savepoint_name=name,
+        queries=(
+            QueryEntry(
+                uid="counts",
+                batch_id=12,
+                path=path,
+                files=(FileEntry(path="commits/12", size_bytes=5), FileEntry(path="offsets/12", size_bytes=6)),
+                operators=(OperatorEntry(uid="by-word", operator_id=0, name="tws", partitions=4, max_parallelism=128),),
+                offsets=('{"topic":{"0":41}}',),
+            ),
+        ),
+        versions={"statefulspark": "0.1.0"},
+    )
+
+
+def put_checkpoint(root: ObjectStore, number: int) -> None:
+    path = layout.query_root(3, "counts")
+    root.write(f"{path}/commits/12", b"12345")
+    root.write(f"{path}/offsets/12", b"123456")
+    root.write(layout.checkpoint_manifest(number), a_manifest(SnapshotKind.CHECKPOINT, number, path).to_json().encode())
+
+
+def put_savepoint(root: ObjectStore, number: int, name: str) -> str:
+    folder = layout.savepoint(number, name)
+    root.write(f"{folder}/files/counts/commits/12", b"12345")
+    root.write(f"{folder}/files/counts/offsets/12", b"123456")
+    manifest = a_manifest(SnapshotKind.SAVEPOINT, number, "files/counts", name)
+    root.write(f"{folder}/_metadata.json", manifest.to_json().encode())
+    return f"{root.uri}/{folder}"
+
+
+def at(root: ObjectStore) -> tuple[str, ...]:
+    return ("--root", root.uri, "--allow-local-files")
+
+
+def test_checkpoints_are_listed_newest_first(run: Run, root: ObjectStore) -> None:
+    for number in (41, 42):
+        put_checkpoint(root, number)
+    put_savepoint(root, 43, "nightly")
+    root.write(f"{layout.checkpoint(44)}/unfinished", b"")
+
+    result = run("checkpoint", "list", *at(root))
+
+    header, *rows = [line.split() for line in result.out.splitlines()]
+    assert result.code == 0
+    assert header == ["ID", "TRIGGER", "AGE", "SIZE", "FILES", "BATCHES"]
+    assert [(row[0], row[1], row[-1]) for row in rows] == [
+        ("42", "periodic", "counts=12"),
+        ("41", "periodic", "counts=12"),
+    ]
+
+
+def test_a_wide_list_says_where_they_are(run: Run, root: ObjectStore) -> None:
+    put_checkpoint(root, 42)
+
+    result = run("checkpoint", "list", "-o", "wide", *at(root))
+
+    assert result.out.splitlines()[1].split()[-4:] == ["2.0s", "7", "3", f"{root.uri}/checkpoints/00000042"]
+
+
+def test_json_carries_the_names_of_the_api(run: Run, root: ObjectStore) -> None:
+    put_checkpoint(root, 42)
+
+    listed = json.loads(run("checkpoint", "list", "-o", "json", *at(root)).out)
+
+    assert listed == {
+        "snapshots": [
+            {
+                "kind": "checkpoint",
+                "id": 42,
+                "location": f"{root.uri}/checkpoints/00000042",
+                "trigger": "periodic",
+                "triggeredAt": "2026-11-21T12:00:00Z",
+                "completedAt": "2026-11-21T12:00:02Z",
+                "sizeBytes": 11,
+                "batches": {"counts": 12},
+            }
+        ]
+    }
+
+
+def test_a_damaged_manifest_does_not_hide_the_others(run: Run, root: ObjectStore) -> None:
+    put_checkpoint(root, 41)
+    root.write(layout.checkpoint_manifest(42), b'{"kind": "check')
+
+    table = run("checkpoint", "list", *at(root))
+    listed = json.loads(run("checkpoint", "list", "-o", "json", *at(root)).out)
+
+    assert [line.split()[:2] for line in table.out.splitlines()[1:]] == [["42", "unreadable"], ["41", "periodic"]]
+    assert listed["snapshots"][0]["reason"] == "DocumentUnreadable"
+
+
+def test_an_empty_root_is_no_error(run: Run, root: ObjectStore) -> None:
+    result = run("checkpoint", "list", *at(root))
+
+    assert result == Result(0, "", f"There are no checkpoints at {root.uri}.\n")
+    assert json.loads(run("checkpoint", "list", "-o", "json", *at(root)).out) == {"snapshots": []}
+
+
+@pytest.mark.parametrize("wanted", ["42", "latest"])
+def test_a_checkpoint_is_described(run: Run, root: ObjectStore, wanted: str) -> None:
+    put_checkpoint(root, 41)
+    put_checkpoint(root, 42)
+
+    result = run("checkpoint", "show", wanted, *at(root))
+
+    assert "Id:             42\n" in result.out
+    assert "Size:           11 B in 2 files\n" in result.out
+    assert "Operator:   by-word (tws, 4 partitions, 128 key groups)\n" in result.out
+    assert "commits/12" not in result.out
+    assert "commits/12" in run("checkpoint", "show", wanted, "-o", "wide", *at(root)).out
+
+
+def test_the_json_of_a_checkpoint_is_its_manifest(run: Run, root: ObjectStore) -> None:
+    put_checkpoint(root, 42)
+
+    shown = run("checkpoint", "show", "42", "-o", "json", *at(root))
+
+    expected = a_manifest(SnapshotKind.CHECKPOINT, 42, "generations/00000003/counts")
+    assert Manifest.model_validate_json(shown.out) == expected
+
+
+def test_a_checkpoint_that_does_not_exist_is_named_with_those_that_do(run: Run, root: ObjectStore) -> None:
+    put_checkpoint(root, 41)
+
+    result = run("checkpoint", "show", "7", *at(root))
+
+    assert result == Result(15, "", f"error: There is no checkpoint 7 at {root.uri}; completed are: 41.\n")
+
+
+def test_a_whole_checkpoint_verifies(run: Run, root: ObjectStore) -> None:
+    put_checkpoint(root, 42)
+
+    result = run("checkpoint", "verify", "latest", "--deep", *at(root))
+
+    assert result == Result(0, "Checkpoint 42 is complete: 2 files, 11 B verified.\n", "")
+
+
+def test_every_broken_file_is_listed(run: Run, root: ObjectStore) -> None:
+    put_checkpoint(root, 42)
+    path = layout.query_root(3, "counts")
+    root.delete_many([f"{path}/commits/12"])
+    root.write(f"{path}/offsets/12", b"123")
+
+    result = run("checkpoint", "verify", "42", *at(root))
+    told = json.loads(run("checkpoint", "verify", "42", "-o", "json", *at(root)).out)
+
+    assert result.code == 17
+    assert result.out.splitlines() == [
+        "Checkpoint 42 is broken: 2 of 2 files, 11 B.",
+        f"  Missing: {root.uri}/{path}/commits/12 does not exist.",
+        f"  SizeDiffers: {root.uri}/{path}/offsets/12 has 3 bytes instead of 6.",
+    ]
+    assert (told["ok"], [one["kind"] for one in told["problems"]]) == (False, ["Missing", "SizeDiffers"])
+
+
+def test_savepoints_are_listed_without_checkpoints(run: Run, root: ObjectStore) -> None:
+    put_checkpoint(root, 42)
+    put_savepoint(root, 43, "nightly")
+
+    result = run("savepoint", "list", *at(root))
+
+    assert [line.split()[:2] for line in result.out.splitlines()[1:]] == [["43", "manual"]]
+
+
+@pytest.mark.parametrize("suffix", ["", "/", "/_metadata.json"], ids=["folder", "trailing slash", "manifest"])
+def test_a_savepoint_is_found_by_its_uri(run: Run, root: ObjectStore, suffix: str) -> None:
+    """A.165: the directory or its metadata file."""
+    location = put_savepoint(root, 43, "nightly")
+
+    shown = run("savepoint", "show", location + suffix, "--allow-local-files")
+    verified = run("savepoint", "verify", location + suffix, "--deep", "--allow-local-files")
+
+    assert f"Location:       {location}\n" in shown.out
+    assert verified == Result(0, "Savepoint 43 is complete: 2 files, 11 B verified.\n", "")
+
+
+def test_a_savepoint_is_found_by_its_number(run: Run, root: ObjectStore) -> None:
+    location = put_savepoint(root, 43, "nightly")
+
+    assert f"Location:       {location}\n" in run("savepoint", "show", "43", *at(root)).out
+
+
+def test_a_savepoint_that_was_moved_still_verifies(run: Run, root: ObjectStore, tmp_path: Path) -> None:
+    """A.173: its paths are relative."""
+    location = put_savepoint(root, 43, "nightly")
+    Path(location.removeprefix("file://")).rename(tmp_path / "elsewhere")
+
+    assert run("savepoint", "verify", f"file://{tmp_path}/elsewhere", "--allow-local-files").code == 0
+
+
+def test_a_disposed_savepoint_is_gone_and_nothing_else_is(run: Run, root: ObjectStore) -> None:
+    """A.175."""
+    put_checkpoint(root, 42)
+    keep = put_savepoint(root, 43, "keep")
+    location = put_savepoint(root, 44, "nightly")
+
+    result = run("savepoint", "dispose", location, "--allow-local-files")
+
+    assert result == Result(0, f"savepoint {location} deleted (3 objects)\n", "")
+    assert root.list(layout.savepoint(44, "nightly")) == ()
+    assert run("savepoint", "verify", keep, "--allow-local-files").code == 0
+    assert run("checkpoint", "verify", "42", *at(root)).code == 0
+
+
+def test_disposing_of_nothing_is_said(run: Run, root: ObjectStore) -> None:
+    result = run("savepoint", "dispose", f"{root.uri}/savepoints/00000099", "--allow-local-files")
+
+    assert result.code == 15
+    assert "00000099" in result.err
+
+
+def test_a_checkpoint_is_not_disposed_of_as_a_savepoint(run: Run, root: ObjectStore) -> None:
+    put_checkpoint(root, 42)
+
+    result = run("savepoint", "dispose", f"{root.uri}/checkpoints/00000042", "--allow-local-files")
+
+    assert result.code == 2
+    assert run("checkpoint", "verify", "42", *at(root)).code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "named"),
+    [
+        pytest.param(("checkpoint", "list"), 2, "--root", id="no root"),
+        pytest.param(("checkpoint", "list", "--root", "gs://bucket/x"), 2, "gs://bucket/x", id="an unknown scheme"),
+        pytest.param(("checkpoint", "list", "--root", "file:///tmp/x"), 2, "file:///tmp/x", id="local files unasked"),
+        pytest.param(("savepoint", "show", "nightly"), 2, "'nightly'", id="a savepoint that is no uri"),
+        pytest.param(
+            ("savepoint", "show", "file:///nowhere/at/all", "--allow-local-files"),
+            15,
+            "/nowhere/at/all",
+            id="no such folder",
+        ),
+    ],
+)
+def test_an_error_is_one_sentence_that_names_the_value(
+    run: Run, arguments: tuple[str, ...], code: int, named: str
+) -> None:
+    result = run(*arguments)
+
+    assert (result.code, result.out) == (code, "")
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1
+    assert named in result.err
+
+
+def test_inside_a_drivers_pod_its_own_job_is_meant(
+    run: Run, root: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_checkpoint(root, 42)
+    file = tmp_path / "config.json"
+    file.write_text(
+        json.dumps({"name": "words", "storage": {"uri": f"file://{tmp_path}/state", "allowLocalFiles": True}})
+    )
+    monkeypatch.setenv(config.ENV_CONFIG, str(file))
+
+    assert run("checkpoint", "list").out.splitlines()[1].startswith("42")
+
+
+@pytest.mark.s3
+def test_the_same_commands_work_on_s3(run: Run, s3: object, s3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: StorageOptions = s3.options()  # type: ignore[attr-defined]
+    root = storage.open_store(f"s3://{s3_bucket}/state/default/words", options)
+    put_checkpoint(root, 42)
+    location = put_savepoint(root, 43, "nightly")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", options.access_key or "")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options.secret_key or "")
+    endpoint = ("--endpoint", options.endpoint or "")
+
+    assert run("checkpoint", "verify", "latest", "--deep", "--root", root.uri, *endpoint).code == 0
+    assert run("savepoint", "dispose", location, *endpoint).code == 0
+    assert run("savepoint", "show", location, *endpoint).code == 15
+
+
+def test_unreachable_storage_is_told_from_an_empty_one(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+
+    result = run("checkpoint", "list", "--root", "s3://bucket/x", "--endpoint", "http://127.0.0.1:9")
+
+    assert result.code == 16
+    assert result.err.count("\n") == 1
+    assert "http://127.0.0.1:9" in result.err

@@ -1,0 +1,34 @@
+"""Text for people."""
+
+from __future__ import annotations
+
+import pytest
+from statefulspark.cli import tables
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    text = tables.columns(("ID", "TRIGGER"), [("1", "periodic"), ("1000", "")])
+
+    assert text == "ID     TRIGGER\n1      periodic\n1000   -\n"
+
+
+def test_pairs_without_a_value_are_left_out() -> None:
+    assert (
+        tables.pairs((("Id", "42"), ("Name", None), ("Location", "s3://b"))) == "Id:         42\nLocation:   s3://b\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "0.977 KiB"),
+        (1500, "1.46 KiB"),
+        (123_456_789, "118 MiB"),
+        (5 * 1024**3, "5.00 GiB"),
+        (3 * 1024**6, "3.07e+03 PiB"),
+    ],
+)
+def test_a_size_has_three_digits(size_bytes: int, text: str) -> None:
+    assert tables.size(size_bytes) == text
