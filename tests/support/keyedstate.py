@@ -81,6 +81,4 @@ class Worker:
         context.bind(loaded.tables)
         work(context)
         context.leave()
-        return store.commit(
-            log, tables, loaded, new_id=self._ids, before_full=context.drop_expired, policy=policy
-        )
+        return store.commit(log, tables, loaded, new_id=self._ids, before_full=context.drop_expired, policy=policy)

@@ -5,7 +5,7 @@ descriptors   what is declared: kind, name, type, time to live
 functions     what a user writes, and the context it gets     cells, entries   the handles      scope   the current key
 tables        values and changes of one state in one key group
 chunks        their stored form (docs/formats.md)             codec            values as bytes
-store         versions, compaction, validation                cache            tables between batches
+store         versions, validation      compaction            cache            tables between batches
 keygroups     from key to key group
 ```
 Nothing here knows the engine; `statefulspark.spark.keyed` connects it to Spark.

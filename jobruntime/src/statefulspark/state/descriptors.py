@@ -20,6 +20,7 @@ from typing import Generic, Protocol, TypeVar
 from statefulspark import errors
 from statefulspark.state import codec
 
+# Generic descriptors have no slots: in Python 3.11 `ValueState[int](…)` fails on a frozen dataclass that has them.
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
@@ -141,7 +142,7 @@ def _check_name(name: str) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ValueState(Generic[T]):
     """One value per key. Unset reads as None; updating with None clears.
 
@@ -166,7 +167,7 @@ class ValueState(Generic[T]):
         return canonical_type(self.type)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ListState(Generic[T]):
     """A list per key. Unset reads as an empty list, never None; None is no element.
 
@@ -191,7 +192,7 @@ class ListState(Generic[T]):
         return f"array<{canonical_type(self.type)}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class MapState(Generic[K, V]):
     """A map per key. Unset behaves as an empty map, never None. An entry may hold None.
 
@@ -218,7 +219,7 @@ class MapState(Generic[K, V]):
         return f"map<{canonical_type(self.key_type)},{canonical_type(self.value_type)}>"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReducingState(Generic[T]):
     """One value per key, folded from all that were added; None while there is none.
 
@@ -245,7 +246,7 @@ class ReducingState(Generic[T]):
         return canonical_type(self.type)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class AggregatingState(Generic[In, Acc, Out]):
     """One accumulator per key; reading gives the function's result, None while nothing was added.
 
@@ -272,7 +273,7 @@ class AggregatingState(Generic[In, Acc, Out]):
         return canonical_type(self.type)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Fold(Generic[In, Acc]):
     initial: Acc
     fold: Callable[[Acc, In], Acc] = field()

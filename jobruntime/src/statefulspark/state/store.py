@@ -7,15 +7,11 @@ latest versions. A copy of the tables kept in memory is used only when its versi
 the head's it is current, older it catches up by the runs after it, and otherwise it is thrown away and the tables are
 built from the chunks. A retried, speculative or lost attempt therefore never serves another attempt's data.
 
-Runs are merged by size ("size-tiered"): small ones often, large ones rarely, and all of them into a full one when the
-changes outgrow the base. Every byte is rewritten a number of times that grows with the logarithm of the state. Groups
-differ in their thresholds, so that they are not all compacted in the same batch.
+When runs are merged is told by `compaction`.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -23,28 +19,12 @@ from typing import Protocol
 import msgpack
 
 from statefulspark import errors
-from statefulspark.state import chunks, tables
+from statefulspark.state import chunks, compaction, tables
 
 LINEAGE_LENGTH = 32
 """How many of the latest version ids a head remembers: a copy that is older than that is built anew."""
-_SMALL_RUN_BYTES = 4096
 _KEY_BYTES = 200
 """Rough memory of one key with a small value in a dict."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """A chunk in the log.
-
-    Attributes:
-        version: Version of the newest batch in it; the key under which the log has it.
-        size_bytes: Its length.
-        count: Number of entries.
-    """
-
-    version: int
-    size_bytes: int
-    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +40,7 @@ class Head:
 
     version: int
     unique_id: str
-    runs: tuple[Run, ...]
+    runs: tuple[compaction.Run, ...]
     lineage: tuple[str, ...]
 
     @property
@@ -92,7 +72,7 @@ class Head:
                 f"The head of a key group has layout version {layout_version}; this release reads version 1. Use the "
                 "release that wrote it, or a newer one.",
             )
-        return Head(version, unique_id, tuple(Run(*run) for run in runs), tuple(lineage))
+        return Head(version, unique_id, tuple(compaction.Run(*run) for run in runs), tuple(lineage))
 
 
 class ChunkLog(Protocol):
@@ -253,7 +233,7 @@ def load(log: ChunkLog, cache: GroupCache, group: int) -> LoadedGroup:
     return LoadedGroup(group, head, found)
 
 
-def _read(log: ChunkLog, group: int, run: Run) -> chunks.Chunk:
+def _read(log: ChunkLog, group: int, run: compaction.Run) -> chunks.Chunk:
     stored = log.chunk(run.version)
     if stored is None:
         raise errors.SnapshotCorruptError(
@@ -271,6 +251,7 @@ def commit(
     *,
     new_id: Callable[[], str],
     before_full: Callable[[GroupTables], None] = lambda _: None,
+    policy: compaction.Policy | None = None,
 ) -> Written:
     """Write what a batch changed as a new version, compact where it is due, and keep the tables in memory.
 
@@ -280,6 +261,7 @@ def commit(
         loaded: What `load` returned, with the batch's changes in its tables.
         new_id: Makes ids; no two attempts may get the same.
         before_full: Called before all tables are written, to drop what need not be kept.
+        policy: When runs are merged; the default for the group when omitted.
 
     Raises:
         SpecRejectedError: A value has a type that cannot be stored.
@@ -291,7 +273,7 @@ def commit(
         return Written(0, 0)
     delta_blob = chunks.encode(delta)
     version = head.version + 1 if head else 1
-    merged = _runs_to_merge(head.runs if head else (), len(delta_blob), loaded.group)
+    merged = (policy or compaction.policy_of(loaded.group)).runs_to_merge(head.runs if head else (), len(delta_blob))
     kept = head.runs[: len(head.runs) - merged] if head else ()
     if head is None or not kept:
         before_full(loaded.tables)
@@ -304,7 +286,7 @@ def commit(
     for run in head.runs[len(kept) :] if head else ():
         log.remove_chunk(run.version)
     lineage = ((head.lineage if head else ()) + (unique_id,))[-LINEAGE_LENGTH:]
-    new_head = Head(version, unique_id, (*kept, Run(version, len(blob), chunk.count)), lineage)
+    new_head = Head(version, unique_id, (*kept, compaction.Run(version, len(blob), chunk.count)), lineage)
     log.set_head(new_head)
     _keep(cache, loaded, new_head)
     return Written(len(delta_blob), len(blob))
@@ -316,37 +298,10 @@ def _keep(cache: GroupCache, loaded: LoadedGroup, head: Head) -> None:
 
 
 def _merged(
-    log: ChunkLog, group: int, runs: Sequence[Run], delta: chunks.Chunk, delta_blob: bytes
+    log: ChunkLog, group: int, runs: Sequence[compaction.Run], delta: chunks.Chunk, delta_blob: bytes
 ) -> tuple[chunks.Chunk, bytes]:
     if not runs:
         return delta, delta_blob
     oldest, *newer = (_read(log, group, run) for run in runs)
     together = chunks.merge(oldest, [*newer, delta])
     return together, chunks.encode(together)
-
-
-def _runs_to_merge(runs: Sequence[Run], new_bytes: int, group: int) -> int:
-    """Say how many of the latest runs a new one is merged with; all of them makes a full chunk."""
-    if not runs:
-        return 0
-    outgrown = 1.0 + (group % 16) / 16
-    if sum(run.size_bytes for run in runs[1:]) + new_bytes > runs[0].size_bytes * outgrown:
-        return len(runs)
-    fan_in = 24 + group % 16
-    merged, size_bytes = 0, new_bytes
-    while True:
-        tier = _tier(size_bytes, fan_in)
-        rest = runs[: len(runs) - merged]
-        similar = _count_trailing(rest, fan_in, tier)
-        if similar + 1 < fan_in:
-            return merged
-        size_bytes += sum(run.size_bytes for run in rest[len(rest) - similar :])
-        merged += similar
-
-
-def _count_trailing(runs: Sequence[Run], fan_in: int, tier: int) -> int:
-    return len(list(itertools.takewhile(lambda run: _tier(run.size_bytes, fan_in) <= tier, reversed(runs))))
-
-
-def _tier(size_bytes: int, fan_in: int) -> int:
-    return int(math.log(max(size_bytes, _SMALL_RUN_BYTES), fan_in))

@@ -33,7 +33,8 @@ def _column_getter(positions: dict[str, int]) -> Callable[[tuple[object, ...], s
 @functools.lru_cache(maxsize=256)
 def row_maker(columns: tuple[str, ...]) -> Callable[[Iterable[object]], functions.InputRow]:
     """Return what makes rows with these columns. A name that is no identifier is reached as `row["the name"]`."""
-    plain = collections.namedtuple("InputRow", columns, rename=True)
+    named_tuple = cast("Callable[..., type[tuple[object, ...]]]", collections.namedtuple)
+    plain = named_tuple("InputRow", columns, rename=True)
     get_column = _column_getter({column: position for position, column in enumerate(columns)})
     row_class = type("InputRow", (plain,), {"__slots__": (), "__getitem__": get_column})
     return cast("Callable[[Iterable[object]], functions.InputRow]", row_class._make)  # type: ignore[attr-defined]  # of the named tuple

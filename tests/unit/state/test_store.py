@@ -1,0 +1,300 @@
+"""The store of a key group equals a dict, whatever happens to batches, workers and caches."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from keyedstate import MemoryLog, Worker, new_ids
+from statefulspark import errors
+from statefulspark.state import chunks, compaction, descriptors, functions, store
+
+Model = dict[str, dict[object, object]]
+KEYS = st.sampled_from([None, "a", "b", ("c", 1), 7])
+NUMBERS = st.integers(-5, 5)
+
+
+class States:
+    """A function's states, and the same operations on handles and on plain dicts."""
+
+    def __init__(self) -> None:
+        self.context: functions.KeyedContext | None = None
+
+    def declare(self, context: functions.KeyedContext) -> None:
+        self.context = context
+        self.value = context.state(descriptors.ValueState[int]("value", "bigint"))
+        self.total = context.state(descriptors.ReducingState[int]("total", lambda one, two: one + two))
+        self.list = context.state(descriptors.ListState[int]("list", int))
+        self.map = context.state(descriptors.MapState[int, int]("map"))
+
+    def read(self, keys: list[object]) -> Model:
+        found: Model = {"value": {}, "total": {}, "list": {}, "map": {}}
+        for key in keys:
+            self.context.enter(key)
+            for name, read in (
+                ("value", self.value.value()),
+                ("total", self.total.get()),
+                ("list", self.list.get()),
+                ("map", dict(self.map.entries())),
+            ):
+                if read not in (None, [], {}):
+                    found[name][key] = read
+        return found
+
+
+@dataclass(frozen=True)
+class Operation:
+    name: str
+    key: object
+    number: int
+    other: int
+
+    def on_state(self, states: States) -> None:
+        states.context.enter(self.key)
+        match self.name:
+            case "update":
+                states.value.update(self.number)
+            case "clear":
+                states.value.clear()
+            case "reduce":
+                states.total.add(self.number)
+            case "append":
+                states.list.add(self.number)
+            case "replace":
+                states.list.update([self.number] * (self.other % 3))
+            case "put":
+                states.map.put(self.number, self.other)
+            case "remove":
+                states.map.remove(self.number)
+            case "clear map":
+                states.map.clear()
+
+    def on_model(self, model: Model) -> None:
+        match self.name:
+            case "update":
+                model["value"][self.key] = self.number
+            case "clear":
+                model["value"].pop(self.key, None)
+            case "reduce":
+                model["total"][self.key] = model["total"].get(self.key, 0) + self.number
+            case "append":
+                model["list"][self.key] = [*model["list"].get(self.key, []), self.number]
+            case "replace":
+                model["list"][self.key] = [self.number] * (self.other % 3)
+            case "put":
+                model["map"].setdefault(self.key, {})[self.number] = self.other
+            case "remove":
+                model["map"].get(self.key, {}).pop(self.number, None)
+            case "clear map":
+                model["map"].pop(self.key, None)
+        for name in ("list", "map"):
+            if not model[name].get(self.key, True):
+                del model[name][self.key]
+
+
+OPERATIONS = st.builds(
+    Operation,
+    name=st.sampled_from(["update", "clear", "reduce", "append", "replace", "put", "remove", "clear map"]),
+    key=KEYS,
+    number=NUMBERS,
+    other=NUMBERS,
+)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A batch: which workers try it, and whether the last of them commits."""
+
+    operations: list[Operation]
+    workers: list[int]
+    commits: bool
+
+
+STEPS = st.builds(
+    Step,
+    operations=st.lists(OPERATIONS, max_size=6),
+    workers=st.lists(st.integers(0, 2), min_size=1, max_size=3),
+    commits=st.sampled_from([True, True, True, False]),
+)
+POLICIES = st.sampled_from(
+    [
+        compaction.Policy(fan_in=2, outgrown=1000.0, small_run_bytes=64),
+        compaction.Policy(fan_in=3, outgrown=1000.0, small_run_bytes=64),
+        compaction.Policy(fan_in=3, outgrown=2.0, small_run_bytes=1),
+        compaction.Policy(fan_in=1000, outgrown=1000.0),
+        compaction.Policy(fan_in=2, outgrown=0.0),
+    ]
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(steps=st.lists(STEPS, max_size=15), policy=POLICIES)
+def test_any_interleaving_of_batches_retries_and_workers_equals_a_dict(
+    steps: list[Step], policy: compaction.Policy
+) -> None:
+    states, ids = States(), new_ids()
+    workers = [Worker(states.declare, ids) for _ in range(3)]
+    log = MemoryLog()
+    model: Model = {"value": {}, "total": {}, "list": {}, "map": {}}
+    keys: list[object] = [None, "a", "b", ("c", 1), 7]
+
+    for step in steps:
+        after = copy.deepcopy(model)
+        for operation in step.operations:
+            operation.on_model(after)
+
+        def work(_: functions.KeyedContext, step: Step = step, after: Model = after) -> None:
+            assert states.read(keys) == model
+            for operation in step.operations:
+                operation.on_state(states)
+            assert states.read(keys) == after
+
+        for worker in step.workers:
+            attempt = log.attempt()
+            workers[worker].run(attempt, work, policy=policy)
+        if step.commits:
+            log.adopt(attempt)
+            model = after
+
+    def check(_: functions.KeyedContext) -> None:
+        assert states.read(keys) == model
+
+    for worker in [*workers, Worker(states.declare, ids)]:
+        worker.run(log.attempt(), check)
+
+
+def _counter() -> tuple[States, Worker, MemoryLog]:
+    states = States()
+    return states, Worker(states.declare, new_ids()), MemoryLog()
+
+
+def _update(states: States, key: object, value: int) -> Callable[[functions.KeyedContext], None]:
+    def work(context: functions.KeyedContext) -> None:
+        context.enter(key)
+        states.value.update(value)
+
+    return work
+
+
+NEVER_MERGE = compaction.Policy(fan_in=1000, outgrown=1000.0)
+
+
+def test_a_worker_that_has_the_latest_version_reads_no_chunk() -> None:
+    states, worker, log = _counter()
+    for number in range(5):
+        worker.run(log, _update(states, "a", number), policy=NEVER_MERGE)
+    assert log.reads == 0
+
+
+def test_a_worker_that_is_behind_reads_only_what_it_missed() -> None:
+    states, worker, log = _counter()
+    other = Worker(states.declare, lambda: "other")
+    worker.run(log, _update(states, "a", 0), policy=NEVER_MERGE)
+    other.run(log, _update(states, "a", 1), policy=NEVER_MERGE)
+    log.reads = 0
+    worker.run(log, _update(states, "a", 2), policy=NEVER_MERGE)
+    assert log.reads == 1
+
+
+def test_a_copy_of_the_same_version_from_another_attempt_is_thrown_away() -> None:
+    states, worker, log = _counter()
+    worker.run(log, _update(states, "a", 1))
+    lost, won = log.attempt(), log.attempt()
+    worker.run(lost, _update(states, "a", 666))
+    Worker(states.declare, lambda: "winner").run(won, _update(states, "a", 2))
+    log.adopt(won)
+    seen: list[object] = []
+    worker.run(log, lambda context: (context.enter("a"), seen.append(states.value.value()))[1])
+    assert seen == [2]
+
+
+def test_a_batch_that_changes_nothing_writes_nothing() -> None:
+    states, worker, log = _counter()
+    worker.run(log, _update(states, "a", 1))
+    head = log.head()
+    assert worker.run(log, lambda context: context.enter("a")) == store.Written(0, 0)
+    assert log.head() == head
+
+
+def test_a_chunk_that_the_head_names_and_is_gone_is_an_error_that_says_so() -> None:
+    states, worker, log = _counter()
+    worker.run(log, _update(states, "a", 1))
+    log.chunks.clear()
+    with pytest.raises(errors.SnapshotCorruptError, match="Chunk 1 of key group 0 is missing"):
+        Worker(states.declare, new_ids()).run(log, lambda _: None)
+
+
+def test_a_value_that_cannot_be_stored_names_state_and_type() -> None:
+    states, worker, log = _counter()
+    with pytest.raises(errors.SpecRejectedError, match="State 'value' was given a value of type set"):
+        worker.run(log, _update(states, "a", {1}))  # type: ignore[arg-type]
+
+
+def test_state_that_the_function_no_longer_declares_is_kept() -> None:
+    states, worker, log = _counter()
+    worker.run(log, _update(states, "a", 1))
+    without = Worker(lambda context: context.state(descriptors.ValueState("new")) and None, new_ids())
+    full = compaction.Policy(fan_in=2, outgrown=0.0)
+    without.run(log, lambda context: context.enter("a"), policy=full)
+    seen: list[object] = []
+    Worker(states.declare, new_ids()).run(
+        log, lambda context: (context.enter("a"), seen.append(states.value.value()))[1]
+    )
+    assert seen == [1]
+
+
+@pytest.mark.parametrize(
+    ("descriptor", "sentence"),
+    [
+        (
+            descriptors.ValueState("value", str),
+            r"Incompatible key/value state types. Was \[ValueState<bigint>\], registered with \[ValueState<str>\]",
+        ),
+        (
+            descriptors.ListState("value"),
+            r"Incompatible key/value state types. Was \[ValueState<bigint>\], registered with \[ListState<array<any>>\]",
+        ),
+        (
+            descriptors.ValueState("value", "bigint", ttl=descriptors.Ttl(days=1)),
+            "was written without a time to live and is declared with",
+        ),
+    ],
+)
+def test_a13_a_stored_state_of_another_type_is_refused_with_both_types(descriptor: object, sentence: str) -> None:
+    states, worker, log = _counter()
+    worker.run(log, _update(states, "a", 1))
+    changed = Worker(lambda context: context.state(descriptor) and None, new_ids())
+    with pytest.raises(errors.SpecRejectedError, match=sentence):
+        changed.run(log, lambda _: None)
+
+
+def test_a_head_of_an_unknown_layout_is_refused() -> None:
+    with pytest.raises(errors.SnapshotCorruptError, match="layout version 9"):
+        store.Head.from_layout(1, "id", b"\x93\x09\x90\x90")
+
+
+def test_a_state_grows_with_logarithmic_write_amplification() -> None:
+    """200,000 keys written once, in 400 batches of equal size: every byte is written a few times, not hundreds."""
+    states, worker, log = _counter()
+    delta_bytes = total_bytes = 0
+    for batch in range(400):
+
+        def work(context: functions.KeyedContext, first: int = batch * 500) -> None:
+            for key in range(first, first + 500):
+                context.enter(key)
+                states.value.update(key)
+
+        written = worker.run(log, work)
+        delta_bytes += written.delta_bytes
+        total_bytes += written.total_bytes
+    assert total_bytes / delta_bytes < 6
+    assert len(log.chunks) == len(log.head().runs) < 64
+
+
+def test_golden_chunks_of_every_kind_are_counted() -> None:
+    section = chunks.Section(chunks.StateMeta("n", descriptors.StateKind.VALUE, "any", has_ttl=False), {"a": 1, "b": 2})
+    assert chunks.Chunk(chunks.ChunkKind.FULL, (section,)).count == 2
