@@ -100,8 +100,8 @@ def _stateless(rig: Rig) -> DataFrame:
 
 
 def _keyed(rig: Rig) -> DataFrame:
-    import pandas as pd  # noqa: PLC0415 - the worker imports it, with the class that is sent there by value
-    from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle  # noqa: PLC0415
+    import pandas as pd
+    from pyspark.sql.streaming import StatefulProcessor, StatefulProcessorHandle
 
     class Sum(StatefulProcessor):
         def init(self, handle: StatefulProcessorHandle) -> None:

@@ -1,0 +1,150 @@
+"""The decision where to start, as tables."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from snapshots import a_manifest
+from statefulspark import errors
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import GenerationRecord, OperatorEntry, QueryEntry
+from statefulspark.snapshot import decision, generations, uids
+from statefulspark.snapshot.decision import Candidate, Intent
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NOTHING = RestoreConfig()
+SNAPSHOT = RestoreConfig(snapshot="checkpoint:1")
+FRESH = RestoreConfig(fresh=True)
+
+
+def a_generation(
+    number: int = 1, *, source: str | None = None, parent: int | None = None, restore_id: str | None = None
+) -> GenerationRecord:
+    return GenerationRecord(
+        generation=number,
+        created_at=NOW,
+        epoch=1,
+        source=source,
+        restored_from=source,
+        parent_generation=parent,
+        restore_id=restore_id,
+    )
+
+
+def a_situation(
+    restore: RestoreConfig = NOTHING,
+    current: GenerationRecord | None = None,
+    *,
+    unfinished: bool = False,
+    checkpoints: int = 0,
+    savepoints: int = 0,
+) -> decision.Situation:
+    return decision.Situation(restore, current, unfinished, checkpoints, savepoints, "memory://test")
+
+
+CASES = {
+    "nothing anywhere starts empty": (a_situation(), Intent.EMPTY),
+    "a generation in use is recovered": (a_situation(current=a_generation()), Intent.RECOVER),
+    "a snapshot asked for is restored": (a_situation(SNAPSHOT, a_generation()), Intent.RESTORE),
+    "a snapshot asked for is restored on empty storage": (a_situation(SNAPSHOT), Intent.RESTORE),
+    "a restore that was done is not repeated": (
+        a_situation(SNAPSHOT, a_generation(restore_id="checkpoint:1")),
+        Intent.RECOVER,
+    ),
+    "the same snapshot under a new id is restored again": (
+        a_situation(RestoreConfig(snapshot="checkpoint:1", id="b"), a_generation(restore_id="a")),
+        Intent.RESTORE,
+    ),
+    "another snapshot is restored": (a_situation(SNAPSHOT, a_generation(restore_id="checkpoint:2")), Intent.RESTORE),
+    "a fresh start is empty on an explicit word": (a_situation(FRESH, a_generation(), checkpoints=3), Intent.EMPTY),
+    "a fresh start that was done is not repeated": (
+        a_situation(FRESH, a_generation(restore_id="fresh")),
+        Intent.RECOVER,
+    ),
+    "a fresh start solves leftovers": (a_situation(FRESH, unfinished=True), Intent.EMPTY),
+    "a restore solves leftovers": (a_situation(SNAPSHOT, checkpoints=1), Intent.RESTORE),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), CASES.values(), ids=CASES.keys())
+def test_decide(situation: decision.Situation, expected: Intent) -> None:
+    assert decision.decide(situation) is expected
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [a_situation(unfinished=True), a_situation(checkpoints=1), a_situation(savepoints=1)],
+    ids=["an unfinished generation", "checkpoints without a generation", "only savepoints"],
+)
+def test_leftovers_never_lead_to_an_empty_start(situation: decision.Situation) -> None:
+    with pytest.raises(errors.StateUnknownError, match="cannot be told"):
+        decision.decide(situation)
+
+
+LINES = {
+    "checkpoints of the generation in use, newest first, then its beginning": (
+        (a_generation(),),
+        {1: 1, 2: 1},
+        (Candidate(2, 1), Candidate(1, 1), Candidate(None, 1)),
+    ),
+    "ancestors follow, but not what a restore left behind": (
+        (a_generation(1), a_generation(2, source="checkpoint:2", parent=1)),
+        {1: 1, 2: 1, 3: 1, 4: 2},
+        (Candidate(4, 2), Candidate(None, 2), Candidate(2, 1), Candidate(1, 1), Candidate(None, 1)),
+    ),
+    "a savepoint ends the line": (
+        (a_generation(1), a_generation(2, source="s3://b/sp")),
+        {1: 1},
+        (Candidate(None, 2), Candidate(None, 2, "s3://b/sp")),
+    ),
+    "a fresh start ends the line": ((a_generation(1), a_generation(2)), {1: 1}, (Candidate(None, 2),)),
+    "a pruned ancestor still has its checkpoints": (
+        (a_generation(3, source="checkpoint:2", parent=2),),
+        {1: 2, 2: 2, 3: 2},
+        (Candidate(None, 3), Candidate(2, 2), Candidate(1, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("records", "checkpoints", "expected"), LINES.values(), ids=LINES.keys())
+def test_candidates(
+    records: tuple[GenerationRecord, ...], checkpoints: dict[int, int], expected: tuple[Candidate, ...]
+) -> None:
+    known = generations.Generations(records, records[-1].generation)
+
+    assert decision.candidates(known, checkpoints) == expected
+
+
+def a_query(uid: str, *operators: str, batch: int = 3) -> QueryEntry:
+    entries = tuple(OperatorEntry(uid=name, operator_id=0, name="op", partitions=2) for name in operators)
+    return QueryEntry(uid=uid, batch_id=batch, path=uid, operators=entries)
+
+
+LOST = {
+    "nothing is lost": ([a_query("q", "a")], ["q"], {"q": ["a"]}, ()),
+    "added queries and operators are fine": ([a_query("q", "a")], ["q", "r"], {"q": ["a", "b"]}, ()),
+    "reordered operators are fine": ([a_query("q", "a", "b")], ["q"], {"q": ["b", "a"]}, ()),
+    "a removed query is named": ([a_query("q"), a_query("r")], ["r"], None, ("query 'q'",)),
+    "a removed query without a commit is not": ([a_query("q", batch=-1)], ["r"], None, ()),
+    "a removed operator is named": ([a_query("q", "a", "b")], ["q"], {"q": ["b"]}, ("operator 'a' of query 'q'",)),
+    "operators that are not known yet are not compared": ([a_query("q", "a")], ["q"], {}, ()),
+}
+
+
+@pytest.mark.parametrize(("queries", "query_uids", "operator_uids", "expected"), LOST.values(), ids=LOST.keys())
+def test_lost_uids(
+    queries: list[QueryEntry],
+    query_uids: list[str],
+    operator_uids: dict[str, list[str]] | None,
+    expected: tuple[str, ...],
+) -> None:
+    assert uids.lost_uids(queries, query_uids=query_uids, operator_uids=operator_uids) == expected
+
+
+def test_check_uids_names_the_snapshot_the_uid_and_the_way_out() -> None:
+    manifest = a_manifest(7, [a_query("q", "a")])
+
+    with pytest.raises(errors.SpecRejectedError, match=r"checkpoint 7 .*operator 'a' of query 'q'.*allowNonRestored"):
+        uids.check_uids(manifest, query_uids=["q"], operator_uids={"q": []})
+    uids.check_uids(manifest, query_uids=[], allow_non_restored_state=True)
