@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import chunks, compaction, descriptors, functions, store
+from statefulspark.state import compaction, descriptors, functions, store
 
 Model = dict[str, dict[object, object]]
 KEYS = st.sampled_from([None, "a", "b", ("c", 1), 7])
@@ -147,8 +147,8 @@ def test_any_interleaving_of_batches_retries_and_workers_equals_a_dict(
         for operation in step.operations:
             operation.on_model(after)
 
-        def work(_: functions.KeyedContext, step: Step = step, after: Model = after) -> None:
-            assert states.read(keys) == model
+        def work(_: functions.KeyedContext, step: Step = step, before: Model = model, after: Model = after) -> None:
+            assert states.read(keys) == before
             for operation in step.operations:
                 operation.on_state(states)
             assert states.read(keys) == after
@@ -293,8 +293,3 @@ def test_a_state_grows_with_logarithmic_write_amplification() -> None:
         total_bytes += written.total_bytes
     assert total_bytes / delta_bytes < 6
     assert len(log.chunks) == len(log.head().runs) < 64
-
-
-def test_golden_chunks_of_every_kind_are_counted() -> None:
-    section = chunks.Section(chunks.StateMeta("n", descriptors.StateKind.VALUE, "any", has_ttl=False), {"a": 1, "b": 2})
-    assert chunks.Chunk(chunks.ChunkKind.FULL, (section,)).count == 2

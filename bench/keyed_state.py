@@ -1,0 +1,130 @@
+"""Keyed state against the JVM's aggregation: the same keyed count, side by side in one run, results checked equal.
+
+`python -m bench.keyed_state --rows 200000 --keys 200000 --batches 8` prints a table; `--json FILE` writes the figures.
+Each contender runs its own query over the same rows; the first batches warm up and are not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from statefulspark import state
+from statefulspark.spark import keyed
+
+_STATE = "spark.sql.streaming.stateStore"
+_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+class Count(state.KeyedProcessFunction):
+    """Counts rows per key, with one value state."""
+
+    def open(self, ctx: state.KeyedContext) -> None:
+        """Declare the counter."""
+        self.count = ctx.state(state.ValueState("count", int))
+
+    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+        """Count the rows of a key."""
+        counted = (self.count.value() or 0) + len(rows)
+        self.count.update(counted)
+        yield key, counted
+
+
+def _session() -> SparkSession:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").appName("bench")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "4g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        f"{_STATE}.providerClass": _PROVIDER,
+        f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+        f"{_STATE}.checkpointFormatVersion": "2",
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _write_input(spark: SparkSession, folder: Path, *, rows: int, keys: int, batches: int) -> DataFrame:
+    """Write one file per batch; return a stream that reads one per batch, in order."""
+    for batch in range(batches):
+        numbers = spark.range(batch * rows, (batch + 1) * rows, numPartitions=1)
+        # A hash spreads keys like real ones: with as many keys as rows, 63% of them occur in a batch.
+        one_batch = numbers.select(sql.expr(f"pmod(hash(id), {keys})").cast("bigint").alias("key"))
+        one_batch.write.mode("append").parquet(str(folder))
+    source = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", 1)
+    # Two readers, as on a real source: one file alone would be read by one core.
+    return source.parquet(str(folder)).repartition(2)
+
+
+def _ours(rows: DataFrame) -> DataFrame:
+    return keyed.keyed_process(rows, key="key", function=Count(), uid="bench-count", schema="key bigint, count bigint")
+
+
+def _jvm(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("key").count()
+
+
+CONTENDERS: dict[str, Callable[[DataFrame], DataFrame]] = {"groupBy.count (JVM)": _jvm, "keyed_process": _ours}
+
+
+def _measure(query: DataFrame, folder: Path) -> tuple[list[float], list[int]]:
+    """Run a query over all files; return the seconds of each batch, and a checksum of what each emitted."""
+    sums: list[int] = []
+
+    def add(batch: DataFrame, _: int) -> None:
+        total = batch.select(sql.sum(sql.hash("key", "count").cast("bigint"))).first()
+        sums.append(total[0] if total else 0)
+
+    stream = query.writeStream.outputMode("update").foreachBatch(add).option("checkpointLocation", str(folder))
+    running = stream.trigger(availableNow=True).start()
+    running.awaitTermination()
+    return [progress.batchDuration / 1000 for progress in running.recentProgress], sums
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure, print a table, and fail when results differ."""
+    parser = argparse.ArgumentParser(prog="bench.keyed_state", description=__doc__)
+    parser.add_argument("--rows", type=int, default=200_000, help="rows per batch")
+    parser.add_argument("--keys", type=int, default=200_000, help="number of keys the rows are drawn from")
+    parser.add_argument("--batches", type=int, default=8, help="batches per contender; the first two warm up")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    chosen = parser.parse_args(arguments)
+    spark, results, checksums = _session(), {}, []
+    with tempfile.TemporaryDirectory() as folder:
+        files = Path(folder) / "input"
+        rows = _write_input(spark, files, rows=chosen.rows, keys=chosen.keys, batches=chosen.batches)
+        for name, build in CONTENDERS.items():
+            seconds, sums = _measure(build(rows), Path(folder) / name)
+            checksums.append(sums)
+            results[name] = {"median_s": round(statistics.median(seconds[2:]), 3), "batches_s": seconds}
+    spark.stop()
+    equal = all(sums == checksums[0] for sums in checksums)
+    print(f"{chosen.rows} rows per batch from {chosen.keys} keys, local[2], median of {chosen.batches - 2} batches")
+    base = results[next(iter(CONTENDERS))]["median_s"]
+    for name, result in results.items():
+        rate = chosen.rows / result["median_s"]
+        print(f"{name:24} {result['median_s']:7.2f} s  {rate:12,.0f} rows/s  {base / result['median_s']:5.2f}x")
+    if chosen.json:
+        figures = {"rows": chosen.rows, "keys": chosen.keys, "equal": equal, "contenders": results}
+        chosen.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if not equal:
+        print("The results differ.", file=sys.stderr)
+    return 0 if equal else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,111 @@
+"""The stored format: golden files of every released version stay readable, damage is an error that says so."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+from pathlib import Path
+
+import pytest
+from statefulspark import errors
+from statefulspark.state import chunks, codec, descriptors, store, tables
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
+
+
+def _meta(name: str, kind: descriptors.StateKind, type_text: str = "any", *, has_ttl: bool = False) -> chunks.StateMeta:
+    return chunks.StateMeta(name, kind, type_text, has_ttl)
+
+
+FULL = chunks.Chunk(
+    chunks.ChunkKind.FULL,
+    (
+        chunks.Section(
+            _meta("value", descriptors.StateKind.VALUE, "double"),
+            {"AA": 1.5, None: -0.25, ("UA", 7): 2.0, datetime.date(2013, 1, 1): 0.0},
+        ),
+        chunks.Section(_meta("mean", descriptors.StateKind.AGGREGATING), {1: (10, 4), 2: (2**70, 1)}),
+        chunks.Section(
+            _meta("best", descriptors.StateKind.REDUCING, has_ttl=True),
+            {"AA": (decimal.Decimal("1.20"), 1700000000000)},
+        ),
+        chunks.Section(
+            _meta("list", descriptors.StateKind.LIST, "array<any>"),
+            {"AA": tables.ListChange(0, [1, "two", b"three", None, [4, (5,)], {"six": 6}])},
+        ),
+        chunks.Section(
+            _meta("map", descriptors.StateKind.MAP, "map<bigint,any>"),
+            {
+                "AA": tables.MapChange(
+                    replaced=True, puts={1: datetime.datetime(2013, 1, 1, 5, tzinfo=datetime.UTC), 2: None}
+                )
+            },
+        ),
+    ),
+)
+DELTA = chunks.Chunk(
+    chunks.ChunkKind.DELTA,
+    (
+        chunks.Section(_meta("value", descriptors.StateKind.VALUE, "double"), {"AA": 2.5, "B6": tables.DELETED}),
+        chunks.Section(
+            _meta("list", descriptors.StateKind.LIST, "array<any>"),
+            {"AA": tables.ListChange(6, [7]), "B6": tables.DELETED},
+        ),
+        chunks.Section(
+            _meta("map", descriptors.StateKind.MAP, "map<bigint,any>"),
+            {"AA": tables.MapChange(replaced=False, puts={3: "x"}, removed={1}), "B6": tables.DELETED},
+        ),
+    ),
+)
+
+
+@pytest.mark.parametrize(("name", "chunk"), [("chunk-v1-full.bin", FULL), ("chunk-v1-delta.bin", DELTA)])
+def test_a_golden_chunk_of_version_1_reads_as_it_was_written(name: str, chunk: chunks.Chunk) -> None:
+    assert chunks.decode((GOLDEN / name).read_bytes(), name) == chunk
+
+
+@pytest.mark.parametrize(("name", "chunk"), [("chunk-v1-full.bin", FULL), ("chunk-v1-delta.bin", DELTA)])
+def test_this_release_writes_version_1_byte_for_byte(name: str, chunk: chunks.Chunk) -> None:
+    assert chunks.encode(chunk) == (GOLDEN / name).read_bytes()
+
+
+def test_a_golden_head_layout_reads_as_it_was_written() -> None:
+    head = store.Head.from_layout(9, "00000000000000bb", (GOLDEN / "head-layout-v1.bin").read_bytes())
+    assert (head.base, [run.version for run in head.runs], head.lineage) == (
+        7,
+        [7, 9],
+        ("00000000000000aa", "00000000000000bb"),
+    )
+    assert head.pack_layout() == (GOLDEN / "head-layout-v1.bin").read_bytes()
+
+
+def test_a_delta_merged_into_a_full_chunk_is_a_full_chunk_without_deletions() -> None:
+    merged = chunks.merge(chunks.decode(chunks.encode(FULL), "full"), [DELTA])
+    assert merged.kind is chunks.ChunkKind.FULL
+    group = store.GroupTables()
+    for chunk in (FULL, DELTA):
+        group.apply(chunks.decode(chunks.encode(chunk), "test"))
+    again = store.GroupTables()
+    again.apply(merged)
+    assert {name: table.rows for name, table in again.tables.items()} == {
+        name: table.rows for name, table in group.tables.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("damage", "sentence"),
+    [
+        (lambda blob: b"", "does not begin like one"),
+        (lambda blob: b"PK" + blob, "does not begin like one"),
+        (lambda blob: blob[:-3], "cannot be read"),
+        (lambda blob: blob[:4] + b"\xc1" + blob[5:], "cannot be read"),
+        (lambda blob: blob + b"\x00", "cannot be read"),
+        (lambda blob: blob[:3] + b"\x07" + blob[4:], "format version 7; this release reads 1 to 1"),
+        (lambda blob: blob[:4] + codec.pack(["full", 3, []]), "says 3 entries and holds 0"),
+    ],
+)
+def test_a_damaged_chunk_is_an_error_that_names_it(damage: object, sentence: str) -> None:
+    blob = damage(chunks.encode(FULL))  # type: ignore[operator]
+    with pytest.raises(errors.SnapshotCorruptError, match=sentence) as caught:
+        chunks.decode(blob, "7 of key group 3")
+    assert "chunk 7 of key group 3" in caught.value.message

@@ -1,0 +1,265 @@
+"""Handles: Flink's contract on empties, nulls, clear and time to live (A.1 and A.2 of Flink's semantics)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from keyedstate import MemoryLog, Worker, new_ids
+from statefulspark import errors
+from statefulspark.state import compaction, descriptors, functions
+
+
+class Bench:
+    """One key group of one operator; each call of `at` is a batch at a time."""
+
+    def __init__(self, descriptor: object) -> None:
+        self._descriptor = descriptor
+        self.log = MemoryLog()
+        self._worker = Worker(self._declare, new_ids())
+
+    def _declare(self, context: functions.KeyedContext) -> None:
+        self.handle = context.state(self._descriptor)  # type: ignore[call-overload]
+
+    def at(
+        self, now_ms: int, work: Callable[..., object], key: object = "k", policy: compaction.Policy | None = None
+    ) -> object:
+        results: list[object] = []
+
+        def run(context: functions.KeyedContext) -> None:
+            context.enter(key)
+            results.append(work(self.handle))
+
+        self._worker.run(self.log, run, now_ms=now_ms, policy=policy)
+        return results[0]
+
+    def forget(self) -> None:
+        """Continue on a new worker."""
+        self._worker = Worker(self._declare, new_ids())
+
+
+class Mean:
+    """Mean of integers."""
+
+    def create(self) -> tuple[int, int]:
+        return 0, 0
+
+    def add(self, accumulator: tuple[int, int], value: int) -> tuple[int, int]:
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def result(self, accumulator: tuple[int, int]) -> float:
+        return accumulator[0] / accumulator[1]
+
+
+ALL = [
+    descriptors.ValueState("s"),
+    descriptors.ListState("s"),
+    descriptors.MapState("s"),
+    descriptors.ReducingState("s", max),
+    descriptors.AggregatingState("s", Mean()),
+]
+
+
+@pytest.mark.parametrize("descriptor", ALL, ids=lambda descriptor: descriptor.kind.value)
+def test_a3_state_outside_a_key_is_refused_with_flinks_sentence(descriptor: object) -> None:
+    opened: list[object] = []
+    Worker(lambda context: opened.append(context.state(descriptor)), new_ids()).run(MemoryLog(), lambda _: None)  # type: ignore[call-overload]
+    handle = opened[0]
+    with pytest.raises(errors.SpecRejectedError, match=r"can only be used on a 'keyed stream', i.e., after a 'keyBy"):
+        handle.value() if hasattr(handle, "value") else handle.get("x") if hasattr(handle, "put") else handle.get()  # type: ignore[attr-defined]
+    with pytest.raises(errors.SpecRejectedError, match="Keyed state 's' with type"):
+        handle.clear()  # type: ignore[attr-defined]
+
+
+def test_a5_a_value_is_none_until_set_and_after_update_with_none() -> None:
+    bench = Bench(descriptors.ValueState("s"))
+    assert bench.at(0, lambda s: s.value()) is None
+    bench.at(0, lambda s: s.update(0))
+    assert bench.at(0, lambda s: s.value()) == 0
+    bench.at(0, lambda s: s.update(None))
+    bench.forget()
+    assert bench.at(0, lambda s: s.value()) is None
+
+
+def test_a6_a_list_is_empty_never_none_and_refuses_null() -> None:
+    bench = Bench(descriptors.ListState("s"))
+    assert bench.at(0, lambda s: s.get()) == []
+    for work, sentence in (
+        (lambda s: s.add(None), "You cannot add null to a ListState"),
+        (lambda s: s.add_all([1, None]), "You cannot add null to a ListState"),
+        (lambda s: s.update(None), "List of values to add cannot be null"),
+        (lambda s: s.add_all(None), "List of values to add cannot be null"),
+    ):
+        with pytest.raises(errors.SpecRejectedError, match=sentence):
+            bench.at(0, work)
+    bench.at(0, lambda s: s.add_all([]))
+    assert bench.log.stored_head is None
+    bench.at(0, lambda s: (s.add(1), s.add_all([2, 3])))
+    assert bench.at(0, list) == [1, 2, 3]
+    bench.at(0, lambda s: s.update([]))
+    assert bench.at(0, lambda s: s.get()) == []
+
+
+def test_changing_a_list_that_was_read_changes_no_state() -> None:
+    bench = Bench(descriptors.ListState("s"))
+    bench.at(0, lambda s: s.update([1]))
+    bench.at(0, lambda s: s.get().append(2))
+    assert bench.at(0, lambda s: s.get()) == [1]
+
+
+def test_a7_reducing_folds_and_is_none_while_empty() -> None:
+    bench = Bench(descriptors.ReducingState("s", lambda one, two: one + two))
+    assert bench.at(0, lambda s: s.get()) is None
+    bench.at(0, lambda s: (s.add(2), s.add(None), s.add(3)))
+    bench.forget()
+    assert bench.at(0, lambda s: s.get()) == 5
+
+
+def test_a8_aggregating_gives_the_result_of_the_accumulator() -> None:
+    bench = Bench(descriptors.AggregatingState("s", Mean()))
+    assert bench.at(0, lambda s: s.get()) is None
+    bench.at(0, lambda s: (s.add(2), s.add(None), s.add(4)))
+    bench.forget()
+    assert bench.at(0, lambda s: s.get()) == 3
+
+
+def test_a9_folding_is_a_deprecated_aggregating_state() -> None:
+    with pytest.warns(DeprecationWarning, match="use AggregatingState"):
+        descriptor = descriptors.FoldingState("s", "", lambda text, number: f"{text}{number}")
+    bench = Bench(descriptor)
+    bench.at(0, lambda s: (s.add(1), s.add(2)))
+    assert bench.at(0, lambda s: s.get()) == "12"
+
+
+def test_a10_a_map_is_empty_never_none_and_may_hold_none() -> None:
+    bench = Bench(descriptors.MapState("s"))
+    assert bench.at(0, lambda s: (s.is_empty(), s.entries(), s.get(1), s.contains(1))) == (True, [], None, False)
+    bench.at(0, lambda s: (s.put(1, None), s.put_all({2: "b", 3: "c"}), s.remove(3), s.remove(4)))
+    bench.forget()
+    assert bench.at(0, lambda s: (s.is_empty(), s.get(1), s.contains(1))) == (False, None, True)
+    assert bench.at(0, lambda s: (sorted(s.keys()), s.get(2), sorted(s.entries())[1])) == ([1, 2], "b", (2, "b"))
+    bench.at(0, lambda s: (s.remove(1), s.remove(2)))
+    bench.forget()
+    assert bench.at(0, lambda s: s.is_empty()) is True
+
+
+def test_a11_clear_removes_the_state_of_the_current_key_only() -> None:
+    bench = Bench(descriptors.ValueState("s"))
+    bench.at(0, lambda s: s.update(1), key="one")
+    bench.at(0, lambda s: s.update(2), key="two")
+    bench.at(0, lambda s: s.clear(), key="one")
+    assert (bench.at(0, lambda s: s.value(), key="one"), bench.at(0, lambda s: s.value(), key="two")) == (None, 2)
+
+
+def test_a12_a_name_is_declared_once() -> None:
+    def declare(context: functions.KeyedContext) -> None:
+        context.state(descriptors.ValueState("s"))
+        context.state(descriptors.ValueState("s"))
+
+    with pytest.raises(errors.SpecRejectedError, match="names must be unique per operator"):
+        Worker(declare, new_ids()).run(MemoryLog(), lambda _: None)
+
+
+def test_a13_a_name_with_another_type_is_refused_with_both_types() -> None:
+    def declare(context: functions.KeyedContext) -> None:
+        context.state(descriptors.ValueState("s", int))
+        context.state(descriptors.ListState("s", int))
+
+    with pytest.raises(
+        errors.SpecRejectedError, match=r"Was \[ValueState<int>\], registered with \[ListState<array<int>>\]"
+    ):
+        Worker(declare, new_ids()).run(MemoryLog(), lambda _: None)
+
+
+def test_a12_a_state_declared_after_open_is_refused() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="declare every state in open"):
+        Worker(lambda _: None, new_ids()).run(
+            MemoryLog(), lambda context: context.state(descriptors.ValueState("late")) and None
+        )
+
+
+def test_a15_count_window_average_gives_flinks_documented_output() -> None:
+    bench = Bench(descriptors.ValueState("s"))
+
+    def average(state: object, number: int) -> tuple[int, int] | None:
+        count, total = state.value() or (0, 0)  # type: ignore[attr-defined]
+        if count + 1 < 2:
+            state.update((count + 1, total + number))  # type: ignore[attr-defined]
+            return None
+        state.clear()  # type: ignore[attr-defined]
+        return 1, (total + number) // 2
+
+    emitted = [bench.at(0, lambda s, n=n: average(s, n), key=1) for n in (3, 5, 7, 4, 2)]
+    assert [result for result in emitted if result] == [(1, 4), (1, 5)]
+
+
+HOUR = 3_600_000
+SHOWN = descriptors.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
+ON_READ = descriptors.TtlUpdate.ON_READ_AND_WRITE
+
+
+@pytest.mark.parametrize("hours", [0, -1])
+def test_a19_a_time_to_live_is_positive(hours: int) -> None:
+    with pytest.raises(errors.SpecRejectedError, match="TTL is expected to be positive"):
+        descriptors.Ttl(hours=hours)
+
+
+def test_a23_a_value_is_expired_at_the_boundary() -> None:
+    bench = Bench(descriptors.ValueState("s", ttl=descriptors.Ttl(hours=1)))
+    bench.at(0, lambda s: s.update(1))
+    assert bench.at(HOUR - 1, lambda s: s.value()) == 1
+    assert bench.at(HOUR, lambda s: s.value()) is None
+
+
+def test_a20_only_writing_renews_unless_reading_is_said_to() -> None:
+    for update, expected in ((descriptors.TtlUpdate.ON_CREATE_AND_WRITE, None), (ON_READ, 1)):
+        bench = Bench(descriptors.ValueState("s", ttl=descriptors.Ttl(hours=1, update=update)))
+        bench.at(0, lambda s: s.update(1))
+        bench.at(HOUR - 1, lambda s: s.value())
+        bench.forget()
+        assert bench.at(HOUR + 1, lambda s: s.value()) == expected
+
+
+def test_a22_an_expired_value_is_returned_once_and_deleted_by_the_read() -> None:
+    bench = Bench(descriptors.ValueState("s", ttl=descriptors.Ttl(hours=1, visibility=SHOWN)))
+    bench.at(0, lambda s: s.update(1))
+    assert [bench.at(2 * HOUR, lambda s: s.value()) for _ in range(2)] == [1, None]
+
+
+def test_a18_list_elements_and_map_entries_expire_one_by_one() -> None:
+    elements = Bench(descriptors.ListState("s", ttl=descriptors.Ttl(hours=1)))
+    entries = Bench(descriptors.MapState("s", ttl=descriptors.Ttl(hours=1)))
+    for hour in (0, 0.5):
+        elements.at(int(hour * HOUR), lambda s, hour=hour: s.add(hour))
+        entries.at(int(hour * HOUR), lambda s, hour=hour: s.put(hour, None))
+    elements.forget()
+    entries.forget()
+    assert elements.at(HOUR, lambda s: s.get()) == [0.5]
+    assert entries.at(HOUR, lambda s: (s.keys(), s.contains(0), s.is_empty())) == ([0.5], False, False)
+    assert elements.at(2 * HOUR, lambda s: s.get()) == []
+    assert entries.at(2 * HOUR, lambda s: s.is_empty()) is True
+
+
+@pytest.mark.parametrize("kind", [descriptors.ValueState, descriptors.ListState, descriptors.MapState])
+def test_a30_what_is_expired_is_dropped_when_a_group_is_written_in_full(kind: type) -> None:
+    bench = Bench(kind("s", ttl=descriptors.Ttl(hours=1)))
+    writes = {
+        descriptors.ValueState: lambda s: s.update("expired"),
+        descriptors.ListState: lambda s: s.add("expired"),
+        descriptors.MapState: lambda s: s.put("expired", 1),
+    }
+    full = compaction.Policy(fan_in=2, outgrown=0.0)
+    bench.at(0, writes[kind], key="old")
+    bench.at(HOUR, writes[kind], key="new", policy=full)
+    assert [run.count for run in bench.log.head().runs] == [1]  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("name", ["", "1a", "a b", "x" * 129])
+def test_a_name_that_cannot_be_written_down_is_refused(name: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match="is no name for a state"):
+        descriptors.ValueState(name)
+
+
+def test_what_is_no_descriptor_is_refused() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="takes a descriptor such as ValueState"):
+        Worker(lambda context: context.state("n") and None, new_ids()).run(MemoryLog(), lambda _: None)  # type: ignore[call-overload]
