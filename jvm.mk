@@ -35,4 +35,6 @@ $(CHECKPOINT_JAR): $(JVM_SOURCES) $(JVM_FOLDERS) $(JARS_DIR)/.s3a | jvm-tools
 	rm -rf $(BUILD)/jvm
 	@mkdir -p $(BUILD)/jvm
 	javac --release 17 -Xlint:all,-classfile,-processing,-path -Werror -cp '$(PYSPARK_JARS)/*:$(JARS_DIR)/*' -d $(BUILD)/jvm $(JVM_SOURCES)
-	jar --create --file $@ --date=2026-01-01T00:00:00Z -C $(BUILD)/jvm .
+	@# Moved into place: a running JVM that has the old file open keeps it.
+	jar --create --file $(BUILD)/checkpoint.jar --date=2026-01-01T00:00:00Z -C $(BUILD)/jvm .
+	mv $(BUILD)/checkpoint.jar $@

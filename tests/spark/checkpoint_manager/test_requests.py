@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.s3]
 BATCHES = 20
 
 
-def test_a_stateful_batch_needs_eight_requests_and_two_looks_at_the_epoch(
+def test_a_stateful_batch_needs_six_requests_and_two_looks_at_the_epoch(
     spark: SparkSession, s3: s3server.S3Server, s3_bucket: str
 ) -> None:
     root = f"s3a://{s3_bucket}/generations/00000001/q"
@@ -45,7 +45,7 @@ def test_a_stateful_batch_needs_eight_requests_and_two_looks_at_the_epoch(
         print(f"{count / batches:6.2f} {kind}")
     looks = per_batch["HeadObject epochs"]
     assert looks <= 2 * batches + 2
-    assert len(lines) - looks <= 8 * batches + 8
+    assert len(lines) - looks <= 6 * batches + 6
 
 
 def _kind(line: str) -> str:

@@ -135,15 +135,23 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
     }
   }
 
-  /** Log entries are plain objects, so one HEAD answers; {@code FileSystem.exists} adds a LIST for a missing one. */
+  /**
+   * Log entries are plain objects, so one HEAD answers, where {@code FileSystem.exists} adds a LIST for a missing one. Spark
+   * asks before it writes each entry; for the next entry of its own log it is not asked at all, see
+   * {@link QueryGate#isNext}.
+   */
   @Override
   public boolean exists(Path path) {
     try {
-      if (fs instanceof S3AFileSystem s3a && LogEntry.of(path) != null) {
-        s3a.getS3AInternals().getObjectMetadata(path);
-        return true;
+      LogEntry entry = LogEntry.of(fs.makeQualified(path));
+      if (entry == null || !(fs instanceof S3AFileSystem s3a)) {
+        return fs.exists(path);
       }
-      return fs.exists(path);
+      if (QueryGate.isNext(entry)) {
+        return false;
+      }
+      s3a.getS3AInternals().getObjectMetadata(path);
+      return true;
     } catch (FileNotFoundException absent) {
       return false;
     } catch (IOException e) {

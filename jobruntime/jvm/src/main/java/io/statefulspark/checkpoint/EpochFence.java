@@ -2,6 +2,8 @@ package io.statefulspark.checkpoint;
 
 import java.io.FileNotFoundException;
 import java.io.IOException;
+import java.io.InterruptedIOException;
+import java.net.SocketTimeoutException;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -83,6 +85,9 @@ public final class EpochFence {
     } catch (FileNotFoundException absent) {
       return false;
     } catch (IOException failure) {
+      if (failure instanceof InterruptedIOException && !(failure instanceof SocketTimeoutException)) {
+        throw failure; // Spark tells a stop by this type.
+      }
       throw new IOException("Could not find out whether a newer driver owns the job: looking up " + path
           + " failed, so nothing was written; check the storage.", failure);
     }

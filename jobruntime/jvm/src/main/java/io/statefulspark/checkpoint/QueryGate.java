@@ -27,6 +27,7 @@ public final class QueryGate {
   private long begun;
   private long lastOffsets;
   private long lastCommitted;
+  private boolean wroteOffsets;
   private long commits;
   private long committedAtMillis;
   private long committedAtNanos;
@@ -137,6 +138,15 @@ public final class QueryGate {
     }
   }
 
+  /**
+   * Tells whether an entry is the next one of a log that this process is writing, so that only a rival can have written it.
+   * The conditional PUT finds a rival out, and asking beforehand would add nothing but a request.
+   */
+  static boolean isNext(LogEntry entry) {
+    QueryGate gate = GATES.get(entry.root());
+    return gate != null && gate.expects(entry);
+  }
+
   private static QueryGate gate(String root) {
     QueryGate gate = GATES.get(LogEntry.rootKey(root));
     if (gate == null) {
@@ -169,6 +179,7 @@ public final class QueryGate {
   private synchronized void record(LogEntry entry) {
     if (entry.log() == LogEntry.Log.OFFSETS) {
       lastOffsets = entry.batch();
+      wroteOffsets = true;
     } else {
       lastCommitted = entry.batch();
       commits++;
@@ -176,6 +187,13 @@ public final class QueryGate {
       committedAtNanos = System.nanoTime();
     }
     notifyAll();
+  }
+
+  private synchronized boolean expects(LogEntry entry) {
+    return switch (entry.log()) {
+      case OFFSETS -> wroteOffsets && entry.batch() == lastOffsets + 1;
+      case COMMITS -> wroteOffsets && entry.batch() == lastOffsets && entry.batch() > lastCommitted;
+    };
   }
 
   private synchronized boolean await(long timeoutMs) throws InterruptedException {
