@@ -350,6 +350,39 @@ def test_a_savepoint_is_restored_from_wherever_it_lies(job: Job, location: str |
     assert verify.verify_queries(job.store, plan.queries, deep=True).ok
 
 
+def test_a_savepoint_taken_at_the_stop_is_continued_in_place_without_a_copy(job: Job) -> None:
+    query = a_running_query(job)
+    job.checkpoint(query)
+    query.run_batch()
+    wish = RestoreConfig(snapshot=take_savepoint(job, query, "memory://bucket/backups"))
+    watched = stores.FaultyStore(job.store)
+
+    plan = job.start(wish, store=watched)
+    query.run_batch()
+    again = job.start(wish)
+
+    assert (plan.mode, plan.generation, plan.restored_from) == (StartMode.CONTINUE, 1, wish.snapshot)
+    assert dict(plan.start_batches) == {"delays": 3}
+    assert not [operation for operation in watched.operations if operation.name == "copy"]
+    assert (again.mode, dict(again.start_batches)) == (StartMode.CONTINUE, {"delays": 4})
+
+
+@pytest.mark.parametrize("since", ["a batch was planned", "a file was damaged", "another query was added"])
+def test_a_savepoint_is_copied_back_when_the_generation_has_changed_since(job: Job, since: str) -> None:
+    query = a_running_query(job)
+    uri = take_savepoint(job, query)
+    if since == "a batch was planned":
+        query.plan_batch()
+    elif since == "a file was damaged":
+        spoil(job, f"{query.path}/offsets/2", "swapped")
+    else:
+        FakeQuery(job.store, 1, uid="arrivals").run_batch()
+
+    plan = job.start(RestoreConfig(snapshot=uri))
+
+    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 2, {"delays": 2})
+
+
 def test_another_job_starts_from_a_checkpoint_by_its_uri(job: Job) -> None:
     job.checkpoint(a_running_query(job))
     store = job.bucket.child("default/copy")

@@ -71,6 +71,14 @@ def publish(store: ObjectStore, record: GenerationRecord) -> None:
         ) from error
 
 
+def note_restore(store: ObjectStore, record: GenerationRecord) -> None:
+    """Note in the record of the generation in use that a restore is done. Cost: one PUT. Idempotent.
+
+    Only the driver that owns the job may call it, before it starts Spark.
+    """
+    store.write(layout.generation_record(record.generation), record.to_json(indent=1).encode())
+
+
 def reservation(epoch: int, *, now: datetime) -> EpochRecord:
     """Return what a reservation says: the epoch that fills the generation."""
     return EpochRecord(epoch=epoch, claimed_at=now, holder=f"epoch {epoch}", claim_id=f"epoch-{epoch}")

@@ -13,6 +13,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from statefulspark import errors
+from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
 from statefulspark.snapshot import base, catalog, decision, generations, head, restore, transfer, uids
@@ -46,6 +47,7 @@ class StartPlan:
             completes them as a checkpoint.
         restore_id: The latest restore that was asked for, done with this start or before.
         source: Where the base's files are.
+        note_restore: The record of the generation in use with this restore noted, if it is done without a copy.
     """
 
     mode: StartMode
@@ -58,6 +60,7 @@ class StartPlan:
     salvage: tuple[QueryEntry, ...] = ()
     restore_id: str | None = None
     source: base.Base | None = None
+    note_restore: GenerationRecord | None = None
 
     @property
     def start_batches(self) -> Mapping[str, int]:
@@ -121,7 +124,8 @@ def carry_out(
 ) -> StartPlan:
     """Complete what was left behind and make the new generation, so that Spark can be started.
 
-    Cost: one PUT for a salvaged checkpoint; for a new generation two PUTs and what `restore.materialise` costs.
+    Cost: one PUT for a salvaged checkpoint, or for a restore in place; for a new generation two PUTs and what
+    `restore.materialise` costs.
 
     Returns:
         The plan as it came out: the generation's real number, paths inside it, the salvaged checkpoint as restored.
@@ -133,6 +137,8 @@ def carry_out(
     if plan.salvage:
         plan = _salvaged(store, plan, author)
     if plan.mode is StartMode.CONTINUE:
+        if plan.note_restore is not None:
+            generations.note_restore(store, plan.note_restore)
         return plan
     reservation = generations.reservation(author.epoch, now=author.now)
     number = generations.reserve(store, above=plan.generation - 1, holder=reservation)
@@ -169,8 +175,38 @@ def _proposal(intent: decision.Intent, view: base.View, wish: RestoreConfig) -> 
         return StartPlan(StartMode.EMPTY, fresh_generation, restore_id=wish.once_key)
     if intent is decision.Intent.RESTORE:
         asked = view.resolve(wish.snapshot or "")
+        if _is_in_place(view, asked):
+            return _in_place(view, asked, wish.once_key)
         return _copy_of(asked, fresh_generation, restore_id=wish.once_key)
     return _recover(view, fresh_generation)
+
+
+def _is_in_place(view: base.View, asked: base.Base) -> bool:
+    """Tell whether the generation in use is where the savepoint was taken: after a stop with savepoint, usually."""
+    manifest, current = asked.manifest, view.known.current
+    if manifest is None or current is None or manifest.kind is not SnapshotKind.SAVEPOINT:
+        return False
+    if (
+        not view.store.uri.endswith(f"/{manifest.namespace}/{manifest.job}")
+        or manifest.generation != current.generation
+    ):
+        return False
+    return head.is_still_at(view.store, current.generation, manifest.queries)
+
+
+def _in_place(view: base.View, asked: base.Base, restore_id: str | None) -> StartPlan:
+    """Continue where the savepoint was taken instead of copying the same files back."""
+    number = view.current.generation
+    queries = tuple(query.model_copy(update={"path": layout.query_root(number, query.uid)}) for query in asked.queries)
+    return StartPlan(
+        StartMode.CONTINUE,
+        number,
+        queries=queries,
+        restored_from=asked.label,
+        restored=asked.manifest,
+        restore_id=restore_id,
+        note_restore=view.current.model_copy(update={"restore_id": restore_id}),
+    )
 
 
 def _recover(view: base.View, fresh_generation: int) -> StartPlan:
@@ -232,12 +268,12 @@ def _without_lost_state(
     lost = any(query.batch_id >= 0 for query in plan.queries if query.uid not in query_uids)
     if plan.mode is StartMode.CONTINUE and lost:
         return replace(
-            plan, mode=StartMode.COPY, generation=view.known.highest + 1, queries=kept, source=_in_place(plan, view)
+            plan, mode=StartMode.COPY, generation=view.known.highest + 1, queries=kept, source=_head_of(plan, view)
         )
     return replace(plan, queries=kept)
 
 
-def _in_place(plan: StartPlan, view: base.View) -> base.Base:
+def _head_of(plan: StartPlan, view: base.View) -> base.Base:
     """Return the head of the generation in use as a base, under the number of the checkpoint that covers it."""
     latest = view.latest()
     number = f"{decision.CHECKPOINT_PREFIX}{plan.next_snapshot_id}"
