@@ -70,10 +70,7 @@ def build_registry(wake: Callable[[JobKey], None]) -> kopf.OperatorRegistry:
             wake(JobKey(namespace, labels[names.LABEL_JOB]))
 
     kopf.on.event(base.GROUP, base.VERSION, base.PLURAL, registry=registry, id="job")(job_changed)
-    labels = {
-        names.LABEL_JOB: kopf.PRESENT,
-        names.LABEL_ROLE: names.ROLE_DRIVER,
-    }
+    labels = {names.LABEL_ROLE: names.ROLE_DRIVER}
     kopf.on.event("", "v1", "pods", registry=registry, id="pod", labels=labels)(pod_changed)
     return registry
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from datetime import timedelta
 
 import jobworld
@@ -195,7 +196,7 @@ def test_failures_wait_longer_each_time_and_end_when_the_budget_is_used_up() -> 
     world.on_start = fail
     world.run_until(lambda: world.status.phase is Phase.STALLED, within_s=300)
 
-    gaps = [later - earlier for earlier, later in zip(starts, starts[1:], strict=False)]
+    gaps = [later - earlier for earlier, later in itertools.pairwise(starts)]
     assert gaps == sorted(gaps)
     assert gaps[-1] > 4 * gaps[0]
     assert len(starts) == 5

@@ -13,6 +13,7 @@ import json
 import uuid
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Self
 
 import aiohttp
@@ -44,8 +45,11 @@ class KubernetesGateway:
         self._api = api
 
     @classmethod
-    async def connect(cls) -> Self:
-        """Connect as the pod's service account, or outside a cluster by KUBECONFIG.
+    async def connect(cls, kubeconfig: Path | None = None) -> Self:
+        """Connect as the pod's service account, or outside a cluster by a kubeconfig.
+
+        Args:
+            kubeconfig: Outside a cluster; the one that KUBECONFIG names, or the user's own, when omitted.
 
         Raises:
             SpecRejectedError: `KubeconfigMissing`: there is neither.
@@ -55,7 +59,7 @@ class KubernetesGateway:
             config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
         except config.ConfigException:
             try:
-                await config.load_kube_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+                await config.load_kube_config(str(kubeconfig) if kubeconfig else None, client_configuration=settings)  # type: ignore[no-untyped-call]
             except config.ConfigException as error:
                 raise errors.SpecRejectedError(
                     "KubeconfigMissing", f"There is neither a service account nor a usable kubeconfig: {error}"

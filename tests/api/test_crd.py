@@ -1,0 +1,161 @@
+"""The CRD in a real API server: what it refuses and why, and what `kubectl get` shows."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+from apiserver import CRD, ApiServer
+from statefulspark.contract import engine
+from statefulspark_operator.cluster.resources import Resource
+
+pytestmark = pytest.mark.api
+
+
+def a_job(namespace: str, name: str = "flights", **spec: object) -> Resource:
+    """A valid job, with some fields of its spec changed."""
+    base: Resource = {
+        "image": "registry.example/flights:1",
+        "job": {"file": "/opt/job/flights.py"},
+        "storage": {"uri": "s3://state/jobs", "credentialsSecret": {"name": "s3"}},
+    }
+    return {
+        "apiVersion": "statefulspark.io/v1alpha1",
+        "kind": "StatefulSparkJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": copy.deepcopy(base) | spec,  # type: ignore[operator]
+    }
+
+
+def refusal(api_server: ApiServer, job: Resource) -> str:
+    """Return what the API server says when it refuses a job."""
+    done = api_server.kubectl("create", "-f", "-", stdin=json.dumps(job))
+    assert done.returncode != 0, "it was accepted"
+    return done.stderr
+
+
+def test_the_crd_is_small_enough_for_client_side_apply() -> None:
+    assert CRD.stat().st_size < 100_000
+
+
+@pytest.mark.parametrize(
+    "uri",
+    [
+        pytest.param("file:///var/state", id="a folder on the node"),
+        pytest.param("/var/state", id="a path as for hostPath"),
+        pytest.param("hdfs://namenode/state", id="another file system"),
+        pytest.param("s3://", id="no bucket"),
+        pytest.param("pvc://claim/state", id="a volume claim"),
+    ],
+)
+def test_only_s3_is_accepted_for_state_and_the_refusal_says_why(
+    api_server: ApiServer, namespace: str, uri: str
+) -> None:
+    said = refusal(api_server, a_job(namespace, storage={"uri": uri}))
+
+    assert "spec.storage.uri" in said
+    if not uri.startswith("s3"):
+        assert "cannot be restored on another node" in said
+
+
+def test_the_location_of_the_state_cannot_be_changed(api_server: ApiServer, namespace: str) -> None:
+    api_server.apply(a_job(namespace))
+    change = json.dumps({"spec": {"storage": {"uri": "s3://elsewhere"}}})
+
+    done = api_server.kubectl("-n", namespace, "patch", "ssj", "flights", "--type=merge", "-p", change)
+
+    assert done.returncode != 0
+    assert "storage.uri cannot be changed" in done.stderr
+
+
+@pytest.mark.parametrize("setting", engine.REFUSED_SETTINGS, ids=lambda setting: setting.key)
+def test_a_setting_that_breaks_a_guarantee_is_refused_with_its_reason(
+    api_server: ApiServer, namespace: str, setting: engine.RefusedSetting
+) -> None:
+    said = refusal(api_server, a_job(namespace, sparkConf={setting.key: "x"}))
+
+    assert f"{setting.key} cannot be set: {setting.reason}" in said
+
+
+@pytest.mark.parametrize("prefix", engine.REFUSED_PREFIXES, ids=lambda prefix: prefix.key)
+def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, prefix: engine.RefusedSetting) -> None:
+    said = refusal(api_server, a_job(namespace, sparkConf={f"{prefix.key}x": "x"}))
+
+    assert prefix.reason in said
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        pytest.param({"checkpoint": {"interval": "soon"}}, "spec.checkpoint.interval", id="a duration without a unit"),
+        pytest.param({"deletionPolicy": "Forget"}, "spec.deletionPolicy", id="an unknown deletion policy"),
+        pytest.param({"restore": {"from": "file:///x"}}, "restore.from must be", id="a restore from a local folder"),
+        pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
+        pytest.param({"executor": {"instances": -1}}, "spec.executor.instances", id="a negative number"),
+        pytest.param({"image": ""}, "spec.image", id="no image"),
+    ],
+)
+def test_a_wrong_value_is_refused_where_it_stands(
+    api_server: ApiServer, namespace: str, spec: dict[str, object], where: str
+) -> None:
+    assert where in refusal(api_server, a_job(namespace, **spec))
+
+
+@pytest.mark.parametrize("name", ["a" * 46, "1flights", "flights.v1"])
+def test_a_name_that_pods_and_services_cannot_have_is_refused(api_server: ApiServer, namespace: str, name: str) -> None:
+    assert "the name" in refusal(api_server, a_job(namespace, name=name))
+
+
+def test_an_ordinary_setting_and_a_pod_template_are_kept_as_written(api_server: ApiServer, namespace: str) -> None:
+    template = {"spec": {"nodeSelector": {"disk": "fast"}, "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["kafka"]}]}}
+    api_server.apply(a_job(namespace, sparkConf={"spark.sql.shuffle.partitions": "8"}, driver={"template": template}))
+
+    spec = api_server.get(namespace, "ssj/flights")["spec"]
+
+    assert isinstance(spec, dict)
+    assert spec["sparkConf"] == {"spark.sql.shuffle.partitions": "8"}
+    assert spec["driver"] == {"template": template}
+
+
+def test_nothing_is_filled_in_that_the_user_did_not_write(api_server: ApiServer, namespace: str) -> None:
+    job = a_job(namespace)
+    api_server.apply(job)
+
+    assert api_server.get(namespace, "ssj/flights")["spec"] == job["spec"]
+
+
+def test_kubectl_get_answers_the_first_question(api_server: ApiServer, namespace: str) -> None:
+    api_server.apply(a_job(namespace))
+    status: Resource = {
+        "phase": "Running",
+        "epoch": 3,
+        "message": "Running since a start from checkpoint 41.",
+        "revision": "abc",
+        "lastCheckpoint": {"id": 42, "completedAt": "2026-01-01T00:00:00Z", "batches": {}},
+        "restarts": {"count": 2, "consecutive": 0},
+        "conditions": [
+            {
+                "type": "Ready",
+                "status": "True",
+                "reason": "Running",
+                "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }
+        ],
+    }
+    api_server.patch_status(namespace, "ssj/flights", status)
+
+    header, row = api_server.call("-n", namespace, "get", "ssj").splitlines()
+
+    assert header.split() == ["NAME", "PHASE", "READY", "EPOCH", "CHECKPOINT", "CKPT-AGE", "RESTARTS", "AGE"]
+    assert row.split()[:5] == ["flights", "Running", "True", "3", "42"]
+    assert "since a start from checkpoint 41" in api_server.call("-n", namespace, "get", "ssj", "-o", "wide")
+
+
+def test_kubectl_explain_says_what_a_change_costs(api_server: ApiServer) -> None:
+    image = api_server.call("explain", "statefulsparkjob.spec.image")
+    suspend = api_server.call("explain", "statefulsparkjob.spec.suspend")
+
+    assert "restarts the job from a savepoint" in " ".join(image.split())
+    assert "takes effect at once" in " ".join(suspend.split())

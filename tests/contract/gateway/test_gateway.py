@@ -1,0 +1,213 @@
+"""One suite for the gateway port, over the cluster in memory and over a real API server.
+
+What the operator relies on is tested here and nothing else, so that the fake may be believed in every other test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+import pytest
+from apiserver import ApiServer
+from fakecluster import FakeGateway
+from statefulspark import errors
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.gateway import EventNote, Gateway, JobKey
+from statefulspark_operator.cluster.kubernetes_gateway import KubernetesGateway
+from statefulspark_operator.cluster.resources import Resource
+
+Result = TypeVar("Result")
+
+SPEC: Resource = {"image": "i:1", "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}}
+
+
+class Subject:
+    """A gateway under test, in a namespace of its own, with what only an administrator can do beside it."""
+
+    def __init__(self, namespace: str, server: ApiServer | None) -> None:
+        self.namespace = namespace
+        self._server = server
+        self._fake = FakeGateway(lambda: datetime.now(UTC))
+
+    def __call__(self, work: Callable[[Gateway], Coroutine[Any, Any, Result]]) -> Result:
+        return asyncio.run(self._with_gateway(work))
+
+    async def _with_gateway(self, work: Callable[[Gateway], Coroutine[Any, Any, Result]]) -> Result:
+        if self._server is None:
+            return await work(self._fake)
+        gateway = await KubernetesGateway.connect(self._server.kubeconfig)
+        try:
+            return await work(gateway)
+        finally:
+            await gateway.close()
+
+    def a_job(self, **metadata: object) -> Resource:
+        """Create a job and return it as it is read."""
+        job = self.manifest(resources.JOB, "flights", spec=SPEC)
+        resources.section(job, "metadata").update(metadata)  # type: ignore[arg-type]
+        if self._server is None:
+            self._fake.add(job)
+        else:
+            self._server.apply(job)
+        return self.read(resources.JOB, "flights")
+
+    def read(self, kind: resources.Kind, name: str) -> Resource:
+        found = self(lambda gateway: gateway.get(kind, self.namespace, name))
+        assert found is not None
+        return found
+
+    def delete_job(self) -> None:
+        if self._server is None:
+            self._fake.remove(("StatefulSparkJob", self.namespace, "flights"))
+        else:
+            self._server.call("-n", self.namespace, "delete", "ssj", "flights", "--wait=false")
+
+    def manifest(self, kind: resources.Kind, name: str, **content: object) -> Resource:
+        meta: Resource = {"name": name, "namespace": self.namespace}
+        return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta, **content}  # type: ignore[dict-item]
+
+    @property
+    def key(self) -> JobKey:
+        return JobKey(self.namespace, "flights")
+
+
+@pytest.fixture(params=[pytest.param("memory"), pytest.param("api", marks=pytest.mark.api)])
+def subject(request: pytest.FixtureRequest) -> Subject:
+    if request.param == "memory":
+        return Subject("demo", None)
+    server: ApiServer = request.getfixturevalue("api_server")
+    return Subject(request.getfixturevalue("namespace"), server)
+
+
+def version(found: Resource) -> str:
+    return resources.text(found, "metadata", "resourceVersion")
+
+
+def test_what_does_not_exist_is_none(subject: Subject) -> None:
+    assert subject(lambda gateway: gateway.get(resources.JOB, subject.namespace, "absent")) is None
+    assert subject(lambda gateway: gateway.read_secret(subject.namespace, "absent")) is None
+
+
+def test_a_second_create_changes_nothing_and_says_so(subject: Subject) -> None:
+    first = subject.manifest(resources.CONFIG_MAP, "config", data={"a": "1"})
+    second = subject.manifest(resources.CONFIG_MAP, "config", data={"a": "2"})
+
+    assert subject(lambda gateway: gateway.create(first)) is True
+    assert subject(lambda gateway: gateway.create(second)) is False
+    assert subject.read(resources.CONFIG_MAP, "config")["data"] == {"a": "1"}
+
+
+def test_apply_creates_and_then_changes(subject: Subject) -> None:
+    for value in ("1", "2"):
+        manifest = subject.manifest(resources.CONFIG_MAP, "config", data={"a": value})
+        subject(lambda gateway, manifest=manifest: gateway.apply(manifest))
+
+    assert subject.read(resources.CONFIG_MAP, "config")["data"] == {"a": "2"}
+
+
+def test_apply_removes_what_it_no_longer_names(subject: Subject) -> None:
+    subject(lambda gateway: gateway.apply(subject.manifest(resources.CONFIG_MAP, "c", data={"a": "1", "b": "1"})))
+    subject(lambda gateway: gateway.apply(subject.manifest(resources.CONFIG_MAP, "c", data={"a": "1"})))
+
+    assert subject.read(resources.CONFIG_MAP, "c")["data"] == {"a": "1"}
+
+
+def test_a_secret_is_read_decoded(subject: Subject) -> None:
+    subject(lambda gateway: gateway.create(subject.manifest(resources.SECRET, "token", stringData={"token": "t/=ü"})))
+
+    assert subject(lambda gateway: gateway.read_secret(subject.namespace, "token")) == {"token": "t/=ü"}
+
+
+def test_pods_are_listed_by_label(subject: Subject) -> None:
+    for name, label in (("one", "a"), ("two", "b")):
+        pod = subject.manifest(resources.POD, name, spec={"containers": [{"name": "c", "image": "i"}]})
+        resources.section(pod, "metadata")["labels"] = {"job": label, "role": "driver"}
+        subject(lambda gateway, pod=pod: gateway.create(pod))
+
+    found = subject(lambda gateway: gateway.list_pods(subject.namespace, "job=b,role=driver"))
+
+    assert [resources.text(pod, "metadata", "name") for pod in found] == ["two"]
+
+
+def test_delete_spares_another_object_of_the_same_name(subject: Subject) -> None:
+    subject(lambda gateway: gateway.create(subject.manifest(resources.CONFIG_MAP, "config", data={})))
+    uid = resources.text(subject.read(resources.CONFIG_MAP, "config"), "metadata", "uid")
+    kind, namespace = resources.CONFIG_MAP, subject.namespace
+
+    assert subject(lambda gateway: gateway.delete(kind, namespace, "config", uid="another")) is False
+    assert subject(lambda gateway: gateway.delete(kind, namespace, "config", uid=uid)) is True
+    assert subject(lambda gateway: gateway.delete(kind, namespace, "config", uid=uid)) is False
+
+
+def test_a_status_patch_changes_the_status_alone(subject: Subject) -> None:
+    job = subject.a_job()
+    patch: Resource = {"phase": "Running", "epoch": 1}
+
+    written = subject(lambda gateway: gateway.patch_status(subject.key, patch, resource_version=version(job)))
+
+    found = subject.read(resources.JOB, "flights")
+    assert found["status"] == patch
+    assert found["spec"] == SPEC
+    assert resources.number(found, "metadata", "generation") == 1
+    assert version(found) == written
+
+
+def test_a_status_patch_removes_what_is_null(subject: Subject) -> None:
+    job = subject.a_job()
+    before: Resource = {"phase": "Running", "restarts": {"count": 1, "consecutive": 1, "lastReason": "x"}}
+    after: Resource = {"phase": "Running", "restarts": {"count": 1, "consecutive": 0}}
+    first = subject(lambda gateway: gateway.patch_status(subject.key, before, resource_version=version(job)))
+
+    patch = resources.merge_patch(before, after)
+    subject(lambda gateway: gateway.patch_status(subject.key, patch, resource_version=first))
+
+    assert subject.read(resources.JOB, "flights")["status"] == after
+
+
+def test_a_status_patch_for_an_old_version_is_refused(subject: Subject) -> None:
+    job = subject.a_job()
+    subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 1}, resource_version=version(job)))
+
+    with pytest.raises(errors.PreconditionFailedError):
+        subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 2}, resource_version=version(job)))
+
+    assert subject.read(resources.JOB, "flights")["status"] == {"epoch": 1}
+
+
+def test_a_status_patch_of_a_job_that_is_gone_is_refused(subject: Subject) -> None:
+    job = subject.a_job()
+    subject.delete_job()
+
+    with pytest.raises(errors.PreconditionFailedError):
+        subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 2}, resource_version=version(job)))
+
+
+def test_a_finalizer_holds_a_deleted_job_until_it_is_taken_off(subject: Subject) -> None:
+    job = subject.a_job()
+    held = ("statefulspark.io/finalizer",)
+    subject(lambda gateway: gateway.set_finalizers(subject.key, held, resource_version=version(job)))
+    subject.delete_job()
+
+    deleted = subject.read(resources.JOB, "flights")
+    assert resources.time(deleted, "metadata", "deletionTimestamp") is not None
+
+    subject(lambda gateway: gateway.set_finalizers(subject.key, (), resource_version=version(deleted)))
+    assert subject(lambda gateway: gateway.get(resources.JOB, subject.namespace, "flights")) is None
+
+
+def test_finalizers_are_not_written_over_a_newer_version(subject: Subject) -> None:
+    job = subject.a_job()
+    subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 1}, resource_version=version(job)))
+
+    with pytest.raises(errors.PreconditionFailedError):
+        subject(lambda gateway: gateway.set_finalizers(subject.key, ("a.b/c",), resource_version=version(job)))
+
+
+def test_an_event_is_accepted(subject: Subject) -> None:
+    job = subject.a_job()
+    uid = resources.text(job, "metadata", "uid")
+
+    subject(lambda gateway: gateway.post_event(subject.key, uid, EventNote("Running", "All queries run.")))

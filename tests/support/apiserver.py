@@ -1,0 +1,93 @@
+"""A real Kubernetes API server for tests: `build/bin/cluster api up`, on loopback, without root, ended by the tool itself.
+
+Fixtures: `api_server` is one server for the whole run with the CRD installed, `namespace` a new namespace in it.
+Nothing runs pods there; a test that needs a driver plays kubelet and driver.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+from statefulspark_operator.cluster.resources import Resource
+
+ROOT = Path(__file__).resolve().parents[2]
+CLUSTER = ROOT / "build" / "bin" / "cluster"
+CRD = ROOT / "crds" / "statefulsparkjobs.yaml"
+_COMMAND_TIMEOUT_S = 90
+_numbers = itertools.count(1)
+
+
+class ApiServer:
+    """The server, as seen with kubectl.
+
+    Attributes:
+        kubeconfig: For an administrator.
+    """
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.kubeconfig = kubeconfig
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run kubectl and return how it ended."""
+        command = [str(CLUSTER), "kubectl", "--kubeconfig", str(self.kubeconfig), *arguments]
+        return subprocess.run(
+            command, input=stdin, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False
+        )
+
+    def call(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl and return what it prints; it has to succeed."""
+        done = self.kubectl(*arguments, stdin=stdin)
+        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
+        return done.stdout
+
+    def apply(self, *manifests: Resource) -> None:
+        """Apply manifests as a user does."""
+        self.call("apply", "-f", "-", stdin=yaml.safe_dump_all(manifests))
+
+    def get(self, namespace: str, what: str) -> Resource:
+        """Return an object, for example `ssj/flights`."""
+        return cast("Resource", json.loads(self.call("-n", namespace, "get", what, "-o", "json")))
+
+    def names(self, namespace: str, kind: str) -> list[str]:
+        """Return the names of all objects of a kind."""
+        printed = self.call("-n", namespace, "get", kind, "-o", "jsonpath={.items[*].metadata.name}")
+        return printed.split()
+
+    def patch_status(self, namespace: str, what: str, status: Resource) -> None:
+        """Set an object's status, as its controller or a kubelet does."""
+        patch = json.dumps({"status": status})
+        self.call("-n", namespace, "patch", what, "--subresource=status", "--type=merge", "-p", patch)
+
+
+@pytest.fixture(scope="session")
+def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
+    """One API server for the whole run."""
+    if not CLUSTER.exists():
+        pytest.fail(f"{CLUSTER} is missing; run `make build/bin/cluster` first.", pytrace=False)
+    folder = tmp_path_factory.mktemp("api-server")
+    up = [str(CLUSTER), "api", "up", "--dir", str(folder)]
+    try:
+        started = subprocess.run(up, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False)
+        assert started.returncode == 0, f"the API server did not start: {started.stderr}"
+        server = ApiServer(Path(started.stdout.strip()))
+        server.call("apply", "--server-side", "-f", str(CRD))
+        server.call("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRD))
+        yield server
+    finally:
+        down = [str(CLUSTER), "api", "down", "--dir", str(folder)]
+        subprocess.run(down, capture_output=True, timeout=_COMMAND_TIMEOUT_S, check=False)
+
+
+@pytest.fixture
+def namespace(api_server: ApiServer) -> str:
+    """A new namespace."""
+    name = f"test-{next(_numbers)}"
+    api_server.call("create", "namespace", name)
+    return name
