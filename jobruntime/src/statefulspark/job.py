@@ -34,7 +34,7 @@ def require_uid(uid: str, what: str) -> str:
     Raises:
         SpecRejectedError: `UidInvalid`.
     """
-    if not UID_PATTERN.match(uid):
+    if not UID_PATTERN.fullmatch(uid):
         raise errors.SpecRejectedError(
             "UidInvalid",
             f"The uid {uid!r} of {what} must be 1 to 63 characters of a-z, 0-9, '-' and '_', starting and ending with a "

@@ -22,6 +22,7 @@ from statefulspark.contract import api, config
 from statefulspark.contract.exit_codes import ExitCode
 
 TERMINATION_LOG = Path("/dev/termination-log")
+_DRIVER = Path(__file__).with_name("spark") / "driver.py"
 TERMINATION_LIMIT = 3500
 """The kubelet keeps 4096 bytes."""
 
@@ -136,6 +137,9 @@ def guard(run: Callable[[], int], *, job_file: Path | None = None) -> int:
         return finish(failure.code, failure.reason, failure.message)
     except Exception as error:  # noqa: BLE001 - the edge of the process: everything becomes an exit code and a sentence
         traceback.print_exc()
+        if not _is_in_users_code(error):
+            message = f"The driver failed with {type(error).__name__}: {error}. It goes on when it is started again."
+            return finish(ExitCode.FAILED, "DriverFailed", message)
         where = _place_in(job_file, error)
         message = f"The job file {where} raised {type(error).__name__}: {error}. Correct it and apply the job again."
         return finish(ExitCode.BAD_JOB, "JobFileRaised", message)
@@ -149,6 +153,12 @@ def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = Non
     if TERMINATION_LOG.exists():
         TERMINATION_LOG.write_text(report.to_json())
     return int(code)
+
+
+def _is_in_users_code(error: Exception) -> bool:
+    """Tell the user's code from ours: the file runs before the driver does, and query functions while it builds them."""
+    calls = [frame.name for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(_DRIVER)]
+    return "run" not in calls or "build_queries" in calls
 
 
 def _place_in(job_file: Path | None, error: Exception) -> str:

@@ -29,7 +29,7 @@ GENERATION_RECORD = "generation.json"
 GENERATION_RESERVATION = "reserved.json"
 PRUNE_MARKS = "prune/marks.json"
 
-_NUMBER = re.compile(r"^(\d{8})(?:[-./].*)?$")
+_NUMBER = re.compile(r"^([0-9]{8})(?:[-./].*)?$")
 
 
 def job_prefix(namespace: str, job: str) -> str:

@@ -20,12 +20,16 @@ _INCOMPATIBLE = (
     "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
     "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
     "sources in the checkpoint offsets and now there are",
+    # Ours, raised in a Python worker when a key group is first opened.
+    "SpecRejectedError: StateTypeIncompatible",
+    "SpecRejectedError: StateTtlIncompatible",
 )
 _STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})
 _BY_REASON = {
     "NonRestoredState": ExitCode.INCOMPATIBLE_STATE,
-    "StateTypeChanged": ExitCode.INCOMPATIBLE_STATE,
-    "MaxParallelismChanged": ExitCode.INCOMPATIBLE_STATE,
+    "StateTypeIncompatible": ExitCode.INCOMPATIBLE_STATE,
+    "StateTtlIncompatible": ExitCode.INCOMPATIBLE_STATE,
+    "PortUnavailable": ExitCode.FAILED,
     "SnapshotNotFound": ExitCode.SNAPSHOT_NOT_FOUND,
     "QueryInvalid": ExitCode.BAD_JOB,
     "UidInvalid": ExitCode.BAD_JOB,

@@ -1,0 +1,129 @@
+"""Folders and names that would break every Python started in this repository, or every job that uses the library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import statefulspark
+
+ROOT = Path(__file__).resolve().parents[2]
+_PUBLIC = [
+    "AggregateFunction",
+    "AggregatingState",
+    "FilesSink",
+    "FoldingState",
+    "InputRow",
+    "Job",
+    "KeyedContext",
+    "KeyedProcessFunction",
+    "ListState",
+    "MapState",
+    "Output",
+    "QueryContext",
+    "ReducingState",
+    "Ttl",
+    "TtlUpdate",
+    "TtlVisibility",
+    "ValueState",
+    "keyed_process",
+    "write",
+]
+
+
+def _python(code: str, *, cwd: Path = ROOT) -> str:
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=cwd, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
+
+
+def test_operator_is_the_standard_library_from_the_root() -> None:
+    """`operator/` is a project folder; a package of that name would shadow the standard library."""
+    assert (
+        Path(_python("import operator; print(operator.__file__)")).parent
+        == Path(_python("import os; print(os.__file__)")).parent
+    )
+
+
+def test_operator_folder_is_no_package_and_holds_no_module() -> None:
+    assert sorted(path.name for path in (ROOT / "operator").glob("*.py")) == []
+
+
+@pytest.mark.parametrize("folder", ["tests", "e2e", "bench", "examples"])
+def test_no_import_path_of_the_tests_holds_a_package_named_as_the_standard_library(folder: str) -> None:
+    """Pytest puts `tests/support` and `e2e` on the path; what lies there must not be found first."""
+    on_path = [path for path in (ROOT / folder, ROOT / folder / "support") if path.is_dir()]
+    names = {child.stem for path in on_path for child in path.iterdir() if child.suffix == ".py" or _is_package(child)}
+
+    assert names & sys.stdlib_module_names == set()
+
+
+def _is_package(path: Path) -> bool:
+    return (path / "__init__.py").exists()
+
+
+def test_test_folders_are_no_packages() -> None:
+    """With importlib mode a test's folder is no package, so equal names in two folders do not collide."""
+    assert [str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("__init__.py")] == []
+
+
+def test_the_public_names_stay_what_they_are() -> None:
+    """A name that is gone breaks every job file that uses it; adding one is a decision."""
+    assert sorted(statefulspark.__all__) == sorted(_PUBLIC)
+    assert dir(statefulspark) == sorted(_PUBLIC)
+
+
+@pytest.mark.parametrize("name", _PUBLIC)
+def test_every_public_name_leads_somewhere(name: str) -> None:
+    assert getattr(statefulspark, name).__doc__
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "statefulspark",
+        "statefulspark.contract.api",
+        "statefulspark.contract.config",
+        "statefulspark.coordinator.machine",
+        "statefulspark.snapshot.catalog",
+        "statefulspark.snapshot.recovery",
+        "statefulspark.snapshot.verify",
+        "statefulspark.storage",
+        "statefulspark.job",
+        "statefulspark.server.http",
+        "statefulspark.cli.main",
+    ],
+)
+def test_what_reads_storage_starts_without_an_engine(module: str) -> None:
+    code = (
+        f"import sys, {module}; "
+        "print([name for name in ('pyspark', 'py4j', 'pandas', 'pyarrow', 'kopf', 'kubernetes') if name in sys.modules])"
+    )
+
+    assert _python(code) == "[]"
+
+
+def test_the_operator_starts_without_an_engine() -> None:
+    code = (
+        "import pkgutil, importlib, sys, statefulspark_operator as top; "
+        "names = [m.name for m in pkgutil.walk_packages(top.__path__, 'statefulspark_operator.')]; "
+        "[importlib.import_module(name) for name in names if not name.endswith('__main__')]; "
+        "print([name for name in ('pyspark', 'py4j', 'pandas', 'pyarrow') if name in sys.modules])"
+    )
+
+    assert _python(code) == "[]"
+
+
+@pytest.mark.parametrize("package", ["contract", "coordinator"])
+def test_pure_packages_read_no_clock_and_no_environment(package: str) -> None:
+    """import-linter sees imports; these are calls."""
+    sources = (ROOT / "jobruntime/src/statefulspark" / package).glob("*.py")
+    impure = ("datetime.now", "time.monotonic", "time.time", "os.environ", "open(", "print(")
+
+    found = [f"{source.name}: {call}" for source in sources for call in impure if call in source.read_text()]
+
+    assert found == []

@@ -1,0 +1,237 @@
+"""The wire contract: documents survive a round trip, and what cannot be read is refused by name."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta, timezone
+
+import pytest
+from fakecontrol import a_status, a_summary
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from statefulspark import errors
+from statefulspark.contract import api, base, config, layout
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import (
+    EpochRecord,
+    FileEntry,
+    GenerationRecord,
+    Manifest,
+    OperatorEntry,
+    OwnerRecord,
+    QueryEntry,
+    SnapshotKind,
+    Trigger,
+)
+
+_NOON = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
+_QUERY = QueryEntry(
+    uid="delays",
+    batch_id=12,
+    path="generations/00000003/delays",
+    files=(FileEntry(path="state/0/0/12.changelog", size_bytes=100, checksum="etag:abc"),),
+    operators=(OperatorEntry(uid="mean", operator_id=0, name="tws", partitions=4, max_parallelism=128),),
+    offsets=('{"flights":{"0":41}}',),
+)
+_MANIFEST = Manifest(
+    kind=SnapshotKind.CHECKPOINT,
+    id=42,
+    namespace="default",
+    job="flights",
+    trigger=Trigger.PERIODIC,
+    epoch=7,
+    generation=3,
+    triggered_at=_NOON,
+    completed_at=_NOON + timedelta(seconds=2),
+    queries=(_QUERY,),
+    request_id="r",
+    savepoint_name="n",
+    restored_from="checkpoint 41",
+    revision="2",
+    versions={"pyspark": "4.2.0"},
+)
+_DOCUMENTS = [
+    _MANIFEST,
+    GenerationRecord(generation=3, created_at=_NOON, epoch=7, restore_id="once", queries=(_QUERY,)),
+    EpochRecord(epoch=7, claimed_at=_NOON, holder="pod-a", claim_id="c"),
+    OwnerRecord(namespace="default", job="flights", owner_id="uid", created_at=_NOON),
+]
+
+
+@pytest.mark.parametrize("document", _DOCUMENTS, ids=lambda one: type(one).__name__)
+def test_a_document_is_read_back_as_it_was_written(document: base.StoredDocument) -> None:
+    assert type(document).parse(document.to_json(indent=1).encode(), "s3://b/x") == document
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        a_status(last_checkpoint=a_summary()),
+        api.SavepointRequest(request_id="a", location="s3://b/sp", name="nightly"),
+        api.StopRequest(request_id="a", savepoint=False),
+        api.Operation(request_id="a", kind="stop", state=api.OperationState.COMPLETED, snapshot=a_summary()),
+        api.ExitReport(exit_code=13, reason="JobFileRaised", message="x"),
+        config.JobConfig(
+            name="w",
+            storage=config.StorageConfig(uri="s3://b/p"),
+            checkpoint=config.CheckpointConfig(interval=timedelta(milliseconds=1500)),
+            restore=config.RestoreConfig(snapshot="checkpoint:41", id="once"),
+        ),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+def test_a_message_is_read_back_as_it_was_sent(value: base.WireModel) -> None:
+    assert type(value).model_validate_json(value.to_json()) == value
+
+
+def test_names_on_the_wire_are_camel_case_and_unset_fields_are_left_out() -> None:
+    written = json.loads(EpochRecord(epoch=7, claimed_at=_NOON, holder="pod-a", claim_id="c").to_json())
+
+    assert written == {
+        "formatVersion": 1,
+        "epoch": 7,
+        "claimedAt": "2026-11-21T12:00:00.123456Z",
+        "holder": "pod-a",
+        "claimId": "c",
+        "filled": False,
+    }
+
+
+def test_a_reader_ignores_what_a_newer_writer_added() -> None:
+    written = json.loads(_MANIFEST.to_json())
+    written["addedLater"] = {"a": 1}
+    written["queries"][0]["addedLater"] = True
+
+    assert Manifest.parse(json.dumps(written).encode(), "s3://b/x") == _MANIFEST
+
+
+@pytest.mark.parametrize("version", [0, 2, 99])
+def test_a_document_of_an_unknown_version_is_refused_by_number(version: int) -> None:
+    body = _MANIFEST.model_copy(update={"format_version": version}).to_json().encode()
+
+    with pytest.raises(errors.SnapshotCorruptError, match=f"s3://b/x has format version {version}") as raised:
+        Manifest.parse(body, "s3://b/x")
+
+    assert raised.value.reason == "FormatVersionUnknown"
+
+
+@pytest.mark.parametrize(
+    ("body", "named"),
+    [
+        pytest.param(b"", "the document", id="empty"),
+        pytest.param(_MANIFEST.to_json().encode()[:-40], "the document", id="cut short"),
+        pytest.param(b"[]", "the document", id="another kind of JSON"),
+        pytest.param(b'{"kind": "checkpoint"}', "id", id="fields are missing"),
+        pytest.param(
+            _MANIFEST.to_json().encode().replace(b'"sizeBytes":100', b'"sizeBytes":-1'),
+            "queries.0.files.0.sizeBytes",
+            id="a size below zero",
+        ),
+    ],
+)
+def test_a_damaged_document_is_refused_by_its_place(body: bytes, named: str) -> None:
+    with pytest.raises(errors.SnapshotCorruptError) as raised:
+        Manifest.parse(body, "s3://b/x")
+
+    assert raised.value.reason == "DocumentUnreadable"
+    assert f"s3://b/x is no readable Manifest: {named}: " in raised.value.message
+
+
+@given(st.integers(0, len(_MANIFEST.to_json()) - 1))
+def test_a_manifest_that_was_cut_anywhere_is_never_taken_for_whole(length: int) -> None:
+    with pytest.raises(errors.SnapshotCorruptError):
+        Manifest.parse(_MANIFEST.to_json().encode()[:length], "s3://b/x")
+
+
+def test_a_time_without_a_zone_is_refused() -> None:
+    with pytest.raises(ValidationError, match="no time zone"):
+        EpochRecord(epoch=1, claimed_at=datetime(2026, 1, 1), holder="h", claim_id="c")
+
+
+def test_a_time_is_kept_in_utc() -> None:
+    berlin = datetime(2026, 11, 21, 13, 0, tzinfo=timezone(timedelta(hours=1)))
+
+    record = EpochRecord(epoch=1, claimed_at=berlin, holder="h", claim_id="c")
+
+    assert record.claimed_at.utcoffset() == timedelta(0)
+    assert record.claimed_at == berlin
+
+
+def test_sizes_and_labels_of_a_manifest_are_derived() -> None:
+    assert (_MANIFEST.size_bytes, _MANIFEST.label) == (100, "checkpoint 42")
+
+
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [
+        (layout.job_prefix("default", "flights"), "default/flights"),
+        (layout.epoch(7), "epochs/00000007.json"),
+        (layout.generation(3), "generations/00000003"),
+        (layout.generation_record(3), "generations/00000003/generation.json"),
+        (layout.query_root(3, "delays"), "generations/00000003/delays"),
+        (layout.checkpoint(42), "checkpoints/00000042"),
+        (layout.checkpoint_manifest(42), "checkpoints/00000042/_metadata.json"),
+        (layout.savepoint(43), "savepoints/00000043"),
+        (layout.savepoint(43, "nightly"), "savepoints/00000043-nightly"),
+    ],
+)
+def test_names_on_storage_stay_what_they_are(made: str, name: str) -> None:
+    assert made == name
+
+
+@given(st.integers(1, 99_999_999), st.sampled_from(["", "/", ".json", "-nightly", "-nightly/"]))
+def test_a_number_is_read_back_from_every_name_it_is_in(value: int, suffix: str) -> None:
+    assert layout.parse_number(layout.number(value) + suffix) == value
+
+
+@pytest.mark.parametrize(
+    "name", ["", "42", "00000042x", "x00000042", "000000042", "0000004 ", "_metadata.json", "\uff14" * 8]
+)
+def test_what_is_no_name_of_ours_has_no_number(name: str) -> None:
+    assert layout.parse_number(name) is None
+
+
+def test_exit_codes_stay_what_they_are() -> None:
+    """The operator and scripts compare with the numbers."""
+    assert {code.name: code.value for code in ExitCode} == {
+        "FINISHED": 0,
+        "FAILED": 1,
+        "USAGE": 2,
+        "DRAINED": 10,
+        "STOPPED": 11,
+        "FENCED": 12,
+        "BAD_JOB": 13,
+        "INCOMPATIBLE_STATE": 14,
+        "SNAPSHOT_NOT_FOUND": 15,
+        "STORAGE_UNAVAILABLE": 16,
+        "STATE_UNKNOWN": 17,
+    }
+
+
+def test_only_some_exit_codes_are_worth_an_unchanged_restart() -> None:
+    retryable = {code for code in ExitCode if code.is_retryable}
+
+    assert retryable == {ExitCode.FAILED, ExitCode.DRAINED, ExitCode.STORAGE_UNAVAILABLE}
+
+
+@pytest.mark.parametrize(
+    ("code", "text"), [(13, "BAD_JOB"), (137, "killed by signal 9"), (143, "killed by signal 15"), (99, "exit code 99")]
+)
+def test_an_exit_code_has_a_name_for_people(code: int, text: str) -> None:
+    assert ExitCode.describe(code) == text
+
+
+@pytest.mark.parametrize(
+    ("restore", "key"),
+    [
+        (config.RestoreConfig(), None),
+        (config.RestoreConfig(id="unused"), None),
+        (config.RestoreConfig(fresh=True), "fresh"),
+        (config.RestoreConfig(fresh=True, id="second"), "second"),
+        (config.RestoreConfig(snapshot="checkpoint:41"), "checkpoint:41"),
+        (config.RestoreConfig(snapshot="checkpoint:41", id="again"), "again"),
+    ],
+)
+def test_a_restore_that_was_done_is_recognised(restore: config.RestoreConfig, key: str | None) -> None:
+    assert restore.once_key == key

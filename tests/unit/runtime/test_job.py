@@ -1,0 +1,70 @@
+"""What a job file declares: names that keep state for years."""
+
+from __future__ import annotations
+
+import pytest
+import statefulspark as ss
+from statefulspark import errors, job
+
+
+@pytest.mark.parametrize("uid", ["a", "words", "word-count_2", "0", "a" * 63])
+def test_a_uid_that_can_be_a_folder_is_taken(uid: str) -> None:
+    assert job.require_uid(uid, "a query") == uid
+
+
+@pytest.mark.parametrize("uid", ["", "Words", "a b", "-a", "a-", "_a", "a/b", "a.b", "ä", "a" * 64, "a\n"])
+def test_any_other_uid_is_refused_by_value(uid: str) -> None:
+    with pytest.raises(errors.SpecRejectedError) as raised:
+        job.require_uid(uid, "a query")
+
+    assert raised.value.reason == "UidInvalid"
+    assert repr(uid) in raised.value.message
+
+
+def test_queries_keep_the_order_of_their_declaration() -> None:
+    words = ss.Job("words")
+
+    for uid in ("z", "a"):
+        words.query(uid=uid)(lambda spark, ctx: None)  # type: ignore[arg-type,return-value]
+
+    assert [query.uid for query in words.queries] == ["z", "a"]
+
+
+def test_two_queries_with_one_uid_are_refused() -> None:
+    """A.152."""
+    words = ss.Job("words")
+    words.query(uid="same")(lambda spark, ctx: None)  # type: ignore[arg-type,return-value]
+
+    with pytest.raises(errors.SpecRejectedError, match="'same'") as raised:
+        words.query(uid="same")
+
+    assert raised.value.reason == "UidDuplicate"
+
+
+def test_a_declared_function_can_still_be_called() -> None:
+    words = ss.Job("words")
+
+    @words.query(uid="counts")
+    def counts(spark: object, ctx: object) -> str:  # type: ignore[type-var]
+        return "called"
+
+    assert counts(None, None) == "called"  # type: ignore[arg-type,comparison-overlap]
+
+
+def test_a_parameter_is_found_by_name() -> None:
+    context = ss.QueryContext("words", "default", {"input": "/data"})
+
+    assert context.parameter("input") == "/data"
+    assert context.parameter("mode", "fast") == "fast"
+
+
+def test_a_missing_parameter_says_which_there_are_and_how_to_set_it() -> None:
+    context = ss.QueryContext("words", "default", {"input": "/data"})
+
+    with pytest.raises(errors.SpecRejectedError) as raised:
+        context.parameter("output")
+
+    assert raised.value.reason == "ParameterMissing"
+    assert "'output'" in raised.value.message
+    assert "given are: input" in raised.value.message
+    assert "--parameter output=VALUE" in raised.value.message

@@ -1,0 +1,200 @@
+"""A job file that is wrong in any way ends with an exit code and one sentence, in the log and for the kubelet."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from statefulspark import errors, launch
+from statefulspark.contract import api, config
+from statefulspark.contract.exit_codes import ExitCode
+
+_CONFIG = config.JobConfig(
+    name="words", storage=config.StorageConfig(uri="file:///nowhere/at/all", allow_local_files=True)
+)
+
+Launch = Callable[[str], api.ExitReport]
+
+
+@pytest.fixture
+def termination_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "termination-log"
+    path.touch()
+    monkeypatch.setattr(launch, "TERMINATION_LOG", path)
+    return path
+
+
+@pytest.fixture
+def search_path() -> Iterator[None]:
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+
+
+@pytest.fixture
+def run(tmp_path: Path, termination_log: Path, search_path: None) -> Launch:
+    def run_source(source: str) -> api.ExitReport:
+        file = tmp_path / "job.py"
+        file.write_text(source)
+        code = launch.run_file(file, _CONFIG)
+        report = api.ExitReport.model_validate_json(termination_log.read_bytes())
+        assert report.exit_code == code
+        assert "\n" not in report.message
+        return report
+
+    return run_source
+
+
+def test_a_job_file_that_is_missing_is_named(tmp_path: Path, termination_log: Path) -> None:
+    code = launch.run_file(tmp_path / "nowhere.py", _CONFIG)
+
+    report = api.ExitReport.model_validate_json(termination_log.read_bytes())
+    assert (code, report.reason) == (ExitCode.BAD_JOB, "JobFileMissing")
+    assert str(tmp_path / "nowhere.py") in report.message
+
+
+@pytest.mark.parametrize(
+    ("source", "reason", "named"),
+    [
+        pytest.param(
+            "x = 1\nraise ValueError('broken')\n",
+            "JobFileRaised",
+            "job.py line 2 raised ValueError: broken",
+            id="it raises",
+        ),
+        pytest.param("import no_such_module\n", "JobFileRaised", "no_such_module", id="it imports what is not there"),
+        pytest.param("def f(:\n", "JobFileRaised", "SyntaxError", id="it is no Python"),
+        pytest.param("x = 1\n", "NoQueries", "job.run()", id="it never runs a job"),
+        pytest.param("import sys\nsys.exit(0)\n", "JobFileRaised", "sys.exit(0)", id="it exits as if it had finished"),
+        pytest.param("import sys\nsys.exit('no input')\n", "JobFileRaised", "no input", id="it exits with a text"),
+        pytest.param(
+            "import statefulspark as ss\nss.Job('w').run()\n",
+            "NoQueries",
+            "declares no query",
+            id="its job has no query",
+        ),
+        pytest.param("import statefulspark as ss\nss.Job('Big')\n", "UidInvalid", "'Big'", id="its job has a bad name"),
+        pytest.param(
+            "import statefulspark as ss\njob = ss.Job('w')\njob.query(uid='a')(print)\njob.query(uid='a')(print)\n",
+            "UidDuplicate",
+            "'a'",
+            id="two queries have one uid",
+        ),
+    ],
+)
+def test_a_bad_job_file_is_told_by_name(run: Launch, source: str, reason: str, named: str) -> None:
+    report = run(source)
+
+    assert (report.exit_code, report.reason) == (ExitCode.BAD_JOB, reason)
+    assert named in report.message
+
+
+def test_a_job_file_imports_its_neighbours(run: Launch, tmp_path: Path) -> None:
+    (tmp_path / "launch_test_neighbour.py").write_text("raise KeyError('neighbour')\n")
+
+    report = run("import launch_test_neighbour\n")
+
+    assert "job.py line 1 raised KeyError: 'neighbour'" in report.message
+
+
+def test_a_job_that_has_run_ends_with_its_own_code(tmp_path: Path, search_path: None) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("from statefulspark import launch\nraise launch.DriverEnded(11)\n")
+
+    assert launch.run_file(file, _CONFIG) == 11
+
+
+def test_the_configuration_is_that_of_the_call_while_the_file_runs(
+    run: Launch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(config.ENV_CONFIG, raising=False)
+
+    report = run("from statefulspark import launch\nraise ValueError(launch.current_config('w').name)\n")
+
+    assert "ValueError: words" in report.message
+    with pytest.raises(errors.SpecRejectedError, match="has no configuration"):
+        launch.current_config("w")
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        pytest.param("{}", "at name: Field required", id="a field is missing"),
+        pytest.param('{"name": "w", "storage": {"uri": "gs://b"}}', "at storage.uri", id="a field is wrong"),
+        pytest.param("{", "at the document", id="it is no JSON"),
+    ],
+)
+def test_a_wrong_configuration_file_is_one_sentence(tmp_path: Path, text: str, named: str) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(text)
+
+    with pytest.raises(errors.SpecRejectedError) as raised:
+        launch.read_config(file)
+
+    assert raised.value.reason == "ConfigInvalid"
+    assert named in raised.value.message
+    assert "\n" not in raised.value.message
+
+
+def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(errors.SpecRejectedError) as raised:
+        launch.read_config(tmp_path / "config.json")
+
+    assert raised.value.reason == "ConfigMissing"
+    assert "config.json" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("calls", "code"),
+    [
+        pytest.param(("run", "serve"), ExitCode.FAILED, id="a failure of the driver itself is worth a restart"),
+        pytest.param(("run", "build_queries"), ExitCode.BAD_JOB, id="a query function that raises is not"),
+        pytest.param((), ExitCode.BAD_JOB, id="a file that raises before the driver runs is not"),
+    ],
+)
+def test_a_failure_of_the_driver_is_told_from_one_of_the_job(
+    calls: tuple[str, ...], code: ExitCode, termination_log: Path
+) -> None:
+    def fail() -> int:
+        raise ConnectionError("the JVM is gone")
+
+    work = fail
+    for name in reversed(calls):
+        place: dict[str, Callable[[Callable[[], int]], int]] = {}
+        file = str(Path(launch.__file__).with_name("spark") / "driver.py")
+        exec(compile(f"def {name}(work):\n    return work()\n", file, "exec"), place)  # noqa: S102 - a frame of that name
+        work = (lambda call, inner: lambda: call(inner))(place[name], work)
+
+    assert launch.guard(work) == code
+
+
+def test_a_long_message_fits_into_what_the_kubelet_keeps(termination_log: Path) -> None:
+    launch.finish(ExitCode.FAILED, "QueryFailed", "x" * 10_000)
+
+    assert len(termination_log.read_bytes()) < 4096
+
+
+def test_a_driver_without_a_kubelet_ends_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launch, "TERMINATION_LOG", tmp_path / "absent")
+
+    assert launch.finish(ExitCode.STOPPED, "Stopped", "Stopped on request.") == 11
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_process_says_one_line_and_exits_with_the_code(tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("import statefulspark as ss\njob = ss.Job('words')\nraise ValueError('broken')\n")
+    command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(file), "--storage", "s3://bucket/prefix"]
+    environment = {name: value for name, value in os.environ.items() if name != config.ENV_CONFIG}
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
+
+    line = json.loads(ended.stderr.splitlines()[-1])
+    assert ended.returncode == ExitCode.BAD_JOB
+    assert (line["level"], line["code"], line["reason"]) == ("ERROR", "BAD_JOB", "JobFileRaised")
+    assert f"{file} line 3 raised ValueError: broken" in line["why"]
