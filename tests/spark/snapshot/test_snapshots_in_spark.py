@@ -65,7 +65,7 @@ class Rig:
         mode = "append" if kind in ("join", "stateless") else "update"
         writer = QUERIES[kind](self).writeStream.outputMode(mode).foreachBatch(collect)
         query = writer.option("checkpointLocation", root).trigger(availableNow=True).start()
-        assert query.awaitTermination(180), "the query did not end"
+        assert query.awaitTermination(600), "the query did not end"
         return output
 
     def checkpoint(self, batch: int, generation: int = 1) -> closure.QueryEntry:
