@@ -1,0 +1,84 @@
+{{- define "statefulspark-operator.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
+{{- end }}
+
+{{- define "statefulspark-operator.fullname" -}}
+{{- if .Values.fullnameOverride }}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" }}
+{{- else if contains (include "statefulspark-operator.name" .) .Release.Name }}
+{{- .Release.Name | trunc 63 | trimSuffix "-" }}
+{{- else }}
+{{- printf "%s-%s" .Release.Name (include "statefulspark-operator.name" .) | trunc 63 | trimSuffix "-" }}
+{{- end }}
+{{- end }}
+
+{{- define "statefulspark-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "statefulspark-operator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "statefulspark-operator.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{ include "statefulspark-operator.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end }}
+
+{{- define "statefulspark-operator.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create }}
+{{- default (include "statefulspark-operator.fullname" .) .Values.serviceAccount.name }}
+{{- else }}
+{{- default "default" .Values.serviceAccount.name }}
+{{- end }}
+{{- end }}
+
+{{/* Every right of the operator, with the reason. The same in a ClusterRole and in Roles. */}}
+{{- define "statefulspark-operator.rules" -}}
+# Jobs: watched, read before each decision.
+- apiGroups: [statefulspark.io]
+  resources: [statefulsparkjobs]
+  verbs: [get, list, watch, patch]  # patch: only to put the finalizer on and take it off
+# Its status is the operator's memory of what it is doing.
+- apiGroups: [statefulspark.io]
+  resources: [statefulsparkjobs/status]
+  verbs: [patch]
+# Needed by clusters with OwnerReferencesPermissionEnforcement (OpenShift) to own the driver's pod.
+- apiGroups: [statefulspark.io]
+  resources: [statefulsparkjobs/finalizers]
+  verbs: [update]
+# Driver pods: one per epoch.
+- apiGroups: [""]
+  resources: [pods]
+  verbs: [get, list, watch, create, delete]
+# A driver's configuration, per epoch; deleted together with its pod.
+- apiGroups: [""]
+  resources: [configmaps]
+  verbs: [get, create, patch, delete]
+# The name by which executors reach the driver.
+- apiGroups: [""]
+  resources: [services]
+  verbs: [get, create, patch]
+# The token of a driver's API is made here, and the S3 credentials that a job names are read. Secrets are never listed.
+- apiGroups: [""]
+  resources: [secrets]
+  verbs: [get, create]
+# The spec of each revision, so that the last good one can be run while a new one is rejected.
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get, create]
+# What happened, for `kubectl describe`.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [create]
+# A driver that starts executors gets an account, a role and a binding of its own.
+- apiGroups: [""]
+  resources: [serviceaccounts]
+  verbs: [get, create, patch]
+- apiGroups: [rbac.authorization.k8s.io]
+  resources: [roles, rolebindings]
+  verbs: [get, create, patch]
+# What that role grants; Kubernetes lets nobody grant what they do not have.
+- apiGroups: [""]
+  resources: [pods, configmaps, services, persistentvolumeclaims]
+  verbs: [get, list, watch, create, patch, delete, deletecollection]
+{{- end }}

@@ -1,0 +1,138 @@
+"""The chart: lint, rendering in every mode, and a real API server that takes every rendered object."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import cast
+
+import pytest
+import yaml
+from apiserver import ROOT, ApiServer
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Resource
+
+HELM = ROOT / "build" / "bin" / "helm"
+CHART = ROOT / "charts" / "statefulspark-operator"
+MODES = [
+    pytest.param((), id="whole cluster"),
+    pytest.param(("watchNamespaces={default,kube-public}",), id="two namespaces"),
+    pytest.param(
+        (
+            "image.tag=x",
+            "imagePullSecrets[0].name=r",
+            "podLabels.team=a",
+            "podAnnotations.a=b",
+            "env[0].name=HTTPS_PROXY",
+            "env[0].value=http://proxy",
+            "nodeSelector.disk=fast",
+            "priorityClassName=system-cluster-critical",
+            "serviceAccount.annotations.role=reader",
+            "logFormat=text",
+        ),
+        id="everything set",
+    ),
+]
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    if not HELM.exists():
+        pytest.fail(f"{HELM} is missing; run `make build/bin/helm` first.", pytrace=False)
+    return subprocess.run([str(HELM), *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def render(*values: str) -> list[Resource]:
+    """Render the chart and return its objects."""
+    sets = [part for value in values for part in ("--set", value)]
+    done = helm("template", "statefulspark-operator", str(CHART), "--namespace", "default", *sets)
+    assert done.returncode == 0, done.stderr
+    return [cast("Resource", document) for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def of_kind(objects: list[Resource], kind: str) -> list[Resource]:
+    return [found for found in objects if found["kind"] == kind]
+
+
+def test_lint_finds_nothing() -> None:
+    done = helm("lint", "--strict", str(CHART))
+
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.api
+@pytest.mark.parametrize("values", MODES)
+def test_a_real_api_server_takes_every_object(api_server: ApiServer, values: tuple[str, ...]) -> None:
+    objects = render(*values)
+
+    done = api_server.kubectl(
+        "create", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_dump_all(objects)
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == len(objects)
+
+
+def test_the_crd_in_the_chart_is_the_generated_one() -> None:
+    assert (CHART / "crds" / "statefulsparkjobs.yaml").read_text() == (
+        ROOT / "crds" / "statefulsparkjobs.yaml"
+    ).read_text()
+
+
+def test_namespaced_mode_asks_for_no_right_on_the_cluster() -> None:
+    objects = render("watchNamespaces={default,kube-public}")
+
+    assert of_kind(objects, "ClusterRole") == []
+    assert of_kind(objects, "ClusterRoleBinding") == []
+    assert [resources.text(role, "metadata", "namespace") for role in of_kind(objects, "Role")] == [
+        "default",
+        "kube-public",
+    ]
+
+
+def test_both_modes_have_the_same_rights() -> None:
+    (cluster,) = of_kind(render(), "ClusterRole")
+    role = of_kind(render("watchNamespaces={default}"), "Role")[0]
+
+    assert cluster["rules"] == role["rules"]
+
+
+def test_secrets_are_never_listed_and_no_right_is_a_wildcard() -> None:
+    (role,) = of_kind(render(), "ClusterRole")
+
+    for rule in resources.items(role, "rules"):
+        assert "*" not in json.dumps(rule)
+        if rule["resources"] == ["secrets"]:
+            assert rule["verbs"] == ["get", "create"]
+
+
+def test_the_operator_runs_without_privileges_on_a_read_only_root() -> None:
+    (deployment,) = of_kind(render(), "Deployment")
+    pod = resources.section(deployment, "spec", "template", "spec")
+    (container,) = resources.items(pod, "containers")
+
+    assert resources.find(pod, "securityContext", "runAsNonRoot") is True
+    assert container["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["image.pullPolicy=Sometimes", "watchNamespaces={Not_A_Name}", "imge.tag=x", "logFormat=xml", "image.repository="],
+)
+def test_a_wrong_value_is_refused_by_the_schema(value: str) -> None:
+    done = helm("template", "x", str(CHART), "--set", value)
+
+    assert done.returncode != 0
+    assert "schema" in done.stderr
+
+
+def test_every_value_is_commented() -> None:
+    lines = Path(CHART, "values.yaml").read_text().splitlines()
+    tops = [number for number, line in enumerate(lines) if line and not line.startswith((" ", "#"))]
+    uncommented = [lines[n] for n in tops if not lines[n - 1].startswith("#") and n - 1 not in tops]
+
+    assert uncommented == []
