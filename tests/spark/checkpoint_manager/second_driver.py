@@ -1,7 +1,7 @@
 """A second driver for `test_two_drivers`: runs the same query on the same checkpoint root until it ends.
 
-Arguments: S3 endpoint, checkpoint root. Prints "BATCH <n>" once its first batch is reported, then "ENDED <error>" or,
-after a line on standard input, "STOPPED <last committed batch> <counted rows>".
+Arguments: S3 endpoint, checkpoint root. Prints "READY" before it starts the query, then "ENDED <error>" or, after a line
+on standard input, "STOPPED <last committed batch> <counted rows>".
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ def main(endpoint: str, root: str) -> None:
     spark = sparksession.build_session(endpoint)
     gate = streams.gate(spark)
     gate.register(root, -1, -1)
+    print("READY", flush=True)
     query = streams.start_count(spark, root, name=_NAME)
     asked = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), asked.set()), daemon=True).start()
-    streams.wait_until(lambda: streams.last_batch(query) >= 0 or not query.isActive, "a first batch")
-    print("BATCH", streams.last_batch(query), flush=True)
     streams.wait_until(lambda: asked.is_set() or not query.isActive, "an end")
     if query.exception() is not None:
         print("ENDED", str(query.exception()).splitlines()[0], flush=True)

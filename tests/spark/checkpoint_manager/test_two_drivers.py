@@ -26,6 +26,7 @@ def test_one_of_two_drivers_ends_with_an_error_and_no_row_is_lost_or_repeated(
     gate.register(root, -1, -1)
     first = streams.start_count(spark, root, name="first")
     streams.wait_until(lambda: gate.lastCommitted(root) >= 1, "the first driver has committed two batches")
+    gate.close(root)  # until the second JVM is up, so that it starts quickly
     second = subprocess.Popen(
         [sys.executable, str(_PROGRAM), s3.endpoint, root],
         stdin=subprocess.PIPE,
@@ -34,6 +35,9 @@ def test_one_of_two_drivers_ends_with_an_error_and_no_row_is_lost_or_repeated(
         env={**os.environ, "PYTHONPATH": str(_SUPPORT)},
     )
     try:
+        assert second.stdout is not None
+        assert second.stdout.readline() == "READY\n"
+        gate.open(root)
         streams.wait_until(lambda: not first.isActive or second.poll() is not None, "one of the two ends")
         # The other one goes on alone; it is the only one left that writes.
         said = _stop(second, first.isActive)
