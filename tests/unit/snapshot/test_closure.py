@@ -122,6 +122,17 @@ def test_a_missing_changelog_is_an_error_that_names_it(store: stores.MemoryStore
     assert raised.value.reason == "ClosureIncomplete"
 
 
+def test_an_sst_file_that_was_cut_short_is_an_error_that_names_it(store: stores.MemoryStore) -> None:
+    query = FakeQuery(store)
+    query.run_batch()
+    query.upload_snapshots()
+    key = next(info.key for info in store.list(query.path) if info.key.endswith(".sst"))
+    store.write(key, store.read(key)[:-1])
+
+    with pytest.raises(errors.SnapshotCorruptError, match="has 199 bytes instead of 200"):
+        closure.close_over(store, query.path, 0)
+
+
 @pytest.mark.parametrize("name", ["offsets/1", "offsets/0", "metadata", "commits/0"])
 def test_a_missing_log_file_is_an_error_that_names_it(store: stores.MemoryStore, name: str) -> None:
     query = FakeQuery(store)

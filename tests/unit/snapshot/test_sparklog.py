@@ -97,7 +97,7 @@ def test_a_state_snapshot_names_its_sst_files() -> None:
             '"numKeys":3,"numInternalKeys":0,"columnFamilyMapping":{},"columnFamilyTypeMap":{},"maxColumnFamilyId":0}',
         )
 
-    assert sparklog.parse_snapshot_archive(buffer.getvalue(), "x") == ("000008-e7e6.sst",)
+    assert sparklog.parse_snapshot_archive(buffer.getvalue(), "x") == (sparklog.SstFile("000008-e7e6.sst", 1240),)
 
 
 @pytest.mark.parametrize("body", [b"", b"PK", b"no zip"])

@@ -65,7 +65,7 @@ class Closer:
         self._path = query_path
         self._root = f"{store.uri}/{query_path}"
         self._commits: dict[int, sparklog.Commit] = {}
-        self._sst_names: dict[str, tuple[str, ...]] = {}
+        self._ssts: dict[str, tuple[sparklog.SstFile, ...]] = {}
         self._operators: dict[str, sparklog.OperatorMetadata] = {}
 
     def close_over(self, batch_id: int) -> QueryEntry:
@@ -88,7 +88,7 @@ class Closer:
             *self._log_keys(listing, chains, batch_id),
             *_source_keys(listing, offsets),
             *(key for operator in operators for key in operator.keys),
-            *self._state_keys(chains),
+            *self._state_keys(chains, listing, batch_id),
         ]
         self._forget_unused(chains)
         return QueryEntry(
@@ -174,12 +174,18 @@ class Closer:
             f"offsets/{batch_id}",
         ]
 
-    def _state_keys(self, chains: tuple[tuple[int, lineage.Chain], ...]) -> list[str]:
+    def _state_keys(
+        self, chains: tuple[tuple[int, lineage.Chain], ...], listing: Mapping[str, ObjectInfo], batch_id: int
+    ) -> list[str]:
         snapshots = [chain.snapshot for _, chain in chains if chain.snapshot is not None]
-        bodies = self._read({key: key for key in snapshots if key not in self._sst_names})
+        bodies = self._read({key: key for key in snapshots if key not in self._ssts})
         for key, body in bodies.items():
-            self._sst_names[key] = sparklog.parse_snapshot_archive(body, f"{self._root}/{key}")
-        ssts = [f"{posixpath.dirname(key)}/SSTs/{name}" for key in snapshots for name in self._sst_names[key]]
+            self._ssts[key] = sparklog.parse_snapshot_archive(body, f"{self._root}/{key}")
+        ssts = {f"{posixpath.dirname(key)}/SSTs/{file.name}": file for key in snapshots for file in self._ssts[key]}
+        for key, file in ssts.items():
+            if key in listing and listing[key].size_bytes != file.size_bytes:
+                what = f"has {listing[key].size_bytes} bytes instead of {file.size_bytes}"
+                raise self._incomplete(key, batch_id, what)
         return [*snapshots, *ssts, *(key for _, chain in chains for key in chain.changelogs)]
 
     def _entries(
@@ -203,12 +209,12 @@ class Closer:
         oldest = min((chain.base_version for _, chain in chains), default=0) - 1
         used = {chain.snapshot for _, chain in chains}
         self._commits = {batch: commit for batch, commit in self._commits.items() if batch >= oldest}
-        self._sst_names = {key: names for key, names in self._sst_names.items() if key in used}
+        self._ssts = {key: files for key, files in self._ssts.items() if key in used}
 
-    def _incomplete(self, key: str, batch_id: int) -> errors.SnapshotCorruptError:
+    def _incomplete(self, key: str, batch_id: int, what: str = "does not exist") -> errors.SnapshotCorruptError:
         return errors.SnapshotCorruptError(
             "ClosureIncomplete",
-            f"Batch {batch_id} cannot be closed over: {self._root}/{key} does not exist. Start from an older snapshot.",
+            f"Batch {batch_id} cannot be closed over: {self._root}/{key} {what}. Start from an older snapshot.",
         )
 
 

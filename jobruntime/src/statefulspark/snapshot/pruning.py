@@ -97,8 +97,8 @@ def _needed_ssts(store: ObjectStore, snapshots: tuple[str, ...]) -> dict[str, tu
     bodies = store.read_many(snapshots) if snapshots else {}
     return {
         key: tuple(
-            f"{posixpath.dirname(key)}/SSTs/{name}"
-            for name in sparklog.parse_snapshot_archive(body, f"{store.uri}/{key}")
+            f"{posixpath.dirname(key)}/SSTs/{file.name}"
+            for file in sparklog.parse_snapshot_archive(body, f"{store.uri}/{key}")
         )
         for key, body in bodies.items()
     }

@@ -54,6 +54,14 @@ class StateFile:
 
 
 @dataclass(frozen=True, slots=True)
+class SstFile:
+    """A file that a state snapshot needs: its name below `SSTs/` and its size."""
+
+    name: str
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class LogFile:
     """The name of an entry in a log folder, read: `<number>` or `<number>.compact`."""
 
@@ -117,6 +125,7 @@ class _RawProperties(_Raw):
 
 class _RawSst(_Raw):
     dfs_sst_file_name: str
+    size_bytes: int
 
 
 class _RawArchive(_Raw):
@@ -205,8 +214,8 @@ def relative_state_path(path: str, source: str) -> str:
     return match.group(1)
 
 
-def parse_snapshot_archive(body: bytes, source: str) -> tuple[str, ...]:
-    """Return the names of the SST files that a state snapshot `<version>_<id>.zip` needs, below `SSTs/`.
+def parse_snapshot_archive(body: bytes, source: str) -> tuple[SstFile, ...]:
+    """Return the SST files that a state snapshot `<version>_<id>.zip` needs.
 
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`.
@@ -218,7 +227,7 @@ def parse_snapshot_archive(body: bytes, source: str) -> tuple[str, ...]:
         raise _unreadable(source, f"it is no readable zip archive with an entry 'metadata' ({error})") from error
     lines = _versioned_lines(metadata, source)
     archived = _validated(_RawArchive, lines[0] if lines else "", source)
-    return tuple(file.dfs_sst_file_name for file in archived.sst_files)
+    return tuple(SstFile(file.dfs_sst_file_name, file.size_bytes) for file in archived.sst_files)
 
 
 def parse_state_file(name: str) -> StateFile | None:
