@@ -41,7 +41,8 @@ from statefulspark.coordinator.model import (
     Tick,
 )
 
-PERIODIC_KEY = "periodic"
+PERIODIC_KEY = "(periodic)"
+"""Not a request id that a caller can choose."""
 
 Step = tuple[State, tuple[Command, ...]]
 

@@ -91,7 +91,7 @@ class Request:
     """Somebody wants a snapshot."""
 
     key: str
-    """Identifies the request to the caller; periodic ones have the key `periodic`."""
+    """Identifies the request to the caller; periodic ones have the key `(periodic)`."""
     kind: SnapshotKind
     trigger: Trigger
     requested_at_s: float

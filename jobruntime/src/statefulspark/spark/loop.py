@@ -24,7 +24,7 @@ from statefulspark.spark.background import Background, Lane
 from statefulspark.spark.board import Board
 from statefulspark.spark.jvm import Fence, Gate
 from statefulspark.spark.operations import Operations
-from statefulspark.spark.snapshots import Ending, SnapshotOrder, SnapshotWriter
+from statefulspark.spark.snapshots import DRAIN_KEY, FINISHED_KEY, Ending, SnapshotOrder, SnapshotWriter
 
 LOOK_S = 0.05
 """Longest wait between two looks at the queries: how late a barrier may be noticed."""
@@ -66,6 +66,7 @@ class JobLoop:
         self._summaries: dict[int, api.SnapshotSummary] = {}
         self._stopping_id: int | None = None
         self._gates_closed = False
+        self._drain_wanted = False
         self._ending: Ending | None = None
         self._turned_at_s = time.monotonic()
         self._progress_at_s = 0.0
@@ -106,7 +107,7 @@ class JobLoop:
 
     def drain(self) -> None:
         """Finish the batch, complete a checkpoint and end with DRAINED."""
-        self._inbox.put(lambda: self._stop_by_ourselves("drain"))
+        self._inbox.put(self._on_drain)
 
     # The loop
 
@@ -145,7 +146,7 @@ class JobLoop:
                 failure = failures.of_query(query.uid, query.error, fenced=self._fence.fenced)
                 self._end_with(Ending(failure.code, failure.reason, failure.message))
         if all(not query.active for query in self._queries):
-            self._stop_by_ourselves("finished")
+            self._stop_by_ourselves(FINISHED_KEY)
 
     def _acknowledge_stop_at_boundary(self) -> None:
         if self._stopping_id is None or not self._gates_closed:
@@ -165,6 +166,10 @@ class JobLoop:
         self._requests[request.request_id] = request
         now_s = time.monotonic()
         self._step(model.Requested(now_s, model.Request(request.request_id, kind, request.trigger, now_s, is_stop)))
+
+    def _on_drain(self) -> None:
+        self._drain_wanted = True
+        self._stop_by_ourselves(DRAIN_KEY)
 
     def _stop_by_ourselves(self, key: str) -> None:
         if self._stopping_id is None and self._ending is None:
@@ -215,9 +220,13 @@ class JobLoop:
         self._background.submit(
             Lane.SAVEPOINT,
             lambda: self._writer.precopy(order, self._committed()),
-            on_done=lambda _: self._close_gates(),
+            on_done=lambda _: self._on_copied_ahead(order),
             on_failed=lambda error: self._on_write_failed(order, error),
         )
+
+    def _on_copied_ahead(self, order: SnapshotOrder) -> None:
+        if order.snapshot_id == self._stopping_id:  # Else the stop has failed meanwhile, and the job goes on.
+            self._close_gates()
 
     def _committed(self) -> dict[str, int]:
         return {query.uid: query.committed_batch for query in self._queries}
@@ -292,6 +301,8 @@ class JobLoop:
         self._board.state = api.JobState.RUNNING
         for query in self._queries:
             self._gate.open(query.place.root)
+        if self._drain_wanted:
+            self._stop_by_ourselves(DRAIN_KEY)  # The signal came during the stop that has failed.
 
     def _end_with(self, ending: Ending) -> None:
         self._ending = self._ending or ending

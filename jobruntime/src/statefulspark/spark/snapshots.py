@@ -21,6 +21,10 @@ from statefulspark.spark.board import Identity
 from statefulspark.spark.queries import QueryPlace
 from statefulspark.storage.port import ObjectStore
 
+DRAIN_KEY = "(drain)"
+FINISHED_KEY = "(finished)"
+"""Keys of the driver's own stops; callers cannot choose such request ids."""
+
 
 @dataclass(frozen=True, slots=True)
 class SnapshotOrder:
@@ -61,7 +65,7 @@ class Ending:
     @classmethod
     def of_stop(cls, request: model.Request, summary: api.SnapshotSummary) -> Ending:
         """Return the end that a completed stop leads to."""
-        code = {"drain": ExitCode.DRAINED, "finished": ExitCode.FINISHED}.get(request.key, ExitCode.STOPPED)
+        code = {DRAIN_KEY: ExitCode.DRAINED, FINISHED_KEY: ExitCode.FINISHED}.get(request.key, ExitCode.STOPPED)
         return cls(code, code.name.capitalize(), f"All queries ended at {summary.kind} {summary.id}.", summary)
 
     @property

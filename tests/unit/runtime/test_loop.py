@@ -1,0 +1,325 @@
+"""The job's loop with fakes around it: gates that close at boundaries, writers that fail when told to, real threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+from fakecontrol import NOON, a_summary
+from statefulspark import errors
+from statefulspark.contract import api
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator import machine, model
+from statefulspark.spark import jvm, queries, snapshots
+from statefulspark.spark.board import Board, Identity
+from statefulspark.spark.loop import JobLoop
+
+_WAIT_S = 10.0
+
+
+class FakeGate:
+    """A query that commits a batch at every look while its gate is open."""
+
+    def __init__(self) -> None:
+        self.fact = jvm.GateFact(last_offsets=-1, last_committed=-1, last_commit_at=None, at_boundary=False)
+        self.is_open = True
+
+    def close(self, root: str) -> None:
+        self.is_open = False
+
+    def open(self, root: str) -> None:
+        self.is_open = True
+
+    def facts(self) -> dict[str, jvm.GateFact]:
+        batch = self.fact.last_committed + int(self.is_open)
+        self.fact = replace(self.fact, last_offsets=batch, last_committed=batch, at_boundary=not self.is_open)
+        return {"root": self.fact}
+
+
+class FakeHandle:
+    """Spark's handle of a query."""
+
+    def __init__(self) -> None:
+        self.isActive = True
+        self.stopped = False
+        self.failure: str | None = None
+
+    @property
+    def _jsq(self) -> object:
+        raised = SimpleNamespace(toString=lambda: self.failure)
+        option = SimpleNamespace(isEmpty=lambda: self.failure is None, get=lambda: raised)
+        return SimpleNamespace(recentProgress=list, exception=lambda: option)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@dataclass
+class FakeWriter:
+    """Storage: completes what it is asked for, after what the test puts before it."""
+
+    before_complete: Callable[[], None] = lambda: None
+    before_precopy: Callable[[], None] = lambda: None
+    completed: list[tuple[snapshots.SnapshotOrder, Mapping[str, int]]] = field(default_factory=list)
+    discarded: list[int] = field(default_factory=list)
+
+    def complete(self, order: snapshots.SnapshotOrder, batches: Mapping[str, int]) -> api.SnapshotSummary:
+        self.before_complete()
+        self.completed.append((order, batches))
+        return a_summary(kind=order.kind, number=order.snapshot_id)
+
+    def precopy(self, order: snapshots.SnapshotOrder, batches: Mapping[str, int]) -> None:
+        self.before_precopy()
+
+    def discard(self, order: snapshots.SnapshotOrder) -> None:
+        self.discarded.append(order.snapshot_id)
+
+    def prune(self) -> None:
+        pass
+
+
+class Job:
+    """A loop that runs in a thread of its own."""
+
+    def __init__(self, writer: FakeWriter, settings: model.Settings) -> None:
+        self.writer = writer
+        self.gate = FakeGate()
+        self.handle = FakeHandle()
+        place = queries.QueryPlace("counts", "generations/00000001/counts", "root", -1)
+        query = queries.RunningQuery(place, cast("queries.StreamingQuery", self.handle), self.gate.fact)
+        identity = Identity("words", "default", 7, 1, None, NOON, None, None)
+        self.loop = JobLoop(
+            board=Board(identity, None),
+            running=(query,),
+            gate=cast("jvm.Gate", self.gate),
+            fence=cast("jvm.Fence", SimpleNamespace(fenced=False)),
+            writer=cast("snapshots.SnapshotWriter", writer),
+            coordinator=machine.initial(settings, next_id=1),
+        )
+        self.endings: list[snapshots.Ending] = []
+        self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()))
+        self._thread.start()
+        self.until(lambda: self.loop.status().queries[0].batch_id >= 0)
+
+    def until(self, holds: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + _WAIT_S
+        while not holds():
+            assert time.monotonic() < deadline_s, self.loop.status()
+            time.sleep(0.01)
+
+    def ended(self) -> snapshots.Ending:
+        self._thread.join(_WAIT_S)
+        (ending,) = self.endings
+        return ending
+
+    def ended_operation(self, request_id: str) -> api.Operation:
+        def ended() -> bool:
+            operation = self.loop.operation(request_id)
+            return operation is not None and operation.state is not api.OperationState.IN_PROGRESS
+
+        self.until(ended)
+        operation = self.loop.operation(request_id)
+        assert operation is not None
+        return operation
+
+    def close(self) -> None:
+        self.writer.before_complete = self.writer.before_precopy = lambda: None
+        self.loop.drain()
+        self._thread.join(_WAIT_S)
+
+
+Start = Callable[..., Job]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    jobs: list[Job] = []
+
+    def start_job(
+        writer: FakeWriter | None = None,
+        *,
+        interval_s: float = 3600.0,
+        timeout_s: float = 600.0,
+        tolerable_failures: int = 3,
+    ) -> Job:
+        settings = model.Settings(
+            interval_s, timeout_s=timeout_s, min_pause_s=min(interval_s, 3600.0) if interval_s > 60 else 0.0,
+            tolerable_failures=tolerable_failures,
+        )  # fmt: skip
+        jobs.append(Job(writer or FakeWriter(), settings))
+        return jobs[-1]
+
+    yield start_job
+    for job in jobs:
+        job.close()
+
+
+def _refuse() -> None:
+    raise errors.StateUnknownError("AccessDenied", "The store says no.")
+
+
+def test_periodic_checkpoints_are_completed_while_the_job_runs(start: Start) -> None:
+    job = start(interval_s=0.05)
+
+    job.until(lambda: job.loop.status().checkpoints.completed >= 2)
+
+    assert job.gate.is_open
+    assert [one.id for one in job.loop.checkpoints()][-2:] == [2, 1]
+
+
+def test_a_savepoint_does_not_stop_the_job(start: Start) -> None:
+    job = start()
+    job.loop.request_savepoint(api.SavepointRequest(request_id="a"))
+
+    operation = job.ended_operation("a")
+
+    assert operation.snapshot == a_summary(kind=SnapshotKind.SAVEPOINT, number=1)
+    assert job.gate.is_open
+    assert job.loop.status().state is api.JobState.RUNNING
+
+
+def test_a_stop_ends_every_query_at_its_boundary(start: Start) -> None:
+    job = start()
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+
+    ending = job.ended()
+
+    ((order, batches),) = job.writer.completed
+    assert (ending.code, order.kind) == (ExitCode.STOPPED, SnapshotKind.SAVEPOINT)
+    assert batches == {"counts": job.gate.fact.last_committed}
+    assert job.handle.stopped
+    assert job.loop.status().state is api.JobState.STOPPED
+
+
+@pytest.mark.parametrize("request_id", ["drain", "finished", "periodic"])
+def test_a_request_id_is_never_mistaken_for_a_stop_of_our_own(start: Start, request_id: str) -> None:
+    job = start(interval_s=0.05)
+    job.loop.request_stop(api.StopRequest(request_id=request_id, savepoint=True))
+
+    operation = job.ended_operation(request_id)
+
+    assert job.ended().code is ExitCode.STOPPED
+    assert operation.snapshot is not None
+    assert operation.snapshot.kind is SnapshotKind.SAVEPOINT
+
+
+def test_a_drain_completes_a_checkpoint(start: Start) -> None:
+    job = start()
+    job.loop.drain()
+
+    assert job.ended().code is ExitCode.DRAINED
+    assert [order.kind for order, _ in job.writer.completed] == [SnapshotKind.CHECKPOINT]
+
+
+def test_bounded_input_ends_with_a_checkpoint_and_finished(start: Start) -> None:
+    job = start()
+    job.handle.isActive = False
+
+    assert job.ended().code is ExitCode.FINISHED
+    assert len(job.writer.completed) == 1
+
+
+def test_a_query_that_fails_ends_the_job(start: Start) -> None:
+    job = start()
+    job.handle.failure = "java.io.IOException: disk full"
+    job.handle.isActive = False
+
+    ending = job.ended()
+
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, "QueryFailed")
+    assert "disk full" in ending.message
+    assert job.writer.completed == []
+
+
+def test_a_stop_that_fails_leaves_the_job_running(start: Start) -> None:
+    """A.162, A.164."""
+    job = start(FakeWriter(before_complete=_refuse))
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+
+    operation = job.ended_operation("a")
+    job.until(lambda: job.loop.status().state is api.JobState.RUNNING)
+
+    assert (operation.state, operation.reason) == (api.OperationState.FAILED, "FINALIZE_CHECKPOINT_FAILURE")
+    assert "The store says no." in str(operation.message)
+    assert job.gate.is_open
+    job.until(lambda: job.writer.discarded == [1])
+
+
+def test_a_stop_that_expired_while_it_copied_ahead_does_not_pause_the_job_for_ever(start: Start) -> None:
+    copying, go_on = threading.Event(), threading.Event()
+
+    def copy_slowly() -> None:
+        copying.set()
+        assert go_on.wait(_WAIT_S)
+
+    job = start(FakeWriter(before_precopy=copy_slowly), timeout_s=0.2)
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+    assert copying.wait(_WAIT_S)
+    assert job.ended_operation("a").reason == "CHECKPOINT_EXPIRED"
+
+    go_on.set()
+    job.until(lambda: job.writer.discarded == [1])
+    seen = job.loop.status().queries[0].batch_id
+
+    job.until(lambda: job.loop.status().queries[0].batch_id > seen + 2)
+    assert job.gate.is_open
+
+
+def test_a_signal_during_a_stop_that_fails_still_drains_the_job(start: Start) -> None:
+    writing, go_on = threading.Event(), threading.Event()
+    writer = FakeWriter()
+
+    def fail_when_told() -> None:
+        writer.before_complete = lambda: None
+        writing.set()
+        assert go_on.wait(_WAIT_S)
+        _refuse()
+
+    writer.before_complete = fail_when_told
+    job = start(writer)
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+    assert writing.wait(_WAIT_S)
+
+    job.loop.drain()
+    time.sleep(0.1)
+    go_on.set()
+
+    assert job.ended().code is ExitCode.DRAINED
+
+
+def test_a_second_stop_is_refused_while_the_first_is_under_way(start: Start) -> None:
+    go_on = threading.Event()
+    job = start(FakeWriter(before_complete=lambda: None if go_on.wait(_WAIT_S) else _refuse()))
+    job.loop.request_stop(api.StopRequest(request_id="first"))
+    job.loop.request_stop(api.StopRequest(request_id="second"))
+
+    assert job.ended_operation("second").reason == "StopInProgress"
+    go_on.set()
+    assert job.ended().code is ExitCode.STOPPED
+
+
+def test_checkpoints_that_keep_failing_end_the_job(start: Start) -> None:
+    """A.110."""
+    job = start(FakeWriter(before_complete=_refuse), interval_s=0.05, tolerable_failures=2)
+
+    ending = job.ended()
+
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, "CheckpointsFailing")
+    assert "The store says no." in ending.message
+    assert job.loop.status().checkpoints.failed >= 3
+
+
+def test_a_driver_that_is_fenced_while_it_writes_stops_as_fenced(start: Start) -> None:
+    def fenced() -> None:
+        raise errors.FencedError("Epoch 8 runs.")
+
+    job = start(FakeWriter(before_complete=fenced), interval_s=0.05)
+
+    assert job.ended().code is ExitCode.FENCED
+    assert job.loop.status().state is api.JobState.FENCED
