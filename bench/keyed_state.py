@@ -103,23 +103,30 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batches", type=int, default=8, help="batches per contender; the first two warm up")
     parser.add_argument("--json", type=Path, help="write the figures there")
     chosen = parser.parse_args(arguments)
-    spark, results, checksums = _session(), {}, []
+    spark, checksums = _session(), []
+    medians_s: dict[str, float] = {}
+    batches_s: dict[str, list[float]] = {}
     with tempfile.TemporaryDirectory() as folder:
         files = Path(folder) / "input"
         rows = _write_input(spark, files, rows=chosen.rows, keys=chosen.keys, batches=chosen.batches)
         for name, build in CONTENDERS.items():
-            seconds, sums = _measure(build(rows), Path(folder) / name)
+            batches_s[name], sums = _measure(build(rows), Path(folder) / name)
             checksums.append(sums)
-            results[name] = {"median_s": round(statistics.median(seconds[2:]), 3), "batches_s": seconds}
+            medians_s[name] = round(statistics.median(batches_s[name][2:]), 3)
     spark.stop()
     equal = all(sums == checksums[0] for sums in checksums)
     print(f"{chosen.rows} rows per batch from {chosen.keys} keys, local[2], median of {chosen.batches - 2} batches")
-    base = results[next(iter(CONTENDERS))]["median_s"]
-    for name, result in results.items():
-        rate = chosen.rows / result["median_s"]
-        print(f"{name:24} {result['median_s']:7.2f} s  {rate:12,.0f} rows/s  {base / result['median_s']:5.2f}x")
+    base_s = medians_s[next(iter(CONTENDERS))]
+    for name, median_s in medians_s.items():
+        print(f"{name:24} {median_s:7.2f} s  {chosen.rows / median_s:12,.0f} rows/s  {base_s / median_s:5.2f}x")
     if chosen.json:
-        figures = {"rows": chosen.rows, "keys": chosen.keys, "equal": equal, "contenders": results}
+        figures = {
+            "rows": chosen.rows,
+            "keys": chosen.keys,
+            "equal": equal,
+            "median_s": medians_s,
+            "batches_s": batches_s,
+        }
         chosen.json.write_text(json.dumps(figures, indent=2) + "\n")
     if not equal:
         print("The results differ.", file=sys.stderr)

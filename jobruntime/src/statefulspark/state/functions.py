@@ -8,7 +8,7 @@ there again with the next one, exactly once, wherever it runs.
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol, TypeVar, overload
 
 from statefulspark import errors
@@ -165,7 +165,7 @@ class KeyedProcessFunction:
     def open(self, ctx: KeyedContext) -> None:
         """Get ready: declare states with `ctx.state` and keep the handles. Called once per partition and batch."""
 
-    def process(self, key: object, rows: Sequence[InputRow], ctx: KeyedContext) -> Iterable[object] | None:
+    def process(self, key: object, rows: list[InputRow], ctx: KeyedContext) -> Iterable[object] | None:
         """Work on all rows of one key in a batch, in the order in which the batch has them.
 
         Args:
@@ -180,4 +180,4 @@ class KeyedProcessFunction:
         raise NotImplementedError(f"{type(self).__qualname__} must override process()")
 
     def close(self) -> None:
-        """Release what `open` acquired. Called once per partition and batch, also after a failure."""
+        """Release what `open` acquired. Called once per partition and batch, unless the batch failed."""
