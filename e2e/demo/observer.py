@@ -19,6 +19,7 @@ from statefulspark.storage import ObjectStore
 from demo import failure, kubectl, resources, story, timeline
 
 KINDS = "statefulsparkjobs,pods,events"
+DRIVER_POD = f"{resources.JOB}-driver-"
 QUERIES = ("aircraft", "carriers")
 FAILED_LOOKS_MAX = 20
 
@@ -32,7 +33,7 @@ class JobView:
         message: `status.message`.
         restored_from: What the running driver started from.
         stalled: The operator has given up until somebody changes something.
-        driver_pods: Names of the driver pods that exist and are not being deleted.
+        driver_pods: Names of the driver pods that exist and are not ending, the one of the highest epoch last.
     """
 
     phase: str = ""
@@ -112,7 +113,7 @@ class Observer:
             scored_flights=self._scored,
             epoch=max((point.epoch for point in points), default=0),
             version=self._version,
-            driver_pod=max(self._job.driver_pods, default=None),
+            driver_pod=self._job.driver_pods[-1] if self._job.driver_pods else None,
             last_commit_at=points[-1].at if points else None,
         )
 
@@ -190,7 +191,7 @@ def job_view(objects: Sequence[kubectl.Json]) -> JobView:
         message=kubectl.text(job, "status", "message") or "",
         restored_from=kubectl.text(job, "status", "restoredFrom"),
         stalled=kubectl.text(job, "status", "phase") == "Stalled",
-        driver_pods=tuple(name for name in names if name.startswith(f"{resources.JOB}-driver")),
+        driver_pods=tuple(sorted((name for name in names if name.startswith(DRIVER_POD)), key=lambda n: (len(n), n))),
     )
 
 

@@ -63,7 +63,7 @@ class Run:
         """
         setup.apply_job(self.connection, self.chosen)
         self._mark(timeline.MarkKind.APPLIED, f"{resources.RESOURCE} applied")
-        state = story.begin(total, self.started_at)
+        state = story.begin(total, self.started_at, self.chosen.patience)
         while state.stage is not story.Stage.FINISHED:
             look = self._look(state)
             self._check(state, look)

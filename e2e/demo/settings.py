@@ -58,6 +58,7 @@ class Settings:
         keep: Leave everything running at the end.
         namespace: Where the job runs.
         files_per_batch: Daily files in each batch.
+        patience: Every deadline is multiplied by it.
         report: Where the JSON report goes.
         picture: Where the picture goes.
         logs: Folder for all logs.
@@ -70,6 +71,7 @@ class Settings:
     keep: bool
     namespace: str
     files_per_batch: int
+    patience: float
     report: Path
     picture: Path
     logs: Path
@@ -92,6 +94,7 @@ def parse(arguments: Sequence[str], environ: Mapping[str, str]) -> Settings:
         keep=given.keep or environ.get("KEEP", "") not in ("", "0"),
         namespace=given.namespace,
         files_per_batch=given.files_per_batch,
+        patience=given.patience,
         report=given.json,
         picture=given.picture,
         logs=given.logs,
@@ -108,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--keep", action="store_true", help="leave everything running at the end (also KEEP=1)")
     parser.add_argument("--namespace", default="flights", help="namespace of the job (default: %(default)s)")
+    parser.add_argument("--patience", type=float, default=1.0, help="multiply every deadline, for a slow machine")
     parser.add_argument("--files-per-batch", type=int, default=4, help="days per batch (default: %(default)s)")
     parser.add_argument(
         "--json", type=Path, default=BUILD / "demo" / "report.json", help="report (default: %(default)s)"

@@ -68,6 +68,16 @@ class Deadlines:
     commit: timedelta = timedelta(minutes=2)
     settle: timedelta = timedelta(seconds=20)
 
+    def times(self, patience: float) -> Deadlines:
+        """Return all deadlines multiplied, for a slow machine."""
+        return Deadlines(
+            start=self.start * patience,
+            recovery=self.recovery * patience,
+            upgrade=self.upgrade * patience,
+            commit=self.commit * patience,
+            settle=self.settle * patience,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Story:
@@ -97,9 +107,9 @@ class Story:
         return self.total * 2 // 3
 
 
-def begin(total: int, now: datetime) -> Story:
+def begin(total: int, now: datetime, patience: float = 1.0) -> Story:
     """Start the story when the resource is applied."""
-    return Story(total, Stage.STARTING, now)
+    return Story(total, Stage.STARTING, now, deadlines=Deadlines().times(patience))
 
 
 def advance(story: Story, seen: Seen) -> tuple[Story, Action]:

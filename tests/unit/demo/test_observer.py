@@ -175,11 +175,12 @@ def test_only_driver_pods_that_live_are_named(world: storage.ObjectStore, cluste
         {"kind": "Pod", "metadata": {"name": "flights-driver-1"}, "status": {"phase": "Failed"}},
         {"kind": "Pod", "metadata": {"name": "flights-driver-2", "deletionTimestamp": "x"}, "status": {}},
         {"kind": "Pod", "metadata": {"name": "flights-driver-3"}, "status": {"phase": "Running"}},
+        {"kind": "Pod", "metadata": {"name": "flights-driver-10"}, "status": {"phase": "Pending"}},
         {"kind": "Pod", "metadata": {"name": "something-else"}, "status": {"phase": "Running"}},
     ]
     cluster.objects = (JOB, *pods)
 
-    assert watch(world, cluster).look().job.driver_pods == ("flights-driver-3",)
+    assert watch(world, cluster).look().job.driver_pods == ("flights-driver-3", "flights-driver-10")
 
 
 def test_failed_looks_are_waited_out_but_not_for_ever(world: storage.ObjectStore, cluster: type[FakeKubectl]) -> None:

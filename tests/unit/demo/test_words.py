@@ -210,9 +210,13 @@ def test_the_report_has_every_promised_figure() -> None:
     assert json.loads(json.dumps(built)) == built
 
 
-@pytest.mark.parametrize("fault", ["lost", "repeated", "different"])
-def test_one_fault_makes_the_outcome_bad(fault: str) -> None:
-    outcome = an_outcome(replace(EXACT, **{fault: 1}))
+@pytest.mark.parametrize(
+    "found",
+    [replace(EXACT, lost=1), replace(EXACT, repeated=1), replace(EXACT, different=1)],
+    ids=["one row lost", "one row repeated", "one row different"],
+)
+def test_one_fault_makes_the_outcome_bad(found: Comparison) -> None:
+    outcome = an_outcome(found)
 
     assert not outcome.is_good
     assert "The results are WRONG" in report.sentences(outcome)[0]
