@@ -1,0 +1,89 @@
+"""The command as a whole: every part explains itself, and nothing ends with a traceback."""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import statefulspark
+from statefulspark.cli import main
+
+
+def _commands(parser: argparse.ArgumentParser, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield path
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for name, child in action.choices.items():
+                yield from _commands(child, (*path, name))
+
+
+_ALL = list(_commands(main.build_parser()))
+
+
+def test_the_commands_are_these() -> None:
+    assert [" ".join(path) for path in _ALL] == [
+        "",
+        "run",
+        "checkpoint",
+        "checkpoint list",
+        "checkpoint show",
+        "checkpoint verify",
+        "savepoint",
+        "savepoint create",
+        "savepoint list",
+        "savepoint show",
+        "savepoint verify",
+        "savepoint dispose",
+        "status",
+        "stop",
+        "version",
+    ]
+
+
+@pytest.mark.parametrize("path", _ALL, ids=" ".join)
+def test_every_command_teaches_with_an_example(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main.main([*path, "--help"])
+
+    text = capsys.readouterr().out
+    assert raised.value.code == 0
+    assert "example" in text
+    assert f"statefulspark {' '.join(path)}".strip() in text.partition("example")[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [(), ("unheard-of",), ("checkpoint",), ("checkpoint", "show", "forty"), ("checkpoint", "show", "0"), ("run",)],
+    ids=" ".join,
+)
+def test_a_wrong_command_line_is_one_sentence(arguments: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main.main(arguments)
+
+    said = capsys.readouterr().err
+    assert raised.value.code == 2
+    assert (said.count("\n"), said[:7]) == (1, "error: ")
+    assert "--help" in said
+
+
+def test_version_names_what_matters_for_state(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.main(["version"]) == 0
+
+    lines = dict(line.split(" ", 1) for line in capsys.readouterr().out.splitlines())
+    assert list(lines) == ["statefulspark", "format", "python", "pyspark"]
+    assert (lines["statefulspark"], lines["format"]) == (statefulspark.__version__, "1")
+
+
+def test_a_reader_that_closes_early_is_no_traceback() -> None:
+    code = (
+        "import sys; from statefulspark.cli import main, terminal;"
+        "terminal.write = lambda text: (_ for _ in ()).throw(BrokenPipeError());"
+        "sys.exit(main.main(['version']))"
+    )
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (ended.returncode, ended.stderr) == (1, "")
