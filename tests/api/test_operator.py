@@ -1,0 +1,272 @@
+"""The whole operator as a process, with the chart's rights, against a real API server and a real S3 server.
+
+Only the driver is played: nothing runs pods here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import yaml
+from apiserver import ROOT, ApiServer
+from loopbackdriver import DriverPort, LoopbackDriver
+from s3server import ACCESS_KEY, SECRET_KEY, S3Server
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.storage import open_store
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.render import names
+
+pytestmark = [pytest.mark.api, pytest.mark.s3]
+
+WITHIN_S = 60.0
+
+
+def as_operator(server: ApiServer, namespace: str, folder: Path) -> Path:
+    """Give the operator an account with the chart's roles for one namespace, and return its kubeconfig."""
+    helm = [
+        str(ROOT / "build" / "bin" / "helm"),
+        "template",
+        "operator",
+        str(ROOT / "charts" / "statefulspark-operator"),
+    ]
+    values = ["--namespace", namespace, "--set", f"watchNamespaces={{{namespace}}}"]
+    rendered = subprocess.run([*helm, *values], capture_output=True, text=True, timeout=60, check=True)
+    wanted = ("ServiceAccount", "Role", "RoleBinding")
+    objects = [found for found in yaml.safe_load_all(rendered.stdout) if found and found["kind"] in wanted]
+    server.apply(*objects)
+    account = next(found["metadata"]["name"] for found in objects if found["kind"] == "ServiceAccount")
+    token = server.call("-n", namespace, "create", "token", account).strip()
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
+    target = folder / "kubeconfig"
+    target.write_text(yaml.safe_dump(config))
+    return target
+
+
+class Operator:
+    """One operator process.
+
+    Attributes:
+        log: Its log file.
+    """
+
+    def __init__(self, kubeconfig: Path, namespace: str, folder: Path) -> None:
+        self.log = folder / "operator.log"
+        self._command = [sys.executable, "-m", "statefulspark_operator.cli", "run", "--namespace", namespace]
+        self._command += ["--health-port", "0", "--metrics-port", "0"]
+        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log)
+
+    def kill(self) -> None:
+        """End it without a chance to clean up."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(10)
+
+    def stop(self) -> int:
+        """End it with SIGTERM and return its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        try:
+            return self._process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            return -9
+
+    def metrics(self) -> str:
+        """Return its metrics."""
+        served = [json.loads(line) for line in self.log.read_text().splitlines() if '"/metrics"' in line]
+        with urllib.request.urlopen(f"http://127.0.0.1:{served[-1]['port']}/metrics", timeout=5) as answer:
+            text: str = answer.read().decode()
+        return text
+
+
+class Scene:
+    """A job, its operator, and what is needed to play its driver."""
+
+    def __init__(self, server: ApiServer, namespace: str, operator: Operator, s3: S3Server, port: DriverPort) -> None:
+        self.server, self.namespace, self.operator, self.port = server, namespace, operator, port
+        bucket = s3.new_bucket("operator")
+        self.store = open_store(f"s3://{bucket}/jobs/{namespace}/flights", s3.options())
+        annotations = {names.ANNOTATION_API_PORT: str(port.port)}
+        self.spec: Resource = {
+            "image": "registry.example/flights:1",
+            "job": {"file": "/opt/job/flights.py"},
+            "storage": {
+                "uri": f"s3://{bucket}/jobs",
+                "endpoint": s3.endpoint,
+                "credentialsSecret": {"name": "s3"},
+            },
+            "driver": {"template": {"metadata": {"annotations": dict(annotations)}}},
+        }
+
+    def apply(self, **changes: object) -> None:
+        self.spec = {**self.spec, **changes}  # type: ignore[dict-item]
+        kind, version = resources.JOB.name, resources.JOB.api_version
+        meta: Resource = {"name": "flights", "namespace": self.namespace}
+        keys: Resource = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+        secret: Resource = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": "s3", "namespace": self.namespace},
+            "stringData": keys,
+        }
+        self.server.apply(secret, {"apiVersion": version, "kind": kind, "metadata": meta, "spec": self.spec})
+
+    def status(self) -> Resource:
+        return resources.section(self.server.get(self.namespace, "ssj/flights"), "status")
+
+    def until(self, what: str, condition: Callable[[], bool]) -> None:
+        """Wait until something is true; the failure shows what the operator did."""
+        deadline_s = time.monotonic() + WITHIN_S
+        while time.monotonic() < deadline_s:
+            if condition():
+                return
+            time.sleep(0.3)
+        log = self.operator.log.read_text()[-4000:]
+        pytest.fail(f"not within {WITHIN_S} s: {what}\nstatus: {json.dumps(self.status(), indent=1)}\n{log}")
+
+    def until_phase(self, phase: str) -> None:
+        self.until(f"phase {phase}", lambda: self.status().get("phase") == phase)
+
+    def play_driver(self, epoch: int) -> LoopbackDriver:
+        """Wait for the pod of an epoch and be its driver."""
+        pod = f"flights-driver-{epoch}"
+        self.until(f"pod {pod}", lambda: pod in self.server.names(self.namespace, "pods"))
+        found = self.server.get(self.namespace, f"pod/{pod}")
+        driver = LoopbackDriver(self.server, self.namespace, found, self.store)
+        driver.start()
+        self.port.driver = driver
+        return driver
+
+
+@contextmanager
+def serving() -> Iterator[DriverPort]:
+    port = DriverPort()
+    try:
+        yield port
+    finally:
+        port.close()
+
+
+@pytest.fixture
+def scene(api_server: ApiServer, namespace: str, s3: S3Server, tmp_path: Path) -> Iterator[Scene]:
+    operator = Operator(as_operator(api_server, namespace, tmp_path), namespace, tmp_path)
+    operator.start()
+    with serving() as port:
+        try:
+            yield Scene(api_server, namespace, operator, s3, port)
+        finally:
+            operator.stop()
+
+
+def test_a_job_lives_through_a_loss_an_upgrade_with_an_operator_killed_and_its_deletion(scene: Scene) -> None:
+    scene.apply()
+    scene.play_driver(1)
+    scene.until_phase("Running")
+
+    # The driver is gone without a word.
+    scene.port.driver = None
+    scene.server.call("-n", scene.namespace, "delete", "pod", "flights-driver-1", "--grace-period=0", "--force")
+    scene.play_driver(2)
+    scene.until("running again", lambda: scene.status().get("epoch") == 2 and scene.status()["phase"] == "Running")
+    assert resources.number(scene.status(), "restarts", "count") == 1
+
+    # The spec changes, and the operator dies in the middle.
+    scene.apply(image="registry.example/flights:2")
+    old = scene.port.driver
+    assert old is not None
+    scene.until("stop requested", lambda: len(old.stop_requests) == 1)
+    scene.operator.kill()
+    scene.operator.start()
+    new = scene.play_driver(3)
+    scene.until("upgrade done", lambda: resources.text(scene.status(), "upgrade", "state") == "Done")
+
+    assert len(old.stop_requests) == 1
+    savepoint = resources.text(scene.status(), "upgrade", "savepoint")
+    assert new.config.restore.snapshot == savepoint
+    assert savepoint.startswith(scene.store.uri)
+    assert resources.text(scene.status(), "restoredFrom") == savepoint
+    events = scene.server.call(
+        "-n",
+        scene.namespace,
+        "get",
+        "events",
+        "-o",
+        "jsonpath={.items[*].reason}",
+        "--sort-by=.metadata.creationTimestamp",
+    ).split()
+    assert {"DriverStarting", "DriverGone", "SavepointRequested", "SavepointCompleted", "UpgradeCompleted"} <= set(
+        events
+    )
+    assert 'statefulspark_job_ready{namespace="' in scene.operator.metrics()
+
+    # It is deleted; what it owned goes, the state stays.
+    scene.server.call("-n", scene.namespace, "delete", "ssj", "flights", "--timeout=60s")
+    assert scene.server.names(scene.namespace, "ssj") == []
+    assert scene.store.list("savepoints") != ()
+    assert scene.operator.stop() == 0
+    scene.operator.start()
+
+
+def test_a_job_that_cannot_be_loaded_stalls_and_is_not_started_again(scene: Scene) -> None:
+    scene.apply()
+    driver = scene.play_driver(1)
+    driver.end(ExitCode.BAD_JOB, "/opt/job/flights.py raises NameError: name 'x' is not defined; correct the job file.")
+
+    scene.until_phase("Stalled")
+    time.sleep(3)
+
+    assert scene.server.names(scene.namespace, "pods") == ["flights-driver-1"]
+    assert "NameError" in resources.text(scene.status(), "message")
+
+
+def test_unreachable_storage_is_named_and_nothing_is_started(scene: Scene) -> None:
+    storage = resources.section(scene.spec, "storage")
+    scene.apply(storage={**storage, "endpoint": "http://127.0.0.1:9"})
+
+    scene.until("a message", lambda: "127.0.0.1:9" in resources.text(scene.status(), "message"))
+
+    assert scene.server.names(scene.namespace, "pods") == []
+
+
+def test_a_missing_credentials_secret_is_named(scene: Scene) -> None:
+    storage = resources.section(scene.spec, "storage")
+    scene.apply(storage={**storage, "credentialsSecret": {"name": "absent"}})
+
+    scene.until("a message", lambda: "absent does not exist" in resources.text(scene.status(), "message"))
+
+
+def test_a_pod_template_that_kubernetes_refuses_is_shown_with_its_reason(scene: Scene) -> None:
+    template: Resource = {"spec": {"containers": [{"name": "driver", "ports": [{"name": "api", "containerPort": 0}]}]}}
+    scene.apply(driver={"template": template})
+
+    scene.until_phase("Stalled")
+
+    assert "containerPort" in resources.text(scene.status(), "message")
+
+
+def test_an_executor_job_gets_an_account_and_rights_of_its_own(scene: Scene) -> None:
+    scene.apply(executor={"instances": 2})
+
+    scene.until("pod", lambda: "flights-driver-1" in scene.server.names(scene.namespace, "pods"))
+
+    pod = scene.server.get(scene.namespace, "pod/flights-driver-1")
+    assert resources.text(pod, "spec", "serviceAccountName") == "flights-driver"
+    may = ("-n", scene.namespace, "auth", "can-i", "--as", f"system:serviceaccount:{scene.namespace}:flights-driver")
+    assert scene.server.kubectl(*may, "create", "pods").stdout.strip() == "yes"
+    assert scene.server.kubectl(*may, "get", "secrets").stdout.strip() == "no"

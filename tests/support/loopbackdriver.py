@@ -1,0 +1,203 @@
+"""Kubelet and driver for an API server on which nothing runs pods: real HTTP API, real S3, pods' status set by hand.
+
+A driver here claims its epoch on storage as the real one does, serves the driver's HTTP API on loopback, completes a
+checkpoint when it starts, and writes a savepoint's manifest before it ends with exit code 11. It processes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import cast
+
+from apiserver import ApiServer
+from statefulspark.contract import layout
+from statefulspark.contract.api import JobState, JobStatus, Operation, OperationState, QueryStatus, SnapshotSummary
+from statefulspark.contract.config import JobConfig
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind, Trigger
+from statefulspark.snapshot import catalog, epochs
+from statefulspark.storage import ObjectStore
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.render import names
+
+
+class LoopbackDriver:
+    """The driver of one pod, and its kubelet.
+
+    Attributes:
+        config: What the operator told it.
+        epoch: From its label.
+        stop_requests: Ids of the stops it was asked for, in order.
+    """
+
+    def __init__(self, server: ApiServer, namespace: str, pod: Resource, store: ObjectStore) -> None:
+        self._server, self._namespace, self._store = server, namespace, store
+        self._pod = resources.text(pod, "metadata", "name")
+        self.epoch = int(resources.text(pod, "metadata", "labels", names.LABEL_EPOCH))
+        job = resources.text(pod, "metadata", "labels", names.LABEL_JOB)
+        config_map = server.get(namespace, f"configmap/{names.config(job, self.epoch)}")
+        self.config = JobConfig.model_validate_json(resources.text(config_map, "data", "job.json"))
+        self.token = self._read_token(job)
+        self.stop_requests: list[str] = []
+        self._operations: dict[str, Operation] = {}
+        self._started_at = datetime.now(UTC)
+        self._checkpoint: Manifest | None = None
+
+    def _read_token(self, job: str) -> str:
+        encoded = self._server.call(
+            "-n", self._namespace, "get", "secret", names.token(job), "-o", "go-template={{.data.token | base64decode}}"
+        )
+        return encoded.strip()
+
+    def start(self) -> None:
+        """Claim the epoch, complete a checkpoint, and become ready."""
+        epochs.claim(
+            self._store, assigned=self.epoch, holder=self._pod, claim_id=uuid.uuid4().hex, now=datetime.now(UTC)
+        )
+        self._started_at = datetime.now(UTC)
+        self._checkpoint = self._manifest(SnapshotKind.CHECKPOINT, Trigger.PERIODIC)
+        catalog.write_checkpoint(self._store, self._checkpoint)
+        ready = {"type": "Ready", "status": "True"}
+        status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "conditions": [ready]}
+        self._server.patch_status(self._namespace, f"pod/{self._pod}", cast("Resource", status))
+
+    def end(self, code: ExitCode, message: str, snapshot: str | None = None) -> None:
+        """End with an exit code and a report, as the kubelet shows it."""
+        report = {"exitCode": int(code), "reason": code.name.title(), "message": message, "snapshot": snapshot}
+        ended = {"exitCode": int(code), "reason": "Error", "message": json.dumps(report)}
+        container = {
+            "name": names.DRIVER_CONTAINER,
+            "state": {"terminated": ended},
+            "ready": False,
+            "restartCount": 0,
+            "image": "x",
+            "imageID": "x",
+        }
+        status = {"phase": "Failed", "conditions": None, "containerStatuses": [container]}
+        self._server.patch_status(self._namespace, f"pod/{self._pod}", cast("Resource", status))
+
+    def status(self) -> JobStatus:
+        """Answer `GET /v1/status`."""
+        checkpoint = self._checkpoint
+        return JobStatus(
+            job=self.config.name,
+            namespace=self.config.namespace,
+            state=JobState.RUNNING,
+            epoch=self.epoch,
+            started_at=self._started_at,
+            restored_from=self.config.restore.snapshot,
+            queries=(QueryStatus(uid="delays", active=True, batch_id=1),),
+            last_checkpoint=self._summary(checkpoint, layout.checkpoint(checkpoint.id)) if checkpoint else None,
+        )
+
+    def stop(self, request_id: str) -> Operation:
+        """Answer `POST /v1/stop`: write the savepoint, then end."""
+        if request_id not in self._operations:
+            self.stop_requests.append(request_id)
+            manifest = self._manifest(SnapshotKind.SAVEPOINT, Trigger.UPGRADE, request_id)
+            folder = layout.savepoint(manifest.id, "upgrade")
+            catalog.write_manifest(self._store, folder, manifest)
+            self._operations[request_id] = Operation(
+                request_id=request_id,
+                kind="stop",
+                state=OperationState.COMPLETED,
+                snapshot=self._summary(manifest, folder),
+            )
+            location = f"{self._store.uri}/{folder}"
+            threading.Timer(0.5, self.end, (ExitCode.STOPPED, "Stopped with a savepoint.", location)).start()
+        return self._operations[request_id]
+
+    def operation(self, request_id: str) -> Operation | None:
+        """Answer `GET /v1/operations/<id>`."""
+        return self._operations.get(request_id)
+
+    def _manifest(self, kind: SnapshotKind, trigger: Trigger, request_id: str | None = None) -> Manifest:
+        now = datetime.now(UTC)
+        return Manifest(
+            kind=kind,
+            id=catalog.next_snapshot_id(self._store),
+            namespace=self.config.namespace,
+            job=self.config.name,
+            trigger=trigger,
+            epoch=self.epoch,
+            generation=1,
+            triggered_at=now,
+            completed_at=now,
+            queries=(QueryEntry(uid="delays", batch_id=1, path="generations/00000001/delays"),),
+            request_id=request_id,
+        )
+
+    def _summary(self, manifest: Manifest, folder: str) -> SnapshotSummary:
+        return SnapshotSummary(
+            kind=manifest.kind,
+            id=manifest.id,
+            location=f"{self._store.uri}/{folder}",
+            trigger=manifest.trigger,
+            triggered_at=manifest.triggered_at,
+            completed_at=manifest.completed_at,
+            size_bytes=0,
+        )
+
+
+class DriverPort:
+    """One HTTP port on loopback behind which the newest driver answers.
+
+    Attributes:
+        port: The port.
+        driver: Who answers; None refuses with 503.
+    """
+
+    def __init__(self) -> None:
+        self.driver: LoopbackDriver | None = None
+        owner = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                owner.answer(self, None)
+
+            def do_POST(self) -> None:
+                length = int(self.headers.get("Content-Length", 0))
+                owner.answer(self, json.loads(self.rfile.read(length)))
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port = int(self._server.server_address[1])
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop serving."""
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(5)
+
+    def answer(self, handler: BaseHTTPRequestHandler, body: Resource | None) -> None:
+        """Answer one request as the driver's API does."""
+        status, text = self._route(handler, body)
+        encoded = text.encode()
+        handler.send_response(status)
+        handler.send_header("Content-Type", "application/json")
+        handler.send_header("Content-Length", str(len(encoded)))
+        handler.end_headers()
+        handler.wfile.write(encoded)
+
+    def _route(self, handler: BaseHTTPRequestHandler, body: Resource | None) -> tuple[int, str]:
+        driver = self.driver
+        if driver is None:
+            return 503, '{"reason": "Gone", "message": "no driver"}'
+        if handler.headers.get("Authorization") != f"Bearer {driver.token}":
+            return 401, '{"reason": "Unauthorized", "message": "wrong token"}'
+        if handler.path == "/v1/status":
+            return 200, driver.status().to_json()
+        if handler.path == "/v1/stop" and body is not None:
+            return 202, driver.stop(resources.text(body, "requestId")).to_json()
+        found = driver.operation(Path(handler.path).name) if handler.path.startswith("/v1/operations/") else None
+        return (200, found.to_json()) if found else (404, '{"reason": "NotFound", "message": "unknown"}')
