@@ -54,21 +54,37 @@ $(IMAGES_DIR)/pause.tar: e2e/cluster/pause/main.go | $(CLUSTER)
 $(IMAGES_DIR)/base.tar: e2e/images/base.sh | $(CLUSTER) image-tools
 	e2e/images/base.sh $(CLUSTER) $(BASE_IMAGE) $@
 
-# The files that go into the images' own layers; what pip installs is keyed by the lock files inside the build.
-JOB_SOURCES = $(shell find jobruntime/src -type f ! -path '*/__pycache__/*' 2>/dev/null) jobruntime/pyproject.toml
-OPERATOR_SOURCES = $(shell find operator/src -type f ! -path '*/__pycache__/*' 2>/dev/null) operator/pyproject.toml
+# An image that is built is a stamp; it becomes a file when a node shall load it. The files that go into the images' own
+# layers are named here; what pip installs is keyed by the lock files inside the build.
+IMAGE_STORAGE := $(IMAGES_DIR)/storage
 BUILD_IMAGE := e2e/images/build.sh
+JOB_SOURCES = jobruntime/pyproject.toml $(shell find jobruntime/src -type f ! -path '*/__pycache__/*' ! -path '*/jars/*')
+OPERATOR_SOURCES = operator/pyproject.toml $(shell find operator/src -type f ! -path '*/__pycache__/*')
+DOCKERFILE_TOOLS := .dockerignore $(BUILD_IMAGE)
 
-$(IMAGES_DIR)/job.tar: jobruntime/Dockerfile .dockerignore $(BUILD_IMAGE) requirements/job.txt $(JOB_SOURCES) $(IMAGES_DIR)/base.tar | jars image-tools
-	$(BUILD_IMAGE) $(IMAGES_DIR)/base.tar $(BASE_IMAGE) jobruntime/Dockerfile . $(JOB_IMAGE) $@
+$(IMAGES_DIR)/base.built: $(IMAGES_DIR)/base.tar $(BUILD_IMAGE)
+	$(BUILD_IMAGE) $(IMAGE_STORAGE) import $< $(BASE_IMAGE)
+	@touch $@
 
-$(IMAGES_DIR)/operator.tar: operator/Dockerfile .dockerignore $(BUILD_IMAGE) requirements/operator.txt $(OPERATOR_SOURCES) $(JOB_SOURCES) $(IMAGES_DIR)/base.tar | jars image-tools
-	$(BUILD_IMAGE) $(IMAGES_DIR)/base.tar $(BASE_IMAGE) operator/Dockerfile . $(OPERATOR_IMAGE) $@
+$(IMAGES_DIR)/job.built: $(IMAGES_DIR)/base.built $(DOCKERFILE_TOOLS) jobruntime/Dockerfile jobruntime/entrypoint.sh requirements/job.txt $(JOB_SOURCES) $(CHECKPOINT_JAR)
+	$(BUILD_IMAGE) $(IMAGE_STORAGE) build $(BASE_IMAGE) jobruntime/Dockerfile . $(JOB_IMAGE)
+	@touch $@
 
-$(IMAGES_DIR)/flights.tar: $(wildcard examples/flights/*) $(BUILD_IMAGE) $(IMAGES_DIR)/job.tar | image-tools
-	$(BUILD_IMAGE) $(IMAGES_DIR)/job.tar $(JOB_IMAGE) examples/flights/Dockerfile examples/flights $(FLIGHTS_IMAGE) $@
+$(IMAGES_DIR)/operator.built: $(IMAGES_DIR)/base.built $(DOCKERFILE_TOOLS) operator/Dockerfile requirements/operator.txt $(OPERATOR_SOURCES) $(JOB_SOURCES)
+	$(BUILD_IMAGE) $(IMAGE_STORAGE) build $(BASE_IMAGE) operator/Dockerfile . $(OPERATOR_IMAGE)
+	@touch $@
 
-images: $(IMAGES_DIR)/pause.tar $(IMAGES_DIR)/job.tar $(IMAGES_DIR)/operator.tar $(IMAGES_DIR)/flights.tar ## Build the images of job, operator and example into build/images, without a registry
+$(IMAGES_DIR)/flights.built: $(IMAGES_DIR)/job.built $(wildcard examples/flights/*.py) examples/flights/Dockerfile
+	$(BUILD_IMAGE) $(IMAGE_STORAGE) build $(JOB_IMAGE) examples/flights/Dockerfile examples/flights $(FLIGHTS_IMAGE)
+	@touch $@
+
+$(IMAGES_DIR)/job.tar: IMAGE = $(JOB_IMAGE)
+$(IMAGES_DIR)/operator.tar: IMAGE = $(OPERATOR_IMAGE)
+$(IMAGES_DIR)/flights.tar: IMAGE = $(FLIGHTS_IMAGE)
+$(IMAGES_DIR)/job.tar $(IMAGES_DIR)/operator.tar $(IMAGES_DIR)/flights.tar: %.tar: %.built
+	$(BUILD_IMAGE) $(IMAGE_STORAGE) export $(IMAGE) $@
+
+images: $(IMAGES_DIR)/pause.tar $(IMAGES_DIR)/operator.tar $(IMAGES_DIR)/flights.tar ## Build the images of operator and example job into build/images, without a registry
 
 cluster-up: ## Start a Kubernetes cluster on this machine (NODES=1, CLUSTER_DIR=build/cluster), or use KUBECONFIG if set
 ifneq ($(KUBECONFIG),)
