@@ -90,6 +90,7 @@ def _guaranteed() -> dict[str, str]:
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
         # Deleting is the pruner's: Spark would remove files that a retained checkpoint still needs.
         "spark.sql.streaming.minBatchesToRetain": "1000000000",
+        "spark.sql.streaming.fileSource.log.deletion": "false",
         "spark.driver.extraClassPath": f"{JARS}/*",
         "spark.executor.extraClassPath": f"{JARS}/*",
     }
@@ -115,6 +116,8 @@ def _defaults() -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.scheduler.mode": "FAIR",
+        # A worker that starts on a busy machine may take longer than the 15 s that Spark allows it.
+        "spark.python.authenticate.socketTimeout": "120s",
     }
 
 

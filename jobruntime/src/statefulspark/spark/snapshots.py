@@ -99,6 +99,8 @@ class SnapshotWriter:
         self._savepoint_location = savepoint_location
         self._open_store = open_store
         self._versions = dict(versions)
+        # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
+        self._copying: dict[int, tuple[QueryEntry, ...]] = {}
         # Each lane remembers what it read of each query: a closer is used by one thread.
         self._closers = {lane: {place.uid: closure.Closer(store, place.path) for place in places} for lane in Lane}
 
@@ -121,16 +123,19 @@ class SnapshotWriter:
         epochs.require_current(self._store, self._identity.epoch)
         if order.kind is SnapshotKind.CHECKPOINT:
             return self._complete_checkpoint(order, entries)
+        self._copying[order.snapshot_id] = entries
         request = self._savepoint_request(order)
         place = self._savepoint_target(order, request)
         manifest = savepoint.take_savepoint(
             self._store, entries, request, place, completed_at=clock.utc_now, open_store=self._open_store
         )
+        self._copying.pop(order.snapshot_id, None)
         return summarise(place.uri, manifest)
 
     def precopy(self, order: SnapshotOrder, batches: Mapping[str, int]) -> None:
         """Copy what a savepoint will need as far as it exists now, while the job runs."""
         entries = self._close_over(order, batches)
+        self._copying[order.snapshot_id] = entries
         place = self._savepoint_target(order, self._savepoint_request(order))
         savepoint.copy_missing(self._store, entries, place, open_store=self._open_store)
 
@@ -139,13 +144,15 @@ class SnapshotWriter:
         if order.kind is SnapshotKind.CHECKPOINT:
             self._store.delete_many([layout.checkpoint_manifest(order.snapshot_id)])
             return
+        self._copying.pop(order.snapshot_id, None)
         place = self._savepoint_target(order, self._savepoint_request(order))
         savepoint.dispose(place.store, place.folder)
 
     def prune(self) -> None:
         """Remove checkpoints beyond the retained number, and the files that only they needed."""
         policy = prune.PrunePolicy(retained=self._settings.retained, grace=self._settings.prune_grace)
-        pruning.run(self._store, policy, clock.utc_now())
+        pinned = [entry for entries in tuple(self._copying.values()) for entry in entries]
+        pruning.run(self._store, policy, clock.utc_now(), pinned=pinned)
 
     def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
         closers = self._closers[order.lane]
