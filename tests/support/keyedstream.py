@@ -1,0 +1,65 @@
+"""A streaming query over files, one file per batch, run until all files are read; what it emitted is kept per batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow import parquet
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, Row, SparkSession
+
+_ARROW = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32()}
+
+
+class FileStream:
+    """Input files, a checkpoint root and the output of one query, across its restarts.
+
+    Attributes:
+        batches: Rows that each batch emitted; a batch that ran again replaced them.
+    """
+
+    def __init__(self, spark: SparkSession, folder: Path, schema: str) -> None:
+        self._spark = spark
+        self._schema = schema
+        self._files = folder / "input"
+        self._files.mkdir()
+        self.checkpoint = folder / "checkpoint"
+        self._fed = 0
+        self.batches: dict[int, list[Row]] = {}
+
+    def feed(self, rows: Sequence[tuple[object, ...]]) -> None:
+        """Add the input of one more batch, of strings and integers; Spark is not needed for that."""
+        fields = [field.split() for field in self._schema.split(", ")]
+        columns = zip(*rows, strict=True)
+        arrays = [pa.array(column, _ARROW[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
+        self._fed += 1
+        parquet.write_table(pa.table(arrays, [name for name, _ in fields]), self._files / f"{self._fed:04}.parquet")
+
+    def feed_typed(self, rows: DataFrame) -> None:
+        """Add the input of one more batch, with the types that it has."""
+        rows.coalesce(1).write.mode("append").parquet(str(self._files))
+
+    def run(self, build: Callable[[DataFrame], DataFrame]) -> None:
+        """Start the query, as a restarted driver would, and let it read every file that is there."""
+
+        def keep(batch: DataFrame, number: int) -> None:
+            self.batches[number] = batch.collect()
+
+        source = self._spark.readStream.schema(self._schema).option("maxFilesPerTrigger", 1).parquet(str(self._files))
+        writer = build(source).writeStream.outputMode("update").foreachBatch(keep)
+        query = writer.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
+        query.awaitTermination()
+
+    def run_through_failures(self, build: Callable[[DataFrame], DataFrame]) -> list[str]:
+        """Run until the query ends well; return the messages of its failures on the way, five at most."""
+        failures: list[str] = []
+        while len(failures) < 5:
+            try:
+                self.run(build)
+            except StreamingQueryException as error:
+                failures.append(str(error))
+            else:
+                break
+        return failures
