@@ -174,10 +174,11 @@ class Observer:
     def _new_events(self, objects: Sequence[kubectl.Json]) -> list[timeline.Mark]:
         marks = []
         for event in objects:
-            identity = f"{kubectl.text(event, 'metadata', 'uid')}/{kubectl.text(event, 'count')}"
-            if event.get("kind") == "Event" and identity not in self._events:
-                self._events.add(identity)
-                marks.append(event_mark(event))
+            identity = kubectl.text(event, "metadata", "uid") or ""
+            if event.get("kind") != "Event" or identity in self._events or _is_a_start_being_probed(event):
+                continue
+            self._events.add(identity)
+            marks.append(event_mark(event))
         return marks
 
 
@@ -211,10 +212,16 @@ def snapshot_mark(manifest: Manifest) -> timeline.Mark:
     """Say in words what a manifest says."""
     is_savepoint = manifest.kind is SnapshotKind.SAVEPOINT
     kind = timeline.MarkKind.SAVEPOINT if is_savepoint else timeline.MarkKind.CHECKPOINT
-    batches = "+".join(str(query.batch_id) for query in manifest.queries)
+    batches = "+".join("-" if query.batch_id < 0 else str(query.batch_id) for query in manifest.queries)
     size_mib = manifest.size_bytes / 2**20
     text = f"{manifest.label}, {manifest.trigger.value}, batches {batches}, {size_mib:.1f} MiB"
     return timeline.Mark(manifest.completed_at, kind, text)
+
+
+def _is_a_start_being_probed(event: kubectl.Json) -> bool:
+    """Tell whether the kubelet only says that a container that starts is not up yet; it does every two seconds."""
+    message = kubectl.text(event, "message") or ""
+    return kubectl.text(event, "reason") == "Unhealthy" and message.startswith(("Startup probe", "Readiness probe"))
 
 
 def _is_ending(pod: kubectl.Json) -> bool:

@@ -170,6 +170,24 @@ def test_events_and_changes_of_the_phase_are_news_once(world: storage.ObjectStor
     assert again == ()
 
 
+@pytest.mark.parametrize(
+    ("reason", "message", "shown"),
+    [
+        ("Unhealthy", "Startup probe failed: connection refused", 0),
+        ("Unhealthy", "Readiness probe failed: connection refused", 0),
+        ("Unhealthy", "Liveness probe failed: no answer", 1),
+    ],
+    ids=["a start being probed is no news", "nor is a driver that gets ready", "a driver that does not answer is"],
+)
+def test_what_the_kubelet_says_of_a_start_is_left_out(
+    reason: str, message: str, shown: int, world: storage.ObjectStore, cluster: type[FakeKubectl]
+) -> None:
+    event = {"kind": "Event", "metadata": {"uid": "a"}, "reason": reason, "message": message, "involvedObject": {}}
+    cluster.objects = (JOB, event)
+
+    assert len([mark for mark in watch(world, cluster).look().news if mark.kind is MarkKind.EVENT]) == shown
+
+
 def test_only_driver_pods_that_live_are_named(world: storage.ObjectStore, cluster: type[FakeKubectl]) -> None:
     pods = [
         {"kind": "Pod", "metadata": {"name": "flights-driver-1"}, "status": {"phase": "Failed"}},
