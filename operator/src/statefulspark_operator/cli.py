@@ -45,7 +45,7 @@ def _version(_arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from statefulspark_operator import handlers
+    from statefulspark_operator import handlers  # Watching needs the cluster's libraries; writing CRDs does not.
 
     return handlers.run(
         namespaces=tuple(arguments.namespace),

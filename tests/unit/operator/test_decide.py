@@ -1,0 +1,399 @@
+"""Invariants of the decision over arbitrary situations, and the order of the rules."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as some
+from statefulspark.contract.api import ExitReport, JobState, JobStatus, Operation, OperationState, SnapshotSummary
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark_operator.api import revision
+from statefulspark_operator.api.conditions import ConditionType
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.status import (
+    DriverIntent,
+    DriverState,
+    OperationKind,
+    OperationPhase,
+    OperationStatus,
+    Phase,
+    RestartStatus,
+    RestoreIntent,
+    SnapshotStatus,
+    StallStatus,
+    StatefulSparkJobStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
+from statefulspark_operator.lifecycle import actions, decide, observed
+from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.rules import RULES
+from statefulspark_operator.lifecycle.situation import (
+    CheckpointFact,
+    ContainerExit,
+    DriverPod,
+    DriverSilent,
+    Job,
+    OperationAbsent,
+    PodPhase,
+    Rejection,
+    SavepointFact,
+    Situation,
+    StorageFacts,
+    StorageUnreadable,
+    Waiting,
+)
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+moments = some.integers(-4000, 100).map(lambda seconds: NOW + timedelta(seconds=seconds))
+epochs = some.integers(1, 4)
+
+
+def a_spec(image: str = "i:1", **changes: object) -> StatefulSparkJobSpec:
+    base = {"image": image, "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}}
+    return StatefulSparkJobSpec.model_validate(base | changes)
+
+
+REVISIONS = tuple(revision.revision_of(a_spec(image)) for image in ("i:1", "i:2"))
+
+specs = some.builds(
+    a_spec,
+    image=some.sampled_from(["i:1", "i:2"]),
+    suspend=some.booleans(),
+    deletionPolicy=some.sampled_from(["Retain", "Savepoint", "Delete"]),
+    savepoint=some.sampled_from([{}, {"onFailure": "Abort"}, {"onFailure": "UseLatestCheckpoint"}]),
+    restore=some.sampled_from([{}, {"from": "s3://state/sp"}, {"allowNonRestoredState": True}]),
+    savepointNonce=some.sampled_from([None, "a"]),
+    executor=some.sampled_from([{}, {"instances": 2}]),
+)
+
+exits = some.builds(
+    ContainerExit,
+    code=some.sampled_from([0, 1, 2, 10, 11, 12, 13, 14, 15, 16, 17, 99, 137, 143]),
+    reason=some.sampled_from(["", "Error", "OOMKilled"]),
+    report=some.sampled_from(
+        [None, ExitReport(exit_code=11, reason="Stopped", message="m", snapshot="s3://state/jobs/demo/j/savepoints/1")]
+    ),
+)
+
+
+@some.composite
+def pods(draw: some.DrawFn, epoch: int) -> DriverPod:
+    phase = draw(some.sampled_from(PodPhase))
+    over = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+    return DriverPod(
+        name=f"flights-driver-{epoch}",
+        uid=f"pod-{epoch}",
+        epoch=epoch,
+        revision=draw(some.sampled_from(REVISIONS)),
+        phase=phase,
+        created_at=draw(moments),
+        is_ready=draw(some.booleans()),
+        ip="10.0.0.1",
+        deletion_deadline=draw(some.none() | moments),
+        waiting=draw(some.none() | some.just(Waiting("ImagePullBackOff", "no"))) if not over else None,
+        unschedulable=draw(some.none() | some.just("0/1 nodes")),
+        exit=draw(some.none() | exits) if over else None,
+        status_reason=draw(some.sampled_from(["", "Evicted"])),
+    )
+
+
+snapshots = some.builds(SnapshotStatus.model_construct, id=some.integers(1, 9), completed_at=moments)
+restores = some.builds(
+    RestoreIntent.model_construct,
+    id=some.sampled_from(["a", "b"]),
+    snapshot=some.sampled_from([None, "s3://state/jobs/sp", "checkpoint:1"]),
+)
+drivers = some.builds(
+    DriverIntent.model_construct,
+    epoch=epochs,
+    revision=some.sampled_from(REVISIONS),
+    state=some.sampled_from(DriverState),
+    decided_at=moments,
+    pod=some.just("flights-driver-1"),
+    restore=some.none() | restores,
+    ending_since=some.none() | moments,
+    ended_at=some.none() | moments,
+    exit_code=some.sampled_from([None, 0, 1, 11]),
+)
+operations = some.builds(
+    OperationStatus.model_construct,
+    id=some.sampled_from(["job-uid-upgrade-1-1-1", "job-uid-deletion-1"]),
+    kind=some.sampled_from(OperationKind),
+    trigger=some.sampled_from(["upgrade", "stop", "manual", "deletion"]),
+    attempt=some.integers(1, 5),
+    generation=some.integers(1, 3),
+    epoch=epochs,
+    requested_at=moments,
+    state=some.sampled_from(OperationPhase),
+    finished_at=some.none() | moments,
+    location=some.sampled_from([None, "s3://state/jobs/sp"]),
+)
+upgrades = some.builds(
+    UpgradeStatus.model_construct,
+    from_revision=some.sampled_from(REVISIONS),
+    to_revision=some.sampled_from(REVISIONS),
+    generation=some.integers(1, 3),
+    state=some.sampled_from(UpgradeState),
+    requested_at=moments,
+    savepoint_completed_at=some.none() | moments,
+    stopped_at=some.none() | moments,
+)
+statuses = some.builds(
+    StatefulSparkJobStatus.model_construct,
+    phase=some.none() | some.sampled_from(Phase),
+    epoch=some.none() | epochs,
+    revision=some.none() | some.sampled_from(REVISIONS),
+    driver=some.none() | drivers,
+    restore=some.none() | restores,
+    restore_applied=some.sampled_from([None, "x", revision.restore_id(a_spec(restore={"from": "s3://state/sp"}))]),
+    operation=some.none() | operations,
+    upgrade=some.none() | upgrades,
+    last_checkpoint=some.none() | snapshots,
+    restarts=some.builds(
+        RestartStatus.model_construct, consecutive=some.integers(0, 12), next_attempt_at=some.none() | moments
+    ),
+    stalled=some.none()
+    | some.builds(
+        StallStatus.model_construct, generation=some.integers(1, 3), reason=some.just("X"), message=some.just("m")
+    ),
+)
+summaries = some.builds(
+    SnapshotSummary.model_construct,
+    kind=some.just(SnapshotKind.CHECKPOINT),
+    id=some.integers(1, 9),
+    location=some.just("s3://state/jobs/c"),
+    trigger=some.sampled_from(Trigger),
+    triggered_at=moments,
+    completed_at=moments,
+    size_bytes=some.just(1),
+)
+words = (
+    some.none()
+    | some.just(DriverSilent("no answer"))
+    | some.builds(
+        JobStatus.model_construct,
+        job=some.just("flights"),
+        namespace=some.just("demo"),
+        state=some.sampled_from(JobState),
+        epoch=epochs,
+        started_at=moments,
+        last_checkpoint=some.none() | summaries,
+    )
+)
+answers = (
+    some.none()
+    | some.just(OperationAbsent())
+    | some.builds(
+        Operation.model_construct,
+        request_id=some.sampled_from(["job-uid-upgrade-1-1-1", "other"]),
+        kind=some.just("stop"),
+        state=some.sampled_from(OperationState),
+        snapshot=some.none() | summaries,
+    )
+)
+stores = (
+    some.none()
+    | some.builds(StorageUnreadable, reason=some.just("X"), message=some.just("m"), may_pass=some.booleans())
+    | some.builds(
+        StorageFacts,
+        newest_epoch=some.integers(0, 5),
+        latest_checkpoint=some.none() | some.builds(CheckpointFact, snapshot=snapshots, epoch=epochs),
+        savepoint=some.sampled_from(SavepointFact),
+        is_empty=some.booleans(),
+    )
+)
+jobs = some.builds(
+    Job,
+    namespace=some.just("demo"),
+    name=some.just("flights"),
+    uid=some.just("job-uid"),
+    generation=some.integers(1, 3),
+    has_finalizer=some.sampled_from([True, True, True, False]),
+    deletion_requested_at=some.sampled_from([None, None, None]) | moments,
+)
+
+
+@some.composite
+def situations(draw: some.DrawFn) -> Situation:
+    present = sorted(draw(some.sets(epochs, max_size=3)))
+    spec = draw(some.sampled_from([True, True, True, False]))
+    status = draw(statuses)
+    if status.driver is not None:  # An epoch is recorded together with its driver, so it is never behind.
+        status = status.model_copy(update={"epoch": max(status.epoch or 0, status.driver.epoch)})
+    return Situation(
+        now=NOW,
+        job=draw(jobs),
+        spec=draw(specs) if spec else None,
+        status=status,
+        rejection=None if spec else Rejection("SpecInvalid", "m"),
+        pods=tuple(draw(pods(epoch)) for epoch in present),
+        driver=draw(words),
+        operation=draw(answers),
+        storage=draw(stores),
+    )
+
+
+many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
+
+def created(decision: Decision) -> list[actions.CreateDriver]:
+    return [act for act in decision.actions if isinstance(act, actions.CreateDriver)]
+
+
+@many
+@given(situations())
+def test_a_decision_is_always_made_and_complete(situation: Situation) -> None:
+    decision = decide.decide(situation)
+
+    assert decision.status.phase is decision.phase
+    assert decision.status.observed_generation == situation.job.generation
+    assert [found.type for found in decision.status.conditions] == list(ConditionType)
+    assert decision.requeue_after >= timedelta(0)
+    StatefulSparkJobStatus.model_validate_json(decision.status.to_json())
+
+
+@many
+@given(situations())
+def test_a_driver_is_created_only_when_no_other_may_run(situation: Situation) -> None:
+    decision = decide.decide(situation)
+
+    if created(decision):
+        assert situation.live_pods == ()
+        assert situation.job.deletion_requested_at is None
+        assert situation.job.has_finalizer
+        assert situation.spec is not None
+        assert not situation.spec.suspend
+
+
+@many
+@given(situations())
+def test_the_intent_is_recorded_with_the_same_epoch_as_the_pod(situation: Situation) -> None:
+    decision = decide.decide(situation)
+
+    for act in created(decision):
+        driver = decision.status.driver
+        assert driver is not None
+        assert (driver.epoch, driver.revision, driver.state) == (act.epoch, act.revision, DriverState.CREATING)
+        assert (decision.status.epoch or 0) >= act.epoch
+
+
+@many
+@given(situations())
+def test_a_new_epoch_is_above_everything_that_is_known(situation: Situation) -> None:
+    before, decision = situation.status.driver, decide.decide(situation)
+
+    for act in created(decision):
+        if before is not None and before.epoch == act.epoch and before.state is DriverState.CREATING:
+            continue
+        assert isinstance(situation.storage, StorageFacts)
+        assert act.epoch > situation.storage.newest_epoch
+        assert act.epoch > (situation.status.epoch or 0)
+        assert all(act.epoch > pod.epoch for pod in situation.pods)
+
+
+@many
+@given(situations())
+def test_state_is_left_behind_only_by_the_word_of_the_spec(situation: Situation) -> None:
+    decision = decide.decide(situation)
+
+    fresh = [
+        act for act in decision.actions if isinstance(act, actions.EnsureConfig) and act.restore and act.restore.fresh
+    ]
+    assert not fresh or (situation.spec is not None and situation.spec.restore.fresh_state)
+
+
+@many
+@given(situations())
+def test_at_most_one_destructive_action_per_pass(situation: Situation) -> None:
+    decision = decide.decide(situation)
+
+    assert sum(isinstance(act, actions.DESTRUCTIVE) for act in decision.actions) <= 1
+
+
+@many
+@given(situations())
+def test_a_pod_is_deleted_by_its_identity_and_only_once(situation: Situation) -> None:
+    decision = decide.decide(situation)
+
+    alive = {(pod.name, pod.uid) for pod in situation.live_pods if pod.deletion_deadline is None}
+    for act in decision.actions:
+        if isinstance(act, actions.DeleteDriver):
+            assert (act.name, act.uid) in alive
+
+
+@many
+@given(situations())
+def test_an_unchanged_spec_never_ends_a_driver_that_works(situation: Situation) -> None:
+    current = observed.fold(situation)
+    pod = current.live_pod
+    if pod is None or current.spec is None or current.is_outdated or current.spec.suspend:
+        return
+    operation = current.status.operation
+    if current.job.deletion_requested_at or (operation is not None and operation.kind is OperationKind.STOP):
+        return
+
+    decision = decide.decide(situation)
+
+    assert not any(isinstance(act, actions.DeleteDriver) and act.uid == pod.uid for act in decision.actions)
+    assert not any(isinstance(act, actions.RequestStop) for act in decision.actions)
+
+
+@many
+@given(situations())
+def test_folding_facts_twice_changes_nothing_more(situation: Situation) -> None:
+    once = observed.fold(situation)
+
+    assert observed.fold(once) == once
+
+
+@many
+@given(situations())
+def test_deciding_again_without_news_comes_to_rest(situation: Situation) -> None:
+    """Recording alone must settle: what changes the status again and again would hammer the API server."""
+    seen = situation
+    for _ in range(8):
+        decision = decide.decide(seen)
+        if decision.status == seen.status:
+            return
+        seen = dataclasses.replace(seen, status=decision.status)
+    raise AssertionError(f"no rest: {decision.reason} {decision.message}")
+
+
+def test_the_order_of_the_rules_is_the_design() -> None:
+    assert [f"{rule.__module__.rsplit('.', 1)[1]}.{rule.__name__}" for rule in RULES] == [
+        "deletion.delete",
+        "ownership.add_finalizer",
+        "ownership.remove_stray",
+        "failure.account_for_end",
+        "ownership.reject",
+        "operation.end_stopped_driver",
+        "operation.follow",
+        "suspension.suspend",
+        "upgrade.replace_driver",
+        "start.drop_superseded",
+        "start.resume_start",
+        "start.stay_stalled",
+        "start.stay_finished",
+        "start.back_off",
+        "start.await_storage",
+        "start.refuse_missing_savepoint",
+        "start.start",
+        "progress.await_end",
+        "progress.show_waiting",
+        "progress.show_unschedulable",
+        "progress.await_start",
+        "progress.take_savepoint",
+        "progress.run",
+    ]
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_rule_asks_a_question(rule: object) -> None:
+    first = (rule.__doc__ or "").strip().splitlines()[0]
+
+    assert first.endswith("?") or rule.__name__ == "run"  # type: ignore[attr-defined]
