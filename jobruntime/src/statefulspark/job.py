@@ -156,8 +156,10 @@ class Job:
         """
         from statefulspark.spark import driver
 
-        driver_config = launch.current_config(self.name)
-        raise launch.DriverEnded(driver.run(self, driver_config))
+        def work() -> int:
+            return driver.run(self, launch.current_config(self.name))
+
+        raise launch.DriverEnded(work() if launch.is_guarded() else launch.guard(work))
 
 
 def write(frame: DataFrame, *, sink: Sink, uid: str, mode: str = "update", trigger: str | None = None) -> Output:

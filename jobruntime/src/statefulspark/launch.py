@@ -38,6 +38,11 @@ class DriverEnded(SystemExit):
         self.exit_code = exit_code
 
 
+def is_guarded() -> bool:
+    """Tell whether `run_file` runs this job and turns whatever it raises into an exit code."""
+    return _given.get() is not None
+
+
 def current_config(job_name: str) -> config.JobConfig:
     """Return the configuration of this process.
 

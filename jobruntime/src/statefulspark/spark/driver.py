@@ -264,6 +264,10 @@ def _start_query(one: BuiltQuery, place: Place, plan: StartPlan, gate: jvm.Gate)
 def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshots.Ending:
     """Run the loop with the API in front of it, until the job ends."""
     token = os.environ.get(config.ENV_TOKEN)
+    if not token:
+        _log.warning(
+            "the API below /v1 is closed to everybody; set a token to use it", extra={"variable": config.ENV_TOKEN}
+        )
     server = ApiServer(
         loop,
         token=token or secrets.token_urlsafe(24),

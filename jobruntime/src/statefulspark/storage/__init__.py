@@ -9,7 +9,7 @@ from __future__ import annotations
 from urllib.parse import unquote, urlsplit
 
 from statefulspark import errors
-from statefulspark.storage import fsspec_store, keys, local_store
+from statefulspark.storage import keys, local_store
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
@@ -31,6 +31,9 @@ def open_store(uri: str, options: StorageOptions | None = None) -> ObjectStore:
     if separator and scheme in ("s3", "s3a"):
         bucket, _, prefix = rest.partition("/")
         if bucket:
+            # The S3 client takes a second to import, which commands that never reach storage need not pay.
+            from statefulspark.storage import fsspec_store
+
             return fsspec_store.open_s3(bucket, keys.require_folder(prefix), chosen)
     if scheme == "file" or uri.startswith("file:"):
         return _open_local(uri, chosen)
