@@ -74,8 +74,9 @@ func bringUp(cluster layout.Cluster, options UpOptions, tools preflight.Tools, p
 	for number := 1; number <= options.Nodes; number++ {
 		go func() { nodes <- startNode(cluster, self, number, options.Nodes, tools, options.Images, progress) }()
 	}
-	err = controlReady(cluster, self)
-	progress("API server, DNS and S3 answer")
+	if err = controlReady(cluster, self); err == nil {
+		progress("API server, DNS and S3 answer")
+	}
 	for range options.Nodes {
 		err = errors.Join(err, <-nodes)
 	}

@@ -83,15 +83,21 @@ func (s *supervisor) reconcile() {
 			cancel()
 			delete(s.waiting, unit.Name)
 		case !stopped && !isRunning && !isWaiting:
-			s.startWhenReachable(unit)
+			s.startWhenReachable(unit, 0)
 		}
 	}
 }
 
-func (s *supervisor) startWhenReachable(unit Unit) {
+// startWhenReachable keeps the unit in the waiting set, where reconcile leaves it, until it can be started.
+func (s *supervisor) startWhenReachable(unit Unit, delay time.Duration) {
 	ctx, cancel := context.WithCancel(context.Background())
 	s.waiting[unit.Name] = cancel
 	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(delay):
+		}
 		for _, address := range unit.After {
 			if WaitReachable(ctx, address) != nil {
 				return
@@ -108,14 +114,14 @@ func (s *supervisor) start(unit Unit) {
 	log, err := os.OpenFile(unit.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY|syscall.O_CLOEXEC, 0o644)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: cannot open its log: %v\n", unit.Name, err)
-		s.retryLater(unit)
+		s.startWhenReachable(unit, restartDelay)
 		return
 	}
 	defer log.Close()
 	nothing, err := os.Open(os.DevNull)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", unit.Name, err)
-		s.retryLater(unit)
+		s.startWhenReachable(unit, restartDelay)
 		return
 	}
 	defer nothing.Close()
@@ -127,34 +133,12 @@ func (s *supervisor) start(unit Unit) {
 	})
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "%s: cannot start %s: %v\n", unit.Name, unit.Args[0], err)
-		s.retryLater(unit)
+		s.startWhenReachable(unit, restartDelay)
 		return
 	}
 	fmt.Fprintf(os.Stderr, "%s %s started as %d\n", time.Now().UTC().Format(time.RFC3339), unit.Name, pid)
 	s.byPID[pid] = unit
 	s.running[unit.Name] = pid
-}
-
-// retryLater keeps the unit in the waiting set until the delay is over, so that reconcile does not start it at once.
-func (s *supervisor) retryLater(unit Unit) {
-	ctx, cancel := context.WithCancel(context.Background())
-	s.waiting[unit.Name] = cancel
-	go func() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(restartDelay):
-		}
-		for _, address := range unit.After {
-			if WaitReachable(ctx, address) != nil {
-				return
-			}
-		}
-		select {
-		case <-ctx.Done():
-		case s.runnable <- unit:
-		}
-	}()
 }
 
 func (s *supervisor) reap() {
@@ -176,7 +160,7 @@ func (s *supervisor) reap() {
 		fmt.Fprintf(os.Stderr, "%s %s ended: exit code %d, signal %v\n",
 			time.Now().UTC().Format(time.RFC3339), unit.Name, status.ExitStatus(), status.Signal())
 		if !s.stack.isStopped(unit.Name) {
-			s.retryLater(unit)
+			s.startWhenReachable(unit, restartDelay)
 		}
 	}
 }
