@@ -11,7 +11,8 @@ from datetime import timedelta
 
 JITTER = 0.2
 """At most this share of the delay is added or taken away."""
-_MAX_DOUBLINGS = 30
+_MAX_DOUBLINGS = 20
+"""Keeps a year, the longest duration of the API, within what a timedelta can hold."""
 
 
 def delay(attempt: int, *, initial: timedelta, longest: timedelta, seed: str) -> timedelta:

@@ -100,8 +100,8 @@ class DriverPod:
 
     @property
     def is_over(self) -> bool:
-        """No process of it runs any more, for sure."""
-        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+        """The driver's process has ended, for sure; a sidecar may go on."""
+        return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) or self.exit is not None
 
     def is_lost(self, now: datetime) -> bool:
         """It should be gone and is not: its node does not answer. It may still run; its epoch is fenced."""

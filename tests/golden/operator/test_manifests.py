@@ -1,0 +1,112 @@
+"""Every manifest of a job, compared whole with the file beside this test.
+
+A wanted change is written with `UPDATE_GOLDEN=1 pytest tests/golden/operator` and read in the diff.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+from statefulspark.contract.config import JobConfig
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.status import RestoreIntent
+from statefulspark_operator.lifecycle.situation import Job
+from statefulspark_operator.render import children, config, driver
+from statefulspark_operator.render.base import Manifest, Subject
+
+FOLDER = Path(__file__).parent
+JOB = Job("demo", "flights", "6f9c0000-0000-4000-8000-000000000001", 7)
+
+SMALL = {
+    "image": "registry.example/flights:1",
+    "job": {"file": "/opt/job/flights.py"},
+    "storage": {"uri": "s3://state/jobs"},
+}
+FULL = {
+    "image": "registry.example/flights:2",
+    "imagePullPolicy": "IfNotPresent",
+    "imagePullSecrets": [{"name": "registry"}],
+    "job": {"file": "/opt/job/flights.py", "parameters": {"topic": "flights"}},
+    "driver": {
+        "memory": "2g",
+        "resources": {"requests": {"cpu": "500m", "memory": "3Gi"}, "limits": {"memory": "4Gi"}},
+        "env": [
+            {"name": "TZ", "value": "UTC"},
+            {"name": "KAFKA_PASSWORD", "valueFrom": {"secretKeyRef": {"name": "kafka", "key": "password"}}},
+        ],
+        "terminationGracePeriodSeconds": 120,
+        "template": {
+            "metadata": {"annotations": {"team": "a"}, "labels": {"team": "a", "statefulspark.io/epoch": "99"}},
+            "spec": {
+                "nodeSelector": {"disk": "fast"},
+                "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+                "containers": [
+                    {"name": "driver", "volumeMounts": [{"name": "ca", "mountPath": "/etc/ca"}]},
+                    {"name": "proxy", "image": "registry.example/proxy:1"},
+                ],
+                "volumes": [{"name": "ca", "configMap": {"name": "ca"}}],
+            },
+        },
+    },
+    "executor": {"instances": 2, "cores": 2, "memory": "3g"},
+    "storage": {
+        "uri": "s3://state/jobs",
+        "endpoint": "https://s3.example:9000",
+        "region": "eu-central-1",
+        "pathStyle": True,
+        "credentialsSecret": {"name": "s3"},
+    },
+    "checkpoint": {"interval": "30s", "timeout": "5m", "minPause": "1s", "retained": 5, "tolerableFailures": 1},
+    "savepoint": {"location": "s3://savepoints/flights"},
+    "sparkConf": {"spark.sql.shuffle.partitions": "8"},
+}
+RESTORE = RestoreIntent(id="uid-upgrade-7-2-1", snapshot="s3://savepoints/flights/00000043-upgrade")
+
+
+def subject(spec: dict[str, object]) -> Subject:
+    return Subject(JOB, StatefulSparkJobSpec.model_validate(spec))
+
+
+CASES: list[tuple[str, Manifest]] = [
+    ("driver-small", driver.pod(subject(SMALL), epoch=1, revision="0a1b2c3d4e")),
+    ("driver-full", driver.pod(subject(FULL), epoch=3, revision="0a1b2c3d4e")),
+    ("config-small", config.config_map(subject(SMALL), epoch=1, revision="0a1b2c3d4e", restore=None)),
+    ("config-full", config.config_map(subject(FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)),
+    ("service", children.service(subject(SMALL), epoch=3)),
+    ("token", children.token_secret(subject(SMALL), "a-token")),
+    ("revision", children.controller_revision(subject(SMALL), revision="0a1b2c3d4e")),
+    *zip(("account", "role", "binding"), children.access(subject(FULL)), strict=True),
+]
+
+
+@pytest.mark.parametrize(("name", "manifest"), CASES, ids=[name for name, _ in CASES])
+def test_a_manifest_is_exactly_the_committed_one(name: str, manifest: Manifest) -> None:
+    file = FOLDER / f"{name}.yaml"
+    if os.environ.get("UPDATE_GOLDEN"):
+        file.write_text(yaml.safe_dump(manifest, sort_keys=False, width=120))
+
+    assert manifest == yaml.safe_load(file.read_text())
+
+
+def test_the_driver_reads_what_the_operator_writes() -> None:
+    manifest = config.config_map(subject(FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)
+    data = manifest["data"]
+    assert isinstance(data, dict)
+
+    read = JobConfig.model_validate_json(str(data["job.json"]))
+
+    assert (read.name, read.namespace, read.owner_id) == ("flights", "demo", JOB.uid)
+    assert read.restore.snapshot == RESTORE.snapshot
+    assert read.restore.id == RESTORE.id
+    assert read.checkpoint.interval.total_seconds() == 30
+    assert read.engine.conf == {"spark.sql.shuffle.partitions": "8"}
+
+
+def test_no_secret_is_in_the_configuration() -> None:
+    manifest = config.config_map(subject(FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)
+
+    assert "password" not in json.dumps(manifest["data"]).lower()

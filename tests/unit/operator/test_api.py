@@ -1,0 +1,155 @@
+"""The models of the resource: durations, what a change costs, revisions, and the generated CRD."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from pydantic import BaseModel, ValidationError
+from statefulspark_operator import cli
+from statefulspark_operator.api import base, crd, revision
+from statefulspark_operator.api.base import ChangeCost
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Resource
+
+SPEC: dict[str, object] = {"image": "i:1", "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}}
+
+
+def a_spec(**changes: object) -> StatefulSparkJobSpec:
+    return StatefulSparkJobSpec.model_validate(SPEC | changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("10s", 10), ("5m", 300), ("1h30m", 5400), ("500ms", 0.5), ("1m500ms", 60.5), ("0s", 0)]
+)
+def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> None:
+    assert base.parse_duration(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("text", ["", "10", "soon", "1d", "10 s", "-5s", "99999999999999h"])
+def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValidationError, match=r"checkpoint\.interval"):
+        a_spec(checkpoint={"interval": text})
+
+
+@given(some.integers(0, 10**9).map(lambda ms: timedelta(milliseconds=ms)))
+def test_a_duration_survives_being_written_and_read(value: timedelta) -> None:
+    assert base.parse_duration(base.format_duration(value)) == value
+
+
+def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, ChangeCost]]:
+    for attribute, field in model.model_fields.items():
+        name = f"{prefix}{field.serialization_alias or attribute}"
+        nested = field.annotation
+        if isinstance(nested, type) and issubclass(nested, BaseModel):
+            yield from _leaves(nested, f"{name}.")
+        else:
+            yield name, revision.change_cost(field)
+
+
+def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
+    costs = dict(_leaves(StatefulSparkJobSpec))
+
+    assert {name: cost.name for name, cost in costs.items() if cost is not ChangeCost.RESTART} == {
+        "driver.terminationGracePeriodSeconds": "IGNORE",
+        "restore.allowNonRestoredState": "IGNORE",
+        "restore.takeOver": "IGNORE",
+        "savepoint.location": "RELOAD",
+        "savepoint.timeout": "RELOAD",
+        "savepoint.onFailure": "RELOAD",
+        "restore.from": "RELOAD",
+        "restore.freshState": "RELOAD",
+        "restore.nonce": "RELOAD",
+        "restart.maxFailures": "RELOAD",
+        "restart.initialBackoff": "RELOAD",
+        "restart.maxBackoff": "RELOAD",
+        "suspend": "RELOAD",
+        "deletionPolicy": "RELOAD",
+        "savepointNonce": "RELOAD",
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"suspend": True}, id="suspending"),
+        pytest.param({"deletionPolicy": "Delete"}, id="another deletion policy"),
+        pytest.param({"savepoint": {"onFailure": "Abort"}}, id="another savepoint policy"),
+        pytest.param({"driver": {"terminationGracePeriodSeconds": 90}}, id="another grace period"),
+        pytest.param({"executor": {"instances": 0}}, id="writing out a default"),
+        pytest.param({"sparkConf": {}}, id="writing out an empty map"),
+        pytest.param({"restore": {"from": "s3://state/sp"}}, id="a restore, which restarts by itself"),
+    ],
+)
+def test_the_revision_stays_when_the_driver_may_stay(change: dict[str, object]) -> None:
+    assert revision.revision_of(a_spec(**change)) == revision.revision_of(a_spec())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"image": "i:2"},
+        {"job": {"file": "/other.py"}},
+        {"job": {"file": "/j.py", "parameters": {"a": "1"}}},
+        {"driver": {"resources": {"limits": {"memory": "2Gi"}}}},
+        {"executor": {"instances": 1}},
+        {"checkpoint": {"interval": "1m"}},
+        {"sparkConf": {"spark.sql.shuffle.partitions": "8"}},
+        {"restartNonce": "1"},
+    ],
+)
+def test_the_revision_changes_with_what_the_driver_is_started_with(change: dict[str, object]) -> None:
+    assert revision.revision_of(a_spec(**change)) != revision.revision_of(a_spec())
+
+
+def test_a_nonce_makes_the_same_restore_a_new_one() -> None:
+    once = a_spec(restore={"from": "s3://state/sp"})
+    again = a_spec(restore={"from": "s3://state/sp", "nonce": "2"})
+
+    assert revision.restore_id(a_spec()) is None
+    assert revision.restore_id(once) != revision.restore_id(again)
+
+
+def _schemas(schema: Resource, path: str) -> Iterator[tuple[str, Resource]]:
+    yield path, schema
+    for name, part in resources.section(schema, "properties").items():
+        if isinstance(part, dict):
+            yield from _schemas(part, f"{path}.{name}")
+    for nested in ("items", "additionalProperties"):
+        if isinstance(part := schema.get(nested), dict):
+            yield from _schemas(part, f"{path}[]")
+
+
+def _root() -> Resource:
+    (version,) = resources.items(crd.build_crd(), "spec", "versions")
+    return resources.section(version, "schema", "openAPIV3Schema", "properties")
+
+
+@pytest.mark.parametrize("part", ["spec", "status"])
+def test_every_field_of_the_crd_is_described_and_none_has_a_default(part: str) -> None:
+    fields = [found for found in _schemas(resources.section(_root(), part), part) if not found[0].endswith("[]")]
+
+    assert [path for path, schema in fields if not schema.get("description")] == []
+    assert [path for path, schema in fields if "default" in schema or "$ref" in schema] == []
+
+
+def test_the_status_schema_declares_every_list_of_named_things_as_a_map() -> None:
+    status = resources.section(_root(), "status", "properties")
+
+    assert resources.section(status, "conditions")["x-kubernetes-list-map-keys"] == ["type"]
+    assert resources.section(status, "queries")["x-kubernetes-list-map-keys"] == ["uid"]
+
+
+def test_check_finds_an_outdated_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["crds", "--write", str(tmp_path)]) == 0
+    assert cli.main(["crds", "--check", str(tmp_path)]) == 0
+
+    (tmp_path / crd.FILE_NAME).write_text("old")
+
+    assert cli.main(["crds", "--check", str(tmp_path)]) == 1
+    assert "make crds" in capsys.readouterr().err
