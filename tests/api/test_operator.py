@@ -31,21 +31,21 @@ pytestmark = [pytest.mark.api, pytest.mark.s3]
 WITHIN_S = 60.0
 
 
-def as_operator(server: ApiServer, namespace: str, folder: Path) -> Path:
-    """Give the operator an account with the chart's roles for one namespace, and return its kubeconfig."""
+def as_operator(server: ApiServer, namespaces: tuple[str, ...], folder: Path) -> Path:
+    """Give the operator an account with the chart's roles for some namespaces, and return its kubeconfig."""
     helm = [
         str(ROOT / "build" / "bin" / "helm"),
         "template",
         "operator",
         str(ROOT / "charts" / "statefulspark-operator"),
     ]
-    values = ["--namespace", namespace, "--set", f"watchNamespaces={{{namespace}}}"]
+    values = ["--namespace", namespaces[0], "--set", f"watchNamespaces={{{','.join(namespaces)}}}"]
     rendered = subprocess.run([*helm, *values], capture_output=True, text=True, timeout=60, check=True)
     wanted = ("ServiceAccount", "Role", "RoleBinding")
     objects = [found for found in yaml.safe_load_all(rendered.stdout) if found and found["kind"] in wanted]
     server.apply(*objects)
     account = next(found["metadata"]["name"] for found in objects if found["kind"] == "ServiceAccount")
-    token = server.call("-n", namespace, "create", "token", account).strip()
+    token = server.call("-n", namespaces[0], "create", "token", account).strip()
     config = yaml.safe_load(server.kubeconfig.read_text())
     config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
     target = folder / "kubeconfig"
@@ -54,15 +54,18 @@ def as_operator(server: ApiServer, namespace: str, folder: Path) -> Path:
 
 
 class Operator:
-    """One operator process.
+    """One operator process for all tests of this module, since its start takes longest.
 
     Attributes:
         log: Its log file.
+        unused: Namespaces that it watches and no test has used.
     """
 
-    def __init__(self, kubeconfig: Path, namespace: str, folder: Path) -> None:
+    def __init__(self, kubeconfig: Path, namespaces: tuple[str, ...], folder: Path) -> None:
+        self.unused = iter(namespaces)
         self.log = folder / "operator.log"
-        self._command = [sys.executable, "-m", "statefulspark_operator.cli", "run", "--namespace", namespace]
+        self._command = [sys.executable, "-m", "statefulspark_operator.cli", "run"]
+        self._command += [part for namespace in namespaces for part in ("--namespace", namespace)]
         self._command += ["--health-port", "0", "--metrics-port", "0"]
         self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
         self._process: subprocess.Popen[bytes] | None = None
@@ -163,15 +166,24 @@ def serving() -> Iterator[DriverPort]:
         port.close()
 
 
+@pytest.fixture(scope="module")
+def operator(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    folder = tmp_path_factory.mktemp("operator")
+    namespaces = tuple(f"operator-{number}" for number in range(1, 8))
+    for namespace in namespaces:
+        api_server.call("create", "namespace", namespace)
+    process = Operator(as_operator(api_server, namespaces, folder), namespaces, folder)
+    process.start()
+    try:
+        yield process
+    finally:
+        process.kill()
+
+
 @pytest.fixture
-def scene(api_server: ApiServer, namespace: str, s3: S3Server, tmp_path: Path) -> Iterator[Scene]:
-    operator = Operator(as_operator(api_server, namespace, tmp_path), namespace, tmp_path)
-    operator.start()
+def scene(api_server: ApiServer, operator: Operator, s3: S3Server) -> Iterator[Scene]:
     with serving() as port:
-        try:
-            yield Scene(api_server, namespace, operator, s3, port)
-        finally:
-            operator.stop()
+        yield Scene(api_server, next(operator.unused), operator, s3, port)
 
 
 def test_a_job_lives_through_a_loss_an_upgrade_with_an_operator_killed_and_its_deletion(scene: Scene) -> None:
@@ -219,8 +231,6 @@ def test_a_job_lives_through_a_loss_an_upgrade_with_an_operator_killed_and_its_d
     scene.server.call("-n", scene.namespace, "delete", "ssj", "flights", "--timeout=60s")
     assert scene.server.names(scene.namespace, "ssj") == []
     assert scene.store.list("savepoints") != ()
-    assert scene.operator.stop() == 0
-    scene.operator.start()
 
 
 def test_a_job_that_cannot_be_loaded_stalls_and_is_not_started_again(scene: Scene) -> None:
@@ -270,3 +280,8 @@ def test_an_executor_job_gets_an_account_and_rights_of_its_own(scene: Scene) -> 
     may = ("-n", scene.namespace, "auth", "can-i", "--as", f"system:serviceaccount:{scene.namespace}:flights-driver")
     assert scene.server.kubectl(*may, "create", "pods").stdout.strip() == "yes"
     assert scene.server.kubectl(*may, "get", "secrets").stdout.strip() == "no"
+
+
+def test_the_operator_ends_in_order_on_sigterm(operator: Operator) -> None:
+    assert operator.stop() == 0
+    operator.start()
