@@ -6,11 +6,11 @@ Everything else has a default that suits streaming on a few cores and can be ove
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import SparkSession
 
@@ -19,11 +19,19 @@ from statefulspark import errors
 from statefulspark.contract import config, engine
 from statefulspark.storage import StorageOptions
 
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
 JARS = Path(statefulspark.__file__).parent / "jars"
 FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
-_log = logging.getLogger(__name__)
+_TALKATIVE = (
+    "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # state that is empty, a socket at its end
+    "sql.execution.streaming.runtime.ResolveWriteToStream",  # adaptive execution is off in streams
+    "sql.execution.streaming.runtime.MicroBatchExecution",  # the same; failures come back as the query's exception
+    "scheduler.DAGScheduler",  # a job group without jobs, when a query stops at a boundary
+)
 
 
 def hadoop_uri(uri: str) -> str:
@@ -66,7 +74,17 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
+    _quieten(session)
     return session
+
+
+def _quieten(session: SparkSession) -> None:
+    """Silence warnings that say nothing is wrong, once per key group and batch or at every start."""
+    jvm = session._jvm
+    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    log4j = cast("JavaObject", jvm.org.apache.logging.log4j)
+    for logger in _TALKATIVE:
+        log4j.core.config.Configurator.setLevel(f"org.apache.spark.{logger}", log4j.Level.ERROR)
 
 
 def check_settings(conf: Mapping[str, str]) -> None:
