@@ -1,0 +1,33 @@
+"""Run every benchmark, one process each: `python -m bench [--json FOLDER]`.
+
+Each prints a table of ratios measured side by side in one run; with `--json` its figures go to FOLDER/<name>.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+
+
+def main() -> int:
+    """Run them in order; the exit code is the first that is not 0."""
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("--json", type=Path, metavar="FOLDER", help="write the figures here, one file per benchmark")
+    folder = parser.parse_args().json
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    for name in sorted(path.stem for path in HERE.glob("[a-z]*.py")):
+        figures = [] if folder is None else ["--json", str(folder / f"{name}.json")]
+        print(f"\n== {name}", flush=True)
+        ended = subprocess.run([sys.executable, "-m", f"bench.{name}", *figures], check=False)
+        if ended.returncode != 0:
+            return ended.returncode
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
