@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Literal
 
 import matplotlib
 
@@ -74,11 +75,11 @@ def _draw_pauses(axes: Axes, outcome: report.Outcome) -> None:
     if killed_at is not None:
         killed_s = _at_s(outcome, killed_at)
         text = "driver killed" + (f"\nfirst commit after {recovery_s:.1f} s" if recovery_s else "\nnever came back")
-        _mark(axes, (killed_s, killed_s + (recovery_s or 0)), text, STOP)
+        _mark(axes, (killed_s, killed_s + (recovery_s or 0)), text, color=STOP, side="right")
     if changed_at is not None:
         changed_s = _at_s(outcome, changed_at)
         text = "changed to version 2" + (f"\nsavepoint, pause of {pause_s:.1f} s" if pause_s else "\nnever came back")
-        _mark(axes, (changed_s, _first_of_version_2(outcome) or changed_s), text, CHANGE)
+        _mark(axes, (changed_s, _first_of_version_2(outcome) or changed_s), text, color=CHANGE, side="left")
 
 
 def _first_of_version_2(outcome: report.Outcome) -> float | None:
@@ -87,16 +88,18 @@ def _first_of_version_2(outcome: report.Outcome) -> float | None:
     return _at_s(outcome, min(times)) if times else None
 
 
-def _mark(axes: Axes, span_s: tuple[float, float], text: str, color: str) -> None:
+def _mark(axes: Axes, span_s: tuple[float, float], text: str, *, color: str, side: Literal["left", "right"]) -> None:
+    """Mark a span and write beside its beginning; texts of the two spans stand on different sides, so as not to meet."""
     axes.axvspan(*span_s, color=color, alpha=0.12, linewidth=0)
     axes.axvline(span_s[0], color=color, linewidth=1.6)
     top = axes.get_ylim()[1]
     axes.annotate(
         text,
         (span_s[0], top * 0.97),
-        xytext=(6, 0),
+        xytext=(6 if side == "left" else -6, 0),
         textcoords="offset points",
         va="top",
+        ha=side,
         color=color,
         fontweight="bold",
         fontsize=9.5,

@@ -49,7 +49,7 @@ def build(outcome: Outcome) -> Report:
     comparison, history = outcome.comparison, outcome.history
     kinds = [manifest.kind for manifest in outcome.snapshots.values()]
     starts = restored_from(outcome.snapshots)
-    killed_at = history.first(timeline.MarkKind.KILLED)
+    recovered = history.first_after_kill()
     return {
         "flights": outcome.flights,
         "lost": comparison.lost,
@@ -59,7 +59,7 @@ def build(outcome: Outcome) -> Report:
         "upgrade_pause_s": _rounded(history.upgrade_pause_s()),
         "checkpoints": kinds.count(SnapshotKind.CHECKPOINT),
         "savepoints": kinds.count(SnapshotKind.SAVEPOINT),
-        "restored_from": _after_kill(outcome, killed_at),
+        "restored_from": starts.get(recovered.epoch) if recovered else None,
         "starts": [{"epoch": epoch, "restored_from": source} for epoch, source in sorted(starts.items())],
         "keys_compared": comparison.keys,
         "values_compared": comparison.fields,
@@ -79,8 +79,12 @@ def build(outcome: Outcome) -> Report:
 
 
 def restored_from(snapshots: Mapping[int, Manifest]) -> dict[int, str | None]:
-    """Return what each epoch started from, as the snapshots that it took say."""
-    return {manifest.epoch: manifest.restored_from for manifest in snapshots.values()}
+    """Return what each epoch started from, as the last snapshot that it took says.
+
+    The first one may be the batch that it salvaged, which names what was newest before.
+    """
+    ordered = sorted(snapshots.values(), key=lambda manifest: manifest.id)
+    return {manifest.epoch: manifest.restored_from for manifest in ordered}
 
 
 def sentences(outcome: Outcome) -> tuple[str, ...]:
@@ -101,13 +105,6 @@ def sentences(outcome: Outcome) -> tuple[str, ...]:
         f"  savepoints       {report['savepoints']:>9}",
     )
     return (*lines, *(f"  ! {example}" for example in comparison.examples))
-
-
-def _after_kill(outcome: Outcome, killed_at: datetime | None) -> str | None:
-    if killed_at is None:
-        return None
-    later = [manifest for manifest in outcome.snapshots.values() if manifest.triggered_at > killed_at]
-    return min(later, key=lambda manifest: manifest.id).restored_from if later else None
 
 
 def _since(outcome: Outcome, at: datetime) -> float:

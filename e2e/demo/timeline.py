@@ -65,12 +65,17 @@ class Timeline:
 
     def recovery_s(self) -> float | None:
         """Return the seconds from the kill to the first commit of a later driver, of whichever query."""
+        killed_at, first = self.first(MarkKind.KILLED), self.first_after_kill()
+        return (first.at - killed_at).total_seconds() if killed_at and first else None
+
+    def first_after_kill(self) -> CommitPoint | None:
+        """Return the first commit of a later driver than the one that was killed."""
         killed_at = self.first(MarkKind.KILLED)
         if killed_at is None:
             return None
         killed_epoch = max((point.epoch for point in self.commits if point.at <= killed_at), default=0)
-        later = [point.at for point in self.commits if point.epoch > killed_epoch and point.at > killed_at]
-        return (min(later) - killed_at).total_seconds() if later else None
+        later = [point for point in self.commits if point.epoch > killed_epoch and point.at > killed_at]
+        return min(later, key=lambda point: point.at, default=None)
 
     def upgrade_pause_s(self) -> float | None:
         """Return the seconds without output: from the last commit before version 2 to its first one."""
@@ -86,7 +91,8 @@ def throughput(commits: Sequence[CommitPoint], start: datetime, bin_s: float) ->
     """Return rows per second over time, in bins of equal length.
 
     A batch's rows are spread evenly over the time since the query's commit before it in the same epoch, since they
-    were worked on all that time and not only at the end.
+    were worked on all that time and not only at the end. The first batch of an epoch is taken to have lasted as long as
+    the second one.
 
     Args:
         commits: Of one query, in the order of time.
@@ -100,14 +106,21 @@ def throughput(commits: Sequence[CommitPoint], start: datetime, bin_s: float) ->
         return ()
     end_s = (commits[-1].at - start).total_seconds()
     bins = [0.0] * (int(end_s // bin_s) + 1)
-    previous: CommitPoint | None = None
-    for point in commits:
+    for place, point in enumerate(commits):
         at_s = (point.at - start).total_seconds()
-        goes_on = previous is not None and previous.epoch == point.epoch
-        from_s = (previous.at - start).total_seconds() if previous and goes_on else at_s - bin_s
-        _spread(bins, bin_s, rows=point.rows, from_s=max(0.0, min(from_s, at_s)), to_s=at_s)
-        previous = point
+        from_s = max(0.0, at_s - _duration_s(commits, place, otherwise_s=bin_s))
+        _spread(bins, bin_s, rows=point.rows, from_s=from_s, to_s=at_s)
     return tuple(((place + 0.5) * bin_s, rows / bin_s) for place, rows in enumerate(bins))
+
+
+def _duration_s(commits: Sequence[CommitPoint], place: int, *, otherwise_s: float) -> float:
+    """Return how long a batch was worked on: since the commit before it, or else until the one after it."""
+    point = commits[place]
+    if place and commits[place - 1].epoch == point.epoch:
+        return (point.at - commits[place - 1].at).total_seconds()
+    if place + 1 < len(commits) and commits[place + 1].epoch == point.epoch:
+        return (commits[place + 1].at - point.at).total_seconds()
+    return otherwise_s
 
 
 def _spread(bins: list[float], bin_s: float, *, rows: int, from_s: float, to_s: float) -> None:

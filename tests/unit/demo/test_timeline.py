@@ -58,7 +58,7 @@ def test_throughput_keeps_every_row_and_shows_the_pause_as_nothing() -> None:
 
     assert sum(rate * 2.0 for _, rate in points) == pytest.approx(2000)
     assert [rate for middle_s, rate in points if 10 < middle_s < 18] == [0.0] * 4
-    assert points[3] == (7.0, 200.0)
+    assert points[1:4] == ((3.0, 200.0), (5.0, 200.0), (7.0, 200.0))
 
 
 def test_throughput_of_nothing_is_empty() -> None:

@@ -153,7 +153,7 @@ def an_outcome(comparison: Comparison) -> report.Outcome:
         snapshots={
             1: a_manifest(1, SnapshotKind.CHECKPOINT, epoch=1, second=6),
             2: a_manifest(2, SnapshotKind.CHECKPOINT, epoch=2, second=25, restored_from="checkpoint 1"),
-            3: a_manifest(3, SnapshotKind.SAVEPOINT, epoch=2, second=32, restored_from="checkpoint 1"),
+            3: a_manifest(3, SnapshotKind.SAVEPOINT, epoch=2, second=32, restored_from="checkpoint 2"),
         },
         started_at=START,
         finished_at=START + timedelta(seconds=42),
@@ -206,7 +206,7 @@ def test_the_report_has_every_promised_figure() -> None:
         "checkpoints": 2,
         "savepoints": 1,
     }
-    assert built["restored_from"] == "checkpoint 1"
+    assert built["restored_from"] == "checkpoint 2"
     assert json.loads(json.dumps(built)) == built
 
 
