@@ -16,7 +16,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
-from statefulspark.snapshot import base, catalog, decision, generations, head, restore, transfer, uids
+from statefulspark.snapshot import base, catalog, decision, generations, head, parallelism, restore, transfer, uids
 from statefulspark.storage.port import ObjectStore
 
 
@@ -219,7 +219,7 @@ def _recover(view: base.View, fresh_generation: int) -> StartPlan:
         return StartPlan(
             StartMode.CONTINUE,
             current.generation,
-            queries=found.queries,
+            queries=parallelism.inherit(found.queries, latest.queries),
             restored_from=latest.label,
             restored=latest.manifest,
             salvage=found.queries if found.is_newer else (),

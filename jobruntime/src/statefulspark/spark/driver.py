@@ -13,6 +13,7 @@ import secrets
 import signal
 import socket
 import uuid
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
@@ -28,7 +29,7 @@ from statefulspark.contract.manifest import OwnerRecord, QueryEntry, SnapshotKin
 from statefulspark.coordinator import machine, model
 from statefulspark.job import QueryContext
 from statefulspark.server.http import ApiServer
-from statefulspark.snapshot import catalog, epochs, recovery, uids
+from statefulspark.snapshot import catalog, epochs, parallelism, recovery, uids
 from statefulspark.spark import jvm, keyed, queries, session, snapshots, writing
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.loop import JobLoop
@@ -59,7 +60,8 @@ class BuiltQuery:
 
     uid: str
     output: DataStreamWriter | Output
-    operator_uids: frozenset[str]
+    operators: Mapping[str, int]
+    """Key groups by uid of its keyed operators."""
 
 
 def run(job: Job, job_config: config.JobConfig) -> int:
@@ -172,7 +174,7 @@ def build_queries(
     for query in job.queries:
         with keyed.collecting(registry, query_uid=query.uid):
             output = query.function(spark, context)
-        declared = frozenset(operator.uid for operator in registry.of_query(query.uid))
+        declared = {operator.uid: operator.max_parallelism for operator in registry.of_query(query.uid)}
         built.append(BuiltQuery(query.uid, output, declared))
     if not job_config.restore.allow_non_restored_state:
         restored = {entry.uid: entry for entry in plan.queries}
@@ -180,8 +182,9 @@ def build_queries(
             plan.queries,
             plan.restored_from or "The state on storage",
             query_uids=[query.uid for query in built],
-            operator_uids={one.uid: one.operator_uids | _engine_operators(restored.get(one.uid)) for one in built},
+            operator_uids={one.uid: {*one.operators, *_engine_operators(restored.get(one.uid))} for one in built},
         )
+    parallelism.require_unchanged(plan.queries, {one.uid: one.operators for one in built})
     return tuple(built)
 
 
@@ -217,6 +220,7 @@ def start(
         place.store,
         identity=identity,
         places=tuple(query.place for query in running),
+        operators={one.uid: one.operators for one in built},
         settings=job_config.checkpoint,
         savepoint_location=job_config.savepoint_location,
         open_store=lambda uri: storage.open_store(uri, place.options),
