@@ -6,6 +6,7 @@ carries its id. Whether a driver heard a request shows in the next pass.
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -24,6 +25,8 @@ from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 from statefulspark_operator.render import children, config, driver, names
 from statefulspark_operator.render.base import Subject
+
+_LOG = logging.getLogger("statefulspark.perform")
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,14 +150,16 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
                 trigger=act.trigger,
                 name=act.trigger.value,
             )
-            await current.world.drivers.stop(pod, token, stop)
+            answer = await current.world.drivers.stop(pod, token, stop)
         case actions.RequestSavepoint():
             savepoint = SavepointRequest(
                 request_id=act.request_id, location=act.location, trigger=Trigger.MANUAL, name="manual"
             )
-            await current.world.drivers.savepoint(pod, token, savepoint)
+            answer = await current.world.drivers.savepoint(pod, token, savepoint)
         case _:
             assert_never(act)
+    if answer is not None:
+        _LOG.warning("request not taken", extra={"job": str(current.key), "pod": pod.name, "error": answer.message})
 
 
 def _pod_of(situation: Situation, epoch: int) -> DriverPod | None:
