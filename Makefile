@@ -75,5 +75,5 @@ bench: $(STAMPS)/venv jars $(BUILD)/bin/versitygw ## Measure, side by side, as r
 	$(BIN)/python -m bench
 
 clean: ## Remove everything that was built; the cluster is taken down first
-	@if [ -x $(BUILD)/bin/cluster ]; then $(BUILD)/bin/cluster down || true; fi
+	@if [ -x $(BUILD)/bin/cluster ]; then for dir in $(CLUSTER_DIR) $(BUILD)/demo/cluster; do $(BUILD)/bin/cluster down --dir $$dir || true; done; fi
 	rm -rf $(BUILD) $(VENV) jobruntime/src/statefulspark/jars .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

@@ -91,8 +91,9 @@ class Job:
         self.writer = writer
         self.gate = FakeGate()
         self.handle = FakeHandle()
+        self.starts = 0
         place = queries.QueryPlace("counts", "generations/00000001/counts", "root", -1)
-        query = queries.RunningQuery(place, cast("queries.StreamingQuery", self.handle), self.gate.fact)
+        query = queries.RunningQuery(place, self._start, self._start(), self.gate.fact)
         identity = Identity("words", "default", 7, 1, None, NOON, None, None)
         self.loop = JobLoop(
             board=Board(identity, None),
@@ -106,6 +107,11 @@ class Job:
         self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()))
         self._thread.start()
         self.until(lambda: self.loop.status().queries[0].batch_id >= 0)
+
+    def _start(self) -> queries.StreamingQuery:
+        self.starts += 1
+        self.handle.isActive, self.handle.failure = True, None
+        return cast("queries.StreamingQuery", self.handle)
 
     def until(self, holds: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + _WAIT_S
@@ -323,3 +329,24 @@ def test_a_driver_that_is_fenced_while_it_writes_stops_as_fenced(start: Start) -
 
     assert job.ended().code is ExitCode.FENCED
     assert job.loop.status().state is api.JobState.FENCED
+
+
+SLOW = "[STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE] Streaming Runner initialization failed."
+
+
+def test_a_python_worker_that_was_too_slow_is_started_again(start: Start) -> None:
+    job = start()
+    job.handle.failure, job.handle.isActive = SLOW, False
+
+    job.until(lambda: job.starts > 1)
+
+    assert job.loop.status().state is api.JobState.RUNNING
+
+
+def test_a_function_that_cannot_be_loaded_is_not_started_again(start: Start) -> None:
+    job = start()
+    job.handle.failure = "[STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE] Cause: ImportError: no such module"
+    job.handle.isActive = False
+
+    assert job.ended().code is ExitCode.FAILED
+    assert job.starts == 1

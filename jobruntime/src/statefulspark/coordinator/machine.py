@@ -77,7 +77,7 @@ def step(state: State, event: Event) -> Step:
             scheduled = event.now_s + event.first_delay_s
             return replace(state, periodic=True, participants=event.participants, next_trigger_at_s=scheduled), ()
         case Tick():
-            return _on_tick(state, event.now_s)
+            return _on_tick(state, event)
         case Requested():
             return _on_request(state, event)
         case Acknowledged():
@@ -130,13 +130,16 @@ def _after_shutdown(state: State, event: Event) -> Step:
     return state, ()
 
 
-def _on_tick(state: State, now_s: float) -> Step:
+def _on_tick(state: State, event: Tick) -> Step:
+    now_s = event.now_s
     state, expired = _expire(state, now_s)
     due = state.periodic and state.next_trigger_at_s is not None and now_s >= state.next_trigger_at_s
     if not due:
         state, begun = _drain_queue(state, now_s)
         return state, (*expired, *begun)
     state = replace(state, next_trigger_at_s=_next_slot(state, now_s))
+    if not event.has_news:
+        return state, expired
     periodic = Request(PERIODIC_KEY, SnapshotKind.CHECKPOINT, Trigger.PERIODIC, now_s)
     state, begun = _on_request(state, Requested(now_s, periodic))
     return state, (*expired, *begun)

@@ -165,9 +165,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time passed."""
+    """Time passed.
+
+    Without news a due periodic checkpoint is passed over: it would name the same batches as the one before, and push an
+    older one out of the retained ones, until they all are the same.
+    """
 
     now_s: float
+    has_news: bool = True
+    """Whether anything was committed since the latest completed checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ class Board:
         """Begin with what was restored."""
         self._identity = identity
         self._counts = api.CheckpointCounts(restored=int(identity.restored_from is not None))
-        self._last_checkpoint = last_checkpoint
+        self.last_checkpoint = last_checkpoint
         self._last_savepoint: api.SnapshotSummary | None = None
         self._last_failure: api.FailedCheckpoint | None = None
         self.state = api.JobState.RUNNING
@@ -54,7 +54,7 @@ class Board:
         if summary.kind is SnapshotKind.SAVEPOINT:
             self._last_savepoint = summary
         else:
-            self._last_checkpoint = summary
+            self.last_checkpoint = summary
 
     def snapshot_aborted(self, aborted: NotifyAborted) -> None:
         """Note a snapshot that will never complete."""
@@ -80,7 +80,7 @@ class Board:
             fallback=who.fallback,
             queries=queries,
             checkpoints=self._counts.model_copy(update={"in_progress": in_progress}),
-            last_checkpoint=self._last_checkpoint,
+            last_checkpoint=self.last_checkpoint,
             last_savepoint=self._last_savepoint,
             last_failure=self._last_failure,
             message=message,

@@ -36,6 +36,7 @@ from statefulspark.spark.loop import JobLoop
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.job import Job, Output
@@ -259,10 +260,13 @@ def _start_query(one: BuiltQuery, place: Place, plan: StartPlan, gate: jvm.Gate)
     where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(place.store.uri)}/{path}", committed)
     offsets = [int(name) for name in place.store.list_names(f"{path}/offsets") if name.isdigit()]
     gate.register(where.root, last_offsets=max(offsets, default=-1), last_committed=committed)
-    handle = writing.start(
-        one.output, uid=one.uid, checkpoint_root=where.root, epoch=place.epoch, options=place.options
-    )
-    return queries.RunningQuery(where, handle, gate.facts()[where.root])
+
+    def begin() -> StreamingQuery:
+        return writing.start(
+            one.output, uid=one.uid, checkpoint_root=where.root, epoch=place.epoch, options=place.options
+        )
+
+    return queries.RunningQuery(where, begin, begin(), gate.facts()[where.root])
 
 
 def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshots.Ending:

@@ -85,6 +85,15 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
     return Failure(ExitCode.FAILED, "QueryFailed", sentence)
 
 
+def is_slow_start(text: str) -> bool:
+    """Tell whether a query ended because a Python worker was not up in time, before it had done anything.
+
+    Spark gives the worker that plans stateful operators ten seconds to connect, which a busy node may exceed
+    (StreamingPythonRunner, Spark 4.2). Starting the query again is safe: it goes on where its log ends.
+    """
+    return "STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE" in text
+
+
 def _essence(text: str, limit: int = 800) -> str:
     """Keep what a person needs: the last Python error if there is one, else the first line of Spark's message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]

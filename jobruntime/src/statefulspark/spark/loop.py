@@ -121,7 +121,7 @@ class JobLoop:
         while self._ending is None:
             self._take_messages()
             self._look()
-            self._step(model.Tick(time.monotonic()))
+            self._step(model.Tick(time.monotonic(), has_news=self._has_news()))
             self._acknowledge_stop_at_boundary()
             self._status = self._build_status()
             self._turned_at_s = time.monotonic()
@@ -230,6 +230,10 @@ class JobLoop:
 
     def _committed(self) -> dict[str, int]:
         return {query.uid: query.committed_batch for query in self._queries}
+
+    def _has_news(self) -> bool:
+        latest = self._board.last_checkpoint
+        return self._committed() != (latest.batches if latest else dict.fromkeys(self._committed(), -1))
 
     def _acknowledge_all(self, snapshot_id: int) -> None:
         for uid, batch_id in self._committed().items():

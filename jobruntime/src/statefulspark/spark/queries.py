@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from statefulspark.contract import api
+from statefulspark.spark import failures
 from statefulspark.spark.jvm import Gate, GateFact
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
+
+MAX_SLOW_STARTS = 5
+"""A node that is too busy this often has another problem."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +46,12 @@ class RunningQuery:
     """One started query; `look` refreshes what is known of it."""
 
     place: QueryPlace
+    start: Callable[[], StreamingQuery]
     handle: StreamingQuery
     fact: GateFact
     active: bool = True
     error: str | None = None
+    slow_starts: int = 0
     _progress: _Progress = field(default_factory=_Progress)
 
     @property
@@ -65,6 +75,14 @@ class RunningQuery:
         self.active = self.handle.isActive
         if not self.active and self.error is None:
             self.error = _error_text(self.handle)
+            self._start_again_if_slow()
+
+    def _start_again_if_slow(self) -> None:
+        is_slow = self.error is not None and failures.is_slow_start(self.error)
+        if is_slow and self.slow_starts < MAX_SLOW_STARTS:
+            self.slow_starts += 1
+            _log.warning("a python worker was too slow, starting the query again", extra={"query": self.uid})
+            self.handle, self.active, self.error = self.start(), True, None
 
     def look_at_progress(self) -> None:
         """Take in the batches that ended since the last look; Spark keeps the last 200."""
