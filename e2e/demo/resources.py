@@ -31,9 +31,9 @@ def fill_in(
     """Put the demo's addresses, image and namespace into the example's documents."""
     namespace, secret, job = documents
     return (
-        _merge(namespace, {"metadata": {"name": chosen.namespace}}),
-        _merge(secret, _secret(connection, chosen)),
-        _merge(job, _job(connection, chosen)),
+        merge(namespace, {"metadata": {"name": chosen.namespace}}),
+        merge(secret, _secret(connection, chosen)),
+        merge(job, _job(connection, chosen)),
     )
 
 
@@ -62,10 +62,10 @@ def _job(connection: cluster.Connection, chosen: settings.Settings) -> Document:
     return {"metadata": {"namespace": chosen.namespace}, "spec": spec}
 
 
-def _merge(base: Mapping[str, object], change: Mapping[str, object]) -> Document:
-    """Lay a change over a document, folder by folder; the document stays as it is."""
+def merge(base: Mapping[str, object], change: Mapping[str, object]) -> Document:
+    """Lay a change over a document, mapping by mapping; the document stays as it is."""
     merged = dict(base)
     for name, value in change.items():
         old = merged.get(name)
-        merged[name] = _merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
+        merged[name] = merge(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
     return merged

@@ -52,6 +52,11 @@ def install_operator(connection: cluster.Connection, chosen: settings.Settings) 
     return True
 
 
+def uninstall_operator(connection: cluster.Connection, chosen: settings.Settings) -> None:
+    """Remove what `install_operator` installed; the CRDs stay, as Helm leaves them."""
+    _helm(connection, chosen, ["uninstall", RELEASE, "--wait"])
+
+
 def upload_input(connection: cluster.Connection, chosen: settings.Settings) -> str:
     """Put the flights on S3 and return what was put there, in words."""
     prepare = [sys.executable, str(resources.EXAMPLE / "prepare.py"), connection.uri(resources.INPUT)]
@@ -84,7 +89,7 @@ def take_down(connection: cluster.Connection | None, chosen: settings.Settings, 
     kube.delete(resources.RESOURCE, DELETE_TIMEOUT_S)
     kube.delete(f"namespace/{chosen.namespace}", DELETE_TIMEOUT_S)
     if operator_is_ours:
-        _helm(connection, chosen, ["uninstall", RELEASE, "--wait"])
+        uninstall_operator(connection, chosen)
     store = connection.open_store()
     store.delete_many([found.key for found in store.list("")])
 

@@ -1,0 +1,76 @@
+"""Whatever is killed, whenever: the sums stay exact, and there is one savepoint for one change."""
+
+from __future__ import annotations
+
+import json
+
+from demo import kubectl
+from testbed import bed, claims, job, waiting
+
+STOPPING = ("Savepoint", "Stopping")
+
+
+def test_driver_process_killed(subject: job.Job) -> None:
+    subject.apply()
+    batch = subject.wait_batch(3)
+    subject.wait_checkpoint()
+
+    pod = subject.driver_pod()
+    # The oldest process with this command line is the driver; tini, the container's pid 1, ends with it.
+    subject.kube.call("exec", pod, "--", "sh", "-c", "kill -9 $(pgrep -o -f '/statefulspark run ')")
+
+    seen = subject.wait_running(epoch=2)
+    subject.wait_batch(batch + 3)
+    claims.is_exact(subject)
+    assert kubectl.text(seen.status, "restarts", "count") == "1"
+    assert str(kubectl.text(seen.status, "restoredFrom")).startswith("checkpoint")
+    assert subject.see().epoch == 2
+
+
+def test_operator_killed_during_an_upgrade(subject: job.Job, cluster: bed.Bed) -> None:
+    subject.apply()
+    batch = subject.wait_batch(2)
+    subject.wait_checkpoint()
+
+    subject.change(sparkConf={"spark.sql.shuffle.partitions": "3"})
+    waiting.until(subject.see, lambda seen: _upgrade(seen) in STOPPING, "the upgrade is on its way")
+    operator = cluster.operator()
+    pods = json.loads(operator.call("get", "pods", "--output", "json"))["items"]
+    for pod in pods:
+        operator.delete_pod_now(str(kubectl.text(pod, "metadata", "name")))
+
+    waiting.until(subject.see, lambda seen: _upgrade(seen) == "Done", "the upgrade is done")
+    subject.wait_batch(batch + 3)
+    claims.is_exact(subject)
+    assert len(subject.savepoints()) == 1
+    assert subject.see().epoch == 2
+
+
+def test_deleted_job_leaves_its_state(subject: job.Job) -> None:
+    subject.apply()
+    subject.wait_batch(2)
+    subject.wait_checkpoint()
+
+    subject.kube.delete(job.RESOURCE, waiting.PATIENCE_S)
+
+    claims.is_exact(subject)
+    before = subject.files()
+    assert any(key.startswith("checkpoints/") for key in before)
+
+    subject.apply()
+
+    seen = subject.wait_stalled("StateOwnedByAnother")
+    claims.says(seen, f"{subject.namespace}/{job.NAME}", "restore.takeOver")
+    claims.stays_calm(subject, epochs_max=seen.epoch)
+    claims.keeps(subject, before)
+    batch = len(subject.output.list_names("_commits")) - 1
+
+    subject.change(restore={"takeOver": True})
+
+    subject.wait_running()
+    subject.wait_batch(batch + 3)
+    claims.is_exact(subject)
+
+
+def _upgrade(seen: job.Seen) -> str | None:
+    return kubectl.text(seen.status, "upgrade", "state")
