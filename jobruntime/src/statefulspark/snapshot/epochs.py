@@ -102,8 +102,8 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         raise errors.SpecRejectedError(
             "StateOwnedByAnother",
             f"The state at {store.uri} belongs to {present.namespace}/{present.job} with uid {present.owner_id}, and "
-            f"this is uid {record.owner_id}. Give the job another name or storage uri, or allow it to take the state "
-            "over.",
+            f"this is uid {record.owner_id}. Set restore.takeOver to true to let it go on with that state, or give "
+            "the job another name or storage.uri.",
         )
     store.write(layout.OWNER, body)
     return record
