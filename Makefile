@@ -14,8 +14,8 @@ PYTEST := $(BIN)/pytest
 PYTEST_ARGS ?=
 
 include jvm.mk
-include e2e/cluster.mk
 include charts/chart.mk
+include e2e/cluster.mk
 
 .PHONY: help demo test lint types format crds lock bench e2e clean venv
 
@@ -65,15 +65,15 @@ crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 test: $(STAMPS)/venv jars $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm ## Run every test that needs no root: pure rules, real S3, real Spark, real API server
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
-demo: $(STAMPS)/venv jars images $(BUILD)/bin/helm ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
+demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
 	PYTHONPATH=e2e $(BIN)/python -m demo
 
-e2e: $(STAMPS)/venv jars images ## End-to-end scenarios on a real cluster (needs root, or KUBECONFIG)
+e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## End-to-end scenarios on a real cluster (needs root, or KUBECONFIG)
 	$(PYTEST) e2e --no-cov $(PYTEST_ARGS)
 
 bench: $(STAMPS)/venv jars $(BUILD)/bin/versitygw ## Measure, side by side, as ratios
 	$(BIN)/python -m bench
 
 clean: ## Remove everything that was built; the cluster is taken down first
-	@if [ -x $(BUILD)/bin/cluster ]; then for dir in $(CLUSTER_DIR) $(BUILD)/demo/cluster; do $(BUILD)/bin/cluster down --dir $$dir || true; done; fi
+	@if [ -x $(BUILD)/bin/cluster ]; then for dir in $(CLUSTER_DIR) $(BUILD)/demo/cluster $(BUILD)/e2e/cluster; do $(BUILD)/bin/cluster down --dir $$dir || true; done; fi
 	rm -rf $(BUILD) $(VENV) jobruntime/src/statefulspark/jars .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*

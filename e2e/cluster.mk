@@ -20,6 +20,9 @@ VERSION_PACKAGE := k8s.io/component-base/version
 CLUSTER_LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=$(KUBERNETES_VERSION) -X $(VERSION_PACKAGE).gitMajor=1 \
 	-X $(VERSION_PACKAGE).gitMinor=34 -X github.com/statefulspark/e2e/cluster/internal/cli.Version=$(KUBERNETES_VERSION)
 
+# What a cluster of our own takes besides images; with KUBECONFIG set, none is started. kubectl and helm are used anyway.
+CLUSTER_NEEDS = $(CLUSTER) $(HELM) $(if $(KUBECONFIG),,$(VERSITYGW) cluster-tools)
+
 .PHONY: images cluster-up cluster-down cluster-test cluster-smoke go-tool cluster-tools image-tools
 
 go-tool:
