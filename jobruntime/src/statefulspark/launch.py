@@ -143,10 +143,10 @@ def guard(run: Callable[[], int], *, job_file: Path | None = None) -> int:
     except Exception as error:  # noqa: BLE001 - the edge of the process: everything becomes an exit code and a sentence
         traceback.print_exc()
         if not _is_in_users_code(error):
-            message = f"The driver failed with {type(error).__name__}: {error}. It goes on when it is started again."
+            message = f"The driver failed with {_in_one_line(error)}. It goes on when it is started again."
             return finish(ExitCode.FAILED, "DriverFailed", message)
         where = _place_in(job_file, error)
-        message = f"The job file {where} raised {type(error).__name__}: {error}. Correct it and apply the job again."
+        message = f"The job file {where} raised {_in_one_line(error)}. Correct it and apply the job again."
         return finish(ExitCode.BAD_JOB, "JobFileRaised", message)
 
 
@@ -164,6 +164,12 @@ def _is_in_users_code(error: Exception) -> bool:
     """Tell the user's code from ours: the file runs before the driver does, and query functions while it builds them."""
     calls = [frame.name for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(_DRIVER)]
     return "run" not in calls or "build_queries" in calls
+
+
+def _in_one_line(error: Exception) -> str:
+    """Return an exception's class and the first line of its text; Spark adds whole plans and JVM stacks below that."""
+    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+    return f"{type(error).__name__}: {text.rstrip('.;:')}" if text else type(error).__name__
 
 
 def _place_in(job_file: Path | None, error: Exception) -> str:

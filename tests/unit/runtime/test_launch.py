@@ -102,6 +102,26 @@ def test_a_job_file_imports_its_neighbours(run: Launch, tmp_path: Path) -> None:
     assert "job.py line 1 raised KeyError: 'neighbour'" in report.message
 
 
+@pytest.mark.parametrize(
+    ("raised", "sentence"),
+    [
+        (
+            "ValueError('[UNRESOLVED_COLUMN] no column `x`. SQLSTATE: 42703;\\n+- Project [x]\\n')",
+            "SQLSTATE: 42703. Correct",
+        ),
+        ("ValueError('\\n first\\n second')", "raised ValueError: first. Correct"),
+        ("ValueError('it is wrong.')", "raised ValueError: it is wrong. Correct"),
+        ("ValueError()", "raised ValueError. Correct"),
+    ],
+    ids=["a plan of Spark follows", "it begins with an empty line", "it ends with a full stop", "it says nothing"],
+)
+def test_an_exception_of_many_lines_filled_the_status_with_all_of_them(run: Launch, raised: str, sentence: str) -> None:
+    report = run(f"raise {raised}\n")
+
+    assert sentence in report.message
+    assert "\n" not in report.message
+
+
 def test_a_job_that_has_run_ends_with_its_own_code(tmp_path: Path, search_path: None) -> None:
     file = tmp_path / "job.py"
     file.write_text("from statefulspark import launch\nraise launch.DriverEnded(11)\n")
