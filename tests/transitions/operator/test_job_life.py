@@ -493,3 +493,15 @@ def test_restarting_waits_no_longer_than_a_second_after_the_first_disruption() -
     world.run_until(lambda: world.status.epoch == 2)
 
     assert world.time - killed_at <= timedelta(seconds=1)
+
+
+def test_a_secret_without_a_key_let_the_operators_own_identity_be_used() -> None:
+    world = JobWorld()
+    world.cluster.objects[("Secret", "demo", "s3")]["stringData"] = {"AWS_ACCESS_KEY_ID": "a", "SECRET": "b"}
+
+    world.run(30)
+
+    assert world.status.epoch is None
+    assert world.status.message is not None
+    assert world.status.message.endswith("Secret demo/s3 has no AWS_SECRET_ACCESS_KEY; add what is missing.")
+    assert answer(world.status, ConditionType.STORAGE_REACHABLE) is ConditionStatus.FALSE

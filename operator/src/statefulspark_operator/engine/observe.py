@@ -28,7 +28,7 @@ from statefulspark_operator.lifecycle.situation import (
     StorageFacts,
     StorageUnreadable,
 )
-from statefulspark_operator.render import names
+from statefulspark_operator.render import config, names
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,5 +171,10 @@ async def storage_target(world: World, job: Job, accepted: Accepted) -> StorageT
     credentials = await world.gateway.read_secret(job.namespace, reference.name)
     if credentials is None:
         message = f"Secret {job.namespace}/{reference.name} does not exist; create it with the S3 credentials."
+        return StorageUnreadable("CredentialsMissing", message, may_pass=False)
+    absent = [key for key in config.CREDENTIAL_KEYS if not credentials.get(key)]
+    if absent:
+        # Without this the S3 client would go on with the operator's own identity.
+        message = f"Secret {job.namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
     return StorageTarget(spec.storage, job.namespace, job.name, credentials)
