@@ -56,11 +56,11 @@ def test_secret_that_is_missing(subject: job.Job) -> None:
     subject.kube.call("delete", f"secret/{job.SECRET}")
     subject.apply()
 
-    def is_told(seen: job.Seen) -> bool:
-        return "Secret" in seen.message
-
-    seen = waiting.until(subject.see, is_told, "a sentence about the Secret")
-    claims.says(seen, f"{subject.namespace}/{job.SECRET}", "create it")
+    seen = waiting.until(subject.see, lambda seen: "does not exist" in seen.message, "a sentence about the Secret")
+    claims.says(seen, f"Secret {subject.namespace}/{job.SECRET}", "create it")
+    subject.kube.apply([subject.secret(key_name="AWS_SECRET_KEY")])
+    seen = waiting.until(subject.see, lambda seen: " has no " in seen.message, "a sentence about its keys")
+    claims.says(seen, f"Secret {subject.namespace}/{job.SECRET}", "AWS_SECRET_ACCESS_KEY", "add what is missing")
     assert max(waiting.while_(lambda: subject.see().epoch, seconds=claims.CALM_S)) == 0
 
     subject.kube.apply([subject.secret()])

@@ -5,12 +5,13 @@ from __future__ import annotations
 from testbed import totals, waiting
 from testbed.job import Job, Seen
 
-CALM_S = 20.0
+CALM_S = 15.0
 """Long enough for a loop without backoff to start a handful of drivers."""
 
 
 def says(seen: Seen, *names: str) -> None:
-    """Check that the message is one line for a person and names all of this."""
+    """Check that the message is one line for a person and names all of this; `pytest -rP` shows it."""
+    print(f"{seen.reason}: {seen.message}")
     assert "\n" not in seen.message, seen.message
     assert "Traceback" not in seen.message, seen.message
     assert seen.message.endswith("."), seen.message

@@ -99,13 +99,10 @@ class Job:
             ]
         )
 
-    def secret(self, secret_key: str | None = None) -> Document:
-        """Return the Secret with the credentials, or with a wrong secret key."""
+    def secret(self, secret_key: str | None = None, key_name: str = "AWS_SECRET_ACCESS_KEY") -> Document:
+        """Return the Secret with the credentials, or with a wrong secret key, or under a wrong name."""
         connection = self.bed.connection
-        keys = {
-            "AWS_ACCESS_KEY_ID": connection.access_key,
-            "AWS_SECRET_ACCESS_KEY": secret_key or connection.secret_key,
-        }
+        keys = {"AWS_ACCESS_KEY_ID": connection.access_key, key_name: secret_key or connection.secret_key}
         return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": SECRET}, "stringData": keys}
 
     def document(self, **spec: object) -> Document:

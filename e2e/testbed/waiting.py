@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-PATIENCE_S = 180.0
+PATIENCE_S = 300.0
 """Generous, because a machine that also runs other tests is slow; nothing waits longer than it must."""
 LOOK_INTERVAL_S = 0.5
 
