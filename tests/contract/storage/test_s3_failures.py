@@ -106,6 +106,20 @@ def test_a_dead_server_is_unreachable(tmp_path: Path, act: Callable[[ObjectStore
     assert "\n" not in caught.value.message
 
 
+@each_operation
+def test_the_sentence_about_a_dead_server_repeated_the_encoded_url_of_the_request(
+    tmp_path: Path, act: Callable[[ObjectStore], object]
+) -> None:
+    store = storage.open_store("s3://state-bucket/p/q", s3server.S3Server(tmp_path).options())
+
+    with pytest.raises(errors.TransientError) as caught:
+        act(store)
+
+    assert "endpoint URL" not in caught.value.message
+    assert "%2F" not in caught.value.message
+    assert ": Could not connect; check that the server runs" in caught.value.message
+
+
 def test_a_silent_server_is_unreachable_within_15_seconds(
     lossy_store: ObjectStore, proxy: lossyproxy.LossyProxy
 ) -> None:

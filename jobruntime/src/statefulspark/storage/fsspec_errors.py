@@ -7,6 +7,7 @@ cause. An error that says nothing about the object is never turned into absence.
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 
 import aiohttp
@@ -37,6 +38,8 @@ _NO_ANSWER = (
     ConnectionError,
     TimeoutError,
 )
+_URL_OF_REQUEST = re.compile(r'(?: (?:to|on|from))?(?: the)? endpoint URL: "[^"]*"')
+"""How botocore ends its sentences; the request's URL repeats, encoded, what our sentence says already."""
 FAILURES: tuple[type[Exception], ...] = (
     OSError,
     botocore.exceptions.BotoCoreError,
@@ -174,4 +177,4 @@ def _status(answer: dict[str, dict[str, object]]) -> int:
 
 def _message(error: BaseException) -> str:
     said = str(_answer_of(error).get("Error", {}).get("Message") or str(error) or type(error).__name__)
-    return said.strip().rstrip(".").replace("\n", " ")
+    return _URL_OF_REQUEST.sub("", " ".join(said.split())).rstrip(".")
