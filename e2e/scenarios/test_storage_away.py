@@ -18,6 +18,11 @@ def s3(cluster: bed.Bed) -> Iterator[bed.Bed]:
     cluster.start_s3()
 
 
+def waits_for_storage(seen: job.Seen) -> bool:
+    """Tell whether the operator has looked at storage, could not read it, and does nothing because of that."""
+    return seen.reason == "StorageUnreadable" and seen.condition("StorageReachable").get("status") == "False"
+
+
 def test_running_job_outlives_an_outage(subject: job.Job, s3: bed.Bed) -> None:
     subject.apply()
     batch = subject.wait_batch(2)
@@ -36,10 +41,7 @@ def test_job_applied_during_an_outage(subject: job.Job, s3: bed.Bed) -> None:
     s3.stop_s3()
     subject.apply()
 
-    def is_told(seen: job.Seen) -> bool:
-        return seen.condition("StorageReachable").get("status") == "False"
-
-    seen = waiting.until(subject.see, is_told, "StorageReachable False")
+    seen = waiting.until(subject.see, waits_for_storage, "StorageReachable False")
     claims.says(seen, s3.connection.s3_pod_endpoint)
     assert seen.condition("StorageReachable")["reason"] == "StorageUnreachable"
     assert s3.connection.s3_pod_endpoint in str(seen.condition("StorageReachable")["message"])
@@ -73,10 +75,7 @@ def test_credentials_that_are_wrong(subject: job.Job) -> None:
     subject.kube.apply([subject.secret("not-the-key")])
     subject.apply()
 
-    def is_told(seen: job.Seen) -> bool:
-        return seen.condition("StorageReachable").get("status") == "False"
-
-    seen = waiting.until(subject.see, is_told, "StorageReachable False")
+    seen = waiting.until(subject.see, waits_for_storage, "StorageReachable False")
     claims.says(seen, subject.state_uri)
     assert seen.condition("StorageReachable")["reason"] == "AccessDenied"
     assert max(waiting.while_(lambda: subject.see().epoch, seconds=claims.CALM_S)) == 0
@@ -96,11 +95,7 @@ def test_driver_killed_during_an_outage(subject: job.Job, s3: bed.Bed) -> None:
     s3.stop_s3()
     subject.kube.delete_pod_now(pod)
 
-    seen = waiting.until(
-        subject.see,
-        lambda seen: seen.condition("StorageReachable").get("status") == "False",
-        "StorageReachable False",
-    )
+    seen = waiting.until(subject.see, waits_for_storage, "StorageReachable False")
     claims.says(seen, "cannot be told")
     assert max(waiting.while_(lambda: subject.see().epoch, seconds=claims.CALM_S)) == 1
 
