@@ -134,7 +134,6 @@ def _defaults() -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.scheduler.mode": "FAIR",
-        "spark.python.daemon.module": "statefulspark.spark.daemon",
         # A worker that starts on a busy machine may take longer than the 15 s that Spark allows it.
         "spark.python.authenticate.socketTimeout": "120s",
     }
