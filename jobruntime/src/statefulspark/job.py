@@ -7,21 +7,18 @@ listed, without an engine.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statefulspark import errors, launch
+from statefulspark.contract import layout
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.sinks.base import Sink
-
-UID_PATTERN = re.compile(r"^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$")
-"""What a uid may look like: it becomes a folder's name and part of the names of state variables."""
 
 
 def require_uid(uid: str, what: str) -> str:
@@ -34,7 +31,7 @@ def require_uid(uid: str, what: str) -> str:
     Raises:
         SpecRejectedError: `UidInvalid`.
     """
-    if not UID_PATTERN.fullmatch(uid):
+    if not layout.is_uid(uid):
         raise errors.SpecRejectedError(
             "UidInvalid",
             f"The uid {uid!r} of {what} must be 1 to 63 characters of a-z, 0-9, '-' and '_', starting and ending with a "

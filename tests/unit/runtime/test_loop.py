@@ -92,7 +92,7 @@ class Job:
         self.gate = FakeGate()
         self.handle = FakeHandle()
         self.starts = 0
-        place = queries.QueryPlace("counts", "generations/00000001/counts", "root", -1)
+        place = queries.QueryPlace("counts", "generations/00000001/counts", "root")
         query = queries.RunningQuery(place, self._start, self._start(), self.gate.fact)
         identity = Identity("words", "default", 7, 1, None, NOON, None, None)
         self.loop = JobLoop(

@@ -29,7 +29,13 @@ GENERATION_RECORD = "generation.json"
 GENERATION_RESERVATION = "reserved.json"
 PRUNE_MARKS = "prune/marks.json"
 
+_UID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"^([0-9]{8})(?:[-./].*)?$")
+
+
+def is_uid(uid: str) -> bool:
+    """Tell whether a uid can name state: it becomes a folder's name and part of the names of state variables."""
+    return _UID.fullmatch(uid) is not None
 
 
 def job_prefix(namespace: str, job: str) -> str:

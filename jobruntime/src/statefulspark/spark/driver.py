@@ -227,11 +227,10 @@ def start(
         open_store=lambda uri: storage.open_store(uri, place.options),
         versions=versions(),
     )
-    restored = plan.restored
     refs = catalog.list_snapshots(place.store)
     retained = tuple(sorted(ref.id for ref in refs if ref.kind is SnapshotKind.CHECKPOINT))
     return JobLoop(
-        board=Board(identity, snapshots.summarise_restored(place.store, restored)),
+        board=Board(identity, snapshots.summarise_restored(place.store, plan.restored)),
         running=running,
         gate=gate,
         fence=fence,
@@ -257,7 +256,7 @@ def coordinator_settings(checkpoint: config.CheckpointConfig) -> model.Settings:
 def _start_query(one: BuiltQuery, place: Place, plan: StartPlan, gate: jvm.Gate) -> queries.RunningQuery:
     path = layout.query_root(plan.generation, one.uid)
     committed = plan.start_batches.get(one.uid, -1)
-    where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(place.store.uri)}/{path}", committed)
+    where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(place.store.uri)}/{path}")
     offsets = [int(name) for name in place.store.list_names(f"{path}/offsets") if name.isdigit()]
     gate.register(where.root, last_offsets=max(offsets, default=-1), last_committed=committed)
 

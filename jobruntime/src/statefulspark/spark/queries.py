@@ -29,8 +29,6 @@ class QueryPlace:
     """Below the job's root on storage, as manifests name it."""
     root: str
     """The same as a Hadoop URI, as Spark and the gate name it."""
-    start_batch: int
-    """Last committed batch when this driver started; -1 for none."""
 
 
 @dataclass(slots=True)

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from statefulspark import errors
-
-_UID = re.compile(r"^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$")
+from statefulspark.contract import layout
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ def check_uid(uid: str) -> None:
     Raises:
         SpecRejectedError: It has other characters than allowed, or is too long.
     """
-    if not _UID.match(uid):
+    if not layout.is_uid(uid):
         raise errors.SpecRejectedError(
             "OperatorUidInvalid",
             f"{uid!r} is no uid for an operator: use 1 to 63 lower-case letters, digits, '-' and '_', beginning and "
