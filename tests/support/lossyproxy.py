@@ -9,6 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _CHUNK_BYTES = 1 << 16
+_REFUSAL = b"""<Error><Code>InvalidRequest</Code><Message>The specified copy source is larger than the maximum allowable
+ size for a copy source: 5368709120</Message></Error>"""
+_TOO_LARGE = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\nContent-Length: %d\r\n\r\n%s" % (
+    len(_REFUSAL),
+    _REFUSAL,
+)
 
 
 class LossyProxy:
@@ -17,6 +23,7 @@ class LossyProxy:
     Attributes:
         endpoint: URL for clients.
         silent: While true, requests are swallowed and nothing is answered.
+        refuses_whole_copies: While true, CopyObject is answered as S3 does for an object of more than 5 GB.
     """
 
     def __init__(self, upstream_port: int) -> None:
@@ -26,6 +33,7 @@ class LossyProxy:
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
         self.silent = False
+        self.refuses_whole_copies = False
         threading.Thread(target=self._accept, daemon=True).start()
 
     @property
@@ -60,6 +68,9 @@ class LossyProxy:
             while chunk := client.recv(_CHUNK_BYTES):
                 if self.silent:
                     continue
+                if self.refuses_whole_copies and _is_whole_copy(chunk):
+                    client.sendall(_TOO_LARGE)
+                    continue
                 if self._is_lost(chunk):
                     lossy.set()
                 server.sendall(chunk)
@@ -83,6 +94,11 @@ class LossyProxy:
                     self._losses[method] = left - 1
                     return True
         return False
+
+
+def _is_whole_copy(chunk: bytes) -> bool:
+    line, _, headers = chunk.partition(b"\r\n")
+    return line.startswith(b"PUT ") and b"uploadId=" not in line and b"x-amz-copy-source:" in headers.lower()
 
 
 @contextmanager

@@ -70,7 +70,7 @@ class Job:
         """Do what a driver does at its start."""
         self.epoch += 1
         plan = self.plan(restore, query_uids, store)
-        return recovery.carry_out(store or self.store, plan, self.author(), open_store=self.open_store)
+        return recovery.carry_out(store or self.store, plan, self.author())
 
     def checkpoint(self, *queries: FakeQuery, trigger: Trigger = Trigger.PERIODIC) -> Manifest:
         """Do what a driver does for a checkpoint."""

@@ -36,6 +36,19 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ObjectStor
         yield storage.open_store(f"s3://{server.new_bucket()}/some/prefix", server.options())
 
 
+@pytest.fixture
+def elsewhere(request: pytest.FixtureRequest, store: ObjectStore, tmp_path: Path) -> Callable[[str], ObjectStore]:
+    """Open another place of the same kind: another bucket on S3, another folder elsewhere."""
+    if isinstance(store, stores.MemoryStore):
+        return store.child
+    if store.uri.startswith("file:"):
+        options = StorageOptions(allow_local_files=True)
+        return lambda prefix: storage.open_store(f"file://{tmp_path}/other/{prefix}", options)
+    server = request.getfixturevalue("s3")
+    bucket = server.new_bucket()
+    return lambda prefix: storage.open_store(f"s3://{bucket}/{prefix}", server.options())
+
+
 def test_what_was_written_is_read_back(store: ObjectStore) -> None:
     store.write("a/b", b"body")
 
@@ -264,6 +277,39 @@ def test_copying_what_is_absent_names_it(store: ObjectStore) -> None:
         store.copy_many([("a", "x"), ("none", "y")])
 
     assert caught.value.uri == f"{store.uri}/none"
+
+
+def test_another_bucket_or_folder_of_the_same_server_is_copied_from(
+    store: ObjectStore, elsewhere: Callable[[str], ObjectStore]
+) -> None:
+    source = elsewhere("moved/here")
+    source.write("a b/ü", b"1")
+    source.write("c", b"2")
+    done: list[int] = []
+
+    assert store.can_copy_from(source)
+    store.copy_from(source, [("a b/ü", "x/a"), ("c", "x/c")], on_progress=done.append)
+
+    assert store.read_many(["x/a", "x/c"]) == {"x/a": b"1", "x/c": b"2"}
+    assert source.read("c") == b"2"
+    assert done == [1, 2]
+
+
+def test_copying_what_is_absent_elsewhere_names_it(store: ObjectStore, elsewhere: Callable[[str], ObjectStore]) -> None:
+    source = elsewhere("moved")
+
+    with pytest.raises(errors.ObjectNotFoundError) as caught:
+        store.copy_from(source, [("none", "y")])
+
+    assert caught.value.uri == f"{source.uri}/none"
+
+
+def test_a_store_on_another_server_is_told_apart(store: ObjectStore) -> None:
+    other = stores.MemoryStore("memory://another-server")
+
+    assert not store.can_copy_from(other)
+    with pytest.raises(errors.InternalError, match="memory://another-server"):
+        store.copy_from(other, [("a", "b")])
 
 
 def test_deleting_what_is_absent_is_fine(store: ObjectStore) -> None:

@@ -194,3 +194,21 @@ def test_secrets_are_in_no_text_form_of_the_options(s3: s3server.S3Server) -> No
     options = StorageOptions(access_key="ACCESS", secret_key="SECRET", session_token="TOKEN")
 
     assert not {"ACCESS", "SECRET", "TOKEN"} & set(repr(options).replace("'", " ").split())
+
+
+def test_what_is_too_large_for_one_copy_is_copied_in_parts_by_the_server(
+    s3: s3server.S3Server, proxy: lossyproxy.LossyProxy
+) -> None:
+    """CopyObject takes up to 5 GB; what is larger goes by UploadPartCopy, between buckets too."""
+    options = dataclasses.replace(s3.options(), endpoint=proxy.endpoint)
+    source = storage.open_store(f"s3://{s3.new_bucket()}/from", options)
+    target = storage.open_store(f"s3://{s3.new_bucket()}/to", options)
+    body = bytes(range(256)) * 8192
+    source.write("a b/large", body)
+    proxy.refuses_whole_copies = True
+
+    target.copy_from(source, [("a b/large", "copy")])
+
+    assert target.read("copy") == body
+    operations = [line for line in s3.requests() if target.uri.split("/")[2] in line]
+    assert any("UploadPartCopy" in line or "partNumber=1" in line for line in operations)

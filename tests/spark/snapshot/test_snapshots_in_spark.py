@@ -79,7 +79,7 @@ class Rig:
         wish = restore or RestoreConfig()
         plan = recovery.plan_recovery(self.store, restore=wish, query_uids=["q"], open_store=self.open_store)
         author = recovery.Author("default", "flights", 1, NOW)
-        return recovery.carry_out(self.store, plan, author, open_store=self.open_store)
+        return recovery.carry_out(self.store, plan, author)
 
 
 def _count(rig: Rig) -> DataFrame:

@@ -498,5 +498,5 @@ def take_savepoint(job: Job, query: FakeQuery, location: str | None = None) -> s
     )
     place = savepoint.target(job.store, request, location=location, open_store=job.open_store)
     entry = closure.close_over(job.store, query.path, query.batch)
-    savepoint.take_savepoint(job.store, [entry], request, place, completed_at=job.clock, open_store=job.open_store)
+    savepoint.take_savepoint(job.store, [entry], request, place, completed_at=job.clock)
     return place.uri

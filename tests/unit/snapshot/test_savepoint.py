@@ -43,7 +43,6 @@ def take(job: Job, query: FakeQuery, place: savepoint.SavepointTarget, request: 
         request,
         place,
         completed_at=lambda: job.clock.forward(1),
-        open_store=job.open_store,
     )
 
 

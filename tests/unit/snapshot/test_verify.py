@@ -132,24 +132,7 @@ def test_crc32c_vectors(body: bytes, expected: int) -> None:
     assert checksums.crc32c(body) == expected
 
 
-@pytest.mark.parametrize(
-    ("uri", "other", "expected"),
-    [
-        ("s3://b/a/x", "s3://b/a/y", "s3://b/a"),
-        ("s3://b/a", "s3://b/c", "s3://b"),
-        ("s3://b/a", "s3://c/a", None),
-        ("s3://b/a", "s3://b/ab", "s3://b"),
-        ("s3://b/a", "s3://b/a/x", "s3://b/a"),
-        ("file:///a/b", "file:///a/c", "file:///a"),
-        ("file:///a", "file:///c", None),
-        ("memory://b/x/y", "file:///b/x", None),
-    ],
-)
-def test_the_common_root_of_two_places(uri: str, other: str, expected: str | None) -> None:
-    assert transfer.common_root(uri, other) == expected
-
-
-def test_copies_between_buckets_are_read_and_written_and_tell_their_progress() -> None:
+def test_copies_between_servers_are_read_and_written_and_tell_their_progress() -> None:
     source, target = stores.MemoryStore("memory://a"), stores.MemoryStore("memory://b")
     source.write("x", b"1")
     source.write("y", b"2")

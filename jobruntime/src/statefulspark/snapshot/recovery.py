@@ -119,7 +119,6 @@ def carry_out(
     author: Author,
     *,
     hadoop_root: str | None = None,
-    open_store: transfer.StoreOpener | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> StartPlan:
     """Complete what was left behind and make the new generation, so that Spark can be started.
@@ -150,7 +149,6 @@ def carry_out(
             plan.queries,
             number,
             hadoop_root=hadoop_root,
-            open_store=open_store,
             on_progress=on_progress,
         )
     generations.publish(

@@ -45,7 +45,6 @@ def materialise(
     *,
     uids: Mapping[str, str] | None = None,
     hadoop_root: str | None = None,
-    open_store: transfer.StoreOpener | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[QueryEntry, ...]:
     """Copy queries of a snapshot into a generation that is reserved and not in use.
@@ -59,7 +58,6 @@ def materialise(
         generation: Its number.
         uids: New uid of a query by its old one; those not named keep theirs.
         hadoop_root: URI of the job's root as Spark sees it; derived from the store when omitted.
-        open_store: See `transfer.copy`.
         on_progress: Called with the number of files copied.
 
     Returns:
@@ -76,7 +74,7 @@ def materialise(
         for file in query.files
         if not _is_replaced(file.path)
     ]
-    transfer.copy(source.store, store, pairs, open_store=open_store, on_progress=on_progress)
+    transfer.copy(source.store, store, pairs, on_progress=on_progress)
     hadoop = hadoop_root or transfer.hadoop_uri(store.uri)
     return tuple(_finish(store, source, query, layout.query_root(generation, uid), hadoop) for query, uid in renamed)
 

@@ -92,7 +92,6 @@ def copy_missing(
     queries: Sequence[QueryEntry],
     place: SavepointTarget,
     *,
-    open_store: transfer.StoreOpener | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> int:
     """Copy the files that are not in the savepoint's folder yet. Cost: a LIST per 1,000 files, a copy per missing file.
@@ -101,7 +100,6 @@ def copy_missing(
         store: The job's root, to which the queries' paths are relative.
         queries: Closures as of any committed batch; call it again with later ones.
         place: Where the savepoint goes.
-        open_store: See `transfer.copy`.
         on_progress: Called with the number of files copied.
 
     Returns:
@@ -114,7 +112,7 @@ def copy_missing(
         for file in query.files
         if not _is_there(present.get(key := f"{_folder(query)}/{file.path}"), file)
     ]
-    transfer.copy(store, place.store, pairs, open_store=open_store, on_progress=on_progress)
+    transfer.copy(store, place.store, pairs, on_progress=on_progress)
     return len(pairs)
 
 
@@ -125,7 +123,6 @@ def take_savepoint(
     place: SavepointTarget,
     *,
     completed_at: Callable[[], datetime],
-    open_store: transfer.StoreOpener | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> Manifest:
     """Copy what is missing, drop what was copied ahead in vain, check it, and write the manifest.
@@ -138,7 +135,6 @@ def take_savepoint(
         request: Everything else about it.
         place: From `target`.
         completed_at: Tells the time, UTC, once the files are in place.
-        open_store: See `transfer.copy`.
         on_progress: Called with the number of files copied.
 
     Returns:
@@ -148,7 +144,7 @@ def take_savepoint(
         SnapshotCorruptError: `CopyIncomplete`.
         PreconditionFailedError: `SavepointExists`.
     """
-    copy_missing(store, queries, place, open_store=open_store, on_progress=on_progress)
+    copy_missing(store, queries, place, on_progress=on_progress)
     present = _listing(place)
     entries = tuple(_relocated(query, present, place) for query in queries)
     wanted = {f"{query.path}/{file.path}" for query in entries for file in query.files}

@@ -146,7 +146,7 @@ def make_ready(job: Job, job_config: config.JobConfig, place: Place, now: dateti
         query_uids=[query.uid for query in job.queries],
         open_store=opener,
     )
-    ready = recovery.carry_out(place.store, plan, author, hadoop_root=hadoop_root, open_store=opener)
+    ready = recovery.carry_out(place.store, plan, author, hadoop_root=hadoop_root)
     _log.info(
         "state found",
         extra={"restored_from": ready.restored_from or "nothing: first start", "generation": ready.generation},

@@ -128,9 +128,7 @@ class SnapshotWriter:
         self._copying[order.snapshot_id] = entries
         request = self._savepoint_request(order)
         place = self._savepoint_target(order, request)
-        manifest = savepoint.take_savepoint(
-            self._store, entries, request, place, completed_at=clock.utc_now, open_store=self._open_store
-        )
+        manifest = savepoint.take_savepoint(self._store, entries, request, place, completed_at=clock.utc_now)
         self._copying.pop(order.snapshot_id, None)
         return summarise(place.uri, manifest)
 
@@ -139,7 +137,7 @@ class SnapshotWriter:
         entries = self._close_over(order, batches)
         self._copying[order.snapshot_id] = entries
         place = self._savepoint_target(order, self._savepoint_request(order))
-        savepoint.copy_missing(self._store, entries, place, open_store=self._open_store)
+        savepoint.copy_missing(self._store, entries, place)
 
     def discard(self, order: SnapshotOrder) -> None:
         """Remove what was written for a snapshot that will never complete."""

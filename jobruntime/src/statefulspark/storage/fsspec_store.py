@@ -27,7 +27,7 @@ from statefulspark import errors
 from statefulspark.storage import fsspec_errors
 from statefulspark.storage import keys as key_rules
 from statefulspark.storage.options import StorageOptions
-from statefulspark.storage.port import ObjectInfo
+from statefulspark.storage.port import ObjectInfo, ObjectStore, stores_apart
 
 _T = TypeVar("_T")
 _CONCURRENCY = 32
@@ -169,8 +169,26 @@ class FsspecStore:
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         """See the port."""
+        self.copy_from(self, pairs, on_progress=on_progress)
+
+    def can_copy_from(self, source: ObjectStore) -> bool:
+        """See the port; connections are shared, so one connection means one server and one set of credentials."""
+        return isinstance(source, FsspecStore) and source._connection is self._connection
+
+    def copy_from(
+        self,
+        source: ObjectStore,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """See the port: CopyObject, and UploadPartCopy for what is too large for it."""
+        if not isinstance(source, FsspecStore) or source._connection is not self._connection:
+            raise stores_apart(source, self)
         progress = _Progress(on_progress)
-        copies = [functools.partial(self._copy, self._full(source), self._full(target)) for source, target in pairs]
+        copies = [
+            functools.partial(self._copy, source._bucket, source._full(old), self._full(new)) for old, new in pairs
+        ]
         self._run(_gather, [functools.partial(progress.after, copy) for copy in copies])
 
     def delete_many(self, keys: Sequence[str]) -> None:
@@ -244,9 +262,9 @@ class FsspecStore:
             pages.append(await self._retried(following, target))
         return tuple(pages)
 
-    async def _copy(self, source: str, target_key: str) -> None:
-        target = self._target("copy", source)
-        copy_source = {"Bucket": self._bucket, "Key": source}
+    async def _copy(self, bucket: str, source: str, target_key: str) -> None:
+        target = fsspec_errors.Target("copy", bucket, source, self._connection.endpoint)
+        copy_source = {"Bucket": bucket, "Key": source}
 
         async def attempt() -> None:
             try:
@@ -254,14 +272,17 @@ class FsspecStore:
             except fsspec_errors.FAILURES as error:
                 if fsspec_errors.code_of(error) not in _TOO_LARGE_TO_COPY:
                     raise
-                await self._copy_in_parts(source, target_key)
+                await self._copy_in_parts(bucket, source, target_key)
 
         await self._retried(attempt, target)
 
-    async def _copy_in_parts(self, source: str, target_key: str) -> None:
-        size_bytes = (await self._request("head_object", Key=source))["ContentLength"]
+    async def _copy_in_parts(self, bucket: str, source: str, target_key: str) -> None:
+        head = await self._connection.quick._call_s3("head_object", Bucket=bucket, Key=source)
         await self._connection.patient._copy_managed(
-            f"{self._bucket}/{source}", f"{self._bucket}/{target_key}", size_bytes, block=_MULTIPART_BLOCK_BYTES
+            f"{bucket}/{source}",
+            f"{self._bucket}/{target_key}",
+            cast(_Answer, head)["ContentLength"],
+            block=_MULTIPART_BLOCK_BYTES,
         )
 
     async def _delete(self, full_keys: Sequence[str]) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo
+from statefulspark.storage.port import ObjectInfo, ObjectStore, stores_apart
 
 _TEMPORARY = ".tmp-"
 
@@ -78,8 +78,24 @@ class LocalStore:
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         """See the port."""
-        for done, (source, target) in enumerate(pairs, start=1):
-            self._copy(source, target)
+        self.copy_from(self, pairs, on_progress=on_progress)
+
+    def can_copy_from(self, source: ObjectStore) -> bool:
+        """See the port."""
+        return isinstance(source, LocalStore)
+
+    def copy_from(
+        self,
+        source: ObjectStore,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """See the port."""
+        if not isinstance(source, LocalStore):
+            raise stores_apart(source, self)
+        for done, (old, new) in enumerate(pairs, start=1):
+            self._copy(source, old, new)
             if on_progress:
                 on_progress(done)
 
@@ -95,10 +111,9 @@ class LocalStore:
         """See the port."""
         return LocalStore(str(self._folder(prefix)))
 
-    def _copy(self, source: str, target: str) -> None:
-        target_path = self._path(target)
-        source_path = self._path(source)
-        with self._translated("copy", source), self._temporary(target_path, b"") as temporary:
+    def _copy(self, source: LocalStore, old: str, new: str) -> None:
+        source_path, target_path = source._path(old), self._path(new)
+        with source._translated("copy", old), self._temporary(target_path, b"") as temporary:
             shutil.copyfile(source_path, temporary)
             temporary.replace(target_path)
 

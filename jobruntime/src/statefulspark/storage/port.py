@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from statefulspark import errors
+
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
@@ -105,6 +107,30 @@ class ObjectStore(Protocol):
         """
         ...
 
+    def can_copy_from(self, source: ObjectStore) -> bool:
+        """Tell whether `copy_from` reaches another store: it is on the same server, under the same credentials."""
+        ...
+
+    def copy_from(
+        self,
+        source: ObjectStore,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """Copy objects of another store into this one, from another bucket too; otherwise as `copy_many`.
+
+        Args:
+            source: Another store for which `can_copy_from` is true.
+            pairs: Key in the source and key in this store of each copy.
+            on_progress: As in `copy_many`.
+
+        Raises:
+            ObjectNotFoundError: A source is proven absent; the error names it.
+            InternalError: `StoresApart`: `can_copy_from` is false.
+        """
+        ...
+
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete objects; those already absent are fine."""
         ...
@@ -112,3 +138,8 @@ class ObjectStore(Protocol):
     def child(self, prefix: str) -> ObjectStore:
         """Return the store rooted at a folder of this one; `prefix` may be "" for this store itself."""
         ...
+
+
+def stores_apart(source: ObjectStore, target: ObjectStore) -> errors.InternalError:
+    """Return the error for a copy between stores that share no server."""
+    return errors.InternalError("StoresApart", f"Nothing can copy from {source.uri} to {target.uri} by itself.")

@@ -13,6 +13,7 @@ recover(store.wrapped)          # what a successor finds
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +23,7 @@ from typing import TypeVar
 
 from statefulspark import errors
 from statefulspark.storage import keys as key_rules
-from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.storage.port import ObjectInfo, ObjectStore, stores_apart
 
 _T = TypeVar("_T")
 
@@ -101,8 +102,24 @@ class MemoryStore:
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         """See the port."""
-        for done, (source, target) in enumerate(pairs, start=1):
-            self.write(target, self.read(source))
+        self.copy_from(self, pairs, on_progress=on_progress)
+
+    def can_copy_from(self, source: ObjectStore) -> bool:
+        """See the port."""
+        return isinstance(source, MemoryStore) and source._objects is self._objects
+
+    def copy_from(
+        self,
+        source: ObjectStore,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """See the port."""
+        if not self.can_copy_from(source):
+            raise stores_apart(source, self)
+        for done, (old, new) in enumerate(pairs, start=1):
+            self.write(new, source.read(old))
             if on_progress:
                 on_progress(done)
 
@@ -238,8 +255,23 @@ class FaultyStore:
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
         """See the port."""
+        self.copy_from(self, pairs, on_progress=on_progress)
+
+    def can_copy_from(self, source: ObjectStore) -> bool:
+        """See the port."""
+        return self.wrapped.can_copy_from(source.wrapped if isinstance(source, FaultyStore) else source)
+
+    def copy_from(
+        self,
+        source: ObjectStore,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """See the port."""
+        inner = source.wrapped if isinstance(source, FaultyStore) else source
         for done, pair in enumerate(pairs, start=1):
-            self._change("copy", pair[1], lambda pair=pair: self.wrapped.copy_many([pair]))  # type: ignore[misc]
+            self._change("copy", pair[1], functools.partial(self.wrapped.copy_from, inner, [pair]))
             if on_progress:
                 on_progress(done)
 
