@@ -63,6 +63,23 @@ class OperatorEntry(WireModel):
     partitions: int
     max_parallelism: int | None = None
     """Key groups, for operators of ours."""
+    key: str | None = None
+    """Types of the key's columns, for example `string, bigint`; absent if they were not known."""
+    value: str | None = None
+    """Types of the value's columns, for Spark's aggregations; absent for all others."""
+    mode: str | None = None
+    """Output mode that the operator was declared with, where its state depends on it."""
+
+
+class SourceEntry(WireModel):
+    """One source of a query, as the plan of the job that wrote the state had it."""
+
+    name: str
+    """Given by the user (`ss.source(df, name=)`), else the description; with `#2`, `#3` if it is not unique."""
+    description: str
+    """What it reads, for example `kafka(subscribe=clicks)`."""
+    log: int = 0
+    """Its folder below `sources/`."""
 
 
 class QueryEntry(WireModel):
@@ -77,6 +94,10 @@ class QueryEntry(WireModel):
     operators: tuple[OperatorEntry, ...] = ()
     offsets: tuple[str, ...] = ()
     """One line per source as the offset log holds it, for people and for comparing sources."""
+    sources: tuple[SourceEntry, ...] = ()
+    """What each of those lines belongs to; empty if the writer did not know."""
+    time_zone: str | None = None
+    """Session time zone of the job that wrote the state; absent if it was not known."""
 
 
 class Manifest(StoredDocument):
@@ -133,7 +154,10 @@ class GenerationRecord(StoredDocument):
     restore_id: str | None = None
     """The latest restore that somebody asked for, here or in an ancestor: it is done and never repeated."""
     queries: tuple[QueryEntry, ...] = ()
-    """What it started with; paths are relative to the job's root."""
+    """What it started with; paths are relative to the job's root. A query without a commit has batch -1 and tells what
+    was declared."""
+    changes: tuple[str, ...] = ()
+    """How it differs from what it was made from, a sentence for each change."""
 
 
 class EpochRecord(StoredDocument):

@@ -1,0 +1,181 @@
+"""What the plan of a query says about its state: operators and sources, in the engine's order. Pure.
+
+Storage tells which operator has which folder, and not whose folder it is; the offset log has a line per source and no
+names. So what was planned is written into every manifest and every generation's record, and compared at the next start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedOperator:
+    """A stateful operator of a plan.
+
+    Attributes:
+        operator_id: Its place in the plan, which is its folder below `state/`.
+        name: Spark's name of it.
+        uid: The uid that the user gave; None for Spark's own operators.
+        max_parallelism: Key groups, for operators of ours.
+        key: Types of the key's columns; None if they are not known.
+        value: Types of the value's columns; None if they are not known.
+        mode: Output mode, where the state depends on it.
+    """
+
+    operator_id: int
+    name: str
+    uid: str | None = None
+    max_parallelism: int | None = None
+    key: str | None = None
+    value: str | None = None
+    mode: str | None = None
+
+    @property
+    def entry_uid(self) -> str:
+        """The uid under which manifests name it."""
+        return self.uid or engine_uid(self.name, self.operator_id)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedSource:
+    """A source of a plan.
+
+    Attributes:
+        description: What it reads, from its format and options.
+        given_name: The name that the user gave; None if none.
+        relation: Number of the relation in the plan, from 0; a stream that is used twice is one relation on two lines.
+    """
+
+    description: str
+    given_name: str | None = None
+    relation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedQuery:
+    """A query as it would run.
+
+    Attributes:
+        uid: Its uid.
+        operators: Its stateful operators by id ascending.
+        sources: Its sources in the order of the offset log.
+        time_zone: The session's.
+        partitions: How many state partitions are asked for; None keeps what the state has.
+    """
+
+    uid: str
+    operators: tuple[PlannedOperator, ...] = ()
+    sources: tuple[PlannedSource, ...] = ()
+    time_zone: str | None = None
+    partitions: int | None = None
+
+    @property
+    def source_entries(self) -> tuple[SourceEntry, ...]:
+        """The sources as manifests name them."""
+        return named(self.sources)
+
+
+def engine_uid(name: str, operator_id: int) -> str:
+    """Return the uid of an operator that has none of its own."""
+    return f"{name}-{operator_id}"
+
+
+def is_engines_own(operator: OperatorEntry) -> bool:
+    """Tell whether an operator of a snapshot has no uid of its own."""
+    return operator.uid == engine_uid(operator.name, operator.operator_id)
+
+
+def named(sources: Iterable[PlannedSource]) -> tuple[SourceEntry, ...]:
+    """Give every relation a name of its own: the given one or the description, numbered from the second on."""
+    names: dict[int, str] = {}
+    taken: dict[str, int] = {}
+    entries = []
+    for source in sources:
+        wanted = source.given_name or source.description
+        if source.relation not in names:
+            taken[wanted] = taken.get(wanted, 0) + 1
+            names[source.relation] = wanted if taken[wanted] == 1 else f"{wanted}#{taken[wanted]}"
+        entries.append(SourceEntry(name=names[source.relation], description=source.description, log=source.relation))
+    return tuple(entries)
+
+
+def annotate(entry: QueryEntry, planned: PlannedQuery | None) -> QueryEntry:
+    """Write what the plan says into a query that was closed over.
+
+    Args:
+        entry: The query, as closing over it found it: written by the job that has this plan.
+        planned: The plan; None leaves the entry as it is.
+    """
+    if planned is None:
+        return entry
+    by_id = {operator.operator_id: operator for operator in planned.operators}
+    sources = planned.source_entries
+    return entry.model_copy(
+        update={
+            "operators": tuple(_annotated(operator, by_id.get(operator.operator_id)) for operator in entry.operators),
+            "sources": sources if len(sources) == len(entry.offsets) else (),
+            "time_zone": planned.time_zone,
+        }
+    )
+
+
+def declared(planned: PlannedQuery, path: str) -> QueryEntry:
+    """Describe a query that has not committed anything yet."""
+    operators = tuple(
+        OperatorEntry(
+            uid=operator.entry_uid,
+            operator_id=operator.operator_id,
+            name=operator.name,
+            partitions=0,
+            max_parallelism=operator.max_parallelism,
+            key=operator.key,
+            value=operator.value,
+            mode=operator.mode,
+        )
+        for operator in planned.operators
+    )
+    return QueryEntry(
+        uid=planned.uid,
+        batch_id=-1,
+        path=path,
+        operators=operators,
+        sources=planned.source_entries,
+        time_zone=planned.time_zone,
+    )
+
+
+def inherit(entries: Iterable[QueryEntry], previous: Iterable[QueryEntry]) -> tuple[QueryEntry, ...]:
+    """Carry over what an earlier manifest of the same generation knew, to queries that were closed over without a driver."""
+    known = {entry.uid: entry for entry in previous}
+    return tuple(_inherited(entry, known.get(entry.uid)) for entry in entries)
+
+
+def _inherited(entry: QueryEntry, previous: QueryEntry | None) -> QueryEntry:
+    if previous is None:
+        return entry
+    operators: Mapping[str, OperatorEntry] = {operator.uid: operator for operator in previous.operators}
+    fits = len(previous.sources) == len(entry.offsets) or not entry.offsets
+    return entry.model_copy(
+        update={
+            "operators": tuple(_annotated(operator, operators.get(operator.uid)) for operator in entry.operators),
+            "sources": previous.sources if fits else (),
+            "time_zone": previous.time_zone,
+        }
+    )
+
+
+def _annotated(operator: OperatorEntry, known: PlannedOperator | OperatorEntry | None) -> OperatorEntry:
+    if known is None:
+        return operator
+    return operator.model_copy(
+        update={
+            "max_parallelism": known.max_parallelism,
+            "key": known.key,
+            "value": known.value,
+            "mode": known.mode,
+        }
+    )
