@@ -63,10 +63,15 @@ def write_manifest(store: ObjectStore, folder: str, manifest: Manifest) -> None:
     try:
         store.create(key, manifest.to_json(indent=1).encode())
     except errors.ObjectExistsError as error:
-        raise errors.PreconditionFailedError(
-            f"{manifest.kind.value.capitalize()}Exists",
-            f"{store.uri}/{key} was completed by somebody else; nothing was overwritten.",
-        ) from error
+        raise exists_already(store, folder, manifest.kind) from error
+
+
+def exists_already(store: ObjectStore, folder: str, kind: SnapshotKind) -> errors.PreconditionFailedError:
+    """Return the error for a snapshot whose place is taken."""
+    where = f"{store.uri}/{folder}" if folder else store.uri
+    return errors.PreconditionFailedError(
+        f"{kind.value.capitalize()}Exists", f"{where} was completed by somebody else; nothing was overwritten."
+    )
 
 
 def read_manifest(store: ObjectStore, folder: str) -> Manifest:

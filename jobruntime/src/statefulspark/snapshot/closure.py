@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from statefulspark import errors
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
-from statefulspark.snapshot import checksums, lineage, sparklog
+from statefulspark.snapshot import checksums, lineage, listing, sparklog
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _Name = TypeVar("_Name", str, int)
@@ -70,47 +70,60 @@ class Closer:
 
     def close_over(self, batch_id: int) -> QueryEntry:
         """Find every file that a committed batch needs; see the function of the same name."""
-        uid = posixpath.basename(self._path)
         if batch_id < 0:
-            return QueryEntry(uid=uid, batch_id=-1, path=self._path)
-        listing = {info.key[len(self._path) + 1 :]: info for info in self._store.list(self._path)}
-        if f"commits/{batch_id}" not in listing:
-            raise errors.SnapshotCorruptError(
-                "BatchNotCommitted", f"Batch {batch_id} of {self._root} has no entry in the commit log."
+            return QueryEntry(uid=posixpath.basename(self._path), batch_id=-1, path=self._path)
+        listed = listing.below(self._store, self._path)
+        while True:
+            try:
+                return self._closed_over(batch_id, listed)
+            except listing.FilesAbsentError as error:
+                hidden = listing.look_up(self._store, self._path, error.alternatives)
+                if not hidden.keys() - listed.keys():
+                    raise
+                listed |= hidden
+
+    def _closed_over(self, batch_id: int, listed: Mapping[str, ObjectInfo]) -> QueryEntry:
+        uid = posixpath.basename(self._path)
+        if f"commits/{batch_id}" not in listed:
+            raise listing.FilesAbsentError(
+                "BatchNotCommitted",
+                f"Batch {batch_id} of {self._root} has no entry in the commit log.",
+                (f"commits/{batch_id}",),
             )
-        state = lineage.StateFiles.index(listing)
-        self._load_commits(state, listing, batch_id)
+        state = lineage.StateFiles.index(listed)
+        self._load_commits(state, listed, batch_id)
         chains = lineage.chains(state, self._commits, batch_id, self._root)
-        operators = self._load_operators(listing, batch_id)
-        offsets = self._load_offsets(listing, batch_id)
+        operators = self._load_operators(listed, batch_id)
+        offsets = self._load_offsets(listed, batch_id)
         wanted = [
             "metadata",
-            *self._log_keys(listing, chains, batch_id),
-            *_source_keys(listing, offsets),
+            *self._log_keys(listed, chains, batch_id),
+            *_source_keys(listed, offsets),
             *(key for operator in operators for key in operator.keys),
-            *self._state_keys(chains, listing, batch_id),
+            *self._state_keys(chains, listed, batch_id),
         ]
         self._forget_unused(chains)
         return QueryEntry(
             uid=uid,
             batch_id=batch_id,
             path=self._path,
-            files=self._entries(wanted, listing, batch_id),
+            files=self._entries(wanted, listed, batch_id),
             operators=tuple(_operator_entry(operator.metadata) for operator in operators),
             offsets=offsets,
         )
 
-    def _load_commits(self, state: lineage.StateFiles, listing: Mapping[str, ObjectInfo], batch_id: int) -> None:
+    def _load_commits(self, state: lineage.StateFiles, listed: Mapping[str, ObjectInfo], batch_id: int) -> None:
         """Read the commits that the chains need: usually all in one go, as the snapshots' names tell how far back."""
         oldest = state.oldest_useful_version(batch_id + 1) - 1
         while (newest := lineage.missing_commits(state, self._commits, batch_id)) is not None:
             batches = [batch for batch in range(min(oldest, newest), newest + 1) if batch not in self._commits]
-            absent = [batch for batch in batches if f"commits/{batch}" not in listing]
+            absent = [batch for batch in batches if f"commits/{batch}" not in listed]
             if newest in absent:
-                raise errors.SnapshotCorruptError(
+                raise listing.FilesAbsentError(
                     "ClosureIncomplete",
                     f"Batch {batch_id} cannot be closed over: {self._root}/commits/{newest}, which names older state "
                     "files that it builds on, does not exist. Start from an older snapshot.",
+                    (f"commits/{newest}",),
                 )
             present = [batch for batch in batches if batch not in absent]
             bodies = self._read({f"commits/{batch}": batch for batch in present})
@@ -128,33 +141,34 @@ class Closer:
             )
         return commit
 
-    def _load_offsets(self, listing: Mapping[str, ObjectInfo], batch_id: int) -> tuple[str, ...]:
+    def _load_offsets(self, listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[str, ...]:
         key = f"offsets/{batch_id}"
-        if key not in listing:
+        if key not in listed:
             raise self._incomplete(key, batch_id)
         return sparklog.parse_offsets(self._store.read(f"{self._path}/{key}"), f"{self._root}/{key}")
 
-    def _load_operators(self, listing: Mapping[str, ObjectInfo], batch_id: int) -> tuple[_Operator, ...]:
-        keys = {operator: _metadata_key(listing, operator, batch_id) for operator in self._operator_ids(batch_id)}
+    def _load_operators(self, listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[_Operator, ...]:
+        keys = {operator: _metadata_key(listed, operator, batch_id) for operator in self._operator_ids(batch_id)}
         for operator, key in keys.items():
             if key is None:
-                raise self._incomplete(f"state/{operator}/_metadata", batch_id)
+                folder = f"state/{operator}/_metadata"
+                raise self._incomplete(folder, batch_id, alternatives=(f"{folder}/v2/0", f"{folder}/metadata"))
         known = {operator: key for operator, key in keys.items() if key is not None}
         bodies = self._read({key: key for key in known.values() if key not in self._operators})
         for key, body in bodies.items():
             self._operators[key] = sparklog.parse_operator(body, f"{self._root}/{key}")
         return tuple(
-            self._operator(self._operators[key], key, operator, listing) for operator, key in sorted(known.items())
+            self._operator(self._operators[key], key, operator, listed) for operator, key in sorted(known.items())
         )
 
     def _operator(
-        self, metadata: sparklog.OperatorMetadata, key: str, operator: int, listing: Mapping[str, ObjectInfo]
+        self, metadata: sparklog.OperatorMetadata, key: str, operator: int, listed: Mapping[str, ObjectInfo]
     ) -> _Operator:
         if metadata.schema_paths:
             schemas = [sparklog.relative_state_path(path, f"{self._root}/{key}") for path in metadata.schema_paths]
         else:
             schemas = [
-                name for name in listing if name.startswith(f"state/{operator}/") and name.endswith("/_metadata/schema")
+                name for name in listed if name.startswith(f"state/{operator}/") and name.endswith("/_metadata/schema")
             ]
         return _Operator(metadata, (key, *schemas))
 
@@ -162,20 +176,20 @@ class Closer:
         return tuple(sorted(self._commits[batch_id].state_ids or {}))
 
     def _log_keys(
-        self, listing: Mapping[str, ObjectInfo], chains: tuple[tuple[int, lineage.Chain], ...], batch_id: int
+        self, listed: Mapping[str, ObjectInfo], chains: tuple[tuple[int, lineage.Chain], ...], batch_id: int
     ) -> list[str]:
         oldest_version = min((chain.base_version for _, chain in chains), default=batch_id + 1)
         oldest_commit = max(0, min(oldest_version - 1, batch_id - 1))
         commits = [f"commits/{batch}" for batch in range(oldest_commit, batch_id)]
         return [
-            *(key for key in commits if key in listing),
+            *(key for key in commits if key in listed),
             f"commits/{batch_id}",
             *([f"offsets/{batch_id - 1}"] if batch_id > 0 else []),
             f"offsets/{batch_id}",
         ]
 
     def _state_keys(
-        self, chains: tuple[tuple[int, lineage.Chain], ...], listing: Mapping[str, ObjectInfo], batch_id: int
+        self, chains: tuple[tuple[int, lineage.Chain], ...], listed: Mapping[str, ObjectInfo], batch_id: int
     ) -> list[str]:
         snapshots = [chain.snapshot for _, chain in chains if chain.snapshot is not None]
         bodies = self._read({key: key for key in snapshots if key not in self._ssts})
@@ -183,21 +197,19 @@ class Closer:
             self._ssts[key] = sparklog.parse_snapshot_archive(body, f"{self._root}/{key}")
         ssts = {f"{posixpath.dirname(key)}/SSTs/{file.name}": file for key in snapshots for file in self._ssts[key]}
         for key, file in ssts.items():
-            if key in listing and listing[key].size_bytes != file.size_bytes:
-                what = f"has {listing[key].size_bytes} bytes instead of {file.size_bytes}"
+            if key in listed and listed[key].size_bytes != file.size_bytes:
+                what = f"has {listed[key].size_bytes} bytes instead of {file.size_bytes}"
                 raise self._incomplete(key, batch_id, what)
         return [*snapshots, *ssts, *(key for _, chain in chains for key in chain.changelogs)]
 
-    def _entries(
-        self, wanted: Iterable[str], listing: Mapping[str, ObjectInfo], batch_id: int
-    ) -> tuple[FileEntry, ...]:
+    def _entries(self, wanted: Iterable[str], listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[FileEntry, ...]:
         keys: set[str] = set()
         for key in wanted:
-            if key not in listing:
+            if key not in listed:
                 raise self._incomplete(key, batch_id)
             keys.add(key)
-            keys.update(sidecar for sidecar in checksums.sidecars(key) if sidecar in listing)
-        return tuple(file_entry(key, listing[key]) for key in sorted(keys))
+            keys.update(sidecar for sidecar in checksums.sidecars(key) if sidecar in listed)
+        return tuple(file_entry(key, listed[key]) for key in sorted(keys))
 
     def _read(self, names: Mapping[str, _Name]) -> dict[_Name, bytes]:
         if not names:
@@ -211,10 +223,13 @@ class Closer:
         self._commits = {batch: commit for batch, commit in self._commits.items() if batch >= oldest}
         self._ssts = {key: files for key, files in self._ssts.items() if key in used}
 
-    def _incomplete(self, key: str, batch_id: int, what: str = "does not exist") -> errors.SnapshotCorruptError:
-        return errors.SnapshotCorruptError(
+    def _incomplete(
+        self, key: str, batch_id: int, what: str = "does not exist", *, alternatives: tuple[str, ...] = ()
+    ) -> errors.SnapshotCorruptError:
+        return listing.FilesAbsentError(
             "ClosureIncomplete",
             f"Batch {batch_id} cannot be closed over: {self._root}/{key} {what}. Start from an older snapshot.",
+            alternatives or (key,),
         )
 
 
@@ -235,37 +250,45 @@ def _operator_entry(metadata: sparklog.OperatorMetadata) -> OperatorEntry:
     )
 
 
-def _metadata_key(listing: Mapping[str, ObjectInfo], operator: int, batch_id: int) -> str | None:
+def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int) -> str | None:
     """Find an operator's metadata: the newest of version 2 that holds at the batch, else version 1."""
     folder = f"state/{operator}/_metadata/v2/"
     versions = [
         file.number
-        for key in listing
+        for key in listed
         if key.startswith(folder) and (file := sparklog.parse_log_file(key[len(folder) :])) and file.number <= batch_id
     ]
     first_version = f"state/{operator}/_metadata/metadata"
-    return f"{folder}{max(versions)}" if versions else first_version if first_version in listing else None
+    return f"{folder}{max(versions)}" if versions else first_version if first_version in listed else None
 
 
-def _source_keys(listing: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> list[str]:
+def _source_keys(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> list[str]:
     """Find the sources' logs: all of a plain log; of a file source's log the newest compact file and what follows."""
-    logs: dict[str, dict[str, sparklog.LogFile]] = {}
-    for key in listing:
+    positions = {str(index): sparklog.file_source_position(line) for index, line in enumerate(offsets)}
+    found: list[str] = []
+    for key in listed:
         parts = key.split("/")
-        file = sparklog.parse_log_file(parts[2]) if len(parts) == 3 and parts[0] == "sources" else None
-        if file:
-            logs.setdefault(parts[1], {})[key] = file
-    return [key for source, files in logs.items() for key in _useful(files, _position(source, offsets))]
+        is_entry = len(parts) == 3 and parts[0] == "sources" and sparklog.parse_log_file(parts[2]) is not None
+        if is_entry and positions.get(parts[1]) is None:
+            found.append(key)
+    for source, position in positions.items():
+        if position is not None:
+            found += _file_source_keys(listed, f"sources/{source}", position)
+    return found
 
 
-def _position(source: str, offsets: tuple[str, ...]) -> int | None:
-    index = int(source) if source.isdigit() else -1
-    return sparklog.file_source_position(offsets[index]) if 0 <= index < len(offsets) else None
-
-
-def _useful(files: Mapping[str, sparklog.LogFile], position: int | None) -> list[str]:
-    in_reach = {key: file for key, file in files.items() if position is None or file.number <= position}
-    compact = max((file.number for file in in_reach.values() if file.is_compact), default=-1)
-    return [
-        key for key, file in in_reach.items() if (file.is_compact and file.number == compact) or file.number > compact
-    ]
+def _file_source_keys(listed: Mapping[str, ObjectInfo], folder: str, position: int) -> list[str]:
+    """Walk a file source's log backwards: it has no gaps down to its newest compact file, or to its beginning."""
+    found: list[str] = []
+    for number in range(position, -1, -1):
+        plain, compact = f"{folder}/{number}", f"{folder}/{number}.compact"
+        if plain not in listed and compact not in listed:
+            raise listing.FilesAbsentError(
+                "ClosureIncomplete",
+                f"The log of a file source has no entry {plain}. Start from an older snapshot.",
+                (plain, compact),
+            )
+        found.append(compact if compact in listed else plain)
+        if compact in listed:
+            break
+    return found

@@ -11,12 +11,17 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord
+from statefulspark.snapshot import listing
 from statefulspark.storage.port import ObjectStore
 
 
 def newest(store: ObjectStore) -> int:
-    """Return the highest claimed epoch, 0 if there is none. Cost: one listing."""
-    return max((layout.parse_number(name) or 0 for name in store.list_names(layout.EPOCHS)), default=0)
+    """Return the highest claimed epoch, 0 if there is none. Cost: one listing, one HEAD.
+
+    The listing may lag; numbers are claimed one after the other, so the next one is looked up by name.
+    """
+    listed = max((layout.parse_number(name) or 0 for name in store.list_names(layout.EPOCHS)), default=0)
+    return listing.highest(store, listed, layout.epoch)
 
 
 def read(store: ObjectStore, epoch: int) -> EpochRecord:
@@ -43,8 +48,8 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
         now: UTC.
 
     Returns:
-        The claimed epoch. Cost: one listing and one PUT; a GET more where the answer to a PUT was lost, a PUT more for
-        each number passed over.
+        The claimed epoch. Cost: one listing, one HEAD and one PUT; a GET more where the answer to a PUT was lost, a PUT
+        more for each number passed over.
 
     Raises:
         FencedError: The assigned epoch, or a newer one, belongs to somebody else.
@@ -63,13 +68,13 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
 
 
 def require_current(store: ObjectStore, epoch: int) -> None:
-    """Check that no newer epoch was claimed. Cost: one listing.
+    """Check that no newer epoch was claimed. Cost: one HEAD.
 
     Raises:
         FencedError: A newer one was.
     """
-    highest = newest(store)
-    if highest > epoch:
+    if store.info(layout.epoch(epoch + 1)) is not None:
+        highest = newest(store)
         raise errors.FencedError(
             f"Epoch {epoch} at {store.uri} was followed by epoch {highest}, held by {read(store, highest).holder}."
         )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from statefulspark import errors
-from statefulspark.snapshot import sparklog
+from statefulspark.snapshot import listing, sparklog
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,13 @@ class StateFiles:
                 found = snapshots if file.is_snapshot else changelogs
                 found[(place.operator_id, place.partition, file.version, file.unique_id)] = key
         return cls(snapshots, changelogs)
+
+    def places(self, operator_id: int, partition: int, stem: str) -> tuple[str, ...]:
+        """Return every key that a state file may have in a partition, whichever of its stores it belongs to."""
+        folder = f"state/{operator_id}/{partition}"
+        known = {posixpath.dirname(key) for key in (*self.snapshots.values(), *self.changelogs.values())}
+        folders = [folder, *sorted(one for one in known if one.startswith(f"{folder}/"))]
+        return tuple(f"{one}/{stem}.{kind}" for one in folders for kind in ("zip", "changelog"))
 
     def oldest_useful_version(self, version: int) -> int:
         """Guess how far back the chains of a version reach: the newest snapshot of every partition, the oldest of those.
@@ -152,7 +159,10 @@ def _chain(
             return Chain(snapshot, tuple(changelogs), version)
         changelog = files.changelogs.get((operator, partition, version, unique_id))
         if changelog is None:
-            raise _incomplete(f"neither {version}_{unique_id}.zip nor .changelog exists", place, batch_id)
+            stem = f"{version}_{unique_id}"
+            raise _incomplete(
+                f"neither {stem}.zip nor .changelog exists", place, batch_id, files.places(operator, partition, stem)
+            )
         changelogs.append(changelog)
     return Chain(None, tuple(changelogs), 0)
 
@@ -164,8 +174,11 @@ def _unique_id(commit: sparklog.Commit, store: tuple[int, int, int]) -> str | No
     return ids[index] if index < len(ids) else None
 
 
-def _incomplete(what: str, place: str, batch_id: int) -> errors.SnapshotCorruptError:
-    return errors.SnapshotCorruptError(
+def _incomplete(
+    what: str, place: str, batch_id: int, alternatives: tuple[str, ...] = ()
+) -> errors.SnapshotCorruptError:
+    return listing.FilesAbsentError(
         "ClosureIncomplete",
         f"Batch {batch_id} cannot be closed over: in {place} {what}. Start from an older snapshot.",
+        alternatives,
     )

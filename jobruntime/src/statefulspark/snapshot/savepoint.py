@@ -16,7 +16,7 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, QueryEntry, SnapshotKind, Trigger
-from statefulspark.snapshot import catalog, closure, transfer
+from statefulspark.snapshot import catalog, closure, epochs, listing, transfer
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
@@ -105,7 +105,7 @@ def copy_missing(
     Returns:
         How many files were copied.
     """
-    present = _listing(place)
+    present = listing.below(place.store, place.folder)
     pairs = [
         (f"{query.path}/{file.path}", f"{place.folder}/{key}")
         for query in queries
@@ -127,7 +127,7 @@ def take_savepoint(
 ) -> Manifest:
     """Copy what is missing, drop what was copied ahead in vain, check it, and write the manifest.
 
-    Cost: what `copy_missing` costs, a LIST per 1,000 files, a DELETE if something is left over, one PUT.
+    Cost: what `copy_missing` costs, a LIST per 1,000 files, a DELETE if something is left over, two HEADs, one PUT.
 
     Args:
         store: The job's root, to which the queries' paths are relative.
@@ -142,10 +142,14 @@ def take_savepoint(
 
     Raises:
         SnapshotCorruptError: `CopyIncomplete`.
-        PreconditionFailedError: `SavepointExists`.
+        PreconditionFailedError: `SavepointExists`; its files were not touched.
+        FencedError: A newer driver owns the job, and may have cleaned the folder up meanwhile.
     """
+    if place.store.info(f"{place.folder}/{MANIFEST_NAME}") is not None:
+        raise catalog.exists_already(place.store, place.folder, SnapshotKind.SAVEPOINT)
     copy_missing(store, queries, place, on_progress=on_progress)
-    present = _listing(place)
+    needed = [f"{_folder(query)}/{file.path}" for query in queries for file in query.files]
+    present = listing.below(place.store, place.folder, needed)
     entries = tuple(_relocated(query, present, place) for query in queries)
     wanted = {f"{query.path}/{file.path}" for query in entries for file in query.files}
     place.store.delete_many([f"{place.folder}/{key}" for key in present if key not in wanted and key != MANIFEST_NAME])
@@ -166,6 +170,7 @@ def take_savepoint(
         revision=request.revision,
         versions=dict(request.versions),
     )
+    epochs.require_current(store, request.epoch)
     catalog.write_manifest(place.store, place.folder, manifest)
     return manifest
 
@@ -198,10 +203,6 @@ def dispose(store: ObjectStore, folder: str) -> int:
 
 def _folder(query: QueryEntry) -> str:
     return f"{layout.SAVEPOINT_FILES}/{query.uid}"
-
-
-def _listing(place: SavepointTarget) -> Mapping[str, ObjectInfo]:
-    return {info.key[len(place.folder) + 1 :]: info for info in place.store.list(place.folder)}
 
 
 def _is_there(info: ObjectInfo | None, file: FileEntry) -> bool:

@@ -1,8 +1,8 @@
 """Verification: every file of a snapshot exists, with the size and the content that the manifest says.
 
-Existence, size and etag come from one listing per query. An etag that differs is no proof by itself (a file that was
-moved to another bucket or disk may have a new one), so such a file is read and compared by content. `deep` reads every
-file that has a checksum.
+Existence, size and etag come from one listing per query; what it does not show is looked up by name. An etag that differs
+is no proof by itself (a file that was moved to another bucket or disk may have a new one), so such a file is read and
+compared by content. `deep` reads every file that has a checksum.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from enum import StrEnum
 
 from statefulspark import errors
 from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
-from statefulspark.snapshot import checksums
+from statefulspark.snapshot import checksums, listing
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _MD5 = re.compile(r"^[0-9a-f]{32}$")
@@ -109,22 +109,22 @@ def _query_problems(store: ObjectStore, query: QueryEntry, *, root: str, deep: b
     if not query.files:
         return ()
     folder = f"{root}/{query.path}" if root else query.path
-    listing = {info.key[len(folder) + 1 :]: info for info in store.list(folder)}
-    problems = {file.path: _seen_from_outside(store.uri, folder, file, listing) for file in query.files}
+    listed = listing.below(store, folder, [file.path for file in query.files])
+    problems = {file.path: _seen_from_outside(store.uri, folder, file, listed) for file in query.files}
     suspects = [
         file
         for file in query.files
-        if problems[file.path] is None and (deep or file.checksum != f"etag:{listing[file.path].etag}")
+        if problems[file.path] is None and (deep or file.checksum != f"etag:{listed[file.path].etag}")
     ]
     for file in suspects:
         if file.checksum is not None or deep:
-            problems[file.path] = _content_problem(store, folder, file, listing)
+            problems[file.path] = _content_problem(store, folder, file, listed)
     return [problem for problem in problems.values() if problem is not None]
 
 
-def _seen_from_outside(uri: str, folder: str, file: FileEntry, listing: Mapping[str, ObjectInfo]) -> Problem | None:
+def _seen_from_outside(uri: str, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]) -> Problem | None:
     key = f"{folder}/{file.path}"
-    info = listing.get(file.path)
+    info = listed.get(file.path)
     if info is None:
         return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist.")
     if info.size_bytes != file.size_bytes:
@@ -134,27 +134,27 @@ def _seen_from_outside(uri: str, folder: str, file: FileEntry, listing: Mapping[
 
 
 def _content_problem(
-    store: ObjectStore, folder: str, file: FileEntry, listing: Mapping[str, ObjectInfo]
+    store: ObjectStore, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]
 ) -> Problem | None:
     key = f"{folder}/{file.path}"
     try:
-        if _content_matches(store, folder, file, listing):
+        if _content_matches(store, folder, file, listed):
             return None
     except errors.ObjectNotFoundError:
         return Problem(key, ProblemKind.MISSING, f"{store.uri}/{key} does not exist any more.")
     return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{store.uri}/{key} is not the file that was written.")
 
 
-def _content_matches(store: ObjectStore, folder: str, file: FileEntry, listing: Mapping[str, ObjectInfo]) -> bool:
+def _content_matches(store: ObjectStore, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]) -> bool:
     """Compare by content: the recorded MD5 decides if it agrees, else the checksum beside the file, else the MD5."""
     body = store.read(f"{folder}/{file.path}")
     recorded = _recorded_md5(file)
     if recorded == checksums.md5_hex(body):
         return True
     spark, hadoop = checksums.spark_sidecar(file.path), checksums.hadoop_sidecar(file.path)
-    if spark in listing:
+    if spark in listed:
         return checksums.matches_spark(body, store.read(f"{folder}/{spark}"))
-    if hadoop in listing:
+    if hadoop in listed:
         return checksums.matches_hadoop(body, store.read(f"{folder}/{hadoop}"))
     return recorded is None
 
