@@ -1,0 +1,33 @@
+"""Operator (non-keyed) state: lists, unions and broadcasts of a function that runs as several subtasks on the driver.
+
+Everything here is pure: what is kept, how it is dealt out to another number of subtasks, how it is written down, and the
+functions that a user writes. The engine and the storage are reached from `statefulspark.spark.functions` only.
+"""
+
+from statefulspark.opstate.functions import (
+    CheckpointedFunction,
+    CheckpointListener,
+    FunctionInitializationContext,
+    FunctionSnapshotContext,
+    ListCheckpointed,
+    SinkFunction,
+    SourceContext,
+    SourceFunction,
+)
+from statefulspark.opstate.sink import FunctionSink
+from statefulspark.opstate.store import BroadcastHandle, OperatorListHandle, OperatorStateStore
+
+__all__ = [
+    "BroadcastHandle",
+    "CheckpointListener",
+    "CheckpointedFunction",
+    "FunctionInitializationContext",
+    "FunctionSink",
+    "FunctionSnapshotContext",
+    "ListCheckpointed",
+    "OperatorListHandle",
+    "OperatorStateStore",
+    "SinkFunction",
+    "SourceContext",
+    "SourceFunction",
+]
