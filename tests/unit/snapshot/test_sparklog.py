@@ -8,7 +8,7 @@ import zipfile
 
 import pytest
 from statefulspark import errors
-from statefulspark.snapshot import checksums, sparklog
+from statefulspark.snapshot import checksums, rewrite, sparklog
 
 COMMIT = (
     b'v2\n{"nextBatchWatermarkMs":0,"stateUniqueIds":{"0":[["5c2b2e97-aa09-4dc5-b1bc-44286ac849a9",'
@@ -68,11 +68,11 @@ def test_an_operator_of_ours_is_named_by_its_uid() -> None:
 
 
 def test_schema_paths_move_to_another_root_and_nothing_else_changes() -> None:
-    moved = sparklog.relocate_schema_paths(KEYED, "x", "s3a://bucket/job/generations/00000002/q")
+    moved = rewrite.relocate_operator(KEYED, "x", {3: 3}, "s3a://bucket/job/generations/00000002/q")
 
     new = "s3a://bucket/job/generations/00000002/q/state/3/_stateSchema/default/0_14fba0fe"
     assert sparklog.parse_operator(moved, "x").schema_paths == (new,)
-    back = sparklog.relocate_schema_paths(moved, "x", "file:/tmp/r/tws")
+    back = rewrite.relocate_operator(moved, "x", {3: 3}, "file:/tmp/r/tws")
     assert json.loads(back.split(b"\n", 1)[1]) == json.loads(KEYED.split(b"\n", 1)[1])
 
 

@@ -16,7 +16,18 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
-from statefulspark.snapshot import base, catalog, decision, generations, head, parallelism, restore, transfer, uids
+from statefulspark.snapshot import (
+    base,
+    catalog,
+    decision,
+    generations,
+    head,
+    plans,
+    restore,
+    rewrite,
+    transfer,
+    uids,
+)
 from statefulspark.storage.port import ObjectStore
 
 
@@ -48,6 +59,8 @@ class StartPlan:
         restore_id: The latest restore that was asked for, done with this start or before.
         source: Where the base's files are.
         note_restore: The record of the generation in use with this restore noted, if it is done without a copy.
+        head: The generation in use as something to copy from, if the start would continue in it.
+        changes: What is changed on the way into a new generation, in sentences.
     """
 
     mode: StartMode
@@ -61,6 +74,8 @@ class StartPlan:
     restore_id: str | None = None
     source: base.Base | None = None
     note_restore: GenerationRecord | None = None
+    head: base.Base | None = None
+    changes: tuple[str, ...] = ()
 
     @property
     def start_batches(self) -> Mapping[str, int]:
@@ -109,8 +124,32 @@ def plan_recovery(
     """
     view = base.look(store, open_store)
     intent = decision.decide(view.situation(restore))
-    proposal = _proposal(intent, view, restore)
-    return _without_lost_state(replace(proposal, next_snapshot_id=view.next_snapshot_id), view, restore, query_uids)
+    proposal = replace(_proposal(intent, view, restore), next_snapshot_id=view.next_snapshot_id)
+    plan = _without_lost_state(proposal, view, restore, query_uids)
+    return replace(plan, head=_head_of(plan, view)) if plan.mode is StartMode.CONTINUE else plan
+
+
+Finisher = Callable[[int, tuple[QueryEntry, ...]], tuple[QueryEntry, ...]]
+"""Completes the queries of a generation that is filled and not in use yet; returns them as they are then."""
+
+
+def in_new_generation(plan: StartPlan, changes: tuple[str, ...]) -> StartPlan:
+    """Return a plan that copies what the start would have continued in, so that it can be changed on the way.
+
+    Args:
+        plan: Any; one that copies already, or starts empty, goes on doing that.
+        changes: What is changed, in sentences.
+    """
+    if plan.mode is not StartMode.CONTINUE:
+        return replace(plan, changes=changes)
+    return replace(
+        plan,
+        mode=StartMode.COPY,
+        generation=plan.generation + 1,
+        source=plan.head,
+        note_restore=None,
+        changes=changes,
+    )
 
 
 def carry_out(
@@ -118,6 +157,8 @@ def carry_out(
     plan: StartPlan,
     author: Author,
     *,
+    rewrites: Mapping[str, rewrite.Rewrite] | None = None,
+    finish: Finisher | None = None,
     hadoop_root: str | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> StartPlan:
@@ -125,6 +166,16 @@ def carry_out(
 
     Cost: one PUT for a salvaged checkpoint, or for a restore in place; for a new generation two PUTs and what
     `restore.materialise` costs.
+
+    Args:
+        store: The job's root.
+        plan: From `plan_recovery`, or what `in_new_generation` made of it.
+        author: Who does it.
+        rewrites: How queries change on the way into a new generation, by uid.
+        finish: Called with a new generation's number and queries before its record is written.
+        hadoop_root: See `restore.materialise`.
+        open_store: See `restore.materialise`.
+        on_progress: See `restore.materialise`.
 
     Returns:
         The plan as it came out: the generation's real number, paths inside it, the salvaged checkpoint as restored.
@@ -148,9 +199,12 @@ def carry_out(
             plan.source.place,
             plan.queries,
             number,
+            rewrites=rewrites,
             hadoop_root=hadoop_root,
             on_progress=on_progress,
         )
+    if finish is not None:
+        queries = finish(number, queries)
     generations.publish(
         store,
         GenerationRecord(
@@ -162,6 +216,7 @@ def carry_out(
             parent_generation=plan.source.generation if plan.source else None,
             restore_id=plan.restore_id,
             queries=queries,
+            changes=plan.changes,
         ),
     )
     return replace(plan, generation=number, queries=queries)
@@ -214,13 +269,14 @@ def _recover(view: base.View, fresh_generation: int) -> StartPlan:
     found = head.inspect(view.store, current.generation, latest.queries)
     problems = [*view.unreadable]
     if found.problem is None and (found.is_newer or view.problem_of(latest) is None):
+        queries = plans.inherit(found.queries, latest.queries)
         return StartPlan(
             StartMode.CONTINUE,
             current.generation,
-            queries=parallelism.inherit(found.queries, latest.queries),
+            queries=queries,
             restored_from=latest.label,
             restored=latest.manifest,
-            salvage=found.queries if found.is_newer else (),
+            salvage=queries if found.is_newer else (),
             restore_id=current.restore_id,
             fallback=" ".join(problems) or None,
         )

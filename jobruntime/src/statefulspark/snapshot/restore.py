@@ -1,22 +1,20 @@
 """Restoring: a snapshot's files become the beginning of a new generation.
 
 Files are copied on the server's side. Spark stores absolute paths in one place, `state/<op>/_metadata/v2/<batch>`; those
-files are rewritten to the new root, and their checksum files, which would not match any more, are left behind.
+files are rewritten to the new root, and their checksum files, which would not match any more, are left behind. For a job
+whose plan has changed, more of the small files are rewritten on the way; see `rewrite`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
-from statefulspark.snapshot import checksums, closure, sparklog, transfer
+from statefulspark.snapshot import closure, rewrite, transfer
 from statefulspark.storage.port import ObjectStore
-
-_HOLDS_PATHS = re.compile(r"^state/\d+/_metadata/v2/\d+$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +42,7 @@ def materialise(
     generation: int,
     *,
     uids: Mapping[str, str] | None = None,
+    rewrites: Mapping[str, rewrite.Rewrite] | None = None,
     hadoop_root: str | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[QueryEntry, ...]:
@@ -57,6 +56,7 @@ def materialise(
         queries: What to copy; those without a committed batch need no file.
         generation: Its number.
         uids: New uid of a query by its old one; those not named keep theirs.
+        rewrites: How a query changes on the way, by its old uid; those not named stay as they are.
         hadoop_root: URI of the job's root as Spark sees it; derived from the store when omitted.
         on_progress: Called with the number of files copied.
 
@@ -67,48 +67,44 @@ def materialise(
         SnapshotCorruptError: `CopyIncomplete`: a file is not there after the copy, or has another size.
         ObjectNotFoundError: A file of the snapshot vanished.
     """
-    renamed = [(query, (uids or {}).get(query.uid, query.uid)) for query in queries]
+    moves = tuple(
+        _Move(query, (rewrites or {}).get(query.uid) or rewrite.Rewrite.identity(query), path)
+        for query in queries
+        for path in [layout.query_root(generation, (uids or {}).get(query.uid, query.uid))]
+    )
     pairs = [
-        (source.key(query, file.path), f"{layout.query_root(generation, uid)}/{file.path}")
-        for query, uid in renamed
-        for file in query.files
-        if not _is_replaced(file.path)
+        (source.key(move.query, file.path), f"{move.path}/{place}")
+        for move in moves
+        for file, place in rewrite.files_to_copy(move.query, move.rewrite)
     ]
     transfer.copy(source.store, store, pairs, on_progress=on_progress)
     hadoop = hadoop_root or transfer.hadoop_uri(store.uri)
-    return tuple(_finish(store, source, query, layout.query_root(generation, uid), hadoop) for query, uid in renamed)
+    return tuple(_finish(store, source, move, hadoop) for move in moves)
 
 
-def holds_paths(path: str) -> bool:
-    """Tell whether a file of a checkpoint root contains absolute paths and has to be rewritten when it moves."""
-    return _HOLDS_PATHS.match(path) is not None
+@dataclass(frozen=True, slots=True)
+class _Move:
+    query: QueryEntry
+    rewrite: rewrite.Rewrite
+    path: str
+    """Its new root."""
 
 
-def _is_replaced(path: str) -> bool:
-    """Tell whether a file is rewritten instead of copied, or is a checksum of such a file."""
-    if holds_paths(path):
-        return True
-    if not checksums.is_sidecar(path):
-        return False
-    folder, _, name = path.rpartition("/")
-    main = name.removesuffix(".crc").removesuffix(".crc")
-    return holds_paths(f"{folder}/{main.removeprefix('.')}")
-
-
-def _finish(store: ObjectStore, source: SnapshotPlace, query: QueryEntry, path: str, hadoop: str) -> QueryEntry:
-    """Write the files that hold paths, then describe the query as it is now."""
-    uid = path.rsplit("/", 1)[1]
+def _finish(store: ObjectStore, source: SnapshotPlace, move: _Move, hadoop: str) -> QueryEntry:
+    """Write the files whose content changes, then describe the query as it is now."""
+    uid = move.path.rsplit("/", 1)[1]
+    query = rewrite.entry_after(move.query, move.rewrite).model_copy(update={"uid": uid, "path": move.path})
     if not query.files:
-        return query.model_copy(update={"uid": uid, "path": path})
-    rewritten = [file.path for file in query.files if holds_paths(file.path)]
-    bodies = source.store.read_many([source.key(query, name) for name in rewritten]) if rewritten else {}
-    sizes = {file.path: file.size_bytes for file in query.files if not _is_replaced(file.path)}
-    for name in rewritten:
-        key = source.key(query, name)
-        body = sparklog.relocate_schema_paths(bodies[key], f"{source.store.uri}/{key}", f"{hadoop}/{path}")
-        store.write(f"{path}/{name}", body)
-        sizes[name] = len(body)
-    return query.model_copy(update={"uid": uid, "path": path, "files": _arrived(store, path, sizes)})
+        return query
+    changing = rewrite.files_to_rewrite(move.query, move.rewrite)
+    bodies = source.store.read_many([source.key(move.query, old) for old, _ in changing]) if changing else {}
+    sizes = {place: file.size_bytes for file, place in rewrite.files_to_copy(move.query, move.rewrite)}
+    for old, new in changing:
+        key = source.key(move.query, old)
+        body = move.rewrite.body(old, bodies[key], f"{source.store.uri}/{key}", f"{hadoop}/{move.path}")
+        store.write(f"{move.path}/{new}", body)
+        sizes[new] = len(body)
+    return query.model_copy(update={"files": _arrived(store, move.path, sizes)})
 
 
 def _arrived(store: ObjectStore, path: str, sizes: Mapping[str, int]) -> tuple[FileEntry, ...]:

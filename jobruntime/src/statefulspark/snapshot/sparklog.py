@@ -155,7 +155,7 @@ def parse_offsets(body: bytes, source: str) -> tuple[str, ...]:
     """
     lines = _versioned_lines(body, source)
     if len(lines) < 2:
-        raise _unreadable(source, "it names no source")
+        raise unreadable(source, "it names no source")
     for line in lines:
         if line != "-":
             _require_json(line, source)
@@ -181,27 +181,6 @@ def parse_operator(body: bytes, source: str) -> OperatorMetadata:
     )
 
 
-def relocate_schema_paths(body: bytes, source: str, new_root: str) -> bytes:
-    """Rewrite the absolute schema paths in an operator's metadata to another root.
-
-    Args:
-        body: A file `state/<op>/_metadata/v2/<batch>`.
-        source: Where it came from, for the error.
-        new_root: Hadoop URI of the new checkpoint root, for example `s3a://bucket/prefix/delays`.
-
-    Raises:
-        SnapshotCorruptError: `SparkLogUnreadable`.
-    """
-    version, _, text = _decoded(body, source).partition("\n")
-    parse_operator(body, source)
-    document = json.loads(text)
-    for store in document["stateStoreInfo"]:
-        if "stateSchemaFilePaths" in store:
-            paths = store["stateSchemaFilePaths"]
-            store["stateSchemaFilePaths"] = [f"{new_root}/{relative_state_path(path, source)}" for path in paths]
-    return f"{version}\n{json.dumps(document, separators=(',', ':'))}".encode()
-
-
 def relative_state_path(path: str, source: str) -> str:
     """Return the part of an absolute path from `state/<operator>/_stateSchema/` on.
 
@@ -210,7 +189,7 @@ def relative_state_path(path: str, source: str) -> str:
     """
     match = re.search(r"/(state/\d+/_stateSchema/.+)$", path)
     if not match:
-        raise _unreadable(source, f"the schema path {path!r} is not below state/<operator>/_stateSchema")
+        raise unreadable(source, f"the schema path {path!r} is not below state/<operator>/_stateSchema")
     return match.group(1)
 
 
@@ -224,7 +203,7 @@ def parse_snapshot_archive(body: bytes, source: str) -> tuple[SstFile, ...]:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             metadata = archive.read("metadata")
     except (zipfile.BadZipFile, KeyError, EOFError) as error:
-        raise _unreadable(source, f"it is no readable zip archive with an entry 'metadata' ({error})") from error
+        raise unreadable(source, f"it is no readable zip archive with an entry 'metadata' ({error})") from error
     lines = _versioned_lines(metadata, source)
     archived = _validated(_RawArchive, lines[0] if lines else "", source)
     return tuple(SstFile(file.dfs_sst_file_name, file.size_bytes) for file in archived.sst_files)
@@ -256,13 +235,13 @@ def _decoded(body: bytes, source: str) -> str:
     try:
         return body.decode()
     except UnicodeDecodeError as error:
-        raise _unreadable(source, "it is not UTF-8") from error
+        raise unreadable(source, "it is not UTF-8") from error
 
 
 def _versioned_lines(body: bytes, source: str) -> list[str]:
     version, *lines = _decoded(body, source).split("\n")
     if not re.fullmatch(r"v\d+", version.strip()):
-        raise _unreadable(source, f"it does not begin with a version ({len(body)} bytes)")
+        raise unreadable(source, f"it does not begin with a version ({len(body)} bytes)")
     return [line.strip() for line in lines if line.strip()]
 
 
@@ -270,17 +249,18 @@ def _require_json(line: str, source: str) -> None:
     try:
         json.loads(line)
     except json.JSONDecodeError as error:
-        raise _unreadable(source, f"a line is no JSON ({error.msg})") from error
+        raise unreadable(source, f"a line is no JSON ({error.msg})") from error
 
 
 def _validated(model: type[_Model], text: str, source: str) -> _Model:
     try:
         return model.model_validate_json(text)
     except ValidationError as error:
-        raise _unreadable(source, error.errors()[0]["msg"]) from error
+        raise unreadable(source, error.errors()[0]["msg"]) from error
 
 
-def _unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
+def unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
+    """Return the error for a file of Spark's that is damaged."""
     return errors.SnapshotCorruptError(
         "SparkLogUnreadable",
         f"{source} cannot be read: {why}. Spark writes it in one step, so it was damaged later; start from an older "

@@ -71,7 +71,7 @@ def lost_uids(
     operators = [
         f"operator {operator.uid!r} of query {query.uid!r}"
         for query in kept
-        if operator_uids is not None and query.uid in operator_uids
+        if operator_uids is not None and query.uid in operator_uids and query.batch_id >= 0
         for operator in query.operators
         if operator.uid not in operator_uids[query.uid]
     ]
