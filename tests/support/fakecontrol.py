@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from statefulspark.contract import api
+from statefulspark.contract import api, config, statistics
 from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.coordinator import stats
 from statefulspark.server.http import ApiServer
 from statefulspark.spark.operations import Operations
 
 TOKEN = "a-secret"
+Request = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
@@ -52,15 +54,28 @@ class FakeControl:
         self.current = a_status()
         self.alive = True
         self.operations = Operations()
-        self.started: list[api.SavepointRequest | api.StopRequest] = []
+        self.stats = stats.begin()
+        self.told: statistics.EffectiveConfig | None = statistics.EffectiveConfig(
+            job="words", namespace="default", storage_uri="s3://bucket/prefix", checkpoint=config.CheckpointConfig()
+        )
+        self.started: list[Request] = []
         self.refusal: Exception | None = None
         self.completes_with: api.SnapshotSummary | None = None
 
     def status(self) -> api.JobStatus:
         return self.current
 
-    def checkpoints(self) -> tuple[api.SnapshotSummary, ...]:
-        return (a_summary(number=42), a_summary(number=41))
+    def checkpoints(self) -> statistics.Checkpoints:
+        return stats.answer(self.stats)
+
+    def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails | None:
+        return stats.find(self.stats, snapshot_id)
+
+    def config(self) -> statistics.EffectiveConfig | None:
+        return self.told
+
+    def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
+        return self._begin(request, "checkpoint")
 
     def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
         return self._begin(request, "savepoint")
@@ -74,7 +89,7 @@ class FakeControl:
     def is_alive(self) -> bool:
         return self.alive
 
-    def _begin(self, request: api.SavepointRequest | api.StopRequest, kind: str) -> api.Operation:
+    def _begin(self, request: Request, kind: str) -> api.Operation:
         if self.refusal is not None:
             raise self.refusal
         operation, is_new = self.operations.begin(request.request_id, kind)

@@ -84,12 +84,6 @@ def test_status_is_what_the_job_says(job: Served) -> None:
     assert api.JobStatus.model_validate_json(answer.text) == job.control.current
 
 
-def test_checkpoints_are_listed_newest_first(job: Served) -> None:
-    answer = job.ask("GET", "/v1/checkpoints")
-
-    assert [one["id"] for one in answer.json["checkpoints"]] == [42, 41]  # type: ignore[attr-defined]
-
-
 def test_a_savepoint_is_accepted_and_told_about_when_asked(job: Served) -> None:
     accepted = job.ask("POST", "/v1/savepoints", '{"requestId": "nightly-1", "name": "nightly"}')
     job.control.operations.complete("nightly-1", a_summary(kind=SnapshotKind.SAVEPOINT, number=43))

@@ -10,19 +10,15 @@ import http.client
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
-from pydantic import Field, ValidationError
+from pydantic import ValidationError
 
 from statefulspark import errors
-from statefulspark.contract import api
+from statefulspark.contract import api, statistics
 from statefulspark.contract.base import WireModel
 
 TIMEOUT_S = 30.0
 
 _Model = TypeVar("_Model", bound=WireModel)
-
-
-class _Checkpoints(WireModel):
-    checkpoints: tuple[api.SnapshotSummary, ...] = Field(default=())
 
 
 class ApiClient:
@@ -59,9 +55,13 @@ class ApiClient:
         """Return what the job is doing."""
         return self._call("GET", "/v1/status", api.JobStatus)
 
-    def checkpoints(self) -> tuple[api.SnapshotSummary, ...]:
-        """Return the snapshots completed by this driver, newest first."""
-        return self._call("GET", "/v1/checkpoints", _Checkpoints).checkpoints
+    def checkpoints(self) -> statistics.Checkpoints:
+        """Return statistics of the snapshots since this driver started."""
+        return self._call("GET", "/v1/checkpoints", statistics.Checkpoints)
+
+    def trigger_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
+        """Start a checkpoint, or return the one that this request id started."""
+        return self._call("POST", "/v1/checkpoints", api.Operation, request)
 
     def create_savepoint(self, request: api.SavepointRequest) -> api.Operation:
         """Start a savepoint, or return the one that this request id started."""

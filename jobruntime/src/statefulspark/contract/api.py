@@ -33,7 +33,7 @@ class JobState(StrEnum):
 
 
 class OperationState(StrEnum):
-    """How far a savepoint or stop has come."""
+    """How far a checkpoint, savepoint or stop has come."""
 
     IN_PROGRESS = "InProgress"
     COMPLETED = "Completed"
@@ -67,8 +67,15 @@ class SnapshotSummary(WireModel):
     triggered_at: UtcDatetime
     completed_at: UtcDatetime
     size_bytes: int
+    """Every file that it needs."""
     batches: dict[str, int] = Field(default_factory=dict)
     """Committed batch by query uid."""
+    incremental_size_bytes: int | None = None
+    """Bytes of files that the snapshot before did not need; for a savepoint all of them, since all are copied."""
+    files: int | None = None
+    """Number of its files."""
+    phases_ms: dict[str, int] | None = None
+    """How long the parts of writing it took: `closure`, `fence`, `copy` (savepoints), `manifest`."""
 
 
 class CheckpointCounts(WireModel):
@@ -112,6 +119,13 @@ class JobStatus(WireModel):
     message: str | None = None
 
 
+class CheckpointRequest(WireModel):
+    """Body of `POST /v1/checkpoints`."""
+
+    request_id: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:-]+$")
+    trigger: Trigger = Trigger.MANUAL
+
+
 class SavepointRequest(WireModel):
     """Body of `POST /v1/savepoints`."""
 
@@ -134,14 +148,14 @@ class StopRequest(WireModel):
 
 
 class Operation(WireModel):
-    """A savepoint or stop: answer of the two POSTs (202) and of `GET /v1/operations/<requestId>?waitSeconds=<n>`.
+    """A checkpoint, savepoint or stop: answer of the POSTs (202) and of `GET /v1/operations/<requestId>?waitSeconds=<n>`.
 
     With `waitSeconds` (up to 30) the answer comes as soon as the operation has ended, or after that time.
     """
 
     request_id: str
     kind: str
-    """`savepoint` or `stop`."""
+    """`checkpoint`, `savepoint` or `stop`."""
     state: OperationState
     snapshot: SnapshotSummary | None = None
     reason: str | None = None

@@ -7,8 +7,9 @@ credentials for S3 come from the usual `AWS_*` variables, the API token from `ST
 from __future__ import annotations
 
 from datetime import timedelta
+from enum import StrEnum
 
-from pydantic import Field, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from statefulspark.contract.base import WireModel
 
@@ -41,22 +42,53 @@ class StorageConfig(WireModel):
         return uri.rstrip("/")
 
 
+MIN_PERIOD = timedelta(milliseconds=10)
+"""Shortest interval and timeout, as in Flink."""
+MAX_PAUSE = timedelta(days=365)
+"""Longest interval, timeout and pause, as in Flink."""
+
+
+class CheckpointingMode(StrEnum):
+    """What a checkpoint promises; the names are Flink's."""
+
+    EXACTLY_ONCE = "EXACTLY_ONCE"
+    """Every record is in the state once."""
+    AT_LEAST_ONCE = "AT_LEAST_ONCE"
+    """Accepted for jobs that come from Flink, and the same here: every task of a batch ends before the barrier, so there
+    is no alignment whose cost could be saved by a weaker promise."""
+
+
 class CheckpointConfig(WireModel):
     """When checkpoints are taken and how many are kept."""
 
+    mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
+    """Flink: execution.checkpointing.mode."""
     interval: timedelta = timedelta(seconds=10)
-    """Time between two triggers. Flink: execution.checkpointing.interval."""
+    """Time between two triggers, 10 ms to a year. Flink: execution.checkpointing.interval."""
     timeout: timedelta = timedelta(minutes=10)
-    """A checkpoint that is not complete by then is aborted with CHECKPOINT_EXPIRED."""
-    min_pause: timedelta = timedelta(0)
-    """At least this long between a completion and the next periodic trigger."""
+    """A checkpoint that is not complete by then is aborted with CHECKPOINT_EXPIRED, 10 ms to a year. Flink:
+    execution.checkpointing.timeout."""
+    min_pause: timedelta = Field(default=timedelta(0), ge=timedelta(0), le=MAX_PAUSE)
+    """At least this long between a completion and the next periodic trigger. Flink: execution.checkpointing.min-pause."""
     max_concurrent: int = Field(default=1, ge=1)
+    """Checkpoints in progress at once; savepoints and stops are not limited by it."""
     tolerable_failures: int = Field(default=3, ge=0)
     """Consecutive failures after which the job fails, so that a job that cannot checkpoint does not look healthy."""
     retained: int = Field(default=3, ge=1)
     """Completed checkpoints kept for recovery and rollback."""
     prune_grace: timedelta = timedelta(seconds=60)
     """Files wait this long between being marked as unused and being deleted."""
+    history: int = Field(default=10, ge=0, le=10_000)
+    """Ended snapshots whose details the API remembers. Flink: web.checkpoints.history."""
+
+    @field_validator("interval", "timeout")
+    @classmethod
+    def _check_period(cls, period: timedelta, info: ValidationInfo) -> timedelta:
+        if not MIN_PERIOD <= period <= MAX_PAUSE:
+            raise ValueError(
+                f"the checkpoint {info.field_name} must be larger than or equal to 10 ms, and at most a year"
+            )
+        return period
 
 
 class RestoreConfig(WireModel):

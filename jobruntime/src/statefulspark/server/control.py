@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from statefulspark.contract import api
+from statefulspark.contract import api, statistics
 
 
 class Control(Protocol):
@@ -17,8 +17,20 @@ class Control(Protocol):
         """Return what the job is doing, as of its last look (a fraction of a second ago)."""
         ...
 
-    def checkpoints(self) -> tuple[api.SnapshotSummary, ...]:
-        """Return the snapshots completed since this driver started, newest first, at most 100."""
+    def checkpoints(self) -> statistics.Checkpoints:
+        """Return statistics of the snapshots since this driver started, with the latest of them, newest first."""
+        ...
+
+    def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails | None:
+        """Return one snapshot that is in progress or among the latest, or None."""
+        ...
+
+    def config(self) -> statistics.EffectiveConfig | None:
+        """Return how the driver was told to run; None if it was told nothing."""
+        ...
+
+    def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
+        """Start a checkpoint, or return the one that this request id started earlier."""
         ...
 
     def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
@@ -30,7 +42,7 @@ class Control(Protocol):
         ...
 
     def operation(self, request_id: str) -> api.Operation | None:
-        """Return a savepoint or stop by its request id, or None if this driver knows none."""
+        """Return a checkpoint, savepoint or stop by its request id, or None if this driver knows none."""
         ...
 
     def is_alive(self) -> bool:

@@ -1,7 +1,7 @@
 """The driver's HTTP API on aiohttp, in a thread of its own.
 
-Everything below /v1 needs the token; /healthz, /readyz and /metrics are open, because a kubelet and a scraper have none.
-Every error is `{"reason", "message"}`.
+Everything below /v1 needs the token; probes, metrics and the description are open, because a kubelet and a scraper have
+none. Every error is `{"reason", "message"}`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from aiohttp import web
@@ -17,11 +17,9 @@ from pydantic import ValidationError
 
 from statefulspark import errors
 from statefulspark.contract import api, base
-from statefulspark.server import metrics
+from statefulspark.server import metrics, openapi, routes
 from statefulspark.server.control import Control
 
-MAX_WAIT_S = 30
-"""Longest time that an answer about an operation may be held back."""
 _LOOK_S = 0.05
 _CLOSE_GRACE_S = 1.0
 
@@ -79,19 +77,7 @@ def build_app(control: Control, token: str) -> web.Application:
     app = web.Application(middlewares=[_errors, _authenticate])
     app[_CONTROL] = control
     app[_TOKEN] = token
-    app.add_routes(
-        [
-            web.get("/v1/status", _status),
-            web.get("/v1/checkpoints", _checkpoints),
-            web.post("/v1/savepoints", _post_savepoint),
-            web.post("/v1/stop", _post_stop),
-            web.get("/v1/operations/{request_id}", _operation),
-            web.get("/v1/savepoints/{request_id}", _operation),
-            web.get("/healthz", _healthz),
-            web.get("/readyz", _readyz),
-            web.get("/metrics", _metrics),
-        ]
-    )
+    app.add_routes([web.route(route.method.value, route.path, _HANDLERS[route.name]) for route in routes.ROUTES])
     return app
 
 
@@ -120,9 +106,33 @@ async def _status(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].status())
 
 
+async def _config(request: web.Request) -> web.Response:
+    told = request.app[_CONTROL].config()
+    if told is None:
+        raise errors.PreconditionFailedError("NotConfigured", "This job was started without a configuration.")
+    return _json(told)
+
+
 async def _checkpoints(request: web.Request) -> web.Response:
-    body = ",".join(one.to_json() for one in request.app[_CONTROL].checkpoints())
-    return web.Response(text=f'{{"checkpoints":[{body}]}}', content_type="application/json")
+    return _json(request.app[_CONTROL].checkpoints())
+
+
+async def _checkpoint(request: web.Request) -> web.Response:
+    text = request.match_info["snapshot_id"]
+    if not (text.isascii() and text.isdecimal()) or int(text) == 0:
+        raise errors.SpecRejectedError("RequestInvalid", f"The number of a checkpoint is expected (got {text!r}).")
+    found = request.app[_CONTROL].checkpoint(int(text))
+    if found is None:
+        return _error(
+            404,
+            "SnapshotUnknown",
+            f"This driver remembers no checkpoint or savepoint {int(text)}; `statefulspark checkpoint show` reads storage.",
+        )
+    return _json(found)
+
+
+async def _post_checkpoint(request: web.Request) -> web.Response:
+    return _json(request.app[_CONTROL].request_checkpoint(await _body(request, api.CheckpointRequest)), 202)
 
 
 async def _post_savepoint(request: web.Request) -> web.Response:
@@ -151,9 +161,9 @@ async def _operation(request: web.Request) -> web.Response:
 
 def _wait_s(request: web.Request) -> float:
     text = request.query.get("waitSeconds", "0")
-    if not text.isdecimal() or int(text) > MAX_WAIT_S:
+    if not text.isdecimal() or int(text) > routes.MAX_WAIT_S:
         raise errors.SpecRejectedError(
-            "RequestInvalid", f"waitSeconds: it must be a whole number up to {MAX_WAIT_S} (got {text!r})."
+            "RequestInvalid", f"waitSeconds: it must be a whole number up to {routes.MAX_WAIT_S} (got {text!r})."
         )
     return float(text)
 
@@ -169,7 +179,30 @@ async def _readyz(request: web.Request) -> web.Response:
 
 
 async def _metrics(request: web.Request) -> web.Response:
-    return web.Response(text=metrics.render(request.app[_CONTROL].status()), content_type="text/plain")
+    control = request.app[_CONTROL]
+    return web.Response(text=metrics.render(control.status(), control.checkpoints()), content_type="text/plain")
+
+
+async def _openapi(_: web.Request) -> web.Response:
+    return web.Response(text=openapi.render(), content_type="application/json")
+
+
+_HANDLERS: Mapping[str, _Handler] = {
+    "getStatus": _status,
+    "getConfig": _config,
+    "getCheckpoints": _checkpoints,
+    "getCheckpoint": _checkpoint,
+    "triggerCheckpoint": _post_checkpoint,
+    "triggerSavepoint": _post_savepoint,
+    "stop": _post_stop,
+    "getOperation": _operation,
+    "getSavepoint": _operation,
+    "getHealth": _healthz,
+    "getReadiness": _readyz,
+    "getMetrics": _metrics,
+    "getOpenApi": _openapi,
+}
+"""Who answers each route."""
 
 
 async def _body(request: web.Request, model: type[_Body]) -> _Body:

@@ -1,55 +1,171 @@
-"""Metrics of a driver in Prometheus's text format, derived from its status.
+"""Metrics of a driver in Prometheus's text format, derived from its status and its statistics.
 
-Names follow Flink's checkpoint metrics in snake case, with units; every series carries the job and its namespace.
+Names follow Flink's checkpoint metrics in snake case, with units; every series carries the job and its namespace. Each
+family is declared in FAMILIES, `docs/metrics.md` explains each, and a test holds the two together.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from statefulspark.contract import api
+from statefulspark.contract import api, statistics
 
 PREFIX = "statefulspark_"
 
+_Labels = Mapping[str, str]
 
-def render(status: api.JobStatus) -> str:
-    """Return the exposition of a status, ending with a newline."""
-    job = f'namespace="{status.namespace}",job="{status.job}"'
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric.
+
+    Attributes:
+        name: Without the prefix.
+        kind: Prometheus's type.
+        meaning: The line of help.
+    """
+
+    name: str
+    kind: str
+    meaning: str
+
+
+def _gauge(name: str, meaning: str) -> Family:
+    return Family(name, "gauge", meaning)
+
+
+def _counter(name: str, meaning: str) -> Family:
+    return Family(name, "counter", meaning)
+
+
+FAMILIES = (
+    _gauge("epoch", "Epoch of the driver."),
+    _gauge("generation", "Generation it writes to."),
+    _gauge("up", "1 while every query runs."),
+    _gauge("start_time_seconds", "When the driver started."),
+    _counter("checkpoints_triggered_total", "Checkpoints and savepoints triggered."),
+    _gauge("checkpoints_in_progress", "Checkpoints and savepoints under way."),
+    _counter("checkpoints_completed_total", "Checkpoints and savepoints completed."),
+    _counter("checkpoints_failed_total", "Checkpoints and savepoints that failed."),
+    _counter("checkpoint_failures_total", "The same by reason."),
+    Family("checkpoint_duration_seconds", "summary", "Trigger to completion, of the last 1,000."),
+    _gauge("last_checkpoint_id", "Latest completed checkpoint."),
+    _gauge("last_checkpoint_size_bytes", "Bytes it references."),
+    _gauge("last_checkpoint_incremental_size_bytes", "Bytes of files that the checkpoint before did not reference."),
+    _gauge("last_checkpoint_files", "Files it references."),
+    _gauge("last_checkpoint_duration_seconds", "Trigger to completion."),
+    _gauge("last_checkpoint_start_delay_seconds", "How long it waited to be triggered."),
+    _gauge("last_checkpoint_alignment_seconds", "Trigger to the last acknowledgement: how long the barrier was waited for."),
+    _gauge("last_checkpoint_async_duration_seconds", "Last acknowledgement to completion."),
+    _gauge("last_checkpoint_processed_data_bytes", "Bytes processed while the barrier was aligned: none, by construction."),
+    _gauge("last_checkpoint_persisted_data_bytes", "In-flight bytes that it holds: none, by construction."),
+    _gauge("last_checkpoint_completed_timestamp_seconds", "When it completed."),
+    _gauge("last_checkpoint_info", "1; the label path is where it is."),
+    _gauge("last_checkpoint_restore_timestamp_seconds", "When this driver started from a checkpoint or savepoint."),
+    _gauge("last_savepoint_id", "Latest completed savepoint."),
+    _gauge("last_savepoint_size_bytes", "Bytes that it holds."),
+    _gauge("last_savepoint_duration_seconds", "Trigger to completion."),
+    _gauge("last_savepoint_completed_timestamp_seconds", "When it completed."),
+    _gauge("query_active", "1 while the query runs."),
+    _gauge("query_batch", "Last committed batch."),
+    _gauge("query_last_commit_timestamp_seconds", "When it was committed."),
+    _counter("query_input_rows_total", "Rows read by this driver."),
+    _gauge("query_rows_per_second", "Rate of the last batch."),
+    _gauge("query_batch_duration_seconds", "Duration of the last batch."),
+)  # fmt: skip
+"""Every metric, in the order of the exposition. Those without a value yet are left out of it."""
+
+
+def render(status: api.JobStatus, checkpoints: statistics.Checkpoints | None = None) -> str:
+    """Return the exposition, ending with a newline."""
+    job = {"namespace": status.namespace, "job": status.job}
+    values: dict[str, list[str]] = {}
+    for name, labels, value in _samples(status, checkpoints or statistics.Checkpoints()):
+        line = f"{PREFIX}{name}{_braced({**job, **labels})} {value:.15g}"
+        values.setdefault(name.removesuffix("_count").removesuffix("_sum"), []).append(line)
     lines: list[str] = []
-    for name, kind, help_text, samples in _families(status):
-        lines += [f"# HELP {PREFIX}{name} {help_text}", f"# TYPE {PREFIX}{name} {kind}"]
-        lines += [f"{PREFIX}{name}{{{job}{labels}}} {value:.15g}" for labels, value in samples]
+    for family in FAMILIES:
+        if family.name in values:
+            lines.append(f"# HELP {PREFIX}{family.name} {family.meaning}")
+            lines.append(f"# TYPE {PREFIX}{family.name} {family.kind}")
+            lines += values[family.name]
     return "\n".join(lines) + "\n"
 
 
-_Family = tuple[str, str, str, list[tuple[str, float]]]
+_Sample = tuple[str, _Labels, float]
 
 
-def _families(status: api.JobStatus) -> Iterator[_Family]:
-    counts = status.checkpoints
-    yield "epoch", "gauge", "Epoch of the driver.", [("", status.epoch)]
-    yield "up", "gauge", "1 while every query runs.", [("", float(status.state is api.JobState.RUNNING))]
-    yield "checkpoints_triggered_total", "counter", "Snapshots triggered.", [("", counts.triggered)]
-    yield "checkpoints_in_progress", "gauge", "Snapshots under way.", [("", counts.in_progress)]
-    yield "checkpoints_completed_total", "counter", "Snapshots completed.", [("", counts.completed)]
-    yield "checkpoints_failed_total", "counter", "Snapshots that failed.", [("", counts.failed)]
-    last = status.last_checkpoint
-    if last is not None:
-        duration_s = (last.completed_at - last.triggered_at).total_seconds()
-        yield "last_checkpoint_id", "gauge", "Latest completed checkpoint.", [("", last.id)]
-        yield "last_checkpoint_size_bytes", "gauge", "Bytes it references.", [("", last.size_bytes)]
-        yield "last_checkpoint_duration_seconds", "gauge", "Trigger to completion.", [("", duration_s)]
-        completed_s = last.completed_at.timestamp()
-        yield "last_checkpoint_completed_timestamp_seconds", "gauge", "When it completed.", [("", completed_s)]
-    yield from _query_families(status.queries)
+def _samples(status: api.JobStatus, checkpoints: statistics.Checkpoints) -> Iterator[_Sample]:
+    yield "epoch", {}, status.epoch
+    if status.generation is not None:
+        yield "generation", {}, status.generation
+    yield "up", {}, float(status.state is api.JobState.RUNNING)
+    yield "start_time_seconds", {}, status.started_at.timestamp()
+    yield from _counts(status.checkpoints, checkpoints)
+    if status.last_checkpoint is not None:
+        yield from _last("last_checkpoint", status.last_checkpoint)
+        yield from _last_details(status.last_checkpoint, checkpoints.latest.completed)
+    if checkpoints.latest.restored is not None:
+        restored_s = checkpoints.latest.restored.restored_at.timestamp()
+        yield "last_checkpoint_restore_timestamp_seconds", {}, restored_s
+    if status.last_savepoint is not None:
+        yield from _last("last_savepoint", status.last_savepoint)
+    for query in status.queries:
+        yield from _query(query)
 
 
-def _query_families(queries: tuple[api.QueryStatus, ...]) -> Iterator[_Family]:
-    def samples(values: list[float]) -> list[tuple[str, float]]:
-        return [(f',query="{query.uid}"', value) for query, value in zip(queries, values, strict=True)]
+def _counts(counts: api.CheckpointCounts, checkpoints: statistics.Checkpoints) -> Iterator[_Sample]:
+    yield "checkpoints_triggered_total", {}, counts.triggered
+    yield "checkpoints_in_progress", {}, counts.in_progress
+    yield "checkpoints_completed_total", {}, counts.completed
+    yield "checkpoints_failed_total", {}, counts.failed
+    for reason, count in sorted(checkpoints.failures.items()):
+        yield "checkpoint_failures_total", {"reason": reason}, count
+    if counts.completed:
+        durations = checkpoints.summary.end_to_end_ms
+        for quantile, value_ms in (("0.5", durations.p50), ("0.95", durations.p95), ("0.99", durations.p99)):
+            yield "checkpoint_duration_seconds", {"quantile": quantile}, value_ms / 1000
+        yield "checkpoint_duration_seconds_sum", {}, durations.avg * counts.completed / 1000
+        yield "checkpoint_duration_seconds_count", {}, counts.completed
 
-    yield "query_batch", "gauge", "Last committed batch.", samples([query.batch_id for query in queries])
-    yield "query_input_rows_total", "counter", "Rows read by this driver.", samples([q.input_rows for q in queries])
-    yield "query_rows_per_second", "gauge", "Rate of the last batch.", samples([q.rows_per_second for q in queries])
-    durations = [query.batch_duration_ms / 1000 for query in queries]
-    yield "query_batch_duration_seconds", "gauge", "Duration of the last batch.", samples(durations)
+
+def _last(prefix: str, last: api.SnapshotSummary) -> Iterator[_Sample]:
+    yield f"{prefix}_id", {}, last.id
+    yield f"{prefix}_size_bytes", {}, last.size_bytes
+    yield f"{prefix}_duration_seconds", {}, (last.completed_at - last.triggered_at).total_seconds()
+    yield f"{prefix}_completed_timestamp_seconds", {}, last.completed_at.timestamp()
+
+
+def _last_details(last: api.SnapshotSummary, details: statistics.SnapshotDetails | None) -> Iterator[_Sample]:
+    """What is only known of a checkpoint that this driver took; one that was restored has its place alone."""
+    yield "last_checkpoint_info", {"path": last.location}, 1
+    yield "last_checkpoint_processed_data_bytes", {}, 0
+    yield "last_checkpoint_persisted_data_bytes", {}, 0
+    if last.incremental_size_bytes is not None:
+        yield "last_checkpoint_incremental_size_bytes", {}, last.incremental_size_bytes
+    if last.files is not None:
+        yield "last_checkpoint_files", {}, last.files
+    if details is not None and details.id == last.id:
+        yield "last_checkpoint_start_delay_seconds", {}, details.start_delay_ms / 1000
+        yield "last_checkpoint_alignment_seconds", {}, (details.sync_ms or 0) / 1000
+        yield "last_checkpoint_async_duration_seconds", {}, (details.async_ms or 0) / 1000
+
+
+def _query(query: api.QueryStatus) -> Iterator[_Sample]:
+    label = {"query": query.uid}
+    yield "query_active", label, float(query.active)
+    yield "query_batch", label, query.batch_id
+    if query.last_commit_at is not None:
+        yield "query_last_commit_timestamp_seconds", label, query.last_commit_at.timestamp()
+    yield "query_input_rows_total", label, query.input_rows
+    yield "query_rows_per_second", label, query.rows_per_second
+    yield "query_batch_duration_seconds", label, query.batch_duration_ms / 1000
+
+
+def _braced(labels: _Labels) -> str:
+    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

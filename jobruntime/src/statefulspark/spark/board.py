@@ -1,6 +1,6 @@
-"""What is known of the job, kept for whoever asks: counts, the latest snapshots, the history.
+"""What is known of the job, kept for whoever asks: the latest snapshots and the statistics of all of them.
 
-Changed by the job's loop only; other threads read the frozen status that it publishes.
+Changed by the job's loop only; other threads read frozen values: the status that it publishes, and the statistics.
 """
 
 from __future__ import annotations
@@ -9,11 +9,9 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from statefulspark import clock
-from statefulspark.contract import api
+from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
-from statefulspark.coordinator.model import NotifyAborted
-
-HISTORY = 100
+from statefulspark.coordinator import model, stats
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,39 +31,44 @@ class Identity:
 class Board:
     """The facts behind a job's status."""
 
-    def __init__(self, identity: Identity, last_checkpoint: api.SnapshotSummary | None) -> None:
-        """Begin with what was restored."""
+    def __init__(
+        self,
+        identity: Identity,
+        last_checkpoint: api.SnapshotSummary | None,
+        *,
+        config: statistics.EffectiveConfig | None = None,
+    ) -> None:
+        """Begin with what was restored, and how the driver was told to run."""
         self._identity = identity
-        self._counts = api.CheckpointCounts(restored=int(identity.restored_from is not None))
+        self.config = config
         self.last_checkpoint = last_checkpoint
         self._last_savepoint: api.SnapshotSummary | None = None
         self._last_failure: api.FailedCheckpoint | None = None
         self.state = api.JobState.RUNNING
-        self.history: tuple[api.SnapshotSummary, ...] = ()
+        history = config.checkpoint.history if config is not None else stats.DEFAULT_HISTORY
+        self.stats = stats.begin(history_size=history, restored=_restored(identity, last_checkpoint))
 
-    def snapshot_begun(self) -> None:
-        """Count a trigger."""
-        self._counts = self._counts.model_copy(update={"triggered": self._counts.triggered + 1})
+    def observe(self, event: model.Event, commands: tuple[model.Command, ...]) -> None:
+        """Note one step of the coordinator."""
+        self.stats = stats.observe(self.stats, event, commands, clock.utc_now())
+        for command in commands:
+            if isinstance(command, model.NotifyAborted):
+                self._last_failure = api.FailedCheckpoint(
+                    id=command.snapshot_id, reason=command.reason, message=command.message, failed_at=clock.utc_now()
+                )
+
+    def snapshot_written(self, summary: api.SnapshotSummary) -> None:
+        """Note what was written, before the coordinator is told."""
+        self.stats = stats.written(self.stats, summary)
 
     def snapshot_completed(self, summary: api.SnapshotSummary) -> None:
         """Note a completed snapshot."""
-        self._counts = self._counts.model_copy(update={"completed": self._counts.completed + 1})
-        self.history = (summary, *self.history)[:HISTORY]
         if summary.kind is SnapshotKind.SAVEPOINT:
             self._last_savepoint = summary
         else:
             self.last_checkpoint = summary
 
-    def snapshot_aborted(self, aborted: NotifyAborted) -> None:
-        """Note a snapshot that will never complete."""
-        self._counts = self._counts.model_copy(update={"failed": self._counts.failed + 1})
-        self._last_failure = api.FailedCheckpoint(
-            id=aborted.snapshot_id, reason=aborted.reason, message=aborted.message, failed_at=clock.utc_now()
-        )
-
-    def status(
-        self, queries: tuple[api.QueryStatus, ...], *, in_progress: int, message: str | None = None
-    ) -> api.JobStatus:
+    def status(self, queries: tuple[api.QueryStatus, ...], *, message: str | None = None) -> api.JobStatus:
         """Return everything as one frozen value."""
         who = self._identity
         return api.JobStatus(
@@ -79,9 +82,21 @@ class Board:
             restored_from=who.restored_from,
             fallback=who.fallback,
             queries=queries,
-            checkpoints=self._counts.model_copy(update={"in_progress": in_progress}),
+            checkpoints=self.stats.counts,
             last_checkpoint=self.last_checkpoint,
             last_savepoint=self._last_savepoint,
             last_failure=self._last_failure,
             message=message,
         )
+
+
+def _restored(identity: Identity, last_checkpoint: api.SnapshotSummary | None) -> statistics.RestoredSnapshot | None:
+    if identity.restored_from is None:
+        return None
+    return statistics.RestoredSnapshot(
+        restored_from=identity.restored_from,
+        restored_at=identity.started_at,
+        id=last_checkpoint.id if last_checkpoint else None,
+        size_bytes=last_checkpoint.size_bytes if last_checkpoint else None,
+        fallback=identity.fallback,
+    )

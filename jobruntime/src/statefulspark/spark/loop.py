@@ -15,10 +15,10 @@ from collections.abc import Callable
 from typing import assert_never
 
 from statefulspark import clock, errors
-from statefulspark.contract import api
+from statefulspark.contract import api, statistics
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark.coordinator import machine, model
+from statefulspark.coordinator import machine, model, stats
 from statefulspark.spark import failures, queries
 from statefulspark.spark.background import Background, Lane
 from statefulspark.spark.board import Board
@@ -35,7 +35,7 @@ STALE_S = 30.0
 
 _log = logging.getLogger(__name__)
 
-_StateRequest = api.SavepointRequest | api.StopRequest
+_StateRequest = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
 
 
 class JobLoop:
@@ -78,17 +78,32 @@ class JobLoop:
         """Return the status published last."""
         return self._status
 
-    def checkpoints(self) -> tuple[api.SnapshotSummary, ...]:
-        """Return completed snapshots, newest first."""
-        return self._board.history
+    def checkpoints(self) -> statistics.Checkpoints:
+        """Return the statistics of all snapshots and the latest of them."""
+        return stats.answer(self._board.stats)
+
+    def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails | None:
+        """Return one snapshot, if it is in progress or among the latest."""
+        return stats.find(self._board.stats, snapshot_id)
+
+    def config(self) -> statistics.EffectiveConfig | None:
+        """Return how the driver was told to run."""
+        return self._board.config
 
     def operation(self, request_id: str) -> api.Operation | None:
-        """Return a savepoint or stop by its request id."""
+        """Return a checkpoint, savepoint or stop by its request id."""
         return self._operations.get(request_id)
 
     def is_alive(self) -> bool:
         """Tell whether the loop has turned within the last half minute."""
         return time.monotonic() - self._turned_at_s < STALE_S
+
+    def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
+        """Queue a checkpoint, once per request id."""
+        operation, is_new = self._operations.begin(request.request_id, "checkpoint")
+        if is_new:
+            self._inbox.put(lambda: self._on_request(request, SnapshotKind.CHECKPOINT))
+        return operation
 
     def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
         """Queue a savepoint, once per request id."""
@@ -181,6 +196,7 @@ class JobLoop:
 
     def _step(self, event: model.Event) -> None:
         self._coordinator, commands = machine.step(self._coordinator, event)
+        self._board.observe(event, commands)
         for command in commands:
             self._perform(command)
 
@@ -207,7 +223,6 @@ class JobLoop:
         request = self._requests.pop(command.request.key, None)
         order = SnapshotOrder(command.snapshot_id, command.request, clock.utc_now(), request)
         self._orders[command.snapshot_id] = order
-        self._board.snapshot_begun()
         if not command.request.is_stop:
             self._acknowledge_all(command.snapshot_id)
             return
@@ -252,6 +267,7 @@ class JobLoop:
         if self._coordinator.find(order.snapshot_id) is None:
             return  # Expired while it was being written; `discard` follows it in the same lane.
         self._summaries[order.snapshot_id] = summary
+        self._board.snapshot_written(summary)
         self._step(model.Finalized(time.monotonic(), order.snapshot_id))
 
     def _on_write_failed(self, order: SnapshotOrder, error: errors.StatefulSparkError) -> None:
@@ -271,7 +287,6 @@ class JobLoop:
 
     def _on_aborted(self, command: model.NotifyAborted) -> None:
         order = self._orders.pop(command.snapshot_id)
-        self._board.snapshot_aborted(command)
         self._operations.fail(command.request.key, command.reason, command.message)
         _log.warning(
             "snapshot aborted", extra={"id": command.snapshot_id, "why": f"{command.reason}: {command.message}"}
@@ -323,4 +338,4 @@ class JobLoop:
 
     def _build_status(self, message: str | None = None) -> api.JobStatus:
         statuses = tuple(query.status() for query in self._queries)
-        return self._board.status(statuses, in_progress=len(self._coordinator.pending), message=message)
+        return self._board.status(statuses, message=message)

@@ -16,6 +16,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.coordinator import model
 from statefulspark.snapshot import catalog, closure, epochs, parallelism, prune, pruning, savepoint
+from statefulspark.spark import measure
 from statefulspark.spark.background import Lane
 from statefulspark.spark.board import Identity
 from statefulspark.spark.queries import QueryPlace
@@ -40,7 +41,12 @@ class SnapshotOrder:
     snapshot_id: int
     coordinator_request: model.Request
     triggered_at: datetime
-    request: api.SavepointRequest | api.StopRequest | None
+    request: api.CheckpointRequest | api.SavepointRequest | api.StopRequest | None
+
+    @property
+    def savepoint_request(self) -> api.SavepointRequest | api.StopRequest | None:
+        """What a caller asked for, if it can be a savepoint."""
+        return None if isinstance(self.request, api.CheckpointRequest) else self.request
 
     @property
     def kind(self) -> SnapshotKind:
@@ -91,8 +97,9 @@ class SnapshotWriter:
         savepoint_location: str | None,
         open_store: Callable[[str], ObjectStore],
         versions: Mapping[str, str],
+        restored: tuple[QueryEntry, ...] = (),
     ) -> None:
-        """Write below a job's root, as one epoch."""
+        """Write below a job's root, as one epoch that started from `restored`."""
         self._store = store
         self._identity = identity
         self._places = places
@@ -103,6 +110,7 @@ class SnapshotWriter:
         self._versions = dict(versions)
         # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
+        self._growth = measure.Growth(restored)
         # Each lane remembers what it read of each query: a closer is used by one thread.
         self._closers = {lane: {place.uid: closure.Closer(store, place.path) for place in places} for lane in Lane}
 
@@ -121,16 +129,22 @@ class SnapshotWriter:
             SnapshotCorruptError: A file that the batch needs is missing.
             TransientError, StateUnknownError: The object store failed; nothing is complete.
         """
-        entries = self._close_over(order, batches)
-        epochs.require_current(self._store, self._identity.epoch)
+        watch = measure.Stopwatch()
+        with watch.phase("closure"):
+            entries = self._close_over(order, batches)
+        with watch.phase("fence"):
+            epochs.require_current(self._store, self._identity.epoch)
         if order.kind is SnapshotKind.CHECKPOINT:
-            return self._complete_checkpoint(order, entries)
+            with watch.phase("manifest"):
+                summary = self._complete_checkpoint(order, entries)
+            return measure.measured(summary, entries, self._growth.new_bytes(entries), watch)
         self._copying[order.snapshot_id] = entries
         request = self._savepoint_request(order)
         place = self._savepoint_target(order, request)
-        manifest = savepoint.take_savepoint(self._store, entries, request, place, completed_at=clock.utc_now)
+        with watch.phase("copy"):
+            manifest = savepoint.take_savepoint(self._store, entries, request, place, completed_at=clock.utc_now)
         self._copying.pop(order.snapshot_id, None)
-        return summarise(place.uri, manifest)
+        return measure.measured(summarise(place.uri, manifest), manifest.queries, manifest.size_bytes, watch)
 
     def precopy(self, order: SnapshotOrder, batches: Mapping[str, int]) -> None:
         """Copy what a savepoint will need as far as it exists now, while the job runs."""
@@ -190,7 +204,7 @@ class SnapshotWriter:
             epoch=who.epoch,
             generation=who.generation,
             triggered_at=order.triggered_at,
-            name=order.request.name if order.request else None,
+            name=order.savepoint_request.name if order.savepoint_request else None,
             request_id=order.request.request_id if order.request else None,
             restored_from=who.restored_from,
             revision=who.revision,
@@ -198,7 +212,7 @@ class SnapshotWriter:
         )
 
     def _savepoint_target(self, order: SnapshotOrder, request: savepoint.SavepointRequest) -> savepoint.SavepointTarget:
-        asked = order.request.location if order.request else None
+        asked = order.savepoint_request.location if order.savepoint_request else None
         location = asked or self._savepoint_location
         return savepoint.target(self._store, request, location=location, open_store=self._open_store)
 

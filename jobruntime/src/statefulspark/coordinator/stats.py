@@ -1,0 +1,273 @@
+"""Statistics of snapshots, derived from what the coordinator was told and what it commanded.
+
+Pure: `observe` takes the event and the commands of one step and gives the next statistics; the caller says what time it is.
+Values are frozen, so that another thread may read the latest ones at any time. Durations come from the events' monotonic
+clock, points in time from the wall clock.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from statefulspark.contract import statistics as wire
+from statefulspark.contract.api import CheckpointCounts, SnapshotSummary
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator import model
+
+DEFAULT_HISTORY = 10
+"""Ended snapshots that are remembered with everything about them; Flink: web.checkpoints.history."""
+
+WINDOW = 1000
+"""Values of which percentiles are made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Values of one quantity: extremes and mean of all, percentiles of the latest."""
+
+    count: int = 0
+    low: float = 0.0
+    high: float = 0.0
+    total: float = 0.0
+    window: tuple[float, ...] = ()
+
+    def add(self, value: float | None) -> Series:
+        """Return the series with one value more; None adds nothing."""
+        if value is None:
+            return self
+        return Series(
+            count=self.count + 1,
+            low=min(self.low, value) if self.count else value,
+            high=max(self.high, value) if self.count else value,
+            total=self.total + value,
+            window=(*self.window, value)[-WINDOW:],
+        )
+
+    def distribution(self) -> wire.Distribution:
+        """Return what is told of the series; all zero without a value."""
+        if not self.count:
+            return wire.Distribution()
+        ordered = sorted(self.window)
+
+        def percentile(share: float) -> float:
+            return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+        return wire.Distribution(
+            min=self.low, max=self.high, avg=self.total / self.count,
+            p50=percentile(0.5), p95=percentile(0.95), p99=percentile(0.99),
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """A snapshot in progress."""
+
+    details: wire.SnapshotDetails
+    triggered_s: float
+    acknowledged_s: float | None = None
+    """When everybody had acknowledged."""
+    summary: SnapshotSummary | None = None
+    """What was written, once it was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Everything that is remembered."""
+
+    history_size: int = DEFAULT_HISTORY
+    restored: wire.RestoredSnapshot | None = None
+    counts: CheckpointCounts = field(default_factory=CheckpointCounts)
+    failures: Mapping[str, int] = field(default_factory=dict)
+    in_progress: Mapping[int, Open] = field(default_factory=dict)
+    ended: tuple[wire.SnapshotDetails, ...] = ()
+    """Newest first."""
+    completed: wire.SnapshotDetails | None = None
+    savepoint: wire.SnapshotDetails | None = None
+    failed: wire.SnapshotDetails | None = None
+    series: Mapping[str, Series] = field(default_factory=dict)
+    """By field of `contract.statistics.SnapshotSummaryStatistics`."""
+
+
+def begin(*, history_size: int = DEFAULT_HISTORY, restored: wire.RestoredSnapshot | None = None) -> Stats:
+    """Return the statistics of a driver that has just started (A.115).
+
+    Args:
+        history_size: Ended snapshots to remember.
+        restored: What it started from; None if with empty state.
+    """
+    counts = CheckpointCounts(restored=int(restored is not None))
+    return Stats(history_size=history_size, restored=restored, counts=counts)
+
+
+def observe(stats: Stats, event: model.Event, commands: tuple[model.Command, ...], now: datetime) -> Stats:
+    """Take one step of the coordinator into account.
+
+    Args:
+        stats: The statistics so far.
+        event: What the coordinator was told.
+        commands: What it commanded.
+        now: UTC.
+    """
+    if isinstance(event, model.Acknowledged):
+        stats = _acknowledged(stats, event, now)
+    for command in commands:
+        match command:
+            case model.Begin():
+                stats = _begun(stats, command, event.now_s, now)
+            case model.Finalize():
+                stats = _all_acknowledged(stats, command.snapshot_id, event.now_s)
+            case model.NotifyComplete():
+                stats = _completed(stats, command.snapshot_id, event.now_s, now)
+            case model.NotifyAborted():
+                stats = _aborted(stats, command, event.now_s, now)
+            case model.Subsume():
+                stats = _discarded(stats, frozenset(command.checkpoint_ids))
+            case model.Refuse() | model.FailJob():
+                pass
+    return stats
+
+
+def written(stats: Stats, summary: SnapshotSummary) -> Stats:
+    """Note what was written for a snapshot that is about to be announced as complete."""
+    one = stats.in_progress.get(summary.id)
+    return stats if one is None else _put(stats, replace(one, summary=summary))
+
+
+def find(stats: Stats, snapshot_id: int) -> wire.SnapshotDetails | None:
+    """Return a snapshot in progress or in the history."""
+    one = stats.in_progress.get(snapshot_id)
+    if one is not None:
+        return one.details
+    return next((ended for ended in stats.ended if ended.id == snapshot_id), None)
+
+
+def answer(stats: Stats) -> wire.Checkpoints:
+    """Return everything as the API tells it."""
+    running = sorted(stats.in_progress.values(), key=lambda one: one.details.id, reverse=True)
+    return wire.Checkpoints(
+        counts=stats.counts,
+        failures=dict(stats.failures),
+        summary=wire.SnapshotSummaryStatistics(
+            **{name: series.distribution() for name, series in stats.series.items()}
+        ),
+        latest=wire.LatestSnapshots(
+            completed=stats.completed, savepoint=stats.savepoint, failed=stats.failed, restored=stats.restored
+        ),
+        history=(*(one.details for one in running), *stats.ended),
+    )
+
+
+def _begun(stats: Stats, command: model.Begin, now_s: float, now: datetime) -> Stats:
+    request = command.request
+    details = wire.SnapshotDetails(
+        id=command.snapshot_id,
+        kind=request.kind,
+        state=wire.SnapshotState.IN_PROGRESS,
+        trigger=request.trigger,
+        is_stop=request.is_stop,
+        triggered_at=now,
+        start_delay_ms=_milliseconds(now_s - request.requested_at_s),
+        participants=tuple(sorted(command.participants)),
+    )
+    return _count(_put(stats, Open(details, now_s)), triggered=1)
+
+
+def _acknowledged(stats: Stats, event: model.Acknowledged, now: datetime) -> Stats:
+    one = stats.in_progress.get(event.snapshot_id)
+    if one is None or event.participant not in one.details.participants:
+        return stats
+    if any(known.participant == event.participant for known in one.details.acknowledgements):
+        return stats
+    ack = wire.Acknowledgement(
+        participant=event.participant,
+        batch_id=event.batch_id,
+        acknowledged_at=now,
+        delay_ms=_milliseconds(event.now_s - one.triggered_s),
+    )
+    changes = {"acknowledgements": (*one.details.acknowledgements, ack), "latest_ack_at": now}
+    return _put(stats, replace(one, details=one.details.model_copy(update=changes)))
+
+
+def _all_acknowledged(stats: Stats, snapshot_id: int, now_s: float) -> Stats:
+    one = stats.in_progress[snapshot_id]
+    details = one.details.model_copy(update={"sync_ms": _milliseconds(now_s - one.triggered_s)})
+    return _put(stats, replace(one, details=details, acknowledged_s=now_s))
+
+
+def _completed(stats: Stats, snapshot_id: int, now_s: float, now: datetime) -> Stats:
+    one = stats.in_progress[snapshot_id]
+    summary = one.summary
+    told: dict[str, object] = {}
+    if summary is not None:
+        told = {
+            "size_bytes": summary.size_bytes,
+            "incremental_size_bytes": summary.incremental_size_bytes,
+            "files": summary.files,
+            "phases_ms": summary.phases_ms or {},
+            "location": summary.location,
+        }
+    details = _end(one, now_s, now, {"state": wire.SnapshotState.COMPLETED, **told})
+    series = {
+        name: stats.series.get(name, Series()).add(getattr(details, name))
+        for name in wire.SnapshotSummaryStatistics.model_fields
+    }
+    is_savepoint = details.kind is SnapshotKind.SAVEPOINT
+    stats = replace(
+        stats,
+        series=series,
+        savepoint=details if is_savepoint else stats.savepoint,
+        completed=stats.completed if is_savepoint else details,
+    )
+    return _remember(_count(stats, completed=1), details)
+
+
+def _aborted(stats: Stats, command: model.NotifyAborted, now_s: float, now: datetime) -> Stats:
+    told = {"state": wire.SnapshotState.FAILED, "reason": command.reason.value, "message": command.message}
+    details = _end(stats.in_progress[command.snapshot_id], now_s, now, told)
+    failures = {**stats.failures, command.reason.value: stats.failures.get(command.reason.value, 0) + 1}
+    return _remember(_count(replace(stats, failures=failures, failed=details), failed=1), details)
+
+
+def _end(one: Open, now_s: float, now: datetime, told: Mapping[str, object]) -> wire.SnapshotDetails:
+    durations: dict[str, object] = {"ended_at": now, "end_to_end_ms": _milliseconds(now_s - one.triggered_s)}
+    if one.acknowledged_s is not None:
+        durations["async_ms"] = _milliseconds(now_s - one.acknowledged_s)
+    return one.details.model_copy(update={**durations, **told})
+
+
+def _remember(stats: Stats, details: wire.SnapshotDetails) -> Stats:
+    remaining = {number: one for number, one in stats.in_progress.items() if number != details.id}
+    counts = stats.counts.model_copy(update={"in_progress": len(remaining)})
+    ended = (details, *stats.ended)[: stats.history_size]
+    return replace(stats, in_progress=remaining, counts=counts, ended=ended)
+
+
+def _discarded(stats: Stats, gone: frozenset[int]) -> Stats:
+    ended = tuple(
+        one.model_copy(update={"discarded": True}) if one.id in gone and one.kind is SnapshotKind.CHECKPOINT else one
+        for one in stats.ended
+    )
+    return replace(stats, ended=ended)
+
+
+def _put(stats: Stats, one: Open) -> Stats:
+    in_progress = {**stats.in_progress, one.details.id: one}
+    counts = stats.counts.model_copy(update={"in_progress": len(in_progress)})
+    return replace(stats, in_progress=in_progress, counts=counts)
+
+
+def _count(stats: Stats, *, triggered: int = 0, completed: int = 0, failed: int = 0) -> Stats:
+    counts = stats.counts
+    changes = {
+        "triggered": counts.triggered + triggered,
+        "completed": counts.completed + completed,
+        "failed": counts.failed + failed,
+    }
+    return replace(stats, counts=counts.model_copy(update=changes))
+
+
+def _milliseconds(seconds: float) -> int:
+    return max(0, round(seconds * 1000))

@@ -1,0 +1,106 @@
+"""The OpenAPI 3.1 description of the driver's API, made from the routes and the wire models.
+
+`python -m statefulspark.server.openapi` prints it; the copy in `docs/openapi.json` is compared with it by a test.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from functools import cache
+
+from pydantic.json_schema import models_json_schema
+
+import statefulspark
+from statefulspark.contract import base
+from statefulspark.server import routes
+
+_REFERENCE = "#/components/schemas/{model}"
+_Json = dict[str, object]
+
+
+@cache
+def render() -> str:
+    """Return the description as JSON text, ending with a newline; the same for every job."""
+    return json.dumps(document(), indent=1, ensure_ascii=False) + "\n"
+
+
+def document() -> _Json:
+    """Return the description."""
+    paths: dict[str, _Json] = {}
+    for route in routes.ROUTES:
+        paths.setdefault(route.path, {})[route.method.value.lower()] = _operation(route)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Stateful Spark: the API of a job's driver",
+            "version": statefulspark.__version__,
+            "description": "Names are camelCase, times UTC in ISO 8601, absent means unset. Readers ignore fields that "
+            "they do not know. Every error below /v1 has a reason and a message.",
+            "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        },
+        "servers": [{"url": "http://127.0.0.1:8090", "description": "After kubectl port-forward to the driver's pod"}],
+        "paths": paths,
+        "components": {
+            "schemas": _schemas(),
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer", "description": "The job's token."}},
+        },
+    }
+
+
+def _operation(route: routes.Route) -> _Json:
+    operation: _Json = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "description": route.description,
+        "security": [{"token": []}] if route.needs_token else [],
+        "responses": {str(code): _answer(route, answer) for code, answer in sorted(route.answers.items())},
+    }
+    if route.parameters:
+        operation["parameters"] = [_parameter(one) for one in route.parameters]
+    if route.body is not None:
+        operation["requestBody"] = {"required": True, "content": _content(route.body)}
+    return operation
+
+
+def _answer(route: routes.Route, answer: routes.Answer) -> _Json:
+    if answer.model is not None:
+        return {"description": answer.meaning, "content": _content(answer.model)}
+    kind = "application/json" if route.path.endswith(".json") else "text/plain"
+    schema: _Json = {"type": "object"} if route.path.endswith(".json") else {"type": "string"}
+    return {"description": answer.meaning, "content": {kind: {"schema": schema}}}
+
+
+def _content(model: type[base.WireModel]) -> _Json:
+    return {"application/json": {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}}
+
+
+def _parameter(one: routes.Parameter) -> _Json:
+    schema: _Json = {"type": "string"} if one.minimum is None else {"type": "integer", "minimum": one.minimum}
+    if one.maximum is not None:
+        schema["maximum"] = one.maximum
+    return {
+        "name": one.name,
+        "in": "query" if one.in_query else "path",
+        "required": not one.in_query,
+        "description": one.meaning,
+        "schema": schema,
+    }
+
+
+def _schemas() -> Mapping[str, object]:
+    """Return the schema of every model on the wire: what is sent is checked, what is answered may have more fields."""
+    models: dict[str, type[base.WireModel]] = {}
+    for route in routes.ROUTES:
+        used = [answer.model for answer in route.answers.values()] + [route.body]
+        models |= {model.__name__: model for model in used if model is not None}
+    _, schema = models_json_schema(
+        [(model, "validation") for _, model in sorted(models.items())], by_alias=True, ref_template=_REFERENCE
+    )
+    definitions: _Json = schema["$defs"]
+    return dict(sorted(definitions.items()))
+
+
+if __name__ == "__main__":
+    sys.stdout.write(render())
