@@ -16,6 +16,7 @@ from pydantic import ValidationError
 from statefulspark import errors, launch, telemetry
 from statefulspark.cli import options
 from statefulspark.contract import config
+from statefulspark.spark import gateway, settings
 
 _EPILOG = """\
 examples:
@@ -102,7 +103,15 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; returns the driver's exit code."""
     telemetry.configure(args.log_format)
     # Inside the guard, a wrong configuration reaches the termination log like every other end of a driver.
-    return launch.guard(lambda: launch.run_file(args.file, build_config(args)), job_file=args.file)
+    return launch.guard(lambda: _run(args), job_file=args.file)
+
+
+def _run(args: argparse.Namespace) -> int:
+    job_config = build_config(args)
+    if args.file.is_file():
+        # Spark's JVM comes up while the job file and what it imports are read.
+        gateway.start(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
+    return launch.run_file(args.file, job_config)
 
 
 def build_config(args: argparse.Namespace) -> config.JobConfig:

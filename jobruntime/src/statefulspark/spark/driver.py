@@ -30,7 +30,7 @@ from statefulspark.coordinator import machine, model
 from statefulspark.job import QueryContext
 from statefulspark.server.http import ApiServer
 from statefulspark.snapshot import catalog, epochs, parallelism, recovery, uids
-from statefulspark.spark import jvm, keyed, queries, session, snapshots, writing
+from statefulspark.spark import jvm, keyed, queries, session, settings, snapshots, writing
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.loop import JobLoop
 
@@ -84,7 +84,7 @@ def run(job: Job, job_config: config.JobConfig) -> int:
         )
     session.check_settings(job_config.engine.conf)
     started_at = clock.utc_now()
-    options = storage_options(job_config.storage)
+    options = settings.storage_options(job_config.storage)
     with ThreadPoolExecutor(1, thread_name_prefix="session") as beside:
         starting = beside.submit(session.build, job_config, options)
         place = claim(job_config, options, started_at)
@@ -97,16 +97,6 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     ending = serve(loop, job_config)
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
-
-
-def storage_options(place: config.StorageConfig) -> StorageOptions:
-    """Return how the object store is reached: from the configuration, with credentials from the environment."""
-    return storage.StorageOptions.from_env(
-        endpoint=place.endpoint,
-        region=place.region,
-        path_style=place.path_style,
-        allow_local_files=place.allow_local_files,
-    )
 
 
 def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) -> Place:

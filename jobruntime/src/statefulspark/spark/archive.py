@@ -1,0 +1,141 @@
+"""Makes the class-data-sharing archive of the image: `python -m statefulspark.spark.archive FILE`.
+
+Most of a start is the JVM reading, checking and linking the same ten thousand classes. A short streaming job, with what
+every job uses (RocksDB state, a Python state function, Parquet, the S3 client), loads them once, and the JVM writes them to
+a file that later JVMs map into memory. The archive fits this very class path and JVM; with any other it is ignored.
+
+It imports nothing of ours but `gateway`, so that an image's layer with the archive changes with the jars only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming import stateful_processor
+
+from statefulspark.spark import gateway
+
+STARTS = 3
+LIMIT_S = 180
+_STREAMING = "spark.sql.streaming"
+CONF = {
+    "spark.master": "local[2]",
+    "spark.driver.host": "localhost",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    f"{_STREAMING}.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    f"{_STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STREAMING}.stateStore.checkpointFormatVersion": "2",
+    f"{_STREAMING}.checkpointFileManagerClass": "io.statefulspark.checkpoint.ConditionalCheckpointFileManager",
+    # Nobody answers there: the client is built, signs and sends a request, and that is all it takes.
+    "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:9",
+    "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+    "spark.hadoop.fs.s3a.access.key": "nobody",
+    "spark.hadoop.fs.s3a.secret.key": "nothing",
+    "spark.hadoop.fs.s3a.attempts.maximum": "1",
+    "spark.hadoop.fs.s3a.retry.limit": "0",
+    "spark.hadoop.fs.s3a.connection.establish.timeout": "1s",
+}
+
+
+class Counter(stateful_processor.StatefulProcessor):
+    """Counts the rows of each key, in the way that calls most of Spark's own machinery."""
+
+    def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
+        """Declare one value and one map."""
+        self._count = handle.getValueState("count", "n bigint")
+        self._chunks = handle.getMapState("chunks", "version bigint", "body binary")
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[int],
+        rows: Iterator[pd.DataFrame],
+        timerValues: object,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Add the rows to the count."""
+        seen = sum(len(frame) for frame in rows) + (self._count.get() or (0,))[0]
+        self._count.update((seen,))
+        self._chunks.updateValue((seen,), (b"chunk",))
+        yield pd.DataFrame({"key": [key[0]], "n": [seen]})
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def train(folder: Path) -> None:
+    """Run a few batches of a job like any other."""
+    builder = SparkSession.builder
+    for key, value in CONF.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("OFF")
+    rows = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 200).option("numPartitions", 2).load()
+    counted = (
+        rows.selectExpr("value % 20 AS key")
+        .groupBy("key")
+        .transformWithStateInPandas(Counter(), "key bigint, n bigint", "Update", "None")
+    )
+
+    def write(frame: object, batch_id: int) -> None:
+        assert hasattr(frame, "write")  # noqa: S101 - Spark hands a DataFrame over
+        frame.write.mode("overwrite").parquet(str(folder / "out"))
+
+    writers = [
+        counted.writeStream.outputMode("update")
+        .foreachBatch(write)
+        .option("checkpointLocation", (folder / "keyed").as_uri()),
+        rows.groupBy("value")
+        .count()
+        .writeStream.outputMode("update")
+        .format("noop")
+        .option("checkpointLocation", (folder / "counted").as_uri()),
+    ]
+    for _ in range(STARTS):  # From the second one on, state is restored.
+        queries = [writer.trigger(availableNow=True).start() for writer in writers]
+        if not all(query.awaitTermination(LIMIT_S) for query in queries):
+            raise SystemExit(f"The training job did not end within {LIMIT_S:.0f} s.")
+    with contextlib.suppress(Py4JJavaError):
+        spark.read.parquet("s3a://nowhere/nothing")
+    spark.stop()
+
+
+def main() -> int:
+    """Make the archive; the exit code is 0 if the file was written."""
+    parser = argparse.ArgumentParser(prog="python -m statefulspark.spark.archive", description=__doc__)
+    parser.add_argument("file", type=Path, help="the archive to write")
+    file = parser.parse_args().file.resolve()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    launched = gateway.launch(CONF, [f"-XX:ArchiveClassesAtExit={file}", "-Xlog:cds=error,cds+dynamic=error"])
+    port, secret = gateway.wait(launched)
+    os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
+    with tempfile.TemporaryDirectory() as folder:
+        train(Path(folder))
+    assert launched.process.stdin is not None  # noqa: S101 - the gateway opened it
+    launched.process.stdin.close()  # The JVM ends by itself, and writes the archive then.
+    launched.process.wait(LIMIT_S)
+    if not file.is_file():
+        print(f"The JVM ended with code {launched.process.returncode} and wrote no archive.", file=sys.stderr)
+        return 1
+    print(f"{file}: {file.stat().st_size / 1e6:.0f} MB")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
