@@ -11,6 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from statefulspark.job import Job, Output, QueryContext, write
+    from statefulspark.opstate import (
+        BroadcastHandle,
+        CheckpointedFunction,
+        CheckpointListener,
+        FunctionInitializationContext,
+        FunctionSink,
+        FunctionSnapshotContext,
+        ListCheckpointed,
+        OperatorListHandle,
+        OperatorStateStore,
+        SinkFunction,
+        SourceCancelledError,
+        SourceContext,
+        SourceFunction,
+    )
     from statefulspark.sinks.files import FilesSink
     from statefulspark.spark.keyed import keyed_process
     from statefulspark.state import (
@@ -34,17 +49,30 @@ __version__ = "0.1.0"
 __all__ = [
     "AggregateFunction",
     "AggregatingState",
+    "BroadcastHandle",
+    "CheckpointListener",
+    "CheckpointedFunction",
     "FilesSink",
     "FoldingState",
+    "FunctionInitializationContext",
+    "FunctionSink",
+    "FunctionSnapshotContext",
     "InputRow",
     "Job",
     "KeyedContext",
     "KeyedProcessFunction",
+    "ListCheckpointed",
     "ListState",
     "MapState",
+    "OperatorListHandle",
+    "OperatorStateStore",
     "Output",
     "QueryContext",
     "ReducingState",
+    "SinkFunction",
+    "SourceCancelledError",
+    "SourceContext",
+    "SourceFunction",
     "Ttl",
     "TtlUpdate",
     "TtlVisibility",
@@ -60,6 +88,25 @@ _HOME = {
     "write": "statefulspark.job",
     "FilesSink": "statefulspark.sinks.files",
     "keyed_process": "statefulspark.spark.keyed",
+    **dict.fromkeys(
+        (
+            "BroadcastHandle",
+            "CheckpointListener",
+            "CheckpointedFunction",
+            "FunctionInitializationContext",
+            "FunctionSink",
+            "FunctionSnapshotContext",
+            "ListCheckpointed",
+            "OperatorListHandle",
+            "OperatorStateStore",
+            "SinkFunction",
+            "SourceCancelledError",
+            "SourceCancelledError",
+            "SourceContext",
+            "SourceFunction",
+        ),
+        "statefulspark.opstate",
+    ),
 }
 
 

@@ -11,6 +11,7 @@ from statefulspark.opstate.functions import (
     FunctionSnapshotContext,
     ListCheckpointed,
     SinkFunction,
+    SourceCancelledError,
     SourceContext,
     SourceFunction,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "OperatorListHandle",
     "OperatorStateStore",
     "SinkFunction",
+    "SourceCancelledError",
     "SourceContext",
     "SourceFunction",
 ]
