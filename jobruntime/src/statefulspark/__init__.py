@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         SourceFunction,
     )
     from statefulspark.sinks.files import FilesSink
+    from statefulspark.spark.evolution import source
     from statefulspark.spark.keyed import keyed_process
     from statefulspark.state import (
         AggregateFunction,
@@ -78,6 +79,7 @@ __all__ = [
     "TtlVisibility",
     "ValueState",
     "keyed_process",
+    "source",
     "write",
 ]
 
@@ -88,6 +90,7 @@ _HOME = {
     "write": "statefulspark.job",
     "FilesSink": "statefulspark.sinks.files",
     "keyed_process": "statefulspark.spark.keyed",
+    "source": "statefulspark.spark.evolution",
     **dict.fromkeys(
         (
             "BroadcastHandle",
@@ -100,7 +103,6 @@ _HOME = {
             "OperatorListHandle",
             "OperatorStateStore",
             "SinkFunction",
-            "SourceCancelledError",
             "SourceCancelledError",
             "SourceContext",
             "SourceFunction",

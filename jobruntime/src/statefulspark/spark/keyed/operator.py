@@ -71,10 +71,16 @@ def keyed_process(
     keygroups.check_max_parallelism(max_parallelism)
     _check_function(function, uid)
     _check_key(df, columns, uid)
-    registry.declare(uid=uid, max_parallelism=max_parallelism, key=columns, function=type(function).__qualname__)
+    registry.declare(
+        uid=uid,
+        max_parallelism=max_parallelism,
+        key=columns,
+        key_type=", ".join(df.schema[column].dataType.simpleString() for column in columns),
+        function=type(function).__qualname__,
+    )
     hashed = sql.hash(*(df[f"`{column}`"] for column in columns))
     packed = df.withColumn(packing.GROUP, sql.pmod(hashed, sql.lit(max_parallelism))).mapInArrow(
-        packing.pack, packing.PACKED_SCHEMA
+        packing.pack, packing.packed_schema(uid)
     )
     return packed.groupBy(packing.GROUP).transformWithStateInPandas(
         processor.KeyedProcessor(

@@ -11,13 +11,25 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
+from pyspark.sql import types as spark_types
 
 GROUP = "key_group"
 ROWS = "rows"
-PACKED_SCHEMA = f"{GROUP} int, {ROWS} binary"
+UID_METADATA = "statefulspark.uid"
+"""Key in the metadata of the column `key_group`, so that a plan tells whose operator is where."""
 FLUSH_BYTES = 64 << 20
 """Rows of a partition are gathered up to this size before they are split, so that blobs do not get tiny."""
 _PACKED_ARROW = pa.schema([(GROUP, pa.int32()), (ROWS, pa.binary())])
+
+
+def packed_schema(uid: str) -> spark_types.StructType:
+    """Return the columns of packed rows on the way to an operator."""
+    return spark_types.StructType(
+        [
+            spark_types.StructField(GROUP, spark_types.IntegerType(), metadata={UID_METADATA: uid}),
+            spark_types.StructField(ROWS, spark_types.BinaryType()),
+        ]
+    )
 
 
 def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

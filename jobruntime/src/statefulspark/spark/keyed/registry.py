@@ -24,6 +24,7 @@ class Operator:
         query_uid: The query that it is part of.
         max_parallelism: Number of key groups.
         key: Key columns.
+        key_type: Their types, for example `string, bigint`.
         function: Qualified name of the function's class.
     """
 
@@ -31,6 +32,7 @@ class Operator:
     query_uid: str
     max_parallelism: int
     key: tuple[str, ...]
+    key_type: str
     function: str
 
 
@@ -95,7 +97,7 @@ def collecting(registry: OperatorRegistry, *, query_uid: str) -> Iterator[Operat
         _collection.reset(token)
 
 
-def declare(*, uid: str, max_parallelism: int, key: tuple[str, ...], function: str) -> None:
+def declare(*, uid: str, max_parallelism: int, key: tuple[str, ...], key_type: str, function: str) -> None:
     """Record an operator in the registry that is collecting, if one is.
 
     Raises:
@@ -103,7 +105,7 @@ def declare(*, uid: str, max_parallelism: int, key: tuple[str, ...], function: s
     """
     collection = _collection.get()
     if collection is not None:
-        collection.registry.add(Operator(uid, collection.query_uid, max_parallelism, key, function))
+        collection.registry.add(Operator(uid, collection.query_uid, max_parallelism, key, key_type, function))
 
 
 def check_uid(uid: str) -> None:

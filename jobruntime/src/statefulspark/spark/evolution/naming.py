@@ -1,0 +1,53 @@
+"""`source`: a name for a streaming source, under which its position is found again when the query is changed.
+
+Spark keeps positions by their order in the plan. (It has experimental names of its own since 4.2, which change the format
+of the offset log and must then be given to all sources.) The name travels in the plan as a subquery alias, which survives
+everything that is done with the DataFrame and changes no column.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql import DataFrame
+
+from statefulspark import errors
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+PREFIX = "statefulspark source "
+
+
+def source(df: DataFrame, *, name: str) -> DataFrame:
+    """Name the streaming source that a DataFrame reads.
+
+    Without a name a source is recognised by what it reads (its format, topic or path). A name is needed when two sources
+    read the same, and it allows to change what a source reads without losing its position.
+
+    Args:
+        df: What `spark.readStream...load()` returned; columns may be selected and filtered already.
+        name: Unique among the sources of the query; any text. State and position follow it.
+
+    Returns:
+        The same stream.
+
+    Raises:
+        SpecRejectedError: `SourceNotSingle`: it reads no stream, or several. `SourceNameInvalid`.
+
+    Example:
+        ```python
+        clicks = ss.source(spark.readStream.format("kafka")...load(), name="clicks")
+        ```
+    """
+    if not name.strip() or "\n" in name:
+        raise errors.SpecRejectedError("SourceNameInvalid", f"{name!r} is no name for a source; use a short text.")
+    leaves = cast("JavaObject", df._jdf.queryExecution().analyzed().collectLeaves())
+    streams = sum(bool(leaves.apply(index).isStreaming()) for index in range(leaves.size()))
+    if streams != 1:
+        raise errors.SpecRejectedError(
+            "SourceNotSingle",
+            f"ss.source(..., name={name!r}) was given a DataFrame that reads {streams} streams; name each stream where it "
+            "is read, before it is joined or united with another.",
+        )
+    return df.alias(f"{PREFIX}{name}")
