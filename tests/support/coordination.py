@@ -43,17 +43,28 @@ class Run:
         retained: tuple[int, ...] = (),
         first_delay_s: float = 10.0,
         started: bool = True,
+        cleans_up: bool = True,
     ) -> None:
         settings = model.Settings(interval_s, timeout_s, min_pause_s, max_concurrent, tolerable_failures, kept)
         self.state = machine.initial(settings, next_id=next_id, retained=retained)
         self.commands: list[model.Command] = []
+        self.cleans_up = cleans_up
         if started:
             self.start(first_delay_s)
 
     def send(self, event: model.Event) -> tuple[model.Command, ...]:
         self.state, commands = machine.step(self.state, event)
         self.commands.extend(commands)
+        aborted = (
+            [one.snapshot_id for one in commands if isinstance(one, model.NotifyAborted)] if self.cleans_up else []
+        )
+        for snapshot_id in aborted:
+            commands += self.cleaned(snapshot_id, event.now_s)
         return commands
+
+    def cleaned(self, snapshot_id: int, now_s: float = 0.0) -> tuple[model.Command, ...]:
+        """Tell that what an aborted snapshot had written is gone; by default every abort is followed by it."""
+        return self.send(model.Cleaned(now_s, snapshot_id))
 
     def start(self, first_delay_s: float = 10.0, now_s: float = 0.0) -> tuple[model.Command, ...]:
         return self.send(model.Started(now_s, PARTICIPANTS, first_delay_s))

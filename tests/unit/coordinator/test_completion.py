@@ -120,6 +120,18 @@ def test_a_pending_savepoint_is_never_subsumed() -> None:
     assert run.pending_ids == (1,)
 
 
+def test_a_pending_stop_is_never_subsumed() -> None:
+    """A.103: a drain ends in a checkpoint of its own, whatever completes meanwhile."""
+    run = Run(max_concurrent=3)
+    run.begin(a_stop(kind=SnapshotKind.CHECKPOINT))
+    run.begin(a_stop("other", kind=SnapshotKind.CHECKPOINT))
+
+    run.ack_all(2)
+    run.finalized(2)
+
+    assert run.pending_ids == (1,)
+
+
 def test_an_intermediate_savepoint_neither_subsumes_nor_serves_recovery() -> None:
     """A.102, A.137: no store entry, older pending checkpoints stay."""
     run = Run(retained=(3,), next_id=4)

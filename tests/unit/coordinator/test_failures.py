@@ -29,6 +29,26 @@ def _aborted(commands: tuple[model.Command, ...]) -> list[tuple[int, model.Abort
             model.AbortReason.FINALIZE_CHECKPOINT_FAILURE,
             id="A.104 the manifest cannot be written",
         ),
+        pytest.param(
+            model.Declined(1, 1, "delays", "no", model.AbortReason.CHECKPOINT_DECLINED_TASK_CLOSING),
+            model.AbortReason.CHECKPOINT_DECLINED_TASK_CLOSING,
+            id="A.116 a participant is closing",
+        ),
+        pytest.param(
+            model.TriggerFailed(1, 1, "503", is_storage=True),
+            model.AbortReason.IO_EXCEPTION,
+            id="A.93 the store fails at the start",
+        ),
+        pytest.param(
+            model.TriggerFailed(1, 1, "a bug", is_storage=False),
+            model.AbortReason.TRIGGER_CHECKPOINT_FAILURE,
+            id="A.98 something else fails at the start",
+        ),
+        pytest.param(
+            model.ParticipantFailed(1, "delays", "disk full"),
+            model.AbortReason.TASK_FAILURE,
+            id="A.109 a participant fails before it acknowledges",
+        ),
         pytest.param(model.Tick(600), model.AbortReason.CHECKPOINT_EXPIRED, id="A.94 it takes too long"),
         pytest.param(
             model.Stopped(1), model.AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, id="A.86 a query stops running"
@@ -50,8 +70,12 @@ def test_a_pending_snapshot_ends_with_a_reason(
 
 
 def test_every_abort_reason_is_reached_or_reserved() -> None:
-    """A.113: of Flink's names these are used; IO_EXCEPTION is reserved for the start of a snapshot."""
+    """A.113: of Flink's names these are used; the others are about what a micro-batch engine does not have."""
     assert {reason.value for reason in model.AbortReason} == {
+        "TRIGGER_CHECKPOINT_FAILURE",
+        "CHECKPOINT_DECLINED_TASK_NOT_READY",
+        "CHECKPOINT_DECLINED_TASK_CLOSING",
+        "TASK_FAILURE",
         "PERIODIC_SCHEDULER_SHUTDOWN",
         "TOO_MANY_CHECKPOINT_REQUESTS",
         "MINIMUM_TIME_BETWEEN_CHECKPOINTS",
@@ -75,7 +99,9 @@ def test_an_expiry_names_who_has_not_answered() -> None:
     aborted = run.tick(30)[0]
 
     assert isinstance(aborted, model.NotifyAborted)
-    assert aborted.message == "Not complete after 30 s; still waiting for counts."
+    assert aborted.message == (
+        "Checkpoint expired before completing: it was triggered 30 s ago and still waits for counts."
+    )
 
 
 def test_a_checkpoint_does_not_expire_a_moment_too_early() -> None:
@@ -150,6 +176,26 @@ def test_a_failed_savepoint_never_fails_the_job(request_: model.Request) -> None
         pytest.param(lambda run: run.send(model.Declined(0, 1, "delays", "no")), True, id="A.110 declined counts"),
         pytest.param(lambda run: run.tick(600), True, id="A.110 expired counts"),
         pytest.param(lambda run: run.fail(1), True, id="finalizing counts, since that is where storage is written"),
+        pytest.param(
+            lambda run: run.send(model.TriggerFailed(0, 1, "503", is_storage=True)), True, id="A.110 storage counts"
+        ),
+        pytest.param(
+            lambda run: run.send(model.TriggerFailed(0, 1, "bug", is_storage=False)),
+            False,
+            id="A.110 another failure to trigger does not count",
+        ),
+        pytest.param(
+            lambda run: run.send(model.ParticipantFailed(0, "delays", "x")),
+            False,
+            id="A.110 a task's failure does not count: it has consequences of its own",
+        ),
+        pytest.param(
+            lambda run: run.send(
+                model.Declined(0, 1, "delays", "no", model.AbortReason.CHECKPOINT_DECLINED_TASK_NOT_READY)
+            ),
+            False,
+            id="A.110 not being ready does not count",
+        ),
         pytest.param(lambda run: run.send(model.Stopped(0)), False, id="A.110 a suspended coordinator does not count"),
         pytest.param(lambda run: run.send(model.ShutDown(0)), False, id="A.110 a shut down one does not count"),
     ],
@@ -181,6 +227,56 @@ def test_a_failure_of_what_a_newer_completion_made_pointless_does_not_count() ->
     commands = run.fail(3)
 
     assert [type(command) for command in commands] == [model.NotifyAborted]
+
+
+def test_a_failure_of_what_a_newer_savepoint_followed_does_not_count() -> None:
+    """A.110: the last successful id is a savepoint's, too."""
+    run = Run(max_concurrent=2, tolerable_failures=0)
+    run.begin(a_checkpoint())
+    run.complete(a_savepoint())
+
+    commands = run.fail(1)
+
+    assert [type(command) for command in commands] == [model.NotifyAborted]
+
+
+def test_one_checkpoint_counts_once_however_often_it_fails() -> None:
+    """A.110: one count per checkpoint id."""
+    run = Run(tolerable_failures=1, first_delay_s=10_000)
+    run.begin(a_checkpoint())
+
+    run.fail(1)
+    run.fail(1)
+    run.send(model.Declined(0, 1, "delays", "too late"))
+
+    assert run.state.consecutive_failures == 1
+    assert not any(isinstance(one, model.FailJob) for one in run.commands)
+
+
+def test_a_participant_that_fails_after_it_acknowledged_does_no_harm() -> None:
+    """A.109: a task failure aborts what that task has not acknowledged."""
+    run = Run(max_concurrent=2)
+    run.begin(a_checkpoint("acknowledged"))
+    run.begin(a_checkpoint("not yet"))
+    run.ack(1, "delays")
+
+    commands = run.send(model.ParticipantFailed(0, "delays", "disk full"))
+
+    assert _aborted(commands) == [(2, model.AbortReason.TASK_FAILURE)]
+    assert run.pending_ids == (1,)
+
+
+def test_no_more_aborted_snapshots_are_cleaned_up_at_once_than_may_be_pending() -> None:
+    """A.88: while more than the allowed number is still being removed, requests wait."""
+    run = Run(tolerable_failures=10, first_delay_s=10_000, cleans_up=False)
+    run.fail(run.begin(a_checkpoint("a")))
+    run.fail(run.begin(a_checkpoint("b")))
+
+    assert run.request(a_checkpoint("c")) == ()
+    assert [type(one) for one in run.request(a_savepoint("d"))] == [model.Begin]
+    run.fail(3)
+    assert run.cleaned(3) == ()
+    assert [type(one) for one in run.cleaned(1)] == [model.Begin]
 
 
 def test_a_failure_lets_the_next_request_begin() -> None:

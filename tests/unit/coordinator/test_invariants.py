@@ -43,6 +43,8 @@ class Coordination(RuleBasedStateMachine):
         self.failures_in_a_row = 0
         self.last_completion_s: float | None = None
         self.best_completed = 0
+        self.best_success = 0
+        self.unclean: set[int] = set()
 
     @initialize(chosen=_SETTINGS, next_id=st.integers(1, 50), delay_s=st.floats(0, 20))
     def start(self, chosen: model.Settings, next_id: int, delay_s: float) -> None:
@@ -100,6 +102,24 @@ class Coordination(RuleBasedStateMachine):
     def a_participant_declines(self, back: int) -> None:
         self.send(model.Declined(self.now_s, self.state.next_id - 1 - back, "delays", "not now"))
 
+    @rule(back=_IDS_BACK, is_storage=st.booleans())
+    def starting_fails(self, back: int, is_storage: bool) -> None:
+        self.send(model.TriggerFailed(self.now_s, self.state.next_id - 1 - back, "no", is_storage))
+
+    @rule(participant=st.sampled_from(sorted(PARTICIPANTS)), luck=_LUCK)
+    def a_participant_fails(self, participant: str, luck: int) -> None:
+        if luck:
+            return
+        waiting = {one.id for one in self.state.pending if participant in one.waiting_for}
+        self.send(model.ParticipantFailed(self.now_s, participant, "disk full"))
+        assert waiting <= self.ended.keys()
+
+    @rule()
+    def what_was_aborted_is_cleaned_up(self) -> None:
+        for snapshot_id in sorted(self.unclean):
+            self.unclean.discard(snapshot_id)
+            self.send(model.Cleaned(self.now_s, snapshot_id))
+
     @rule(back=_IDS_BACK)
     def writing_succeeds(self, back: int) -> None:
         ready = sorted(self.finalizing - self.ended.keys())
@@ -129,6 +149,8 @@ class Coordination(RuleBasedStateMachine):
         assert not self.state.pending
         self.state = machine.initial(self.state.settings, next_id=self.state.next_id, retained=self.state.retained)
         self.failures_in_a_row, self.last_completion_s = 0, None
+        self.best_success = max(self.state.retained, default=0)
+        self.unclean = set()
         self.send(model.Started(self.now_s, PARTICIPANTS, 1.0))
 
     # The book
@@ -168,6 +190,8 @@ class Coordination(RuleBasedStateMachine):
         if not request.is_forced:
             running = [one for one in self.begun if one not in self.ended]
             assert len(running) < self.state.settings.max_concurrent, "too many at once"
+            assert not any(self.begun[one].request.is_stop for one in running), "a checkpoint began during a stop"
+            assert len(self.unclean) <= self.state.settings.max_concurrent, "too many are being cleaned up"
         if request.is_periodic and self.last_completion_s is not None:
             pause_s = self.now_s - self.last_completion_s
             assert pause_s >= self.state.settings.min_pause_s - 1e-6, "the pause was not respected"
@@ -180,16 +204,18 @@ class Coordination(RuleBasedStateMachine):
         self._end(command.snapshot_id, command)
         self.failures_in_a_row = 0
         self.last_completion_s = self.now_s
+        self.best_success = max(self.best_success, command.snapshot_id)
         if command.request.kind is SnapshotKind.CHECKPOINT:
             self.best_completed = max(self.best_completed, command.snapshot_id)
 
     def _take_aborted(self, command: model.NotifyAborted) -> None:
         request = command.request
         if command.reason is model.AbortReason.CHECKPOINT_SUBSUMED:
-            assert request.kind is SnapshotKind.CHECKPOINT, "a savepoint was subsumed"
+            assert not request.is_forced, "a savepoint or stop was subsumed"
+        self.unclean.add(command.snapshot_id)
         self._end(command.snapshot_id, command)
         is_counted = command.reason in model.COUNTED_REASONS and request.kind is SnapshotKind.CHECKPOINT
-        if is_counted and command.snapshot_id > self.best_completed:
+        if is_counted and command.snapshot_id > self.best_success:
             self.failures_in_a_row += 1
 
     def _end(self, snapshot_id: int, command: model.Command) -> None:
@@ -203,7 +229,7 @@ class Coordination(RuleBasedStateMachine):
     def every_begun_snapshot_has_ended_or_is_pending(self) -> None:
         if hasattr(self, "state"):
             assert {one.id for one in self.state.pending} == self.begun.keys() - self.ended.keys()
-            stale = [one.id for one in self.state.pending if one.request.kind is SnapshotKind.CHECKPOINT]
+            stale = [one.id for one in self.state.pending if not one.request.is_forced]
             assert all(one > self.best_completed for one in stale), "an older checkpoint was not subsumed"
 
     @invariant()

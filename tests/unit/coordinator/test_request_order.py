@@ -119,6 +119,16 @@ def test_a_forced_request_passes_a_pending_checkpoint(forced: model.Request) -> 
     assert run.request(forced) == (model.Begin(2, forced, PARTICIPANTS),)
 
 
+@pytest.mark.parametrize("waiting", [a_periodic(), a_checkpoint()], ids=["periodic", "manual"])
+def test_no_checkpoint_begins_while_the_job_stops(waiting: model.Request) -> None:
+    """A.162: the periodic scheduler pauses for a stop, and goes on if the stop fails."""
+    run = Run(max_concurrent=5)
+    run.begin(a_stop())
+
+    assert run.request(waiting) == ()
+    assert run.fail(1)[-1] == model.Begin(2, waiting, PARTICIPANTS)
+
+
 def test_a_savepoint_overtakes_a_waiting_checkpoint() -> None:
     """A.89, A.90."""
     run = Run()

@@ -19,6 +19,7 @@ from statefulspark.coordinator.model import (
     Acknowledged,
     AckOutcome,
     Begin,
+    Cleaned,
     Command,
     Declined,
     Event,
@@ -28,6 +29,7 @@ from statefulspark.coordinator.model import (
     FinalizeFailed,
     NotifyAborted,
     NotifyComplete,
+    ParticipantFailed,
     Pending,
     Refuse,
     Request,
@@ -39,6 +41,7 @@ from statefulspark.coordinator.model import (
     Stopped,
     Subsume,
     Tick,
+    TriggerFailed,
 )
 
 PERIODIC_KEY = "(periodic)"
@@ -56,7 +59,9 @@ def initial(settings: Settings, *, next_id: int, retained: tuple[int, ...] = ())
         retained: Ids of completed checkpoints found on storage, oldest first.
     """
     last = retained[-1] if retained else None
-    return State(settings=settings, next_id=next_id, retained=retained, last_completed_id=last)
+    return State(
+        settings=settings, next_id=next_id, retained=retained, last_completed_id=last, last_success_id=last or 0
+    )
 
 
 def step(state: State, event: Event) -> Step:
@@ -82,14 +87,12 @@ def step(state: State, event: Event) -> Step:
             return _on_request(state, event)
         case Acknowledged():
             return _on_acknowledged(state, event)
-        case Declined():
-            message = f"{event.participant} declined: {event.message}"
-            return _abort_one(state, event.snapshot_id, AbortReason.CHECKPOINT_DECLINED, message, event.now_s)
         case Finalized():
             return _on_finalized(state, event)
-        case FinalizeFailed():
-            reason = AbortReason.FINALIZE_CHECKPOINT_FAILURE
-            return _abort_one(state, event.snapshot_id, reason, event.message, event.now_s)
+        case Cleaned():
+            return _drain_queue(replace(state, cleaning=state.cleaning - {event.snapshot_id}), event.now_s)
+        case Declined() | ParticipantFailed() | TriggerFailed() | FinalizeFailed():
+            return _on_failure(state, event)
         case Stopped():
             return _abort_everything(state, AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, "The job stopped running.")
         case ShutDown():
@@ -97,6 +100,23 @@ def step(state: State, event: Event) -> Step:
                 state, AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is going down."
             )
             return replace(stopped, shut_down=True), commands
+        case _:
+            assert_never(event)
+
+
+def _on_failure(state: State, event: Declined | ParticipantFailed | TriggerFailed | FinalizeFailed) -> Step:
+    match event:
+        case Declined():
+            message = f"{event.participant} declined: {event.message}"
+            return _abort_one(state, event.snapshot_id, event.reason, message, event.now_s)
+        case ParticipantFailed():
+            return _on_participant_failed(state, event)
+        case TriggerFailed():
+            reason = AbortReason.IO_EXCEPTION if event.is_storage else AbortReason.TRIGGER_CHECKPOINT_FAILURE
+            return _abort_one(state, event.snapshot_id, reason, event.message, event.now_s)
+        case FinalizeFailed():
+            reason = AbortReason.FINALIZE_CHECKPOINT_FAILURE
+            return _abort_one(state, event.snapshot_id, reason, event.message, event.now_s)
         case _:
             assert_never(event)
 
@@ -210,6 +230,7 @@ def _on_finalized(state: State, event: Finalized) -> Step:
         state,
         pending=tuple(one for one in state.pending if one.id != pending.id),
         last_completion_at_s=event.now_s,
+        last_success_id=max(state.last_success_id, pending.id),
         consecutive_failures=0,
     )
     if pending.request.kind is SnapshotKind.SAVEPOINT and not pending.request.is_stop:
@@ -233,10 +254,10 @@ def _retain(state: State, completed: Pending) -> Step:
 
 
 def _subsume_pending(state: State, completed_id: int) -> Step:
-    """Drop older pending checkpoints; a pending savepoint is never subsumed (A.103)."""
+    """Drop older pending checkpoints; what was forced, a savepoint or a stop, is never subsumed (A.103)."""
     commands: list[Command] = []
     for pending in state.pending:
-        if pending.id < completed_id and pending.request.kind is SnapshotKind.CHECKPOINT:
+        if pending.id < completed_id and not pending.request.is_forced:
             state, command = _remove(
                 state, pending, AbortReason.CHECKPOINT_SUBSUMED, f"Checkpoint {completed_id} completed first."
             )
@@ -250,9 +271,23 @@ def _expire(state: State, now_s: float) -> Step:
         if now_s - pending.triggered_at_s < state.settings.timeout_s:
             continue
         waiting = ", ".join(sorted(pending.waiting_for)) or "the manifest"
-        message = f"Not complete after {state.settings.timeout_s:g} s; still waiting for {waiting}."
+        message = (
+            f"Checkpoint expired before completing: it was triggered {state.settings.timeout_s:g} s ago and still waits "
+            f"for {waiting}."
+        )
         state, aborted = _abort_one(state, pending.id, AbortReason.CHECKPOINT_EXPIRED, message, now_s)
         commands.extend(aborted)
+    return state, tuple(commands)
+
+
+def _on_participant_failed(state: State, event: ParticipantFailed) -> Step:
+    """Abort what it has not acknowledged; the rest has everything that it needs (A.109)."""
+    commands: list[Command] = []
+    message = f"{event.participant} failed: {event.message}"
+    for pending in state.pending:
+        if event.participant in pending.waiting_for:
+            state, aborted = _abort_one(state, pending.id, AbortReason.TASK_FAILURE, message, event.now_s)
+            commands.extend(aborted)
     return state, tuple(commands)
 
 
@@ -270,6 +305,7 @@ def _remove(state: State, pending: Pending, reason: AbortReason, message: str) -
     state = replace(
         state,
         pending=tuple(one for one in state.pending if one.id != pending.id),
+        cleaning=state.cleaning | {pending.id},
         recently_aborted=(*state.recently_aborted, pending.id)[-REMEMBERED_IDS:],
     )
     return state, NotifyAborted(pending.id, pending.request, reason, message)
@@ -277,7 +313,7 @@ def _remove(state: State, pending: Pending, reason: AbortReason, message: str) -
 
 def _count_failure(state: State, pending: Pending, reason: AbortReason, message: str) -> Step:
     """Count consecutive failures of checkpoints; a failed savepoint never fails the job (A.110, A.112)."""
-    superseded = state.last_completed_id is not None and pending.id <= state.last_completed_id
+    superseded = pending.id <= state.last_success_id
     if reason not in COUNTED_REASONS or superseded or pending.request.kind is SnapshotKind.SAVEPOINT:
         return state, ()
     failures = state.consecutive_failures + 1

@@ -29,20 +29,28 @@ class AbortReason(StrEnum):
     """The pause after the last completion is not over."""
     NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
     """A query is not running yet, or no longer."""
+    IO_EXCEPTION = "IO_EXCEPTION"
+    """The object store failed while the snapshot was being started."""
+    TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
+    """Starting the snapshot failed for another reason."""
     CHECKPOINT_EXPIRED = "CHECKPOINT_EXPIRED"
     """Not complete within the timeout."""
     CHECKPOINT_SUBSUMED = "CHECKPOINT_SUBSUMED"
     """A newer checkpoint completed first."""
     CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
-    """A participant said that it cannot take part."""
+    """A participant could not take its part of the snapshot."""
+    CHECKPOINT_DECLINED_TASK_NOT_READY = "CHECKPOINT_DECLINED_TASK_NOT_READY"
+    """A participant has not begun to work yet."""
+    CHECKPOINT_DECLINED_TASK_CLOSING = "CHECKPOINT_DECLINED_TASK_CLOSING"
+    """A participant is ending."""
+    TASK_FAILURE = "TASK_FAILURE"
+    """A participant failed before it had acknowledged."""
     CHECKPOINT_COORDINATOR_SUSPEND = "CHECKPOINT_COORDINATOR_SUSPEND"
     """The coordinator was stopped while it was pending."""
     CHECKPOINT_COORDINATOR_SHUTDOWN = "CHECKPOINT_COORDINATOR_SHUTDOWN"
     """The driver is going down."""
     FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
     """Closing over the batch, verifying it or writing the manifest failed."""
-    IO_EXCEPTION = "IO_EXCEPTION"
-    """The object store failed while the snapshot was being started."""
 
 
 COUNTED_REASONS = frozenset(
@@ -105,7 +113,7 @@ class Request:
 
     @property
     def is_forced(self) -> bool:
-        """Whether limits on concurrency and pause do not apply: savepoints and stops (A.90)."""
+        """Whether limits on concurrency and pause do not apply: savepoints and stops (A.90); never subsumed (A.103)."""
         return self.kind is SnapshotKind.SAVEPOINT or self.is_stop
 
 
@@ -143,7 +151,11 @@ class State:
     """Ids of completed checkpoints, oldest first."""
     last_completed_id: int | None = None
     last_completion_at_s: float | None = None
+    last_success_id: int = 0
+    """Highest number that completed, savepoints too: failures up to it count no more (A.110)."""
     consecutive_failures: int = 0
+    cleaning: frozenset[int] = frozenset()
+    """Aborted snapshots whose files are still being removed (A.88)."""
     recently_aborted: tuple[int, ...] = ()
 
     def find(self, snapshot_id: int) -> Pending | None:
@@ -202,6 +214,27 @@ class Declined:
     snapshot_id: int
     participant: str
     message: str
+    reason: AbortReason = AbortReason.CHECKPOINT_DECLINED
+
+
+@dataclass(frozen=True, slots=True)
+class ParticipantFailed:
+    """A participant failed: no snapshot that it has not acknowledged can complete (A.109)."""
+
+    now_s: float
+    participant: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerFailed:
+    """What has to happen before participants are asked has failed (A.93, A.98)."""
+
+    now_s: float
+    snapshot_id: int
+    message: str
+    is_storage: bool
+    """The object store was at fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +255,14 @@ class FinalizeFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What had been written for an aborted snapshot is removed, or is given up on (A.88)."""
+
+    now_s: float
+    snapshot_id: int
+
+
+@dataclass(frozen=True, slots=True)
 class Stopped:
     """A participant stopped running: no periodic checkpoints, and nothing pending survives (A.86)."""
 
@@ -235,7 +276,20 @@ class ShutDown:
     now_s: float
 
 
-Event = Started | Tick | Requested | Acknowledged | Declined | Finalized | FinalizeFailed | Stopped | ShutDown
+Event = (
+    Started
+    | Tick
+    | Requested
+    | Acknowledged
+    | Declined
+    | ParticipantFailed
+    | TriggerFailed
+    | Finalized
+    | FinalizeFailed
+    | Cleaned
+    | Stopped
+    | ShutDown
+)
 
 
 # Commands
@@ -269,7 +323,7 @@ class NotifyComplete:
 
 @dataclass(frozen=True, slots=True)
 class NotifyAborted:
-    """Tell everybody that the snapshot will never complete; drop what was written for it (A.108)."""
+    """Tell everybody that the snapshot will never complete; drop what was written for it, then say Cleaned (A.108)."""
 
     snapshot_id: int
     request: Request

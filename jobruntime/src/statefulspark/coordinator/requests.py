@@ -83,7 +83,7 @@ def decide(state: State, now_s: float) -> Wait | Go | Drop:
     head = state.queue[0]
     if not state.participants:
         return Drop(head, AbortReason.NOT_ALL_REQUIRED_TASKS_RUNNING, "Not all queries of the job are running.")
-    if len(state.pending) >= state.settings.max_concurrent and not head.is_forced:
+    if not head.is_forced and _has_to_wait(state):
         return Wait()
     if not head.is_periodic:
         return Go(head)
@@ -94,6 +94,13 @@ def decide(state: State, now_s: float) -> Wait | Go | Drop:
         message = f"The minimum pause after the last completion has {allowed_at_s - now_s:.1f} s to go."
         return Drop(head, AbortReason.MINIMUM_TIME_BETWEEN_CHECKPOINTS, message, retry_at_s=allowed_at_s)
     return Go(head)
+
+
+def _has_to_wait(state: State) -> bool:
+    """Tell whether a request that is not forced waits: for a free place (A.88), or for the end of a stop (A.162)."""
+    is_full = len(state.pending) >= state.settings.max_concurrent
+    is_stopping = any(pending.request.is_stop for pending in state.pending)
+    return is_full or is_stopping or len(state.cleaning) > state.settings.max_concurrent
 
 
 def earliest_periodic_s(state: State) -> float:

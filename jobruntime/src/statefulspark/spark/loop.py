@@ -160,6 +160,7 @@ class JobLoop:
             if query.error is not None:
                 failure = failures.of_query(query.uid, query.error, fenced=self._fence.fenced)
                 self._end_with(Ending(failure.code, failure.reason, failure.message))
+                self._step(model.ParticipantFailed(time.monotonic(), query.uid, failure.message))
         if all(not query.active for query in self._queries):
             self._stop_by_ourselves(FINISHED_KEY)
 
@@ -236,7 +237,7 @@ class JobLoop:
             Lane.SAVEPOINT,
             lambda: self._writer.precopy(order, self._committed()),
             on_done=lambda _: self._on_copied_ahead(order),
-            on_failed=lambda error: self._on_write_failed(order, error),
+            on_failed=lambda error: self._on_trigger_failed(order, error),
         )
 
     def _on_copied_ahead(self, order: SnapshotOrder) -> None:
@@ -276,6 +277,13 @@ class JobLoop:
             return
         self._step(model.FinalizeFailed(time.monotonic(), order.snapshot_id, str(error)))
 
+    def _on_trigger_failed(self, order: SnapshotOrder, error: errors.StatefulSparkError) -> None:
+        if isinstance(error, errors.FencedError):
+            self._on_write_failed(order, error)
+            return
+        is_storage = isinstance(error, errors.TransientError | errors.StateUnknownError)
+        self._step(model.TriggerFailed(time.monotonic(), order.snapshot_id, str(error), is_storage))
+
     def _on_complete(self, command: model.NotifyComplete) -> None:
         summary = self._summaries.pop(command.snapshot_id)
         del self._orders[command.snapshot_id]
@@ -291,7 +299,11 @@ class JobLoop:
         _log.warning(
             "snapshot aborted", extra={"id": command.snapshot_id, "why": f"{command.reason}: {command.message}"}
         )
-        self._clean(order.lane, lambda: self._writer.discard(order))
+        self._clean(
+            order.lane,
+            lambda: self._writer.discard(order),
+            then=lambda: self._step(model.Cleaned(time.monotonic(), order.snapshot_id)),
+        )
         if command.snapshot_id == self._stopping_id and self._ending is None:
             self._resume()
 
@@ -300,11 +312,12 @@ class JobLoop:
         if not command.request.is_periodic:
             self._operations.fail(command.request.key, command.reason, command.message)
 
-    def _clean(self, lane: Lane, work: Callable[[], None]) -> None:
+    def _clean(self, lane: Lane, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
         def failed(error: errors.StatefulSparkError) -> None:
             _log.warning("cleaning up failed and is tried again later", extra={"why": str(error)})
+            then()
 
-        self._background.submit(lane, work, on_done=lambda _: None, on_failed=failed)
+        self._background.submit(lane, work, on_done=lambda _: then(), on_failed=failed)
 
     # Gates and the end
 
