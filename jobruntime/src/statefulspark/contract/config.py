@@ -91,6 +91,18 @@ class CheckpointConfig(WireModel):
         return period
 
 
+class ClaimMode(StrEnum):
+    """Who owns the snapshot that a job starts from, afterwards (Flink: execution.state-recovery.claim-mode)."""
+
+    NO_CLAIM = "NO_CLAIM"
+    """It stays its owner's and is never touched; the job starts from a copy, so it may be deleted after the start."""
+    CLAIM = "CLAIM"
+    """It becomes the job's, which deletes it once as many checkpoints as are retained were completed since. No other job
+    can claim it."""
+    LEGACY = "LEGACY"
+    """As NO_CLAIM. In Flink, later checkpoints may build on the snapshot's files; here they never do."""
+
+
 class RestoreConfig(WireModel):
     """What to start from, when it is not the latest completed checkpoint."""
 
@@ -98,6 +110,8 @@ class RestoreConfig(WireModel):
     """URI of a savepoint's folder, or `checkpoint:<id>`; absent means the latest completed checkpoint."""
     allow_non_restored_state: bool = False
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
+    claim_mode: ClaimMode = ClaimMode.NO_CLAIM
+    """Who owns `snapshot` after the start, if it is named by its URI."""
     fresh: bool = False
     """Start with empty state although the job has checkpoints; the only way to do that."""
     id: str | None = None

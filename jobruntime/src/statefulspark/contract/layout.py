@@ -9,6 +9,7 @@ generations/00000003/<query uid>/        a Spark checkpoint root
 checkpoints/00000042/_metadata.json
 savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
 prune/marks.json                         what is unused since when
+damage/00000003-00000008.json            state that Spark could not load: generation and epoch
 ```
 Numbers have eight digits, so that the order of names is the order of numbers.
 """
@@ -28,6 +29,7 @@ SAVEPOINT_FILES = "files"
 GENERATION_RECORD = "generation.json"
 GENERATION_RESERVATION = "reserved.json"
 PRUNE_MARKS = "prune/marks.json"
+DAMAGE = "damage"
 
 _UID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"^([0-9]{8})(?:[-./].*)?$")
@@ -99,3 +101,8 @@ def checkpoint_manifest(checkpoint_id: int) -> str:
 def savepoint(savepoint_id: int, name: str | None = None) -> str:
     """Return the folder of a savepoint in the job's own root."""
     return f"{SAVEPOINTS}/{number(savepoint_id)}" + (f"-{name}" if name else "")
+
+
+def damage_note(generation_number: int, epoch_number: int) -> str:
+    """Return the key of a driver's note on state that Spark could not load."""
+    return f"{DAMAGE}/{number(generation_number)}-{number(epoch_number)}.json"

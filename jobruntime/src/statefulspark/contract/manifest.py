@@ -153,6 +153,11 @@ class GenerationRecord(StoredDocument):
     """Generation of the checkpoint it was made from; absent for savepoints and empty starts."""
     restore_id: str | None = None
     """The latest restore that somebody asked for, here or in an ancestor: it is done and never repeated."""
+    abandoned: bool = False
+    """True for a number that a driver began to fill and never completed; written by its successor, so that the driver,
+    should it still be alive, cannot complete it any more."""
+    claimed: str | None = None
+    """URI of the snapshot it was made from, if the job has claimed it and so deletes it once it is subsumed."""
     queries: tuple[QueryEntry, ...] = ()
     """What it started with; paths are relative to the job's root. A query without a commit has batch -1 and tells what
     was declared."""

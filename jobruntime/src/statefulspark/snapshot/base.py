@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotKind
-from statefulspark.snapshot import catalog, decision, generations, restore, transfer, verify
+from statefulspark.contract.manifest import MANIFEST_NAME, GenerationRecord, Manifest, QueryEntry, SnapshotKind
+from statefulspark.snapshot import catalog, damage, decision, generations, restore, transfer, verify
 from statefulspark.storage.port import ObjectStore
 
 
@@ -24,6 +24,7 @@ class Base:
         generation: Generation that a new one descends from, None for savepoints.
         reference: `checkpoint:<id>` or a savepoint's URI; None for the beginning of an empty generation.
         manifest: None for a generation's beginning.
+        folder: The snapshot's own folder, for one that somebody named by its URI.
     """
 
     label: str | None
@@ -32,6 +33,7 @@ class Base:
     generation: int | None = None
     reference: str | None = None
     manifest: Manifest | None = None
+    folder: restore.SnapshotPlace | None = None
 
     @property
     def holds_state(self) -> bool:
@@ -50,6 +52,7 @@ class View:
         checkpoints: Manifests of the completed checkpoints by id, as far as they are readable.
         unreadable: A sentence for each checkpoint whose manifest is not.
         next_snapshot_id: The number for the next snapshot.
+        damage: What drivers noted about state that Spark could not load.
     """
 
     store: ObjectStore
@@ -59,6 +62,7 @@ class View:
     unreadable: tuple[str, ...]
     next_snapshot_id: int
     open_store: transfer.StoreOpener | None
+    damage: damage.Damage = field(default_factory=damage.Damage)
     _verdicts: dict[str, str | None] = field(default_factory=dict)
 
     @property
@@ -78,30 +82,49 @@ class View:
             checkpoints=kinds.count(SnapshotKind.CHECKPOINT),
             savepoints=kinds.count(SnapshotKind.SAVEPOINT),
             uri=self.store.uri,
+            record_problem=self.known.unreadable.get(self.current.generation) if self.known.current else None,
         )
 
     def latest(self) -> Base:
         """Return the newest checkpoint of the generation in use, or its beginning."""
         return next(self.candidates())
 
+    @property
+    def unusable_sources(self) -> frozenset[str]:
+        """What cannot be used because a copy of it could not be loaded."""
+        return self.damage.unusable_sources(self.known.records, self.checkpoints.values())
+
     def candidates(self) -> Iterator[Base]:
         """Yield what a recovery may start from, best first; a savepoint that cannot be read ends the line."""
         numbers = {number: manifest.generation for number, manifest in self.checkpoints.items()}
         for candidate in decision.candidates(self.known, numbers):
             if candidate.savepoint is not None:
-                yield self.resolve(candidate.savepoint)
+                if candidate.savepoint not in self.unusable_sources:
+                    yield self.resolve(candidate.savepoint)
             elif candidate.checkpoint_id is not None:
                 yield self._checkpoint(self.checkpoints[candidate.checkpoint_id])
             else:
                 yield self._beginning(candidate.generation)
 
     def problem_of(self, base: Base) -> str | None:
-        """Verify a base, once; None if nothing is wrong."""
+        """Verify a base, once; None if nothing is wrong.
+
+        A base that Spark could not load is read completely, and given up when it happened again.
+        """
         key = f"{base.place.store.uri} {base.place.root} {base.reference} {[query.path for query in base.queries]}"
         if key not in self._verdicts:
-            report = verify.verify_queries(base.place.store, base.queries, root=base.place.root)
-            self._verdicts[key] = None if report.ok else report.sentence
+            self._verdicts[key] = self._verdict(base)
         return self._verdicts[key]
+
+    def _verdict(self, base: Base) -> str | None:
+        if base.reference in self.unusable_sources:
+            return "Spark could not load a copy of it."
+        noted = self.damage.problem(base.queries)
+        if noted is not None:
+            return noted
+        is_suspect = self.damage.failures(base.queries) > 0
+        report = verify.verify_queries(base.place.store, base.queries, root=base.place.root, deep=is_suspect)
+        return None if report.ok else report.sentence
 
     def resolve(self, reference: str) -> Base:
         """Find and verify the snapshot that somebody named.
@@ -117,10 +140,10 @@ class View:
             base = self._checkpoint_by_name(reference)
         else:
             base = find(self.store, _as_s3(reference), self.open_store)
-        problem = self.problem_of(base)
-        if problem is not None:
+        report = verify.verify_queries(base.place.store, base.queries, root=base.place.root)
+        if not report.ok:
             raise errors.SnapshotCorruptError(
-                "SnapshotBroken", f"{reference} cannot be restored: {problem} Restore another snapshot."
+                "SnapshotBroken", f"{reference} cannot be restored: {report.sentence} Restore another snapshot."
             )
         return base
 
@@ -158,8 +181,12 @@ class View:
 
 
 def look(store: ObjectStore, open_store: transfer.StoreOpener | None = None) -> View:
-    """Look at a job's root. Cost: 5 listings, a HEAD per savepoint, a GET per checkpoint and per generation."""
-    refs = catalog.list_snapshots(store)
+    """Look at a job's root. Cost: 6 listings, 2 HEADs, a HEAD per savepoint, a GET per checkpoint and generation.
+
+    Listings may lag: the next number of generations and of checkpoints is looked up by name.
+    """
+    following = catalog.next_snapshot_id(store)
+    refs = (*catalog.checkpoints_from(store, following), *catalog.list_snapshots(store))
     checkpoints = tuple(ref for ref in refs if ref.kind is SnapshotKind.CHECKPOINT)
     found = catalog.read_manifests(store, checkpoints)
     return View(
@@ -168,19 +195,20 @@ def look(store: ObjectStore, open_store: transfer.StoreOpener | None = None) -> 
         refs=refs,
         checkpoints={manifest.id: manifest for manifest in found if isinstance(manifest, Manifest)},
         unreadable=tuple(error.message for error in found if isinstance(error, errors.SnapshotCorruptError)),
-        next_snapshot_id=catalog.next_snapshot_id(store),
+        next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
+        damage=damage.read_all(store),
     )
 
 
 def find(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> Base:
-    """Find a snapshot by the URI of its folder: in this store, or wherever the opener reaches.
+    """Find a snapshot by the URI of its folder, or of its manifest: in this store, or wherever the opener reaches.
 
     Raises:
         SpecRejectedError: `SnapshotNotFound`.
         SnapshotCorruptError: The manifest is unreadable.
     """
-    folder = uri.rstrip("/")
+    folder = uri.rstrip("/").removesuffix(f"/{MANIFEST_NAME}")
     where, root = _locate(store, folder, open_store)
     try:
         manifest = catalog.read_manifest(where, root)
@@ -188,10 +216,11 @@ def find(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) 
         raise _not_found(uri, f"there is no {folder}/_metadata.json") from error
     if manifest.kind is SnapshotKind.SAVEPOINT:
         place, generation = restore.SnapshotPlace(where, root), None
-        return Base(folder, manifest.queries, place, generation, folder, manifest)
+        return Base(folder, manifest.queries, place, generation, folder, manifest, place)
     job_root, _, _ = folder.rpartition(f"/{layout.CHECKPOINTS}/")
     owner, prefix = _locate(store, job_root, open_store)
-    return Base(folder, manifest.queries, restore.SnapshotPlace(owner, prefix), None, folder, manifest)
+    files = restore.SnapshotPlace(owner, prefix)
+    return Base(folder, manifest.queries, files, None, folder, manifest, restore.SnapshotPlace(where, root))
 
 
 def _locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
+from statefulspark.snapshot import listing
 from statefulspark.storage.port import ObjectStore
 
 _FOLDERS = ((SnapshotKind.CHECKPOINT, layout.CHECKPOINTS), (SnapshotKind.SAVEPOINT, layout.SAVEPOINTS))
@@ -107,6 +108,14 @@ def list_snapshots(store: ObjectStore) -> tuple[SnapshotRef, ...]:
     Folders without a manifest are left out. Savepoints at other locations are not listed.
     """
     return tuple(sorted(_completed(store), key=lambda ref: ref.id, reverse=True))
+
+
+def checkpoints_from(store: ObjectStore, number: int) -> tuple[SnapshotRef, ...]:
+    """Return the checkpoints from a number on that a listing does not show yet, newest first. Cost: a HEAD each, and one."""
+    last = listing.highest(store, number - 1, layout.checkpoint_manifest)
+    return tuple(
+        SnapshotRef(SnapshotKind.CHECKPOINT, found, layout.checkpoint(found)) for found in range(last, number - 1, -1)
+    )
 
 
 def next_snapshot_id(store: ObjectStore) -> int:

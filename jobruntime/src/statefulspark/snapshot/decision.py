@@ -40,6 +40,7 @@ class Situation:
         checkpoints: Number of completed checkpoints.
         savepoints: Number of completed savepoints in the job's own root.
         uri: Names the root in errors.
+        record_problem: Why the record of the generation in use cannot be read, None if it can.
     """
 
     restore: RestoreConfig
@@ -48,6 +49,7 @@ class Situation:
     checkpoints: int
     savepoints: int
     uri: str
+    record_problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,15 @@ def decide(situation: Situation) -> Intent:
 
     Raises:
         StateUnknownError: `StateWithoutCheckpoint`: there is state, and none of it is known to be complete.
+            `RestoreUnknown`: it cannot be told whether the restore that is asked for has been done.
     """
     asked = situation.restore.once_key
+    if asked is not None and situation.record_problem is not None:
+        raise errors.StateUnknownError(
+            "RestoreUnknown",
+            f"{situation.record_problem} It says whether the restore {asked!r} was done, so it cannot be told what to do. "
+            "Ask for no restore to go on from the newest checkpoint.",
+        )
     done = situation.current.restore_id if situation.current else None
     if asked is not None and asked != done:
         return Intent.EMPTY if situation.restore.fresh else Intent.RESTORE

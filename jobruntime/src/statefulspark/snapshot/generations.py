@@ -6,12 +6,14 @@ generation with a record is the one in use.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import EpochRecord, GenerationRecord
+from statefulspark.snapshot import listing
 from statefulspark.storage.port import ObjectStore
 
 
@@ -22,10 +24,14 @@ class Generations:
     Attributes:
         records: The usable ones, by number ascending.
         highest: Highest number taken, usable or not; 0 if there is none.
+        unfinished: Numbers above the one in use that somebody began to fill and has not completed.
+        unreadable: A sentence for each number whose record is damaged; they have a stand-in among the records.
     """
 
     records: tuple[GenerationRecord, ...]
     highest: int
+    unfinished: tuple[int, ...] = ()
+    unreadable: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def current(self) -> GenerationRecord | None:
@@ -38,10 +44,18 @@ class Generations:
 
 
 def read_all(store: ObjectStore) -> Generations:
-    """Read every generation's record. Cost: one listing, and one GET per generation."""
-    numbers = sorted(number for name in store.list_names(layout.GENERATIONS) if (number := layout.parse_number(name)))
-    records = [record for number in numbers if (record := _read_if_present(store, number)) is not None]
-    return Generations(tuple(records), max(numbers, default=0))
+    """Read every generation's record. Cost: one listing, one HEAD, and one GET per generation.
+
+    The listing may lag; numbers are taken one after the other, so the next one is looked up by name.
+    """
+    listed = _listed(store)
+    highest = listing.highest(store, max(listed, default=0), layout.generation_reservation)
+    return _read(store, (*listed, *range(max(listed, default=0) + 1, highest + 1)))
+
+
+def read_listed(store: ObjectStore) -> Generations:
+    """Read the records of the generations that are listed, where missing the newest does no harm. See `read_all`."""
+    return _read(store, _listed(store))
 
 
 def reserve(store: ObjectStore, *, above: int, holder: EpochRecord) -> int:
@@ -71,6 +85,21 @@ def publish(store: ObjectStore, record: GenerationRecord) -> None:
         ) from error
 
 
+def abandon(store: ObjectStore, numbers: Sequence[int], *, epoch: int, now: datetime) -> None:
+    """Make sure that unfinished generations are never completed, and delete what was copied for them.
+
+    The driver that began one may still be alive, and does not know yet that a newer one has taken over.
+    Cost, per number: one PUT, a LIST and a DELETE per 1,000 files.
+
+    Raises:
+        PreconditionFailedError: `GenerationExists`: one was completed meanwhile; look again.
+    """
+    for number in numbers:
+        publish(store, GenerationRecord(generation=number, created_at=now, epoch=epoch, abandoned=True))
+        kept = (layout.generation_record(number), layout.generation_reservation(number))
+        store.delete_many([info.key for info in store.list(layout.generation(number)) if info.key not in kept])
+
+
 def note_restore(store: ObjectStore, record: GenerationRecord) -> None:
     """Note in the record of the generation in use that a restore is done. Cost: one PUT. Idempotent.
 
@@ -90,6 +119,35 @@ def _reserved(store: ObjectStore, number: int, holder: EpochRecord) -> bool:
     except errors.ObjectExistsError:
         return False
     return True
+
+
+def _listed(store: ObjectStore) -> tuple[int, ...]:
+    names = store.list_names(layout.GENERATIONS)
+    return tuple(sorted(number for name in names if (number := layout.parse_number(name))))
+
+
+def _read(store: ObjectStore, numbers: Sequence[int]) -> Generations:
+    records: list[GenerationRecord] = []
+    unreadable: dict[int, str] = {}
+    complete: set[int] = set()
+    for number in numbers:
+        try:
+            record = _read_if_present(store, number)
+        except errors.SnapshotCorruptError as error:
+            unreadable[number] = error.message
+            record = _stand_in(number)
+        if record is not None:
+            complete.add(number)
+        if record is not None and not record.abandoned:
+            records.append(record)
+    current = records[-1].generation if records else 0
+    unfinished = tuple(number for number in numbers if number > current and number not in complete)
+    return Generations(tuple(records), max(numbers, default=0), unfinished, unreadable)
+
+
+def _stand_in(number: int) -> GenerationRecord:
+    """Return what is known of a generation whose record is damaged: that it was in use."""
+    return GenerationRecord(generation=number, created_at=datetime.min.replace(tzinfo=UTC), epoch=1)
 
 
 def _read_if_present(store: ObjectStore, number: int) -> GenerationRecord | None:

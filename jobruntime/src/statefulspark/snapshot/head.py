@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
-from statefulspark.snapshot import checksums, closure, sparklog, verify
+from statefulspark.snapshot import checksums, closure, damage, listing, sparklog, verify
 from statefulspark.storage.port import ObjectStore
 
 _READ_UP_TO_BYTES = 1024 * 1024
@@ -35,7 +35,9 @@ class Head:
     problem: str | None = None
 
 
-def inspect(store: ObjectStore, generation: int, base: Sequence[QueryEntry]) -> Head:
+def inspect(
+    store: ObjectStore, generation: int, base: Sequence[QueryEntry], noted: damage.Damage | None = None
+) -> Head:
     """Look at the newest committed batch of every query in a generation.
 
     Cost: a listing of the generation; per query two listings and a read; for queries with newer batches their closure,
@@ -45,6 +47,7 @@ def inspect(store: ObjectStore, generation: int, base: Sequence[QueryEntry]) -> 
         store: The job's root.
         generation: The one in use.
         base: Its queries as of the latest checkpoint, or of its beginning.
+        noted: What drivers could not load.
 
     Returns:
         The head. A damaged log is a problem of the head, never an absence.
@@ -56,7 +59,18 @@ def inspect(store: ObjectStore, generation: int, base: Sequence[QueryEntry]) -> 
     except errors.SnapshotCorruptError as error:
         return Head((), is_newer=True, problem=error.message)
     newer = any(query.batch_id > (known[query.uid].batch_id if query.uid in known else -1) for query in found)
-    return Head(tuple(found), is_newer=newer)
+    problem = _noted_problem(store, found, noted or damage.Damage())
+    return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(found), is_newer=newer)
+
+
+def _noted_problem(store: ObjectStore, found: Sequence[QueryEntry], noted: damage.Damage) -> str | None:
+    if noted.failures(found) == 0:
+        return None
+    known = noted.problem(found)
+    if known is not None:
+        return known
+    report = verify.verify_queries(store, found, deep=True)
+    return None if report.ok else report.sentence
 
 
 def is_still_at(store: ObjectStore, generation: int, queries: Sequence[QueryEntry]) -> bool:
@@ -97,7 +111,7 @@ def _newest_offsets(store: ObjectStore, query: QueryEntry) -> int:
 def _query(store: ObjectStore, generation: int, uid: str, known: Mapping[str, QueryEntry]) -> QueryEntry:
     path = layout.query_root(generation, uid)
     base = known.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
-    newest = closure.newest_committed_batch(store, path)
+    newest = _newest_commit(store, path, base.batch_id)
     if newest < base.batch_id:
         raise errors.SnapshotCorruptError(
             "CommitLogBehind",
@@ -110,6 +124,18 @@ def _query(store: ObjectStore, generation: int, uid: str, known: Mapping[str, Qu
     entry = closure.close_over(store, path, newest)
     _require_sound(store, entry, base)
     return entry
+
+
+def _newest_commit(store: ObjectStore, path: str, known: int) -> int:
+    """Return the newest committed batch; the listing may lag, so the batches it does not show are looked up by name."""
+    newest = closure.newest_committed_batch(store, path)
+    if newest < known and store.info(f"{path}/commits/{known}") is not None:
+        newest = known
+    following = listing.highest(store, newest, lambda number: f"{path}/commits/{number}")
+    if following > newest:
+        key = f"{path}/commits/{following}"
+        sparklog.parse_commit(following, store.read(key), f"{store.uri}/{key}")
+    return following
 
 
 def _require_readable_plan(store: ObjectStore, path: str, committed: int) -> None:

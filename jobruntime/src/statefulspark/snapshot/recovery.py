@@ -8,17 +8,17 @@ and makes the new generation if one is needed. Between the two another driver ma
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, replace
-from datetime import datetime
-from enum import StrEnum
+from dataclasses import replace
 
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
 from statefulspark.snapshot import (
     base,
     catalog,
+    claims,
+    damage,
     decision,
     generations,
     head,
@@ -28,71 +28,26 @@ from statefulspark.snapshot import (
     transfer,
     uids,
 )
+from statefulspark.snapshot.startplan import Author, StartMode, StartPlan, in_new_generation
 from statefulspark.storage.port import ObjectStore
 
-
-class StartMode(StrEnum):
-    """How a start gets its checkpoint roots."""
-
-    EMPTY = "empty"
-    """A new generation without files."""
-    CONTINUE = "continue"
-    """The generation in use, as it is."""
-    COPY = "copy"
-    """A new generation, filled with copies of the base's files."""
-
-
-@dataclass(frozen=True, slots=True)
-class StartPlan:
-    """Where a driver starts.
-
-    Attributes:
-        mode: How it gets there.
-        generation: The generation to run in; for EMPTY and COPY a proposal until `carry_out` has reserved one.
-        queries: What is restored, by query; with paths inside `generation` once carried out.
-        restored_from: `checkpoint 41`, a savepoint's URI, or None for empty state.
-        restored: Manifest of what is restored; None for empty state and for a generation's own beginning.
-        fallback: Why something older than the newest state is used, None if it is not.
-        next_snapshot_id: The number for the next snapshot.
-        salvage: All queries of the generation in use, if they committed batches that no checkpoint covers; `carry_out`
-            completes them as a checkpoint.
-        restore_id: The latest restore that was asked for, done with this start or before.
-        source: Where the base's files are.
-        note_restore: The record of the generation in use with this restore noted, if it is done without a copy.
-        head: The generation in use as something to copy from, if the start would continue in it.
-        changes: What is changed on the way into a new generation, in sentences.
-    """
-
-    mode: StartMode
-    generation: int
-    queries: tuple[QueryEntry, ...] = ()
-    restored_from: str | None = None
-    restored: Manifest | None = None
-    fallback: str | None = None
-    next_snapshot_id: int = 1
-    salvage: tuple[QueryEntry, ...] = ()
-    restore_id: str | None = None
-    source: base.Base | None = None
-    note_restore: GenerationRecord | None = None
-    head: base.Base | None = None
-    changes: tuple[str, ...] = ()
-
-    @property
-    def start_batches(self) -> Mapping[str, int]:
-        """Last committed batch by query uid; a query that is not named starts empty."""
-        return {query.uid: query.batch_id for query in self.queries}
+__all__ = [
+    "Author",
+    "StartMode",
+    "StartPlan",
+    "carry_out",
+    "find_start",
+    "in_new_generation",
+    "plan_recovery",
+    "settle",
+]
 
 
-@dataclass(frozen=True, slots=True)
-class Author:
-    """Who carries a plan out; goes into the manifest of a salvaged checkpoint and the record of a generation."""
+_LOOKS = 3
 
-    namespace: str
-    job: str
-    epoch: int
-    now: datetime
-    revision: str | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)
+
+Finisher = Callable[[int, tuple[QueryEntry, ...]], tuple[QueryEntry, ...]]
+"""Completes the queries of a generation that is filled and not in use yet; returns them as they are then."""
 
 
 def plan_recovery(
@@ -124,32 +79,58 @@ def plan_recovery(
     """
     view = base.look(store, open_store)
     intent = decision.decide(view.situation(restore))
-    proposal = replace(_proposal(intent, view, restore), next_snapshot_id=view.next_snapshot_id)
-    plan = _without_lost_state(proposal, view, restore, query_uids)
-    return replace(plan, head=_head_of(plan, view)) if plan.mode is StartMode.CONTINUE else plan
-
-
-Finisher = Callable[[int, tuple[QueryEntry, ...]], tuple[QueryEntry, ...]]
-"""Completes the queries of a generation that is filled and not in use yet; returns them as they are then."""
-
-
-def in_new_generation(plan: StartPlan, changes: tuple[str, ...]) -> StartPlan:
-    """Return a plan that copies what the start would have continued in, so that it can be changed on the way.
-
-    Args:
-        plan: Any; one that copies already, or starts empty, goes on doing that.
-        changes: What is changed, in sentences.
-    """
-    if plan.mode is not StartMode.CONTINUE:
-        return replace(plan, changes=changes)
-    return replace(
-        plan,
-        mode=StartMode.COPY,
-        generation=plan.generation + 1,
-        source=plan.head,
-        note_restore=None,
-        changes=changes,
+    found = view.known.current.generation if view.known.current else 0
+    proposal = replace(
+        _proposal(intent, view, restore),
+        next_snapshot_id=view.next_snapshot_id,
+        unfinished=view.known.unfinished,
+        obsolete_notes=damage.obsolete(view.damage, in_use=found, checkpoints=view.checkpoints.values()),
     )
+    plan = _without_lost_state(proposal, view, restore, query_uids)
+    if plan.mode is not StartMode.CONTINUE:
+        return plan
+    plan = replace(plan, head=_head_of(plan, view))
+    # What follows from a damaged record cannot be known, so nothing may go on in its generation.
+    return in_new_generation(plan, ()) if found in view.known.unreadable else plan
+
+
+def find_start(
+    store: ObjectStore,
+    author: Author,
+    *,
+    restore: RestoreConfig,
+    query_uids: Collection[str] | None = None,
+    open_store: transfer.StoreOpener | None = None,
+) -> StartPlan:
+    """Plan, and settle what was left behind; again if a driver that is not dead yet got in between.
+
+    See `plan_recovery` and `settle`. Two looks are enough against one such driver: it cannot commit after its first look
+    at the newer epoch.
+    """
+    for _ in range(_LOOKS):
+        plan = plan_recovery(store, restore=restore, query_uids=query_uids, open_store=open_store)
+        try:
+            return settle(store, plan, author)
+        except errors.FencedError:
+            raise
+        except errors.PreconditionFailedError as error:
+            overtaken = error
+    raise overtaken
+
+
+def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
+    """Complete what a dead driver committed, and close off what it left half made. Idempotent.
+
+    Cost: one PUT for a salvaged checkpoint; per half-made generation a PUT, a LIST and a DELETE.
+
+    Raises:
+        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
+    """
+    generations.abandon(store, plan.unfinished, epoch=author.epoch, now=author.now)
+    if plan.obsolete_notes:
+        store.delete_many(plan.obsolete_notes)
+    settled = replace(plan, unfinished=(), obsolete_notes=())
+    return _salvaged(store, settled, author) if plan.salvage else settled
 
 
 def carry_out(
@@ -184,8 +165,10 @@ def carry_out(
         PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
         SnapshotCorruptError: `CopyIncomplete`.
     """
-    if plan.salvage:
-        plan = _salvaged(store, plan, author)
+    plan = settle(store, plan, author)
+    if plan.claim is not None and plan.claim.folder is not None:
+        place = plan.claim.folder
+        claims.claim(place.store, place.root, root=store.uri, owner_id=author.owner_id, now=author.now)
     if plan.mode is StartMode.CONTINUE:
         if plan.note_restore is not None:
             generations.note_restore(store, plan.note_restore)
@@ -217,6 +200,7 @@ def carry_out(
             restore_id=plan.restore_id,
             queries=queries,
             changes=plan.changes,
+            claimed=plan.claim.reference if plan.claim else None,
         ),
     )
     return replace(plan, generation=number, queries=queries)
@@ -228,9 +212,10 @@ def _proposal(intent: decision.Intent, view: base.View, wish: RestoreConfig) -> 
         return StartPlan(StartMode.EMPTY, fresh_generation, restore_id=wish.once_key)
     if intent is decision.Intent.RESTORE:
         asked = view.resolve(wish.snapshot or "")
+        claim = asked if wish.claim_mode is ClaimMode.CLAIM and asked.folder is not None else None
         if _is_in_place(view, asked):
-            return _in_place(view, asked, wish.once_key)
-        return _copy_of(asked, fresh_generation, restore_id=wish.once_key)
+            return _in_place(view, asked, wish.once_key, claim)
+        return replace(_copy_of(asked, fresh_generation, restore_id=wish.once_key), claim=claim)
     return _recover(view, fresh_generation)
 
 
@@ -247,7 +232,7 @@ def _is_in_place(view: base.View, asked: base.Base) -> bool:
     return head.is_still_at(view.store, current.generation, manifest.queries)
 
 
-def _in_place(view: base.View, asked: base.Base, restore_id: str | None) -> StartPlan:
+def _in_place(view: base.View, asked: base.Base, restore_id: str | None, claim: base.Base | None) -> StartPlan:
     """Continue where the savepoint was taken instead of copying the same files back."""
     number = view.current.generation
     queries = tuple(query.model_copy(update={"path": layout.query_root(number, query.uid)}) for query in asked.queries)
@@ -258,7 +243,10 @@ def _in_place(view: base.View, asked: base.Base, restore_id: str | None) -> Star
         restored_from=asked.label,
         restored=asked.manifest,
         restore_id=restore_id,
-        note_restore=view.current.model_copy(update={"restore_id": restore_id}),
+        note_restore=view.current.model_copy(
+            update={"restore_id": restore_id, "claimed": claim.reference if claim else None}
+        ),
+        claim=claim,
     )
 
 
@@ -266,8 +254,8 @@ def _recover(view: base.View, fresh_generation: int) -> StartPlan:
     """Go on from the newest state: the head if it is sound, else the newest candidate that verifies, by copy."""
     current = view.current
     latest = view.latest()
-    found = head.inspect(view.store, current.generation, latest.queries)
-    problems = [*view.unreadable]
+    found = head.inspect(view.store, current.generation, latest.queries, view.damage)
+    problems = [*view.unreadable, *view.known.unreadable.values()]
     if found.problem is None and (found.is_newer or view.problem_of(latest) is None):
         queries = plans.inherit(found.queries, latest.queries)
         return StartPlan(

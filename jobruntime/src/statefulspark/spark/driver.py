@@ -124,14 +124,23 @@ def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) 
 
 def make_ready(job: Job, job_config: config.JobConfig, place: Place, now: datetime) -> StartPlan:
     """Find out where to start and prepare the generation for it."""
-    author = recovery.Author(job_config.namespace, job_config.name, place.epoch, now, job_config.revision, versions())
+    author = recovery.Author(
+        job_config.namespace,
+        job_config.name,
+        place.epoch,
+        now,
+        job_config.revision,
+        versions(),
+        owner_id=job_config.owner_id,
+    )
     hadoop_root = session.hadoop_uri(place.store.uri)
 
     def opener(uri: str) -> ObjectStore:
         return storage.open_store(uri, place.options)
 
-    plan = recovery.plan_recovery(
+    plan = recovery.find_start(
         place.store,
+        author,
         restore=job_config.restore,
         query_uids=[query.uid for query in job.queries],
         open_store=opener,

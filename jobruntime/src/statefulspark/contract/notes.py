@@ -1,0 +1,34 @@
+"""Small records beside the snapshots: who claimed one, and which one Spark could not load."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from statefulspark.contract.base import StoredDocument, UtcDatetime
+
+CLAIM_NAME = "_claim.json"
+"""Name of the claim inside a snapshot's folder."""
+
+
+class ClaimRecord(StoredDocument):
+    """`_claim.json` in a snapshot's folder: the one job that owns it since it started from it."""
+
+    root: str
+    """URI of the job's root."""
+    owner_id: str
+    """Uid of the Kubernetes resource, or `local` outside a cluster."""
+    claimed_at: UtcDatetime
+
+
+class DamageNote(StoredDocument):
+    """`damage/<generation>-<epoch>.json`: a driver's queries ended because Spark could not load their state."""
+
+    generation: int = Field(ge=1)
+    epoch: int = Field(ge=1)
+    query: str
+    """Uid."""
+    batch_id: int
+    """The committed batch whose state was loaded."""
+    said: str
+    """What Spark said, in one sentence."""
+    noted_at: UtcDatetime
