@@ -26,6 +26,15 @@ class SnapshotKind(StrEnum):
     """Self-contained copy; the user's, never pruned by us unless a policy says so."""
 
 
+class SnapshotFormat(StrEnum):
+    """How a snapshot's state is written down."""
+
+    NATIVE = "native"
+    """The engine's own files: fast, incremental, for the same engine and the same number of key groups."""
+    CANONICAL = "canonical"
+    """Parquet: independent of the engine's format, of partitions and of key groups; readable with any tool."""
+
+
 class Trigger(StrEnum):
     """Why a snapshot was taken."""
 
@@ -104,6 +113,7 @@ class Manifest(StoredDocument):
     """Everything that is needed to verify, restore, copy or prune one snapshot."""
 
     kind: SnapshotKind
+    format: SnapshotFormat = SnapshotFormat.NATIVE
     id: int = Field(ge=1)
     """From the job's one sequence of checkpoints and savepoints; never reused."""
     namespace: str
