@@ -14,6 +14,7 @@ PYTEST := $(BIN)/pytest
 PYTEST_ARGS ?=
 
 include jvm.mk
+include kafka.mk
 include charts/chart.mk
 include e2e/cluster.mk
 
@@ -39,8 +40,8 @@ $(STAMPS)/venv: $(UV) requirements/dev.txt jobruntime/pyproject.toml operator/py
 	@touch $@
 
 lock: $(UV) ## Resolve the requirements anew into hashed lock files without an index address
-	$(UV) pip compile $(LOCK) pyproject.toml operator/pyproject.toml jobruntime/pyproject.toml --extra spark --group dev -o requirements/dev.txt
-	$(UV) pip compile $(LOCK) -c requirements/dev.txt jobruntime/pyproject.toml --extra spark -o requirements/job.txt
+	$(UV) pip compile $(LOCK) pyproject.toml operator/pyproject.toml jobruntime/pyproject.toml --extra spark --extra kafka --extra postgres --extra iceberg --group dev -o requirements/dev.txt
+	$(UV) pip compile $(LOCK) -c requirements/dev.txt jobruntime/pyproject.toml --extra spark --extra kafka --extra postgres --extra iceberg -o requirements/job.txt
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt operator/pyproject.toml jobruntime/pyproject.toml -o requirements/operator.txt
 	$(UV) pip compile $(LOCK) requirements/tools.in -o requirements/tools.txt
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
@@ -62,7 +63,7 @@ types: $(STAMPS)/venv ## Check types, strictly
 crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
 
-test: $(STAMPS)/venv jars $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm ## Run every test that needs no root: pure rules, real S3, real Spark, real API server
+test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
