@@ -10,13 +10,15 @@ import sys
 from collections.abc import Mapping
 from functools import cache
 
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
 import statefulspark
 from statefulspark.contract import base
 from statefulspark.server import routes
 
 _REFERENCE = "#/components/schemas/{model}"
+_READ: JsonSchemaMode = "validation"
+_WRITTEN: JsonSchemaMode = "serialization"
 _Json = dict[str, object]
 
 
@@ -90,14 +92,12 @@ def _parameter(one: routes.Parameter) -> _Json:
 
 
 def _schemas() -> Mapping[str, object]:
-    """Return the schema of every model on the wire: what is sent is checked, what is answered may have more fields."""
-    models: dict[str, type[base.WireModel]] = {}
-    for route in routes.ROUTES:
-        used = [answer.model for answer in route.answers.values()] + [route.body]
-        models |= {model.__name__: model for model in used if model is not None}
-    _, schema = models_json_schema(
-        [(model, "validation") for _, model in sorted(models.items())], by_alias=True, ref_template=_REFERENCE
-    )
+    """Return the schema of every model on the wire: of bodies as they are read, of answers as they are written."""
+    read = {route.body for route in routes.ROUTES if route.body is not None}
+    written = {answer.model for route in routes.ROUTES for answer in route.answers.values() if answer.model is not None}
+    used = [(model, mode) for models, mode in ((read, _READ), (written, _WRITTEN)) for model in models]
+    ordered = sorted(used, key=lambda one: one[0].__name__)
+    _, schema = models_json_schema(ordered, by_alias=True, ref_template=_REFERENCE)
     definitions: _Json = schema["$defs"]
     return dict(sorted(definitions.items()))
 

@@ -24,7 +24,7 @@ import pyspark
 
 import statefulspark
 from statefulspark import clock, errors, launch, storage
-from statefulspark.contract import config, layout
+from statefulspark.contract import config, layout, statistics
 from statefulspark.contract.manifest import OwnerRecord, QueryEntry, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.job import QueryContext
@@ -225,11 +225,16 @@ def start(
         savepoint_location=job_config.savepoint_location,
         open_store=lambda uri: storage.open_store(uri, place.options),
         versions=versions(),
+        restored=plan.queries,
     )
     refs = catalog.list_snapshots(place.store)
     retained = tuple(sorted(ref.id for ref in refs if ref.kind is SnapshotKind.CHECKPOINT))
     return JobLoop(
-        board=Board(identity, snapshots.summarise_restored(place.store, plan.restored)),
+        board=Board(
+            identity,
+            snapshots.summarise_restored(place.store, plan.restored),
+            config=statistics.EffectiveConfig.of(job_config),
+        ),
         running=running,
         gate=gate,
         fence=fence,
