@@ -3,12 +3,51 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from fakecontrol import a_status, a_summary
-from statefulspark.contract import api
+from coordination import a_checkpoint, a_savepoint
+from fakecontrol import NOON, a_status, a_summary
+from statefulspark.contract import api, statistics
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator import stats
 from statefulspark.server import metrics
+from watched import Watched
 
-_SAMPLE = re.compile(r'(?P<name>[a-z_]+)\{(?P<labels>[a-z]+="[^"]*"(?:,[a-z]+="[^"]*")*)\} (?P<value>-?[0-9.e+-]+)')
+_SAMPLE = re.compile(
+    r'(?P<name>[a-z_]+)\{(?P<labels>[a-z]+="(?:[^"\\]|\\.)*"(?:,[a-z]+="(?:[^"\\]|\\.)*")*)\} (?P<value>-?[0-9.e+-]+)'
+)
+_PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
+_FLINK = (
+    "totalNumberOfCheckpoints", "numberOfInProgressCheckpoints", "numberOfCompletedCheckpoints",
+    "numberOfFailedCheckpoints", "lastCheckpointRestoreTimestamp", "lastCheckpointSize", "lastCheckpointFullSize",
+    "lastCheckpointDuration", "lastCheckpointProcessedData", "lastCheckpointPersistedData", "lastCheckpointExternalPath",
+    "lastCompletedCheckpointId", "lastCheckpointCompletedTimestamp", "checkpointAlignmentTime",
+    "checkpointStartDelayNanos",
+)  # fmt: skip
+"""Flink 2.1's metrics of checkpoints (B.10)."""
+
+
+def _everything() -> str:
+    """Return an exposition in which every metric has a value."""
+    run = Watched()
+    run.stats = stats.begin(restored=statistics.RestoredSnapshot(restored_from="checkpoint 40", restored_at=NOON))
+    run.snapshot(a_checkpoint(), took_s=4)
+    run.snapshot(a_savepoint())
+    run.fail(run.begin(a_checkpoint("fails")))
+    last = a_summary(number=1).model_copy(update={"incremental_size_bytes": 10, "files": 7})
+    query = api.QueryStatus(uid="counts", active=True, batch_id=12, last_commit_at=NOON)
+    status = a_status(last_checkpoint=last).model_copy(
+        update={
+            "last_savepoint": a_summary(kind=SnapshotKind.SAVEPOINT),
+            "queries": (query,),
+            "checkpoints": run.stats.counts,
+        }
+    )
+    return metrics.render(status, run.answer)
+
+
+def _exposed() -> set[str]:
+    return set(re.findall(r"^# TYPE (\w+) ", _everything(), re.MULTILINE))
 
 
 def _samples(text: str) -> dict[tuple[str, str], float]:
@@ -59,3 +98,40 @@ def test_a_job_that_does_not_run_is_not_up() -> None:
     samples = _samples(metrics.render(a_status(state=api.JobState.STOPPING)))
 
     assert samples["statefulspark_up", 'namespace="default",job="words"'] == 0
+
+
+def test_every_documented_metric_is_exposed_and_every_exposed_one_documented() -> None:
+    rows = re.findall(r"^\| `(statefulspark_\w+)` \| (\w+) \|", _PAGE.read_text(), re.MULTILINE)
+
+    assert dict(rows) == {f"{metrics.PREFIX}{family.name}": family.kind for family in metrics.FAMILIES}
+    assert {name for name, _ in rows} == _exposed()
+
+
+def test_every_checkpoint_metric_of_flinks_has_its_counterpart() -> None:
+    """B.10."""
+    mapped = dict(re.findall(r"^\| `([a-z]\w+)` \| `(statefulspark_\w+)`", _PAGE.read_text(), re.MULTILINE))
+
+    assert set(mapped) == set(_FLINK)
+    assert set(mapped.values()) <= _exposed()
+
+
+def test_the_parts_of_the_last_checkpoint_are_told() -> None:
+    samples = _samples(_everything())
+
+    job = 'namespace="default",job="words"'
+    told = {name: samples[f"statefulspark_last_checkpoint_{name}", job] for name in ("start_delay_seconds", "files")}
+    assert told == {"start_delay_seconds": 0.5, "files": 7}
+    assert samples["statefulspark_last_checkpoint_alignment_seconds", job] == 1
+    assert samples["statefulspark_last_checkpoint_async_duration_seconds", job] == 3
+    assert samples["statefulspark_checkpoint_failures_total", f'{job},reason="FINALIZE_CHECKPOINT_FAILURE"'] == 1
+    assert samples["statefulspark_checkpoint_duration_seconds", f'{job},quantile="0.5"'] == 3
+    assert samples["statefulspark_checkpoint_duration_seconds_sum", job] == 7
+    assert samples["statefulspark_checkpoint_duration_seconds_count", job] == 2
+
+
+def test_a_label_with_quotes_and_line_ends_stays_one_line() -> None:
+    odd = a_summary().model_copy(update={"location": 'file:///a"b\\c\nd'})
+
+    text = metrics.render(a_status(last_checkpoint=odd))
+
+    assert 'path="file:///a\\"b\\\\c\\nd"} 1\n' in text
