@@ -109,23 +109,27 @@ class Subtasks(Generic[F]):
             return store.contents()
         return {}
 
-    def notify_complete(self, checkpoint_id: int) -> None:
+    def notify_complete(self, checkpoint_id: int, *, only: int | None = None) -> None:
         """Tell listeners that a checkpoint is complete.
+
+        Args:
+            checkpoint_id: Its number.
+            only: Index of the one subtask to be told; None tells all.
 
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
         """
-        for listener in self._listeners():
+        for listener in self._listeners(only):
             method = functools.partial(listener.notify_checkpoint_complete, checkpoint_id)
             self._call(method, "NotifyFailed", f"notify_checkpoint_complete({checkpoint_id})")
 
-    def notify_aborted(self, checkpoint_id: int) -> None:
-        """Tell listeners that a checkpoint was given up.
+    def notify_aborted(self, checkpoint_id: int, *, only: int | None = None) -> None:
+        """Tell listeners that a checkpoint was given up; see `notify_complete`.
 
         Raises:
             StatefulSparkError: `NotifyFailed`.
         """
-        for listener in self._listeners():
+        for listener in self._listeners(only):
             method = functools.partial(listener.notify_checkpoint_aborted, checkpoint_id)
             self._call(method, "NotifyFailed", f"notify_checkpoint_aborted({checkpoint_id})")
 
@@ -139,8 +143,9 @@ class Subtasks(Generic[F]):
         told = f"{type(error).__qualname__}: {error}"
         return errors.StatefulSparkError(reason, f"{what} ({type(self.functions[0]).__qualname__}) raised {told}")
 
-    def _listeners(self) -> tuple[CheckpointListener, ...]:
-        return tuple(function for function in self.functions if isinstance(function, CheckpointListener))
+    def _listeners(self, only: int | None) -> tuple[CheckpointListener, ...]:
+        chosen = self.functions if only is None else (self.functions[only],)
+        return tuple(function for function in chosen if isinstance(function, CheckpointListener))
 
     def _initialize(self, method: Callable[[R], None], argument: R) -> None:
         self._call(lambda: method(argument), "StateInitializationFailed", "Could not initialize state")

@@ -1,0 +1,150 @@
+"""A sink function taken from batch to batch: what it holds after a batch is one cut with what the batch delivered.
+
+A batch that runs again, in this process or after a restart, begins with the state of the batch before it, as if the first
+attempt had never been. No Spark and no storage in here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+
+from statefulspark import errors
+from statefulspark.opstate import record
+from statefulspark.opstate.functions import FunctionSnapshotContext, SinkFunction
+from statefulspark.opstate.model import OperatorState
+from statefulspark.opstate.sink import FunctionSink
+from statefulspark.opstate.subtasks import Subtasks
+
+_log = logging.getLogger(__name__)
+
+
+class SinkRun:
+    """Runs a `FunctionSink`. Batches come from one thread, notifications may come from another."""
+
+    def __init__(
+        self, uid: str, sink: FunctionSink, *, restored: OperatorState | None, checkpoint_id: int | None
+    ) -> None:
+        """Make and open the function's subtasks.
+
+        Args:
+            uid: The function's uid.
+            sink: What the user declared.
+            restored: Its state in the restored cut; None if the cut has none of it.
+            checkpoint_id: Number of the restored snapshot; None if the job starts empty.
+
+        Raises:
+            StatefulSparkError: The function cannot be copied, initialised or opened.
+        """
+        self._uid = uid
+        self._sink = sink
+        self._checkpoint_id = checkpoint_id
+        self._base = restored
+        self._after = restored
+        self._attempted: int | None = None
+        self._is_repeat = True
+        self._lock = threading.RLock()
+        self._subtasks = self._made()
+
+    @property
+    def lock(self) -> threading.RLock:
+        """The checkpoint lock: held around each row, each snapshot and each notification."""
+        return self._lock
+
+    def begin(self, batch_id: int) -> None:
+        """Begin a batch; if it, or one before it that did not end, was begun already, that attempt is undone.
+
+        Raises:
+            StatefulSparkError: As in the constructor.
+        """
+        with self._lock:
+            if self._attempted is not None:
+                self._move_on(batch_id)
+            self._attempted = batch_id
+            self._after = None
+
+    def invoke(self, partition: int, row: object) -> None:
+        """Hand a row to the subtask that takes its partition.
+
+        Raises:
+            StatefulSparkError: `FunctionFailed`.
+        """
+        with self._lock:
+            function = self._subtasks.functions[partition % self._subtasks.parallelism]
+            try:
+                function.invoke(row)
+            except Exception as error:
+                raise self._subtasks.failed(error, "FunctionFailed", "invoke()") from error
+
+    def end(self, context: FunctionSnapshotContext) -> bytes | None:
+        """Take the state after the batch.
+
+        Returns:
+            The record to be made durable before the batch is committed. None if it has not changed since the batch
+            before and no attempt at this batch may have left one behind.
+
+        Raises:
+            StatefulSparkError: `SnapshotFailed`, or a value cannot be stored.
+        """
+        with self._lock:
+            if not self._subtasks.is_stateful:
+                self._after, self._is_repeat = OperatorState(self._subtasks.parallelism, {}), False
+                return None
+            after = self._subtasks.snapshot(context)
+            body = record.encode(self._uid, after)
+            is_news = self._is_repeat or self._base is None or body != record.encode(self._uid, self._base)
+            # Decoded again, so that nothing that the function still changes is part of it.
+            self._after, self._is_repeat = record.decode(body, f"the state of {self._uid}"), False
+            return body if is_news else None
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """Tell the function that a checkpoint is complete.
+
+        Raises:
+            StatefulSparkError: `NotifyFailed`; the job has to fail.
+        """
+        with self._lock:
+            self._subtasks.notify_complete(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """Tell the function that a checkpoint was given up.
+
+        Raises:
+            StatefulSparkError: `NotifyFailed`.
+        """
+        with self._lock:
+            self._subtasks.notify_aborted(checkpoint_id)
+
+    def close(self) -> None:
+        """Close the function; what it raises then is logged and changes nothing."""
+        with self._lock:
+            for function in self._subtasks.functions:
+                with contextlib.suppress(errors.StatefulSparkError):
+                    self._closed(function)
+
+    def _move_on(self, batch_id: int) -> None:
+        is_next = self._after is not None and self._attempted is not None and batch_id > self._attempted
+        if is_next:
+            self._base = self._after  # Spark begins a batch when the one before it is committed.
+            return
+        self._is_repeat = True
+        self.close()
+        self._subtasks = self._made()
+
+    def _made(self) -> Subtasks[SinkFunction[object]]:
+        made = Subtasks(self._uid, self._sink.function, self._sink.parallelism)
+        made.initialize(self._base, self._checkpoint_id)
+        for function in made.functions:
+            try:
+                function.open()
+            except Exception as error:
+                raise made.failed(error, "FunctionFailed", "open()") from error
+        return made
+
+    def _closed(self, function: SinkFunction[object]) -> None:
+        try:
+            function.close()
+        except Exception as error:
+            _log.warning("closing a function failed", extra={"function": self._uid}, exc_info=True)
+            raise self._subtasks.failed(error, "FunctionFailed", "close()") from error

@@ -1,0 +1,85 @@
+"""Segments of stateful sources: their names on storage, and where offset logs mention them. Pure.
+
+A stateful source writes what it gives to a batch, and its state at that point, into one file inside the query's root:
+
+```
+source-segments/<source uid>/<segment:08d>-<epoch:08d>.arrow
+```
+The offset that Spark stores is the segment's name: `{"uid": "counter", "segment": 7, "epoch": 3}`. A batch that runs again
+reads the same segment; a source that starts after the batch begins with that segment's state. So the segment of a
+snapshot's last offsets belongs to the snapshot, and no other one does.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from statefulspark.contract import layout
+
+FOLDER = "source-segments"
+
+_KEY = re.compile(rf"^{FOLDER}/(?P<uid>[^/]+)/(?P<segment>\d{{8,}})-(?P<epoch>\d{{8,}})\.arrow$")
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentName:
+    """A segment, as offsets and keys name it.
+
+    Attributes:
+        uid: The source.
+        segment: Its number, from 1; 0 stands for the beginning, which has no file.
+        epoch: The driver's epoch that wrote it.
+    """
+
+    uid: str
+    segment: int
+    epoch: int
+
+    @property
+    def key(self) -> str:
+        """Its key below the query's root."""
+        return f"{FOLDER}/{self.uid}/{layout.number(self.segment)}-{layout.number(self.epoch)}.arrow"
+
+    @property
+    def offset(self) -> dict[str, str | int]:
+        """Spark's offset after this segment."""
+        return {"uid": self.uid, "segment": self.segment, "epoch": self.epoch}
+
+
+def beginning(uid: str) -> SegmentName:
+    """Return the place before a source's first segment."""
+    return SegmentName(uid, 0, 0)
+
+
+def of_offset(line: str) -> SegmentName | None:
+    """Read a source's line of the offset log; None if it is not one of a stateful source."""
+    try:
+        value = json.loads(line)
+    except json.JSONDecodeError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    uid, segment, epoch = value.get("uid"), value.get("segment"), value.get("epoch")
+    if isinstance(uid, str) and layout.is_uid(uid) and isinstance(segment, int) and isinstance(epoch, int):
+        return SegmentName(uid, segment, epoch)
+    return None
+
+
+def of_key(key: str) -> SegmentName | None:
+    """Read a key below a query's root; None if it is not a segment's."""
+    match = _KEY.match(key)
+    return SegmentName(match["uid"], int(match["segment"]), int(match["epoch"])) if match else None
+
+
+def in_offsets(lines: Iterable[str]) -> dict[str, SegmentName]:
+    """Return the segments that an entry of the offset log names, by uid of the source."""
+    found = (of_offset(line) for line in lines)
+    return {name.uid: name for name in found if name is not None}
+
+
+def needed_keys(lines: Iterable[str]) -> tuple[str, ...]:
+    """Return the keys, below the query's root, of the segments that a cut with these offsets needs."""
+    return tuple(name.key for name in in_offsets(lines).values() if name.segment > 0)

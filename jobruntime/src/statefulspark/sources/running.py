@@ -1,0 +1,195 @@
+"""A source function that runs: a thread per subtask, cut into segments from outside.
+
+Subtasks do not wait for each other: a cut takes rows and state of one after the other, each under its own lock.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.opstate import subtasks
+from statefulspark.opstate.functions import FunctionSnapshotContext, SourceCancelledError, SourceFunction
+from statefulspark.opstate.model import OperatorState
+from statefulspark.sources.lock import CheckpointLock, Row
+
+_ENDS_WITHIN_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """What was taken at one point.
+
+    Attributes:
+        rows: Per subtask.
+        state: Of all subtasks at that point; None if the function has none.
+    """
+
+    rows: tuple[list[Row], ...]
+    state: OperatorState | None
+
+
+class SubtaskContext:
+    """What one subtask's `run` is given; see `opstate.functions.SourceContext`."""
+
+    def __init__(self, uid: str, columns: tuple[str, ...], lock: CheckpointLock, news: threading.Event) -> None:
+        """Emit into a lock's buffer."""
+        self._uid = uid
+        self._columns = columns
+        self._lock = lock
+        self._news = news
+
+    @property
+    def checkpoint_lock(self) -> CheckpointLock:
+        """Held while rows and state are taken."""
+        return self._lock
+
+    def collect(self, row: object) -> None:
+        """Emit a row."""
+        shaped = self._shaped(row)
+        with self._lock:
+            self._lock.add(shaped)
+        self._news.set()
+
+    def _shaped(self, row: object) -> Row:
+        count = len(self._columns)
+        if isinstance(row, Mapping):
+            if set(row) <= set(self._columns):
+                return tuple(row.get(column) for column in self._columns)
+        elif isinstance(row, tuple) or (isinstance(row, list) and count > 1):
+            if len(row) == count:
+                return tuple(row)
+        elif count == 1:
+            return (row,)
+        raise errors.SpecRejectedError(
+            "SourceRowInvalid",
+            f"The source {self._uid!r} emitted {row!r}, which does not fit its columns {', '.join(self._columns)}; emit a "
+            "tuple in that order, or a dict.",
+        )
+
+
+class RunningSource:
+    """All subtasks of a source. `start` once; the rest may be called from any one thread at a time."""
+
+    def __init__(
+        self, function: subtasks.Subtasks[SourceFunction[object]], *, columns: tuple[str, ...], capacity: int
+    ) -> None:
+        """Run an initialised function.
+
+        Args:
+            function: Its subtasks, with their state restored.
+            columns: Names of the schema.
+            capacity: Rows that each subtask may be ahead of the stream.
+        """
+        self._function = function
+        self._news = threading.Event()
+        self._failure: errors.StatefulSparkError | None = None
+        self._locks = tuple(CheckpointLock(capacity) for _ in function.functions)
+        self._threads = tuple(
+            threading.Thread(
+                target=functools.partial(self._run, index, SubtaskContext(function.uid, columns, lock, self._news)),
+                name=f"source-{function.uid}-{index}",
+                daemon=True,
+            )
+            for index, lock in enumerate(self._locks)
+        )
+        self._started = False
+
+    @property
+    def uid(self) -> str:
+        """The source's uid."""
+        return self._function.uid
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether every subtask has returned from `run`."""
+        return self._started and not any(thread.is_alive() for thread in self._threads)
+
+    def start(self) -> None:
+        """Start the subtasks; the second call does nothing."""
+        if not self._started:
+            self._started = True
+            for thread in self._threads:
+                thread.start()
+
+    def wait_for_rows(self, timeout_s: float) -> bool:
+        """Wait until some subtask has rows.
+
+        Returns:
+            Whether there are any.
+
+        Raises:
+            StatefulSparkError: `SourceFailed`: a subtask raised.
+        """
+        if not self._has_rows():
+            self._news.wait(timeout_s)
+        self._news.clear()
+        if self._failure is not None:
+            raise self._failure
+        return self._has_rows()
+
+    def cut(self, context: FunctionSnapshotContext) -> Cut:
+        """Take the rows that were emitted since the last cut, and the state that goes with them.
+
+        Raises:
+            StatefulSparkError: `SnapshotFailed`.
+        """
+        rows, shares = [], []
+        for index, lock in enumerate(self._locks):
+            with lock.held():
+                rows.append(lock.take())
+                shares.append(self._function.snapshot_subtask(index, context))
+        state = subtasks.gather(shares) if self._function.is_stateful else None
+        return Cut(tuple(rows), state)
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """Tell listeners, each under its lock, that a checkpoint is complete.
+
+        Raises:
+            StatefulSparkError: `NotifyFailed`.
+        """
+        for index, lock in enumerate(self._locks):
+            with lock.held():
+                self._function.notify_complete(checkpoint_id, only=index)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """Tell listeners, each under its lock, that a checkpoint was given up.
+
+        Raises:
+            StatefulSparkError: `NotifyFailed`.
+        """
+        for index, lock in enumerate(self._locks):
+            with lock.held():
+                self._function.notify_aborted(checkpoint_id, only=index)
+
+    def close(self) -> None:
+        """Cancel the subtasks and wait a few seconds for them; one that does not listen is left behind."""
+        for lock in self._locks:
+            lock.cancel()
+        for function in self._function.functions:
+            try:
+                function.cancel()
+            except Exception:  # noqa: BLE001 - the job ends in any case; what a user's cancel() raises is only told
+                _log.warning("cancelling a source failed", extra={"source": self.uid}, exc_info=True)
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(_ENDS_WITHIN_S)
+
+    def _has_rows(self) -> bool:
+        return any(lock.has_rows for lock in self._locks)
+
+    def _run(self, index: int, context: SubtaskContext) -> None:
+        try:
+            self._function.functions[index].run(context)
+            _log.info("source subtask finished", extra={"source": self.uid, "subtask": index})
+        except SourceCancelledError:
+            _log.debug("source subtask cancelled", extra={"source": self.uid, "subtask": index})
+        except Exception as error:  # noqa: BLE001 - kept, and raised by the next look of the stream
+            self._failure = self._function.failed(error, "SourceFailed", f"run() of subtask {index}")
+        self._news.set()

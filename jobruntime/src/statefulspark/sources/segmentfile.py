@@ -1,0 +1,126 @@
+"""A segment as bytes: one Arrow file with the rows of all subtasks, and the source's state in its schema's metadata.
+
+```
+schema metadata    statefulspark.segment   {"formatVersion": 1, "uid": …, "segment": …, "epoch": …, "subtasks": […]}
+                   statefulspark.state     an operator record (docs/operator-state.md); absent: the source has no state
+record batches     one per subtask that has rows; `subtasks` tells whose each is
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from statefulspark import errors
+from statefulspark.contract import base
+from statefulspark.snapshot.segments import SegmentName
+
+_HEADER = b"statefulspark.segment"
+_STATE = b"statefulspark.state"
+
+
+class SegmentHeader(base.StoredDocument):
+    """What a segment says about itself."""
+
+    uid: str
+    segment: int
+    epoch: int
+    subtasks: tuple[int, ...]
+    """For each record batch the subtask that emitted it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """A segment that was read.
+
+    Attributes:
+        header: What it says about itself.
+        state: The source's state after it, as an operator record; None if the source has none.
+        batches: Its rows.
+    """
+
+    header: SegmentHeader
+    state: bytes | None
+    batches: tuple[pa.RecordBatch, ...]
+
+    def rows_of(self, subtask: int) -> tuple[pa.RecordBatch, ...]:
+        """Return the rows that one subtask emitted."""
+        pairs = zip(self.header.subtasks, self.batches, strict=True)
+        return tuple(batch for owner, batch in pairs if owner == subtask)
+
+
+def encode(
+    name: SegmentName, schema: pa.Schema, rows: Sequence[Sequence[tuple[object, ...]]], state: bytes | None
+) -> bytes:
+    """Write a segment.
+
+    Args:
+        name: The segment.
+        schema: Of the source.
+        rows: Per subtask, each row with a value for every column.
+        state: The source's state, as an operator record.
+
+    Raises:
+        SpecRejectedError: `SourceRowInvalid`: a value does not fit its column.
+    """
+    filled = [index for index, part in enumerate(rows) if part]
+    header = SegmentHeader(uid=name.uid, segment=name.segment, epoch=name.epoch, subtasks=tuple(filled))
+    metadata = {_HEADER: header.to_json().encode(), **({_STATE: state} if state is not None else {})}
+    full = schema.with_metadata(metadata)
+    target = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_file(target, full, options=options) as writer:
+        for index in filled:
+            writer.write_batch(_batch(name.uid, full, rows[index]))
+    return bytes(target.getvalue())
+
+
+def decode(body: bytes, source: str, *, uid: str | None = None) -> Segment:
+    """Read a segment.
+
+    Args:
+        body: What `encode` wrote.
+        source: Where it came from, for the error.
+        uid: Whose it has to be; None takes any.
+
+    Raises:
+        SnapshotCorruptError: `SegmentDamaged`, or the header is not readable.
+    """
+    try:
+        with pa.ipc.open_file(pa.BufferReader(body)) as reader:
+            metadata = reader.schema.metadata or {}
+            batches = tuple(reader.get_batch(index) for index in range(reader.num_record_batches))
+    except (pa.ArrowInvalid, OSError, ValueError) as error:
+        raise _damaged(source, f"it is no readable Arrow file of {len(body)} bytes ({error})") from error
+    if _HEADER not in metadata:
+        raise _damaged(source, "it does not say which segment it is")
+    header = SegmentHeader.parse(metadata[_HEADER], source)
+    if len(header.subtasks) != len(batches) or uid not in (None, header.uid):
+        raise _damaged(source, f"it is a segment of {header.uid!r} with {len(batches)} record batches")
+    return Segment(header, metadata.get(_STATE), batches)
+
+
+def _batch(uid: str, schema: pa.Schema, rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [_column(uid, field, values) for field, values in zip(schema, columns, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _column(uid: str, field: pa.Field, values: Sequence[object]) -> pa.Array:
+    try:
+        return pa.array(values, type=field.type)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
+        raise errors.SpecRejectedError(
+            "SourceRowInvalid",
+            f"The source {uid!r} emitted a value that is no {field.type} for its column {field.name!r}: {error}. Change "
+            "the schema of ss.from_source, or convert the value.",
+        ) from error
+
+
+def _damaged(source: str, why: str) -> errors.SnapshotCorruptError:
+    return errors.SnapshotCorruptError(
+        "SegmentDamaged", f"{source} cannot be used: {why}. Start from an older snapshot."
+    )

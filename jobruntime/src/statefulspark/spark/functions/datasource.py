@@ -1,0 +1,78 @@
+"""The Python data source through which Spark reads a stateful source (Spark 4.2's `DataSourceStreamReader`).
+
+Spark runs the reader in a process of its own on the driver's machine, where it asks the driver for offsets; partitions
+are read by workers, straight from the segment on storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+
+from statefulspark import storage
+from statefulspark.sources import rendezvous, segmentfile
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.streaming.datasource import ReadLimit
+    from pyspark.sql.types import StructType
+
+    from statefulspark.sources.feed import SegmentPlace
+    from statefulspark.storage import StorageOptions
+
+FORMAT = "statefulspark-source"
+FEED, PORT, TOKEN = "feed", "port", "token"
+"""Names of the options; Spark blots out the value of one that is called token."""
+
+
+@dataclass
+class SegmentPartition(InputPartition):
+    """The rows of one subtask in one segment."""
+
+    place: SegmentPlace
+    subtask: int
+    options: StorageOptions
+
+
+class StatefulSource(DataSource):
+    """A source whose offsets and rows come from a function on the driver."""
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name of the format."""
+        return FORMAT
+
+    def schema(self) -> StructType | str:
+        """Never used: the reader of a stateful source always gives the schema."""
+        raise NotImplementedError("read it with ss.from_source(...)")
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader that asks the driver."""
+        return _Reader(self.options[FEED], int(self.options[PORT]), self.options[TOKEN])
+
+
+class _Reader(DataSourceStreamReader):
+    def __init__(self, feed: str, port: int, token: str) -> None:
+        self._client = rendezvous.FeedClient(port=port, token=token, feed=feed)
+
+    def initialOffset(self) -> dict[str, str | int]:  # noqa: N802 - Spark's name
+        return self._client.initial()
+
+    def latestOffset(self, start: dict[str, str | int], limit: ReadLimit) -> dict[str, str | int]:  # noqa: N802
+        return self._client.latest(start)
+
+    def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
+        found = self._client.place(start, end)
+        if found is None:
+            return []
+        place, options = found
+        return [SegmentPartition(place, subtask, options) for subtask in place.subtasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, SegmentPartition)  # noqa: S101 - Spark hands back what `partitions` returned
+        place = partition.place
+        body = storage.open_store(place.uri, partition.options).read(place.key)
+        yield from segmentfile.decode(body, f"{place.uri}/{place.key}", uid=place.uid).rows_of(partition.subtask)
