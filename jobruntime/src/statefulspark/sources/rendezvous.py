@@ -26,6 +26,7 @@ WAIT_FOR_ROWS_S = 0.05
 """How long a question for the latest offset waits for rows before it answers that there are none."""
 _ANSWER_WITHIN_S = 120.0
 _LONGEST_LINE = 1 << 20
+_POLL_S = 0.05
 
 Message = Mapping[str, object]
 _log = logging.getLogger(__name__)
@@ -40,7 +41,7 @@ class Rendezvous:
         self._feeds: dict[str, tuple[SourceFeed, StorageOptions]] = {}
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.answer = self._answer
-        threading.Thread(target=self._server.serve_forever, name="sources", daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="sources", daemon=True).start()
 
     @property
     def port(self) -> int:

@@ -1,0 +1,181 @@
+"""A sink function from batch to batch: state and rows are one cut, also when batches run again."""
+
+from __future__ import annotations
+
+import pytest
+from statefulspark import errors, opstate, state
+from statefulspark.opstate import batches, record
+from statefulspark.opstate.model import OperatorState
+
+
+class Buffering(opstate.SinkFunction[int], opstate.CheckpointedFunction, opstate.CheckpointListener):
+    """Flushes at a threshold, and fails at a chosen row."""
+
+    outside: list[list[int]] = []  # noqa: RUF012 - what the function did outside, which no restore undoes
+
+    def __init__(self, threshold: int = 100) -> None:
+        self.threshold = threshold
+        self.buffered: list[int] = []
+        self.events: list[str] = []
+
+    def open(self) -> None:
+        self.events.append("open")
+
+    def close(self) -> None:
+        self.events.append("close")
+
+    def invoke(self, value: int) -> None:
+        if value < 0:
+            raise ValueError(f"row {value}")
+        self.buffered.append(value)
+        if len(self.buffered) >= self.threshold:
+            self.outside.append(self.buffered)
+            self.buffered = []
+
+    def initialize_state(self, context: opstate.FunctionInitializationContext) -> None:
+        self.state = context.operator_state_store.get_list_state(state.ListState("buffered"))
+        self.restored = context.is_restored
+        self.buffered = self.state.get()
+
+    def snapshot_state(self, context: opstate.FunctionSnapshotContext) -> None:
+        self.state.update(self.buffered)
+
+
+def at(batch: int) -> opstate.FunctionSnapshotContext:
+    return opstate.FunctionSnapshotContext(batch + 1, 1000 * batch)
+
+
+def a_run(restored: OperatorState | None = None, parallelism: int = 1) -> batches.SinkRun:
+    Buffering.outside = []
+    sink = opstate.FunctionSink(Buffering(3), parallelism)
+    return batches.SinkRun("out", sink, restored=restored, checkpoint_id=None)
+
+
+def deliver(run: batches.SinkRun, batch: int, *rows: int) -> bytes | None:
+    run.begin(batch)
+    for row in rows:
+        run.invoke(row % 2, row)
+    return run.end(at(batch))
+
+
+def lists(body: bytes | None) -> list[list[object]] | None:
+    if body is None:
+        return None
+    return [list(part) for part in record.decode(body, "memory").states["buffered"].parts]
+
+
+def test_what_is_buffered_after_a_batch_is_its_record() -> None:
+    run = a_run()
+
+    assert lists(deliver(run, 0, 1, 2)) == [[1, 2]]
+    assert lists(deliver(run, 1, 3, 4)) == [[4]]
+    assert Buffering.outside == [[1, 2, 3]]
+
+
+def test_a_batch_that_changes_nothing_writes_nothing() -> None:
+    run = a_run()
+
+    assert lists(deliver(run, 0)) == [[]]  # The first of an epoch always: an attempt before it may have left a record.
+    assert deliver(run, 1) is None
+    assert lists(deliver(run, 2, 7)) == [[7]]
+    assert deliver(run, 3) is None
+
+
+def test_rows_are_dealt_to_subtasks_by_their_partition() -> None:
+    run = a_run(parallelism=2)
+
+    assert lists(deliver(run, 0, 1, 2, 4)) == [[2, 4], [1]]
+
+
+def test_a_batch_that_fails_is_undone_when_it_runs_again() -> None:
+    run = a_run()
+    deliver(run, 0, 1)
+
+    run.begin(1)
+    run.invoke(0, 2)
+    with pytest.raises(
+        errors.StatefulSparkError, match=r"invoke\(\) of function 'out' \(Buffering\) raised ValueError: row -1"
+    ):
+        run.invoke(0, -1)
+
+    assert lists(deliver(run, 1, 2)) == [[1, 2]]
+
+
+def test_a_batch_that_ended_and_was_not_committed_is_undone_when_it_runs_again() -> None:
+    run = a_run()
+    deliver(run, 0, 1)
+    deliver(run, 1, 2)
+
+    assert lists(deliver(run, 1, 2)) == [[1, 2]]
+    assert lists(deliver(run, 2, 3)) == [[]]
+
+
+def test_a_batch_that_runs_again_and_changes_nothing_still_replaces_what_the_first_attempt_left() -> None:
+    run = a_run()
+    deliver(run, 0, 1)
+    assert lists(deliver(run, 1, 2)) == [[1, 2]]
+
+    assert lists(deliver(run, 1)) == [[1]]
+
+
+def test_a_restored_run_goes_on_with_what_it_held() -> None:
+    body = deliver(a_run(), 0, 1, 2)
+    assert body is not None
+
+    again = a_run(record.decode(body, "memory"), parallelism=2)
+
+    assert lists(deliver(again, 1, 4)) == [[1, 4], [2]]
+
+
+def test_the_first_attempt_at_the_first_batch_is_undone_to_the_very_beginning() -> None:
+    run = a_run()
+    run.begin(0)
+    run.invoke(0, 1)
+
+    run.begin(0)
+
+    assert lists(run.end(at(0))) == [[]]
+
+
+def test_functions_are_opened_and_closed_with_every_copy() -> None:
+    run = a_run()
+    first = run._subtasks.functions[0]
+    run.begin(0)
+    run.begin(0)
+    second = run._subtasks.functions[0]
+    run.close()
+
+    assert first is not second
+    assert (first.events, second.events) == (["open", "close"], ["open", "close"])  # type: ignore[attr-defined]
+
+
+class Plain(opstate.SinkFunction[int]):
+    """Has no state, and fails where it is told to."""
+
+    def __init__(self, where: str = "") -> None:
+        self.where = where
+
+    def open(self) -> None:
+        if self.where == "open":
+            raise OSError("no door")
+
+    def invoke(self, value: int) -> None:
+        pass
+
+    def close(self) -> None:
+        raise OSError("stuck")
+
+
+def test_a_function_without_state_leaves_no_record_and_goes_on() -> None:
+    run = batches.SinkRun("out", opstate.FunctionSink(Plain()), restored=None, checkpoint_id=None)
+
+    assert deliver(run, 0, 1) is None
+    assert deliver(run, 1, 1) is None
+    run.close()  # What closing raises is logged.
+
+
+def test_a_function_that_cannot_be_opened_is_told_by_its_uid() -> None:
+    with pytest.raises(
+        errors.StatefulSparkError, match=r"open\(\) of function 'out' \(Plain\) raised OSError: no door"
+    ):
+        batches.SinkRun("out", opstate.FunctionSink(Plain("open")), restored=None, checkpoint_id=None)
