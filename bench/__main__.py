@@ -6,11 +6,14 @@ Each prints a table of ratios measured side by side in one run; with `--json` it
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+SUPPORT = HERE.parent / "tests" / "support"
+SHARED = {"machine"}
 
 
 def main() -> int:
@@ -20,10 +23,12 @@ def main() -> int:
     folder = parser.parse_args().json
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    for name in sorted(path.stem for path in HERE.glob("[a-z]*.py")):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(SUPPORT), os.environ.get("PYTHONPATH", "")])}
+    for name in sorted({path.stem for path in HERE.glob("[a-z]*.py")} - SHARED):
         figures = [] if folder is None else ["--json", str(folder / f"{name}.json")]
         print(f"\n== {name}", flush=True)
-        ended = subprocess.run([sys.executable, "-m", f"bench.{name}", *figures], check=False)
+        command = [sys.executable, "-m", f"bench.{name}", *figures]
+        ended = subprocess.run(command, check=False, env=env)
         if ended.returncode != 0:
             return ended.returncode
     return 0
