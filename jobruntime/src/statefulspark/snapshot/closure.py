@@ -2,7 +2,8 @@
 
 For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which
 tell which state files belong together; the sources' logs, and the segments that offsets N name; each operator's metadata
-and schema; per state store the newest snapshot with its SST files and the changelogs after it; and the checksum files beside all of those.
+and schema; per state store the newest snapshot with its SST files and the changelogs after it; and the checksum files
+beside all of those.
 
 Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel. No state file is
 read but the snapshot archives, which hold names and settings, so the cost does not grow with the size of the state.
