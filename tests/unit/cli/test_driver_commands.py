@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import pytest
+from coordination import a_checkpoint, a_savepoint
 from fakecontrol import NOON, TOKEN, FakeControl, a_status, a_summary, served
 from statefulspark import errors
 from statefulspark.cli import main, status, waiting
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator import model
+from watched import Watched
 
 _SAVEPOINT = a_summary(kind=SnapshotKind.SAVEPOINT, number=43)
 
@@ -89,14 +92,74 @@ def test_without_a_request_id_each_savepoint_is_a_new_one(job: Job) -> None:
 
 def test_a_detached_savepoint_prints_its_request_id(job: Job) -> None:
     """A.157."""
-    code, out, err = job.run("savepoint", "create", "--detached", "--request-id", "nightly-1")
+    code, out, err = job.run("savepoint", "create", "--detach", "--request-id", "nightly-1")
 
     assert (code, out) == (0, "nightly-1\n")
-    assert "--request-id" in err
+    assert "savepoint wait nightly-1" in err
+
+
+def test_what_was_detached_can_be_waited_for(job: Job) -> None:
+    """A.157."""
+    job.run("savepoint", "create", "--detach", "--quiet", "--request-id", "nightly-1")
+    timer = threading.Timer(0.2, lambda: job.control.operations.complete("nightly-1", _SAVEPOINT))
+    timer.start()
+
+    ended = job.run("savepoint", "wait", "nightly-1", "--quiet")
+    unknown = job.run("savepoint", "wait", "unheard-of")
+
+    timer.join()
+    assert ended == (0, f"{_SAVEPOINT.location}\n", "")
+    assert (unknown[0], unknown[2].count("\n")) == (2, 1)
+    assert "'unheard-of'" in unknown[2]
+
+
+def test_a_checkpoint_can_be_asked_for(job: Job) -> None:
+    job.control.completes_with = a_summary()
+
+    code, out, _ = job.run("checkpoint", "trigger", "--request-id", "now", "-o", "name")
+
+    assert (code, out) == (0, "checkpoint/41\n")
+    assert job.control.started == [api.CheckpointRequest(request_id="now")]
+
+
+def test_the_history_shows_how_long_each_part_took(job: Job) -> None:
+    run = Watched()
+    run.snapshot(a_checkpoint(), took_s=3)
+    run.send(model.Declined(9, run.begin(a_checkpoint("b"), 8), "delays", "disk full"))
+    run.begin(a_savepoint("c"), 10)
+    job.control.stats = run.stats
+
+    code, out, _ = job.run("checkpoint", "history", "-o", "wide")
+
+    counts, header, *rows = out.splitlines()
+    assert code == 0
+    assert counts.startswith("1 completed, 1 failed, 1 in progress; end to end p50 3.0s")
+    assert header.split()[:3] == ["ID", "KIND", "STATE"]
+    assert [row.split()[:4] for row in rows] == [
+        ["3", "savepoint", "InProgress", "manual"],
+        ["2", "checkpoint", "Failed", "manual"],
+        ["1", "checkpoint", "Completed", "manual"],
+    ]
+    assert rows[1].endswith("CHECKPOINT_DECLINED")
+    assert rows[2].split()[5:] == ["3.0s", "1.0s", "2.0s", "10", "B", "100", "B", "7", "2/2", "500ms", "-"]
+
+
+def test_one_snapshot_of_the_history_is_described(job: Job) -> None:
+    run = Watched()
+    run.begin(a_checkpoint())
+    run.ack(1, "delays", 41, now_s=0.25)
+    job.control.stats = run.stats
+
+    code, out, _ = job.run("checkpoint", "history", "1")
+    missing = job.run("checkpoint", "history", "9")
+
+    assert code == 0
+    assert [line.split() for line in out.splitlines()[-2:]] == [["counts", "-", "waits"], ["delays", "41", "250ms"]]
+    assert (missing[0], missing[2].count("\n")) == (2, 1)
 
 
 def test_asking_again_with_the_same_request_id_waits_for_the_same_savepoint(job: Job) -> None:
-    job.run("savepoint", "create", "--detached", "--request-id", "nightly-1")
+    job.run("savepoint", "create", "--detach", "--request-id", "nightly-1")
     job.control.operations.complete("nightly-1", _SAVEPOINT)
 
     code, out, _ = job.run("savepoint", "create", "--request-id", "nightly-1")

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import yaml
 from statefulspark import storage
 from statefulspark.cli import main
 from statefulspark.contract import config, layout
@@ -113,7 +114,9 @@ def test_a_wide_list_says_where_they_are(run: Run, root: ObjectStore) -> None:
 
     result = run("checkpoint", "list", "-o", "wide", *at(root))
 
-    assert result.out.splitlines()[1].split()[-4:] == ["2.0s", "7", "3", f"{root.uri}/checkpoints/00000042"]
+    assert result.out.splitlines()[1].split()[-5:] == [
+        "2.0s", "7", "3", "native", f"{root.uri}/checkpoints/00000042",
+    ]  # fmt: skip
 
 
 def test_json_carries_the_names_of_the_api(run: Run, root: ObjectStore) -> None:
@@ -247,6 +250,87 @@ def test_a_savepoint_that_was_moved_still_verifies(run: Run, root: ObjectStore, 
     assert run("savepoint", "verify", f"file://{tmp_path}/elsewhere", "--allow-local-files").code == 0
 
 
+def test_names_and_yaml_are_for_scripts(run: Run, root: ObjectStore) -> None:
+    for number in (41, 42):
+        put_checkpoint(root, number)
+
+    assert run("checkpoint", "list", "-o", "name", *at(root)).out == "checkpoint/42\ncheckpoint/41\n"
+    listed = yaml.safe_load(run("checkpoint", "list", "-o", "yaml", *at(root)).out)
+    assert listed == json.loads(run("checkpoint", "list", "-o", "json", *at(root)).out)
+
+
+def test_an_empty_list_has_no_names_and_says_nothing_when_quiet(run: Run, root: ObjectStore) -> None:
+    assert run("checkpoint", "list", "-o", "name", *at(root)) == Result(0, "", "")
+    assert run("checkpoint", "list", "--quiet", *at(root)) == Result(0, "", "")
+
+
+def test_a_folder_without_a_manifest_is_told_from_one_that_is_not_there(run: Run, root: ObjectStore) -> None:
+    """A.166: missing path, missing metadata and garbage are three different sentences."""
+    location = put_savepoint(root, 43, "nightly")
+    manifest = f"{layout.savepoint(43, 'nightly')}/_metadata.json"
+
+    root.write(manifest, b"garbage")
+    garbage = run("savepoint", "show", location, "--allow-local-files")
+    root.delete_many([manifest])
+    unfinished = run("savepoint", "show", location, "--allow-local-files")
+    missing = run("savepoint", "show", f"{location}-other", "--allow-local-files")
+
+    assert (garbage.code, unfinished.code, missing.code) == (17, 15, 15)
+    assert "is no readable Manifest" in garbage.err
+    assert "has no _metadata.json" in unfinished.err
+    assert "There is no completed snapshot" in missing.err
+
+
+@pytest.mark.parametrize(
+    ("target", "lands"), [("archive/words", "archive/words"), ("archive/", "archive/00000043-nightly")]
+)
+def test_a_savepoint_is_copied_as_a_whole(run: Run, root: ObjectStore, tmp_path: Path, target: str, lands: str) -> None:
+    """A.173: the copy stands on its own."""
+    location = put_savepoint(root, 43, "nightly")
+
+    copied = run("savepoint", "copy", location, f"file://{tmp_path}/{target}", "--allow-local-files")
+    run("savepoint", "dispose", location, "--allow-local-files")
+    verified = run("savepoint", "verify", f"file://{tmp_path}/{lands}", "--deep", "--allow-local-files")
+
+    assert (copied.code, verified.code) == (0, 0)
+    assert copied.out == f"savepoint 43 copied to file://{tmp_path}/{lands} (2 files, 11 B)\n"
+    assert "100%  11 B of 11 B" in copied.err
+
+
+def test_a_copy_that_was_interrupted_goes_on(run: Run, root: ObjectStore, tmp_path: Path) -> None:
+    location = put_savepoint(root, 43, "nightly")
+    elsewhere = storage.open_store(f"file://{tmp_path}/archive", StorageOptions(allow_local_files=True))
+    elsewhere.write("words/files/counts/commits/12", b"12345")
+    elsewhere.write("words/files/counts/offsets/12", b"1")
+    copy = ("savepoint", "copy", location, f"{elsewhere.uri}/words", "--allow-local-files", "-o", "json", "-q")
+
+    first, again = run(*copy), run(*copy)
+
+    assert (first.err, json.loads(first.out)["copiedFiles"]) == ("", 1)
+    assert (again.code, json.loads(again.out)["copiedFiles"]) == (0, 0)
+
+
+def test_what_cannot_be_copied_is_refused_before_anything_is_written(
+    run: Run, root: ObjectStore, tmp_path: Path
+) -> None:
+    put_checkpoint(root, 42)
+    first = put_savepoint(root, 43, "nightly")
+    second = put_savepoint(root, 44, "other")
+    broken = put_savepoint(root, 45, "broken")
+    root.delete_many([f"{layout.savepoint(45, 'broken')}/files/counts/commits/12"])
+    elsewhere = f"file://{tmp_path}/archive/words"
+
+    def copy(source: str, target: str) -> Result:
+        return run("savepoint", "copy", source, target, "--allow-local-files")
+
+    assert copy(f"{root.uri}/checkpoints/00000042", elsewhere).code == 2
+    assert copy(first, second).code == 1
+    assert copy(first, f"{first}/copy").code == 2
+    assert copy(broken, elsewhere).code == 17
+    assert copy(f"{root.uri}/savepoints/00000099", elsewhere).code == 15
+    assert not (tmp_path / "archive").exists()
+
+
 def test_a_disposed_savepoint_is_gone_and_nothing_else_is(run: Run, root: ObjectStore) -> None:
     """A.175."""
     put_checkpoint(root, 42)
@@ -327,6 +411,8 @@ def test_the_same_commands_work_on_s3(run: Run, s3: object, s3_bucket: str, monk
     endpoint = ("--endpoint", options.endpoint or "")
 
     assert run("checkpoint", "verify", "latest", "--deep", "--root", root.uri, *endpoint).code == 0
+    assert run("savepoint", "copy", location, f"s3://{s3_bucket}/archive/", *endpoint).code == 0
+    assert run("savepoint", "verify", f"s3://{s3_bucket}/archive/00000043-nightly", "--deep", *endpoint).code == 0
     assert run("savepoint", "dispose", location, *endpoint).code == 0
     assert run("savepoint", "show", location, *endpoint).code == 15
 

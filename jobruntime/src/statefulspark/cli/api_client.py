@@ -59,6 +59,10 @@ class ApiClient:
         """Return statistics of the snapshots since this driver started."""
         return self._call("GET", "/v1/checkpoints", statistics.Checkpoints)
 
+    def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails:
+        """Return one snapshot in progress or among the last."""
+        return self._call("GET", f"/v1/checkpoints/{snapshot_id}", statistics.SnapshotDetails)
+
     def trigger_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
         """Start a checkpoint, or return the one that this request id started."""
         return self._call("POST", "/v1/checkpoints", api.Operation, request)

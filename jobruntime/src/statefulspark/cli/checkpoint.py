@@ -1,13 +1,15 @@
-"""`statefulspark checkpoint`: look at a job's checkpoints on storage, with no driver alive."""
+"""`statefulspark checkpoint`: look at a job's checkpoints on storage, or have its driver take one."""
 
 from __future__ import annotations
 
 import argparse
 
-from statefulspark.cli import options, reading
+from statefulspark import clock
+from statefulspark.cli import history, options, output, reading, verbs, waiting
+from statefulspark.contract import api
+from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 
-_ROOT = "--root s3://bucket/prefix/default/words"
 _LATEST = "latest"
 
 
@@ -15,58 +17,55 @@ def add_parser(commands: options.SubParsers) -> None:
     """Add the command and its verbs."""
     parser = commands.add_parser(
         "checkpoint",
-        help="look at a job's checkpoints on storage",
-        description="Look at a job's checkpoints on storage. No driver has to run.",
-        epilog=f"example:\n  statefulspark checkpoint list {_ROOT}",
+        help="look at a job's checkpoints, or take one",
+        description="Look at a job's checkpoints on storage, where no driver has to run, or ask its driver for one.",
+        epilog=f"examples:\n  statefulspark checkpoint list --root {options.EXAMPLE_ROOT}\n"
+        "  statefulspark checkpoint trigger",
         formatter_class=options.Help,
     )
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_list(verbs)
-    _add_show(verbs)
-    _add_verify(verbs)
+    children = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    noun = verbs.Noun(
+        kind=SnapshotKind.CHECKPOINT,
+        example=f"latest --root {options.EXAMPLE_ROOT}",
+        listing="List completed checkpoints, newest first: what a driver could start from.",
+        verifying="",
+        add_reference=_add_id,
+        find=_find,
+    )
+    verbs.add(children, noun)
+    _add_trigger(children)
+    _add_history(children)
 
 
-def _add_list(verbs: options.SubParsers) -> None:
-    parser = verbs.add_parser(
-        "list",
-        help="list completed checkpoints, newest first",
-        description="List completed checkpoints, newest first: what a driver could start from.",
-        epilog=f"example:\n  statefulspark checkpoint list {_ROOT} -o wide",
+def _add_trigger(children: options.SubParsers) -> None:
+    parser = children.add_parser(
+        "trigger",
+        help="ask a running driver for a checkpoint now",
+        description="Ask a running driver for a checkpoint now, wait for it, and print its location. It does not wait for "
+        "the minimum pause, and goes before a periodic one that waits.",
+        epilog="examples:\n  kubectl port-forward pod/words-driver-7 8090 &\n  statefulspark checkpoint trigger\n"
+        "  statefulspark checkpoint trigger -o name",
         formatter_class=options.Help,
     )
-    options.add_output(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=lambda args: reading.list_kind(args, SnapshotKind.CHECKPOINT))
+    waiting.add_flags(parser)
+    output.add_flag(parser)
+    options.add_driver(parser)
+    parser.set_defaults(handle=_trigger)
 
 
-def _add_show(verbs: options.SubParsers) -> None:
-    parser = verbs.add_parser(
-        "show",
-        help="show everything about one checkpoint",
-        description="Show everything about one checkpoint; -o wide lists its files, -o json prints the manifest.",
-        epilog=f"example:\n  statefulspark checkpoint show 42 {_ROOT}",
+def _add_history(children: options.SubParsers) -> None:
+    parser = children.add_parser(
+        "history",
+        help="show what a running driver knows of its last snapshots",
+        description="Show the last checkpoints and savepoints of a running driver, failed ones too: how long each part "
+        "took, how much was new, who acknowledged when. With an ID, everything about that one.",
+        epilog="examples:\n  statefulspark checkpoint history\n  statefulspark checkpoint history 42",
         formatter_class=options.Help,
     )
-    _add_id(parser)
-    options.add_output(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=_show)
-
-
-def _add_verify(verbs: options.SubParsers) -> None:
-    parser = verbs.add_parser(
-        "verify",
-        help="check that every file of a checkpoint is there and unchanged",
-        description="Check that every file of a checkpoint is there, with the size and checksum of its manifest.",
-        epilog=f"example:\n  statefulspark checkpoint verify latest --deep {_ROOT}\n\n"
-        "exit codes:\n  0 complete   15 no such checkpoint   16 storage unavailable   17 broken",
-        formatter_class=options.Help,
-    )
-    _add_id(parser)
-    parser.add_argument("--deep", action="store_true", help="read every file, instead of trusting equal etags")
-    options.add_output(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=_verify)
+    parser.add_argument("id", type=int, nargs="?", metavar="ID", help="number of one snapshot")
+    output.add_flag(parser)
+    options.add_driver(parser)
+    parser.set_defaults(handle=_history)
 
 
 def _add_id(parser: argparse.ArgumentParser) -> None:
@@ -82,11 +81,21 @@ def _id(text: str) -> int | None:
     return int(text)
 
 
-def _show(args: argparse.Namespace) -> int:
+def _find(args: argparse.Namespace) -> verbs.Found:
     store = options.open_root(args)
-    return reading.show(store, reading.find(store, SnapshotKind.CHECKPOINT, args.id), args)
+    return store, reading.find(store, SnapshotKind.CHECKPOINT, args.id)
 
 
-def _verify(args: argparse.Namespace) -> int:
-    store = options.open_root(args)
-    return reading.verify_one(store, reading.find(store, SnapshotKind.CHECKPOINT, args.id), args)
+def _trigger(args: argparse.Namespace) -> int:
+    request = waiting.checked(api.CheckpointRequest, request_id=waiting.request_id(args))
+    driver = options.open_driver(args)
+    return waiting.follow(driver, driver.trigger_checkpoint(request), args)
+
+
+def _history(args: argparse.Namespace) -> int:
+    driver = options.open_driver(args)
+    if args.id is None:
+        output.write(history.listed(driver.checkpoints(), now=clock.utc_now()), args.output)
+    else:
+        output.write(history.described(driver.checkpoint(args.id), now=clock.utc_now()), args.output)
+    return ExitCode.FINISHED

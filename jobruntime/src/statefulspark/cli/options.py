@@ -12,11 +12,11 @@ from typing import TypeAlias
 
 from statefulspark import errors, launch, storage
 from statefulspark.cli import api_client, durations
-from statefulspark.cli.terminal import OutputFormat
 from statefulspark.contract import config, layout
 from statefulspark.storage import ObjectStore, StorageOptions
 
 DEFAULT_URL = "http://127.0.0.1:8090"
+EXAMPLE_ROOT = "s3://bucket/prefix/default/words"
 SubParsers: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
@@ -31,14 +31,6 @@ class Help(argparse.RawDescriptionHelpFormatter):
         if "\n" in text:
             return super()._fill_text(text, width, indent)
         return textwrap.fill(text, width, initial_indent=indent, subsequent_indent=indent)
-
-
-def add_output(parser: argparse.ArgumentParser) -> None:
-    """Add `-o`."""
-    parser.add_argument(
-        "-o", "--output", type=OutputFormat, choices=tuple(OutputFormat), default=OutputFormat.TABLE,
-        metavar="FORMAT", help="table (default), wide or json",
-    )  # fmt: skip
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 
 from statefulspark import clock, errors
-from statefulspark.cli import options, snapshots, terminal
+from statefulspark.cli import options, output, snapshots, terminal
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Manifest, SnapshotKind
+from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
 from statefulspark.snapshot import catalog, verify
 from statefulspark.storage import ObjectStore
 
@@ -16,22 +16,24 @@ def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
     """Write the list of a job's snapshots of one kind, newest first."""
     store = options.open_root(args)
     refs = [ref for ref in catalog.list_snapshots(store) if ref.kind is kind]
-    listed = [
+    found = [
         snapshots.Listed(ref.kind, ref.id, f"{store.uri}/{ref.folder}", manifest)
         for ref in refs
         for manifest in catalog.read_manifests(store, (ref,))
     ]
-    if not listed and args.output is not terminal.OutputFormat.JSON:
-        terminal.note(f"There are no {kind.value}s at {store.uri}.")
+    is_for_people = args.output in (terminal.OutputFormat.TABLE, terminal.OutputFormat.WIDE)
+    if not found and is_for_people:
+        if not args.quiet:
+            terminal.note(f"There are no {kind.value}s at {store.uri}.")
         return ExitCode.FINISHED
-    terminal.write(snapshots.render_list(listed, args.output, now=clock.utc_now()))
+    output.write(snapshots.listed(found, now=clock.utc_now()), args.output)
     return ExitCode.FINISHED
 
 
 def show(store: ObjectStore, folder: str, args: argparse.Namespace) -> int:
     """Write everything about one snapshot."""
     manifest = read(store, folder)
-    terminal.write(snapshots.describe(manifest, location_of(store, folder), args.output))
+    output.write(snapshots.described(manifest, location_of(store, folder)), args.output)
     return ExitCode.FINISHED
 
 
@@ -40,8 +42,7 @@ def verify_one(store: ObjectStore, folder: str, args: argparse.Namespace) -> int
     manifest = read(store, folder)
     root = "" if manifest.kind is SnapshotKind.CHECKPOINT else folder
     report = verify.verify(store, manifest, root=root, deep=args.deep)
-    label = manifest.label.capitalize()
-    terminal.write(snapshots.render_verified(label, location_of(store, folder), report, args.output))
+    output.write(snapshots.verified(manifest, location_of(store, folder), report), args.output)
     return ExitCode.FINISHED if report.ok else ExitCode.STATE_UNKNOWN
 
 
@@ -55,11 +56,23 @@ def read(store: ObjectStore, folder: str) -> Manifest:
     try:
         return catalog.read_manifest(store, folder)
     except errors.ObjectNotFoundError as error:
-        raise errors.SpecRejectedError(
+        raise _not_found(store, folder) from error
+
+
+def _not_found(store: ObjectStore, folder: str) -> errors.SpecRejectedError:
+    """Tell a folder without a manifest from one that is not there at all (A.166)."""
+    location = location_of(store, folder)
+    if store.list_names(folder):
+        return errors.SpecRejectedError(
             "SnapshotNotFound",
-            f"There is no completed snapshot at {location_of(store, folder)}; `statefulspark checkpoint list` and "
-            "`statefulspark savepoint list` show what there is.",
-        ) from error
+            f"The folder {location} has no {MANIFEST_NAME}, which is written last: a snapshot that was never completed, or "
+            "another folder; `statefulspark doctor` says what is there.",
+        )
+    return errors.SpecRejectedError(
+        "SnapshotNotFound",
+        f"There is no completed snapshot at {location}; `statefulspark checkpoint list` and `statefulspark savepoint list` "
+        "show what there is.",
+    )
 
 
 def find(store: ObjectStore, kind: SnapshotKind, wanted: int | None) -> str:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import argparse
 
-from statefulspark import errors, storage
-from statefulspark.cli import options, reading, terminal, waiting
+from statefulspark import errors
+from statefulspark.cli import options, output, progress, reading, tables, terminal, verbs, waiting
 from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotKind
-from statefulspark.snapshot import savepoint
+from statefulspark.snapshot import relocate, savepoint
 
-_ROOT = "s3://bucket/prefix/default/words"
-_ONE = f"{_ROOT}/savepoints/00000043-nightly"
+_ONE = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"
 
 
 def add_parser(commands: options.SubParsers) -> None:
@@ -21,85 +20,83 @@ def add_parser(commands: options.SubParsers) -> None:
         "savepoint",
         help="take savepoints and look after them",
         description="Take savepoints through a job's driver, and look after those on storage, where no driver has to run.",
-        epilog="example:\n  statefulspark savepoint create --name before-upgrade\n"
-        f"  statefulspark savepoint list --root {_ROOT}",
+        epilog="examples:\n  statefulspark savepoint create --name before-upgrade\n"
+        f"  statefulspark savepoint list --root {options.EXAMPLE_ROOT}",
         formatter_class=options.Help,
     )
-    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    _add_create(verbs)
-    _add_list(verbs)
-    _add_show(verbs)
-    _add_verify(verbs)
-    _add_dispose(verbs)
+    children = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_create(children)
+    _add_wait(children)
+    noun = verbs.Noun(
+        kind=SnapshotKind.SAVEPOINT,
+        example=_ONE,
+        listing="List the completed savepoints in the job's folder, newest first. Those at other locations are not in it.",
+        verifying=" Works on a savepoint that was moved as a folder, too.",
+        add_reference=_add_location,
+        find=_find,
+    )
+    verbs.add(children, noun)
+    _add_copy(children)
+    _add_dispose(children)
 
 
-def _add_create(verbs: options.SubParsers) -> None:
-    parser = verbs.add_parser(
+def _add_create(children: options.SubParsers) -> None:
+    parser = children.add_parser(
         "create",
         help="ask a running driver for a savepoint",
         description="Ask a running driver for a savepoint, wait for it, and print its location. The job goes on.",
         epilog="examples:\n  kubectl port-forward pod/words-driver-7 8090 &\n"
         "  statefulspark savepoint create --name before-upgrade\n\n"
-        "  Ask, and look again later; the same request id never makes a second one:\n"
-        "    statefulspark savepoint create --request-id nightly-2026-11-21 --detached\n"
-        "    statefulspark savepoint create --request-id nightly-2026-11-21",
+        "  Ask now and wait later; the same request id never makes a second one:\n"
+        "    statefulspark savepoint create --request-id nightly-2026-11-21 --detach\n"
+        "    statefulspark savepoint wait nightly-2026-11-21\n\n"
+        "exit codes:\n  0 completed   1 failed   2 refused   16 no answer, or not complete in time: it may go on",
         formatter_class=options.Help,
     )
     parser.add_argument("--name", help="becomes part of the folder's name: a-z, 0-9 and '-'")
     parser.add_argument("--location", metavar="URI", help="folder to make it in; the job's default when omitted")
     waiting.add_flags(parser)
-    options.add_output(parser)
+    output.add_flag(parser)
     options.add_driver(parser)
     parser.set_defaults(handle=_create)
 
 
-def _add_list(verbs: options.SubParsers) -> None:
-    parser = verbs.add_parser(
-        "list",
-        help="list the savepoints in the job's folder, newest first",
-        description="List the completed savepoints in the job's folder, newest first. Those at other locations are not "
-        "in it.",
-        epilog=f"example:\n  statefulspark savepoint list --root {_ROOT} -o wide",
+def _add_wait(children: options.SubParsers) -> None:
+    parser = children.add_parser(
+        "wait",
+        help="wait for a savepoint (or checkpoint, or stop) that was asked for earlier",
+        description="Wait for what was asked for with this request id, and print its location. Drivers forget requests when "
+        "they end, and all but the last 200.",
+        epilog="example:\n  statefulspark savepoint wait nightly-2026-11-21 --timeout 1h",
         formatter_class=options.Help,
     )
-    options.add_output(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=lambda args: reading.list_kind(args, SnapshotKind.SAVEPOINT))
+    parser.add_argument("request_id", metavar="ID", help="the request id")
+    waiting.add_timeout(parser)
+    output.add_flag(parser)
+    options.add_driver(parser)
+    parser.set_defaults(handle=_wait, detach=False)
 
 
-def _add_show(verbs: options.SubParsers) -> None:
-    parser = verbs.add_parser(
-        "show",
-        help="show everything about one savepoint",
-        description="Show everything about one savepoint; -o wide lists its files, -o json prints the manifest.",
-        epilog=f"examples:\n  statefulspark savepoint show {_ONE}\n  statefulspark savepoint show 43 --root {_ROOT}",
-        formatter_class=options.Help,
-    )
-    _add_location(parser)
-    options.add_output(parser)
-    options.add_root(parser)
-    parser.set_defaults(handle=_show)
-
-
-def _add_verify(verbs: options.SubParsers) -> None:
-    parser = verbs.add_parser(
-        "verify",
-        help="check that every file of a savepoint is there and unchanged",
-        description="Check that every file of a savepoint is there, with the size and checksum of its manifest. Works on "
-        "a savepoint that was moved as a folder, too.",
-        epilog=f"example:\n  statefulspark savepoint verify {_ONE} --deep\n\n"
-        "exit codes:\n  0 complete   15 no such savepoint   16 storage unavailable   17 broken",
+def _add_copy(children: options.SubParsers) -> None:
+    parser = children.add_parser(
+        "copy",
+        help="copy a savepoint to another folder or bucket",
+        description="Copy a savepoint to another folder, in another bucket too. The copy is as good as the original, which "
+        "stays. Interrupted, it goes on where it ended when it is run again. On one server no byte passes this machine.",
+        epilog=f"examples:\n  statefulspark savepoint copy {_ONE} s3://archive/words/\n"
+        f"  statefulspark savepoint copy {_ONE} s3://archive/words-2026\n\n"
+        "exit codes:\n  0 copied   1 another savepoint is there   15 no such savepoint   16 storage unavailable   17 broken",
         formatter_class=options.Help,
     )
     _add_location(parser)
-    parser.add_argument("--deep", action="store_true", help="read every file, instead of trusting equal etags")
-    options.add_output(parser)
+    parser.add_argument("target", metavar="TARGET", help="folder for the copy; with a trailing / it is made inside it")
+    output.add_flag(parser)
     options.add_root(parser)
-    parser.set_defaults(handle=_verify)
+    parser.set_defaults(handle=_copy)
 
 
-def _add_dispose(verbs: options.SubParsers) -> None:
-    parser = verbs.add_parser(
+def _add_dispose(children: options.SubParsers) -> None:
+    parser = children.add_parser(
         "dispose",
         help="delete a savepoint",
         description="Delete a savepoint, its manifest first. Other snapshots never depend on it. Run again after an "
@@ -116,28 +113,59 @@ def _add_location(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("location", metavar="LOCATION", help="URI of the savepoint's folder, or its number in the root")
 
 
-def _find(args: argparse.Namespace) -> tuple[storage.ObjectStore, str]:
+def _find(args: argparse.Namespace) -> verbs.Found:
     """Return a store and the savepoint's folder below it; whether it exists is only known for a number."""
     location: str = args.location
     if location.isascii() and location.isdigit():
         store = options.open_root(args)
         return store, reading.find(store, SnapshotKind.SAVEPOINT, int(location))
-    parent, _, folder = location.removesuffix(f"/{MANIFEST_NAME}").rstrip("/").rpartition("/")
-    if "://" not in parent:
+    return _split(location.removesuffix(f"/{MANIFEST_NAME}"), args)
+
+
+def _split(location: str, args: argparse.Namespace) -> verbs.Found:
+    """Return the store above a folder, and the folder's name."""
+    parent, _, folder = location.rstrip("/").rpartition("/")
+    if "://" not in parent or parent.endswith(":/"):
         raise errors.SpecRejectedError(
             "LocationInvalid", f"The savepoint {location!r} must be a number, or a URI like {_ONE}."
         )
     return options.open_location(parent, args), folder
 
 
-def _show(args: argparse.Namespace) -> int:
-    store, folder = _find(args)
-    return reading.show(store, folder, args)
+def _create(args: argparse.Namespace) -> int:
+    request = waiting.checked(
+        api.SavepointRequest, request_id=waiting.request_id(args), location=args.location, name=args.name
+    )
+    driver = options.open_driver(args)
+    return waiting.follow(driver, driver.create_savepoint(request), args)
 
 
-def _verify(args: argparse.Namespace) -> int:
+def _wait(args: argparse.Namespace) -> int:
+    driver = options.open_driver(args)
+    return waiting.follow(driver, driver.operation(args.request_id, wait_s=0), args)
+
+
+def _copy(args: argparse.Namespace) -> int:
     store, folder = _find(args)
-    return reading.verify_one(store, folder, args)
+    wanted: str = args.target
+    inside = f"{wanted}{folder.rpartition('/')[2]}" if wanted.endswith("/") else wanted
+    target, target_folder = _split(inside, args)
+    reading.read(store, folder)  # Says what is wrong with the folder, if something is.
+    with progress.Bar("copying", quiet=args.quiet) as bar:
+        copied = relocate.relocate(store, folder, target, target_folder, on_progress=bar.show)
+    location = f"{target.uri}/{target_folder}"
+    data = {
+        "location": location,
+        "id": copied.manifest.id,
+        "files": copied.files,
+        "sizeBytes": copied.size_bytes,
+        "copiedFiles": copied.copied_files,
+    }
+    sentence = (
+        f"{copied.manifest.label} copied to {location} ({copied.files} files, {tables.size(copied.size_bytes)})\n"
+    )
+    output.write(output.Result(data, [f"savepoint/{copied.manifest.id}"], lambda _: sentence), args.output)
+    return ExitCode.FINISHED
 
 
 def _dispose(args: argparse.Namespace) -> int:
@@ -150,11 +178,3 @@ def _dispose(args: argparse.Namespace) -> int:
         )
     terminal.write(f"savepoint {location} deleted ({deleted} objects)")
     return ExitCode.FINISHED
-
-
-def _create(args: argparse.Namespace) -> int:
-    request = waiting.checked(
-        api.SavepointRequest, request_id=waiting.request_id(args), location=args.location, name=args.name
-    )
-    driver = options.open_driver(args)
-    return waiting.follow(driver, driver.create_savepoint(request), args)

@@ -1,4 +1,4 @@
-"""Snapshots as text: rows of a list, the description of one. Pure: manifests in, text out."""
+"""Snapshots as results: rows of a list, the description of one, a verification. Pure: manifests in, results out."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from statefulspark import errors
-from statefulspark.cli import durations, tables
-from statefulspark.cli.terminal import OutputFormat
+from statefulspark.cli import durations, output, tables
 from statefulspark.contract import api
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.snapshot.verify import VerifyReport
@@ -46,28 +45,57 @@ def summary(manifest: Manifest, location: str) -> api.SnapshotSummary:
     )
 
 
-def render_list(snapshots: Sequence[Listed], output: OutputFormat, *, now: datetime) -> str:
+def listed(snapshots: Sequence[Listed], *, now: datetime) -> output.Result:
     """Return a list in the order given."""
-    if output is OutputFormat.JSON:
-        return json.dumps({"snapshots": [_json_item(one) for one in snapshots]}, indent=2)
-    is_wide = output is OutputFormat.WIDE
-    header = ["ID", "TRIGGER", "AGE", "SIZE", "FILES", "BATCHES"]
-    extra = ["TOOK", "EPOCH", "GENERATION", "LOCATION"]
-    rows = [_row(one, now) for one in snapshots]
-    return tables.columns(
-        header + extra if is_wide else header, [row if is_wide else row[: len(header)] for row in rows]
-    )
+
+    def draw(wide: bool) -> str:
+        header = ["ID", "TRIGGER", "AGE", "SIZE", "FILES", "BATCHES"]
+        extra = ["TOOK", "EPOCH", "GENERATION", "FORMAT", "LOCATION"]
+        rows = [_row(one, now) for one in snapshots]
+        shown = header + extra if wide else header
+        return tables.columns(shown, [row[: len(shown)] for row in rows])
+
+    names = [f"{one.kind.value}/{one.id}" for one in snapshots]
+    return output.Result({"snapshots": [_json_item(one) for one in snapshots]}, names, draw)
 
 
-def describe(manifest: Manifest, location: str, output: OutputFormat) -> str:
-    """Return everything about one snapshot; JSON is the manifest itself."""
-    if output is OutputFormat.JSON:
-        return manifest.to_json(indent=2)
+def described(manifest: Manifest, location: str) -> output.Result:
+    """Return everything about one snapshot; as data it is the manifest itself."""
+    return output.Result(manifest, [_name(manifest)], lambda wide: _describe(manifest, location, wide=wide))
+
+
+def verified(manifest: Manifest, location: str, report: VerifyReport) -> output.Result:
+    """Return the outcome of a verification, every broken file on a line of its own."""
+    data = {
+        "location": location,
+        "ok": report.ok,
+        "files": report.files,
+        "sizeBytes": report.size_bytes,
+        "problems": [{"path": one.path, "kind": one.kind.value, "detail": one.detail} for one in report.problems],
+    }
+
+    def draw(_: bool) -> str:
+        label = manifest.label.capitalize()
+        looked_at = f"{report.files} files, {tables.size(report.size_bytes)}"
+        if report.ok:
+            return f"{label} is complete: {looked_at} verified.\n"
+        lines = "".join(f"  {one.kind.value}: {one.detail}\n" for one in report.problems)
+        return f"{label} is broken: {len(report.problems)} of {looked_at}.\n{lines}"
+
+    return output.Result(data, [_name(manifest)], draw)
+
+
+def _name(manifest: Manifest) -> str:
+    return f"{manifest.kind.value}/{manifest.id}"
+
+
+def _describe(manifest: Manifest, location: str, *, wide: bool) -> str:
     head = tables.pairs(
         (
             ("Kind", manifest.kind.value),
             ("Id", str(manifest.id)),
             ("Name", manifest.savepoint_name),
+            ("Format", manifest.format.value),
             ("Job", f"{manifest.namespace}/{manifest.job}"),
             ("Location", location),
             ("Trigger", manifest.trigger.value),
@@ -86,26 +114,13 @@ def describe(manifest: Manifest, location: str, output: OutputFormat) -> str:
             ),
         )
     )
-    return head + "".join(_describe_query(query, output) for query in manifest.queries)
-
-
-def render_verified(label: str, location: str, report: VerifyReport, output: OutputFormat) -> str:
-    """Return the outcome of a verification, every broken file on a line of its own."""
-    if output is OutputFormat.JSON:
-        problems = [{"path": one.path, "kind": one.kind.value, "detail": one.detail} for one in report.problems]
-        outcome = {"location": location, "ok": report.ok, "files": report.files, "sizeBytes": report.size_bytes}
-        return json.dumps({**outcome, "problems": problems}, indent=2)
-    looked_at = f"{report.files} files, {tables.size(report.size_bytes)}"
-    if report.ok:
-        return f"{label} is complete: {looked_at} verified."
-    lines = "".join(f"  {one.kind.value}: {one.detail}\n" for one in report.problems)
-    return f"{label} is broken: {len(report.problems)} of {looked_at}.\n{lines}"
+    return head + "".join(_describe_query(query, wide=wide) for query in manifest.queries)
 
 
 def _row(listed: Listed, now: datetime) -> list[str]:
     manifest = listed.manifest
     if isinstance(manifest, errors.SnapshotCorruptError):
-        return [str(listed.id), "unreadable", "", "", "", "", "", "", "", listed.location]
+        return [str(listed.id), "unreadable", "", "", "", "", "", "", "", "", listed.location]
     batches = ",".join(f"{query.uid}={query.batch_id}" for query in manifest.queries)
     return [
         str(listed.id),
@@ -117,6 +132,7 @@ def _row(listed: Listed, now: datetime) -> list[str]:
         _took(manifest),
         str(manifest.epoch),
         str(manifest.generation),
+        manifest.format.value,
         listed.location,
     ]
 
@@ -129,7 +145,7 @@ def _json_item(listed: Listed) -> Mapping[str, object]:
     return item
 
 
-def _describe_query(query: QueryEntry, output: OutputFormat) -> str:
+def _describe_query(query: QueryEntry, *, wide: bool) -> str:
     operators = [
         f"{one.uid} ({one.name}, {one.partitions} partitions"
         + (f", {one.max_parallelism} key groups)" if one.max_parallelism is not None else ")")
@@ -143,7 +159,7 @@ def _describe_query(query: QueryEntry, output: OutputFormat) -> str:
         *(("Offset", text) for text in query.offsets),
     ]
     text = f"Query {query.uid}\n" + tables.indent(tables.pairs(entries))
-    if output is OutputFormat.WIDE and query.files:
+    if wide and query.files:
         files = [(tables.size(file.size_bytes), file.path, file.checksum or "") for file in query.files]
         text += tables.indent(tables.columns(("SIZE", "FILE", "CHECKSUM"), files))
     return text

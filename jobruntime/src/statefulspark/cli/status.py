@@ -6,7 +6,7 @@ import argparse
 from datetime import datetime
 
 from statefulspark import clock
-from statefulspark.cli import durations, options, tables, terminal
+from statefulspark.cli import durations, options, output, tables
 from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
 
@@ -20,15 +20,15 @@ def add_parser(commands: options.SubParsers) -> None:
         epilog="example:\n  kubectl port-forward pod/words-driver-7 8090 &\n  STATEFULSPARK_TOKEN=... statefulspark status",
         formatter_class=options.Help,
     )
-    options.add_output(parser)
+    output.add_flag(parser)
     options.add_driver(parser)
     parser.set_defaults(handle=_status)
 
 
 def _status(args: argparse.Namespace) -> int:
     status = options.open_driver(args).status()
-    is_json = args.output is terminal.OutputFormat.JSON
-    terminal.write(status.to_json(indent=2) if is_json else describe(status, now=clock.utc_now()))
+    name = f"job/{status.namespace}/{status.job}"
+    output.write(output.Result(status, [name], lambda _: describe(status, now=clock.utc_now())), args.output)
     return ExitCode.FINISHED
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from statefulspark.cli import options, waiting
+from statefulspark.cli import options, output, waiting
 from statefulspark.contract import api
 
 
@@ -23,7 +23,7 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument("--name", help="becomes part of the savepoint's folder's name")
     parser.add_argument("--location", metavar="URI", help="folder for the savepoint; the job's default when omitted")
     waiting.add_flags(parser)
-    options.add_output(parser)
+    output.add_flag(parser)
     options.add_driver(parser)
     parser.set_defaults(handle=_stop)
 

@@ -15,11 +15,15 @@ class OutputFormat(StrEnum):
     """More columns."""
     JSON = "json"
     """For programs; names are those of the API and the manifest."""
+    YAML = "yaml"
+    """The same as YAML."""
+    NAME = "name"
+    """`kind/name`, one per line, for scripts."""
 
 
 def write(text: str) -> None:
     """Write a part of the result."""
-    sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+    sys.stdout.write(text if text.endswith("\n") or not text else f"{text}\n")
 
 
 def note(text: str) -> None:
@@ -34,13 +38,16 @@ class Progress:
     Use it as a context manager; leaving it ends the line.
     """
 
-    def __init__(self) -> None:
-        """Show nothing yet."""
+    def __init__(self, *, quiet: bool = False) -> None:
+        """Show nothing yet, and nothing at all if it is to be quiet."""
+        self._quiet = quiet
         self._in_place = sys.stderr.isatty()
         self._shown = ""
 
     def show(self, what: str, *, elapsed: str) -> None:
         """Show what is going on and for how long."""
+        if self._quiet:
+            return
         if self._in_place:
             sys.stderr.write(f"\r\033[K{what} ({elapsed})")
             sys.stderr.flush()

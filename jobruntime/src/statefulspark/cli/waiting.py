@@ -15,7 +15,8 @@ from typing import Protocol, TypeVar
 from pydantic import ValidationError
 
 from statefulspark import errors
-from statefulspark.cli import durations, options, terminal
+from statefulspark.cli import durations, options, output, terminal
+from statefulspark.cli.terminal import OutputFormat
 from statefulspark.contract import api
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
@@ -54,9 +55,14 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     """Add the flags of a command that starts an operation."""
     parser.add_argument("--request-id", metavar="ID", help="names this request; a random one when omitted")
     how = parser.add_mutually_exclusive_group()
-    how.add_argument("--detached", action="store_true", help="print the request id and do not wait")
-    how.add_argument("--timeout", type=options.duration, default=DEFAULT_TIMEOUT, metavar="TIME",
-                     help="wait at most this long, 10m when omitted; the operation itself goes on")  # fmt: skip
+    how.add_argument("--detach", "--detached", action="store_true", help="print the request id and do not wait")
+    add_timeout(how)
+
+
+def add_timeout(parser: argparse._ActionsContainer) -> None:
+    """Add how long to wait."""
+    parser.add_argument("--timeout", type=options.duration, default=DEFAULT_TIMEOUT, metavar="TIME",
+                        help="wait at most this long, 10m when omitted; the operation itself goes on")  # fmt: skip
 
 
 def request_id(args: argparse.Namespace) -> str:
@@ -84,16 +90,19 @@ def checked(model: type[_Model], **fields: object) -> _Model:
 
 def follow(driver: Driver, operation: api.Operation, args: argparse.Namespace) -> int:
     """Wait for an operation unless it is detached, and write how it ended."""
-    if args.detached:
-        terminal.note(
-            f"The {operation.kind} was requested; run the same command with this --request-id to wait for it."
-        )
+    if args.detach:
+        if not args.quiet:
+            terminal.note(
+                f"The {operation.kind} was requested; `statefulspark savepoint wait {operation.request_id}` waits for it, "
+                "and so does the same command with this --request-id."
+            )
         _write(operation, args.output)
         return ExitCode.FINISHED
     timeout: timedelta = args.timeout
-    ended = until_ended(driver, operation, timeout_s=timeout.total_seconds())
+    ended = until_ended(driver, operation, timeout_s=timeout.total_seconds(), quiet=args.quiet)
     if ended.state is api.OperationState.FAILED:
-        _write_if_json(ended, args.output)
+        if args.output in (OutputFormat.JSON, OutputFormat.YAML):
+            _write(ended, args.output)
         raise errors.PreconditionFailedError(
             ended.reason or "OperationFailed", f"The {ended.kind} failed with {ended.reason}: {ended.message}"
         )
@@ -101,13 +110,16 @@ def follow(driver: Driver, operation: api.Operation, args: argparse.Namespace) -
     return ExitCode.FINISHED
 
 
-def until_ended(driver: Driver, operation: api.Operation, *, timeout_s: float, clock: Time = time) -> api.Operation:
+def until_ended(
+    driver: Driver, operation: api.Operation, *, timeout_s: float, quiet: bool = False, clock: Time = time
+) -> api.Operation:
     """Ask until an operation has ended.
 
     Args:
         driver: Who performs it.
         operation: As it was answered first.
         timeout_s: Longest wait.
+        quiet: Show no progress.
         clock: For tests.
 
     Raises:
@@ -115,7 +127,7 @@ def until_ended(driver: Driver, operation: api.Operation, *, timeout_s: float, c
         StateUnknownError: `StopUnseen`: the driver was gone before it told how its stop ended.
     """
     started_at_s = answered_at_s = clock.monotonic()
-    with terminal.Progress() as progress:
+    with terminal.Progress(quiet=quiet) as progress:
         while operation.state is api.OperationState.IN_PROGRESS:
             elapsed_s = clock.monotonic() - started_at_s
             if elapsed_s >= timeout_s:
@@ -150,13 +162,8 @@ def _gone(operation: api.Operation, error: errors.TransientError) -> errors.Stat
     )
 
 
-def _write(operation: api.Operation, output: terminal.OutputFormat) -> None:
-    if output is terminal.OutputFormat.JSON:
-        terminal.write(operation.to_json(indent=2))
-    else:
-        terminal.write(operation.snapshot.location if operation.snapshot is not None else operation.request_id)
-
-
-def _write_if_json(operation: api.Operation, output: terminal.OutputFormat) -> None:
-    if output is terminal.OutputFormat.JSON:
-        _write(operation, output)
+def _write(operation: api.Operation, form: OutputFormat) -> None:
+    snapshot = operation.snapshot
+    name = f"{snapshot.kind.value}/{snapshot.id}" if snapshot is not None else f"request/{operation.request_id}"
+    sentence = snapshot.location if snapshot is not None else operation.request_id
+    output.write(output.Result(operation, [name], lambda _: f"{sentence}\n"), form)
