@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     )
     from statefulspark.sinks.files import FilesSink
     from statefulspark.spark.evolution import source
+    from statefulspark.spark.functions import from_source
     from statefulspark.spark.keyed import keyed_process
     from statefulspark.state import (
         AggregateFunction,
@@ -78,6 +79,7 @@ __all__ = [
     "TtlUpdate",
     "TtlVisibility",
     "ValueState",
+    "from_source",
     "keyed_process",
     "source",
     "write",
@@ -89,6 +91,7 @@ _HOME = {
     "QueryContext": "statefulspark.job",
     "write": "statefulspark.job",
     "FilesSink": "statefulspark.sinks.files",
+    "from_source": "statefulspark.spark.functions",
     "keyed_process": "statefulspark.spark.keyed",
     "source": "statefulspark.spark.evolution",
     **dict.fromkeys(

@@ -30,7 +30,7 @@ from statefulspark.coordinator import machine, model
 from statefulspark.job import QueryContext
 from statefulspark.server.http import ApiServer
 from statefulspark.snapshot import catalog, epochs, parallelism, recovery, uids
-from statefulspark.spark import jvm, keyed, queries, session, settings, snapshots, writing
+from statefulspark.spark import functions, jvm, keyed, queries, session, settings, snapshots, writing
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.loop import JobLoop
 
@@ -92,9 +92,13 @@ def run(job: Job, job_config: config.JobConfig) -> int:
         spark = starting.result()
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
-    built = build_queries(job, job_config, spark, plan)
+    declared = functions.JobFunctions()
+    built = build_queries(job, job_config, spark, plan, declared)
+    allow_non_restored = job_config.restore.allow_non_restored_state
+    declared.bind(place.store, plan, epoch=place.epoch, options=options, allow_non_restored=allow_non_restored)
     loop = start(job_config, place, plan, built, spark, fence, started_at)
     ending = serve(loop, job_config)
+    declared.close()
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
 
@@ -165,14 +169,18 @@ def versions() -> dict[str, str]:
 
 
 def build_queries(
-    job: Job, job_config: config.JobConfig, spark: SparkSession, plan: StartPlan
+    job: Job,
+    job_config: config.JobConfig,
+    spark: SparkSession,
+    plan: StartPlan,
+    functions_of_job: functions.JobFunctions,
 ) -> tuple[BuiltQuery, ...]:
     """Call every query function, and refuse a job that has no place for the state it would start from."""
     context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
     registry = keyed.OperatorRegistry()
     built = []
     for query in job.queries:
-        with keyed.collecting(registry, query_uid=query.uid):
+        with keyed.collecting(registry, query_uid=query.uid), functions_of_job.collecting(query.uid):
             output = query.function(spark, context)
         declared = {operator.uid: operator.max_parallelism for operator in registry.of_query(query.uid)}
         built.append(BuiltQuery(query.uid, output, declared))

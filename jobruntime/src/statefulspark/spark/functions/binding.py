@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from statefulspark import errors
+from statefulspark.contract.manifest import QueryEntry
 from statefulspark.opstate import record, subtasks
 from statefulspark.opstate.model import OperatorState
 from statefulspark.snapshot import segments, sparklog
@@ -30,7 +31,6 @@ class Start:
         checkpoint_id: Number of the restored snapshot; None if the job starts empty.
         options: How workers reach the store.
         next_checkpoint_id: The number that the next checkpoint will have.
-        allow_non_restored: State of sources that left the job may be dropped.
     """
 
     store: ObjectStore
@@ -38,7 +38,6 @@ class Start:
     checkpoint_id: int | None
     options: StorageOptions
     next_checkpoint_id: Callable[[], int]
-    allow_non_restored: bool = False
 
 
 def bind(registry: SourceRegistry, query_uid: str, start: Start) -> None:
@@ -50,15 +49,12 @@ def bind(registry: SourceRegistry, query_uid: str, start: Start) -> None:
     Cost: a listing and a GET if the query has sources, and a GET per source.
 
     Raises:
-        SpecRejectedError: `NonRestoredState`: the offsets name a source that the query does not have.
         SnapshotCorruptError: `SegmentMissing`, `SegmentDamaged`, `OperatorStateDamaged`, `SparkLogUnreadable`.
         StatefulSparkError: `StateInitializationFailed`.
     """
     declared = registry.of_query(query_uid)
     positions = _positions(start.store)
     strangers = [name for uid, name in positions.items() if uid not in {one.uid for one in declared}]
-    if strangers and not start.allow_non_restored:
-        raise _non_restored(query_uid, [name.uid for name in strangers])
     for one in declared:
         position = positions.get(one.uid)
         state = None if position is None else _state_at(start.store, position)
@@ -96,12 +92,3 @@ def _state_at(store: ObjectStore, position: SegmentName) -> OperatorState | None
         return None
     body = feeds.read(store, position).state
     return None if body is None else record.decode(body, f"{store.uri}/{position.key}", uid=position.uid)
-
-
-def _non_restored(query_uid: str, uids: list[str]) -> errors.SpecRejectedError:
-    named = ", ".join(f"source {uid!r} of query {query_uid!r}" for uid in uids)
-    return errors.SpecRejectedError(
-        "NonRestoredState",
-        f"The state on storage holds state of {named}, which the job does not have. Give the job back those uids, or set "
-        "allowNonRestoredState to start without that state; it stays in the snapshot.",
-    )

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from statefulspark.storage import StorageOptions
 
 FORMAT = "statefulspark-source"
-FEED, PORT, TOKEN = "feed", "port", "token"
-"""Names of the options; Spark blots out the value of one that is called token."""
+FEED, PORT, TOKEN = "stream", "port", "token"
+"""Names of the options. The first says what is read; Spark blots out the value of one that is called token."""
 
 
 @dataclass

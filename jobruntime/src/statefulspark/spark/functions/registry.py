@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from statefulspark import errors
 from statefulspark.opstate.functions import SourceFunction
+from statefulspark.sources.feed import SourceFeed
 from statefulspark.sources.rendezvous import Rendezvous
 
 
@@ -63,6 +64,11 @@ class SourceRegistry:
         if self._rendezvous is None:
             self._rendezvous = Rendezvous()
         return self._rendezvous
+
+    @property
+    def feeds(self) -> tuple[SourceFeed, ...]:
+        """Every source that was bound."""
+        return self._rendezvous.feeds if self._rendezvous else ()
 
     def of_query(self, query_uid: str) -> tuple[DeclaredSource, ...]:
         """Return the sources that one query reads."""
