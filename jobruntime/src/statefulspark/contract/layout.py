@@ -9,6 +9,7 @@ generations/00000003/<query uid>/        a Spark checkpoint root
 checkpoints/00000042/_metadata.json
 savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
 prune/marks.json                         what is unused since when
+scratch/00000007/<query uid>/            of epoch 7's start, while it makes empty state; removed again
 damage/00000003-00000008.json            state that Spark could not load: generation and epoch
 ```
 Numbers have eight digits, so that the order of names is the order of numbers.
@@ -29,6 +30,7 @@ SAVEPOINT_FILES = "files"
 GENERATION_RECORD = "generation.json"
 GENERATION_RESERVATION = "reserved.json"
 PRUNE_MARKS = "prune/marks.json"
+SCRATCH = "scratch"
 DAMAGE = "damage"
 
 _UID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
@@ -86,6 +88,11 @@ def generation_reservation(generation_number: int) -> str:
 def query_root(generation_number: int, query_uid: str) -> str:
     """Return the folder of a query's Spark checkpoint root."""
     return f"{generation(generation_number)}/{query_uid}"
+
+
+def scratch(epoch_number: int) -> str:
+    """Return the folder in which an epoch's start makes what no snapshot has; nothing in it is ever state."""
+    return f"{SCRATCH}/{number(epoch_number)}"
 
 
 def checkpoint(checkpoint_id: int) -> str:
