@@ -55,7 +55,9 @@ def _scalar(value: object) -> str:
     if isinstance(value, str):
         is_plain = _PLAIN.fullmatch(value) and value.lower() not in _WORDS
         return value if is_plain else _quoted(value)
-    return json.dumps(value)
+    text = json.dumps(value)
+    # YAML 1.1 takes 1e-05 for a text.
+    return text.replace("e", ".0e") if isinstance(value, float) and "e" in text and "." not in text else text
 
 
 def _quoted(text: str) -> str:
