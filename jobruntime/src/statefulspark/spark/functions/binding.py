@@ -65,6 +65,26 @@ def bind(registry: SourceRegistry, query_uid: str, start: Start) -> None:
         _log.info("source bound", extra={"source": one.uid, "segment": position.segment, "restored": state is not None})
 
 
+def require_place(restored: QueryEntry, uids: Collection[str]) -> None:
+    """Refuse a query that lacks a source whose state it would start from.
+
+    Args:
+        restored: The query, as it is restored.
+        uids: Its stateful sources now.
+
+    Raises:
+        SpecRejectedError: `NonRestoredState`.
+    """
+    lost = [uid for uid in segments.in_offsets(restored.offsets) if uid not in uids]
+    if lost:
+        named = ", ".join(f"source {uid!r} of query {restored.uid!r}" for uid in lost)
+        raise errors.SpecRejectedError(
+            "NonRestoredState",
+            f"The state on storage holds state of {named}, which the job does not have. Give the job back those uids, or "
+            "set allowNonRestoredState to start without that state; it stays in the snapshot.",
+        )
+
+
 def _feed(one: DeclaredSource, start: Start, position: SegmentName, state: OperatorState | None) -> feeds.SourceFeed:
     function = subtasks.Subtasks(one.uid, one.function, one.parallelism)
     function.initialize(state, start.checkpoint_id)

@@ -59,7 +59,6 @@ class JobFunctions:
                 checkpoint_id=plan.restored.id if plan.restored else None,
                 options=options,
                 next_checkpoint_id=self.next_checkpoint_id,
-                allow_non_restored=allow_non_restored,
             )
             binding.bind(self._sources, query_uid, start)
 
