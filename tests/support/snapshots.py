@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from sparkroot import FakeQuery
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind, Trigger
-from statefulspark.snapshot import catalog, closure, recovery
+from statefulspark.contract.manifest import Manifest, OwnerRecord, QueryEntry, SnapshotKind, Trigger
+from statefulspark.snapshot import catalog, closure, epochs, recovery, savepoint
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
+
+_CLAIMS = itertools.count(1)
 
 
 @dataclass
@@ -34,7 +37,7 @@ class Job:
 
     clock: Clock = field(default_factory=Clock)
     epoch: int = 0
-    bucket: stores.MemoryStore = field(init=False)
+    bucket: ObjectStore = field(init=False)
     store: ObjectStore = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,17 +75,53 @@ class Job:
         plan = self.plan(restore, query_uids, store)
         return recovery.carry_out(store or self.store, plan, self.author())
 
+    def on(self, bucket: ObjectStore) -> Job:
+        """Return the same job as a process sees it that reaches storage through something else."""
+        seen = Job(self.clock, self.epoch)
+        seen.bucket, seen.store = bucket, bucket.child("default/flights")
+        return seen
+
+    def boot(self, restore: RestoreConfig | None = None) -> recovery.StartPlan:
+        """Do everything on storage that a driver does at its start: owner, epoch, plan, generation."""
+        where = self.store
+        owner = OwnerRecord(namespace="default", job="flights", owner_id="uid", created_at=self.clock.now)
+        epochs.ensure_owner(where, owner, take_over=False)
+        claim_id = f"claim {next(_CLAIMS)}"
+        self.epoch = epochs.claim(where, assigned=None, holder="pod", claim_id=claim_id, now=self.clock.now)
+        plan = recovery.find_start(where, self.author(), restore=restore or RestoreConfig(), open_store=self.open_store)
+        return recovery.carry_out(where, plan, self.author())
+
+    def savepoint(self, query: FakeQuery, *, location: str | None = None) -> savepoint.SavepointTarget:
+        """Do what a driver does for a savepoint: copy ahead, then the difference, then the manifest."""
+        where = self.store
+        request = savepoint.SavepointRequest(
+            catalog.next_snapshot_id(where),
+            "default",
+            "flights",
+            Trigger.MANUAL,
+            max(self.epoch, 1),
+            query.generation,
+            self.clock.now,
+        )
+        place = savepoint.target(where, request, location=location, open_store=self.open_store)
+        entry = closure.close_over(where, query.path, query.batch)
+        savepoint.copy_missing(where, [entry], place)
+        savepoint.take_savepoint(where, [entry], request, place, completed_at=self.clock)
+        return place
+
     def checkpoint(self, *queries: FakeQuery, trigger: Trigger = Trigger.PERIODIC) -> Manifest:
         """Do what a driver does for a checkpoint."""
-        entries = tuple(closure.close_over(self.store, query.path, query.batch) for query in queries)
+        where = self.store
+        entries = tuple(closure.close_over(where, query.path, query.batch) for query in queries)
+        epochs.require_current(where, max(self.epoch, 1))
         manifest = a_manifest(
-            catalog.next_snapshot_id(self.store),
+            catalog.next_snapshot_id(where),
             entries,
             now=self.clock.now,
             generation=queries[0].generation,
             trigger=trigger,
         )
-        catalog.write_checkpoint(self.store, manifest)
+        catalog.write_checkpoint(where, manifest)
         return manifest
 
 

@@ -8,6 +8,7 @@ generations/00000003/generation.json     written last: a generation without it i
 generations/00000003/<query uid>/        a Spark checkpoint root
 checkpoints/00000042/_metadata.json
 savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
+savepoints/00000044.json                 number 44 is a savepoint at another location, which it names
 prune/marks.json                         what is unused since when
 scratch/00000007/<query uid>/            of epoch 7's start, while it makes empty state; removed again
 damage/00000003-00000008.json            state that Spark could not load: generation and epoch
@@ -108,6 +109,11 @@ def checkpoint_manifest(checkpoint_id: int) -> str:
 def savepoint(savepoint_id: int, name: str | None = None) -> str:
     """Return the folder of a savepoint in the job's own root."""
     return f"{SAVEPOINTS}/{number(savepoint_id)}" + (f"-{name}" if name else "")
+
+
+def savepoint_pointer(savepoint_id: int) -> str:
+    """Return the key that keeps the number of a savepoint at another location."""
+    return f"{SAVEPOINTS}/{number(savepoint_id)}.json"
 
 
 def damage_note(generation_number: int, epoch_number: int) -> str:

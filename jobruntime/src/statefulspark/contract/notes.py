@@ -1,4 +1,4 @@
-"""Small records beside the snapshots: who claimed one, and which one Spark could not load."""
+"""Small records beside the snapshots: who claimed one, where one is, and which one Spark could not load."""
 
 from __future__ import annotations
 
@@ -18,6 +18,13 @@ class ClaimRecord(StoredDocument):
     owner_id: str
     """Uid of the Kubernetes resource, or `local` outside a cluster."""
     claimed_at: UtcDatetime
+
+
+class SavepointPointer(StoredDocument):
+    """`savepoints/<number>.json`: a number that was given to a savepoint outside the job's root."""
+
+    location: str
+    """URI of the savepoint's folder; it may have been moved or disposed of since."""
 
 
 class DamageNote(StoredDocument):

@@ -78,12 +78,19 @@ class View:
         return decision.Situation(
             restore=wish,
             current=self.known.current,
-            unfinished_generation=self.known.current is None and self.known.highest > 0,
+            unfinished_generation=self.known.current is None and self._holds_unfinished_files,
             checkpoints=kinds.count(SnapshotKind.CHECKPOINT),
             savepoints=kinds.count(SnapshotKind.SAVEPOINT),
             uri=self.store.uri,
             record_problem=self.known.unreadable.get(self.current.generation) if self.known.current else None,
         )
+
+    @property
+    def _holds_unfinished_files(self) -> bool:
+        """Tell whether more than its reservation exists of a generation without a record: then it may have been in use."""
+        reservations = {layout.generation_reservation(number) for number in self.known.unfinished}
+        files = (info.key for number in self.known.unfinished for info in self.store.list(layout.generation(number)))
+        return any(key not in reservations for key in files)
 
     def latest(self) -> Base:
         """Return the newest checkpoint of the generation in use, or its beginning."""
@@ -209,7 +216,7 @@ def find(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) 
         SnapshotCorruptError: The manifest is unreadable.
     """
     folder = uri.rstrip("/").removesuffix(f"/{MANIFEST_NAME}")
-    where, root = _locate(store, folder, open_store)
+    where, root = locate(store, folder, open_store)
     try:
         manifest = catalog.read_manifest(where, root)
     except errors.ObjectNotFoundError as error:
@@ -218,12 +225,17 @@ def find(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) 
         place, generation = restore.SnapshotPlace(where, root), None
         return Base(folder, manifest.queries, place, generation, folder, manifest, place)
     job_root, _, _ = folder.rpartition(f"/{layout.CHECKPOINTS}/")
-    owner, prefix = _locate(store, job_root, open_store)
+    owner, prefix = locate(store, job_root, open_store)
     files = restore.SnapshotPlace(owner, prefix)
     return Base(folder, manifest.queries, files, None, folder, manifest, restore.SnapshotPlace(where, root))
 
 
-def _locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
+def locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
+    """Return the store and the folder below it that a URI names.
+
+    Raises:
+        SpecRejectedError: `SnapshotNotFound`: it lies elsewhere, and nothing can be opened here.
+    """
     if uri == store.uri:
         return store, ""
     if uri.startswith(f"{store.uri}/"):

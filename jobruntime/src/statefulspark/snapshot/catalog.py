@@ -98,7 +98,7 @@ def read_manifests(
     A snapshot that was deleted meanwhile is left out. Cost: one GET each.
     """
     keys = {ref: f"{ref.folder}/{MANIFEST_NAME}" for ref in refs}
-    bodies = _read_present(store, tuple(keys.values()))
+    bodies = read_present(store, tuple(keys.values()))
     return tuple(_parsed(bodies[key], f"{store.uri}/{key}") for key in keys.values() if key in bodies)
 
 
@@ -107,7 +107,37 @@ def list_snapshots(store: ObjectStore) -> tuple[SnapshotRef, ...]:
 
     Folders without a manifest are left out. Savepoints at other locations are not listed.
     """
-    return tuple(sorted(_completed(store), key=lambda ref: ref.id, reverse=True))
+    return survey(store).completed
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """Every snapshot in a job's root.
+
+    Attributes:
+        completed: Newest first.
+        unfinished: Folders of savepoints without a manifest: being made, or left behind.
+    """
+
+    completed: tuple[SnapshotRef, ...]
+    unfinished: tuple[str, ...]
+
+
+def survey(store: ObjectStore) -> Survey:
+    """Look for snapshots, finished or not. Cost: as for `list_snapshots`."""
+    manifests = [info.key for info in store.list(layout.CHECKPOINTS) if info.key.endswith(f"/{MANIFEST_NAME}")]
+    found = [_ref(SnapshotKind.CHECKPOINT, key.rsplit("/", 1)[0]) for key in manifests if key.count("/") == 2]
+    unfinished: list[str] = []
+    for name in store.list_names(layout.SAVEPOINTS):
+        folder = f"{layout.SAVEPOINTS}/{name.rstrip('/')}"
+        if not name.endswith("/"):
+            continue
+        if store.info(f"{folder}/{MANIFEST_NAME}"):
+            found.append(_ref(SnapshotKind.SAVEPOINT, folder))
+        elif layout.parse_number(name):
+            unfinished.append(folder)
+    completed = sorted((ref for ref in found if ref is not None), key=lambda ref: ref.id, reverse=True)
+    return Survey(tuple(completed), tuple(unfinished))
 
 
 def checkpoints_from(store: ObjectStore, number: int) -> tuple[SnapshotRef, ...]:
@@ -124,23 +154,13 @@ def next_snapshot_id(store: ObjectStore) -> int:
     return max((layout.parse_number(name) or 0 for name in names), default=0) + 1
 
 
-def _completed(store: ObjectStore) -> list[SnapshotRef]:
-    """Find completed snapshots: checkpoints by one recursive listing, since nothing but manifests lies there."""
-    manifests = [info.key for info in store.list(layout.CHECKPOINTS) if info.key.endswith(f"/{MANIFEST_NAME}")]
-    found = [_ref(SnapshotKind.CHECKPOINT, key.rsplit("/", 1)[0]) for key in manifests if key.count("/") == 2]
-    for name in store.list_names(layout.SAVEPOINTS):
-        folder = f"{layout.SAVEPOINTS}/{name.rstrip('/')}"
-        if name.endswith("/") and store.info(f"{folder}/{MANIFEST_NAME}"):
-            found.append(_ref(SnapshotKind.SAVEPOINT, folder))
-    return [ref for ref in found if ref is not None]
-
-
 def _ref(kind: SnapshotKind, folder: str) -> SnapshotRef | None:
     number = layout.parse_number(folder.rsplit("/", 1)[1])
     return SnapshotRef(kind, number, folder) if number else None
 
 
-def _read_present(store: ObjectStore, keys: Sequence[str]) -> dict[str, bytes]:
+def read_present(store: ObjectStore, keys: Sequence[str]) -> dict[str, bytes]:
+    """Read several objects in parallel; those that are absent are left out."""
     try:
         return dict(store.read_many(keys))
     except errors.ObjectNotFoundError:

@@ -48,9 +48,8 @@ def claim(store: ObjectStore, folder: str, *, root: str, owner_id: str, now: dat
 
 
 def is_held(store: ObjectStore, folder: str, *, root: str) -> bool:
-    """Tell whether a snapshot exists and a job owns it. Cost: two GETs."""
+    """Tell whether a job owns a snapshot, or what is left of it. Cost: one GET."""
     try:
-        store.read(_key(folder, MANIFEST_NAME))
         key = _key(folder, CLAIM_NAME)
         return ClaimRecord.parse(store.read(key), f"{store.uri}/{key}").root == root
     except errors.ObjectNotFoundError:

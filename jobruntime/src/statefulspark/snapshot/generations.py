@@ -25,12 +25,14 @@ class Generations:
         records: The usable ones, by number ascending.
         highest: Highest number taken, usable or not; 0 if there is none.
         unfinished: Numbers above the one in use that somebody began to fill and has not completed.
+        abandoned: Numbers that were begun and will never be completed.
         unreadable: A sentence for each number whose record is damaged; they have a stand-in among the records.
     """
 
     records: tuple[GenerationRecord, ...]
     highest: int
     unfinished: tuple[int, ...] = ()
+    abandoned: frozenset[int] = frozenset()
     unreadable: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -129,20 +131,20 @@ def _listed(store: ObjectStore) -> tuple[int, ...]:
 def _read(store: ObjectStore, numbers: Sequence[int]) -> Generations:
     records: list[GenerationRecord] = []
     unreadable: dict[int, str] = {}
-    complete: set[int] = set()
+    abandoned: set[int] = set()
     for number in numbers:
         try:
             record = _read_if_present(store, number)
         except errors.SnapshotCorruptError as error:
             unreadable[number] = error.message
             record = _stand_in(number)
-        if record is not None:
-            complete.add(number)
-        if record is not None and not record.abandoned:
+        if record is not None and record.abandoned:
+            abandoned.add(number)
+        elif record is not None:
             records.append(record)
     current = records[-1].generation if records else 0
-    unfinished = tuple(number for number in numbers if number > current and number not in complete)
-    return Generations(tuple(records), max(numbers, default=0), unfinished, unreadable)
+    unfinished = tuple(number for number in numbers if number > current and number not in abandoned)
+    return Generations(tuple(records), max(numbers, default=0), unfinished, frozenset(abandoned), unreadable)
 
 
 def _stand_in(number: int) -> GenerationRecord:

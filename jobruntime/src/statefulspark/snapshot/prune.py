@@ -47,8 +47,10 @@ class Inventory:
         known: The generations.
         files: Every object below `generations/`.
         marks: Since when each file has been unused.
-        ssts: Keys of the SST files that each state snapshot needs, for those that no checkpoint names yet.
+        ssts: Keys of the SST files that each state snapshot needs, for those that no checkpoint names yet; None for a
+            snapshot that cannot be read.
         pinned: What somebody is copying right now, a savepoint for example.
+        leftovers: Files of savepoints that a driver of an earlier epoch did not complete.
     """
 
     checkpoints: tuple[Manifest, ...]
@@ -56,8 +58,9 @@ class Inventory:
     known: generations.Generations
     files: tuple[ObjectInfo, ...]
     marks: Mapping[str, datetime]
-    ssts: Mapping[str, tuple[str, ...]]
+    ssts: Mapping[str, tuple[str, ...] | None]
     pinned: tuple[QueryEntry, ...] = ()
+    leftovers: tuple[ObjectInfo, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,7 @@ class PrunePlan:
         delete_files: Keys of files.
         freed_bytes: Their size.
         keep_reasons: Number of files kept, by reason.
+        delete_claimed: URIs of snapshots that the job claimed, and that are subsumed.
     """
 
     delete_checkpoints: tuple[str, ...]
@@ -77,12 +81,17 @@ class PrunePlan:
     delete_files: tuple[str, ...]
     freed_bytes: int
     keep_reasons: Mapping[str, int]
+    delete_claimed: tuple[str, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The plan for people, one line each."""
         return (
             *(f"delete {key}: more checkpoints than are retained" for key in self.delete_checkpoints),
+            *(
+                f"delete {uri}: claimed, and followed by as many checkpoints as are retained"
+                for uri in self.delete_claimed
+            ),
             *(f"delete {key}: unused for the grace time" for key in self.delete_files),
             *(f"mark {key}: unused since {since.isoformat()}" for key, since in sorted(self.marks.items())),
             *(f"keep {count} files: {reason}" for reason, count in sorted(self.keep_reasons.items())),
@@ -119,7 +128,7 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
     marks: dict[str, datetime] = {}
     deleted: list[ObjectInfo] = []
     reasons: dict[str, int] = {}
-    for info in inventory.files:
+    for info in (*inventory.files, *inventory.leftovers):
         reason = rules.reason_to_keep(info)
         since = inventory.marks.get(info.key, now)
         if reason is not None:
@@ -134,7 +143,16 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
         delete_files=tuple(info.key for info in deleted),
         freed_bytes=sum(info.size_bytes for info in deleted),
         keep_reasons=reasons,
+        delete_claimed=_subsumed_claims(inventory, retained, policy),
     )
+
+
+def _subsumed_claims(inventory: Inventory, retained: Sequence[Manifest], policy: PrunePolicy) -> tuple[str, ...]:
+    """Return the claimed snapshots that are older than every retained checkpoint, once there are enough of those."""
+    oldest = min((manifest.generation for manifest in retained), default=0)
+    if len(retained) < max(policy.retained, 1):
+        return ()
+    return tuple(one.claimed for one in inventory.known.records if one.claimed and one.generation <= oldest)
 
 
 def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) -> tuple[str, ...]:
@@ -160,6 +178,8 @@ _BLOCKED = "a checkpoint cannot be read, so it is unknown what it needs"
 _UNFINISHED = "the generation is being made"
 _RECORD = "it says what the generation is"
 _UNKNOWN = "it is not a file of Spark's"
+_TAKEN = "its number is never used again"
+_UNTOLD = "a state snapshot cannot be read, so it is unknown what it needs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +190,8 @@ class _Rules:
     needed_generations: frozenset[int]
     current: int
     floors: Mapping[str, _Floor]
+    leftovers: frozenset[str]
+    abandoned: frozenset[int]
     blocked: bool
 
     @classmethod
@@ -181,26 +203,36 @@ class _Rules:
         if newest is None and record:
             queries += record.queries
         named = frozenset(f"{query.path}/{file.path}" for query in queries for file in query.files)
-        extra = frozenset(key for keys in inventory.ssts.values() for key in keys)
+        extra = frozenset(key for keys in inventory.ssts.values() for key in keys or ())
+        untold = frozenset(f"{posixpath.dirname(key)}/SSTs" for key, keys in inventory.ssts.items() if keys is None)
         listed = {info.key: info for info in inventory.files}
-        floors = {query.path: _Floor.of(query, listed, policy, extra) for query in newest.queries} if newest else {}
-        needed = frozenset(number for key in named if (number := _generation_of(key)) is not None)
-        return cls(named, needed, current, floors, blocked)
+        floors = {}
+        if newest is not None:
+            floors = {query.path: _Floor.of(query, listed, policy, extra, untold) for query in newest.queries}
+        needed = {number for key in named if (number := _generation_of(key)) is not None}
+        needed |= {one.generation for one in inventory.known.records if one.claimed}
+        leftovers = frozenset(info.key for info in inventory.leftovers)
+        blocked = blocked or (newest is None and current in inventory.known.unreadable)
+        return cls(named, frozenset(needed), current, floors, leftovers, inventory.known.abandoned, blocked)
 
     def reason_to_keep(self, info: ObjectInfo) -> str | None:
         """Return why a file stays; None if it is unused."""
         if info.key in self.named or _main_file(info.key) in self.named:
             return _NAMED
+        if info.key in self.leftovers:
+            return None
         generation = _generation_of(info.key)
         if generation is None:
             return _UNKNOWN
         if self.blocked:
             return _BLOCKED
-        if generation > self.current:
+        if generation > self.current and generation not in self.abandoned:
             return _UNFINISHED
         if info.key.count("/") == 2:
+            if info.key.endswith(f"/{layout.GENERATION_RESERVATION}") or generation > self.current:
+                return _TAKEN
             return _RECORD if generation == self.current or generation in self.needed_generations else None
-        return None if generation < self.current else self._reason_in_use(info)
+        return None if generation != self.current else self._reason_in_use(info)
 
     def _reason_in_use(self, info: ObjectInfo) -> str | None:
         path, name = _split(info.key)
@@ -218,10 +250,16 @@ class _Floor:
     positions: Mapping[str, int]
     uploads: Mapping[str, datetime]
     extra: frozenset[str]
+    untold: frozenset[str]
 
     @classmethod
     def of(
-        cls, query: QueryEntry, listed: Mapping[str, ObjectInfo], policy: PrunePolicy, extra: frozenset[str]
+        cls,
+        query: QueryEntry,
+        listed: Mapping[str, ObjectInfo],
+        policy: PrunePolicy,
+        extra: frozenset[str],
+        untold: frozenset[str],
     ) -> _Floor:
         versions: dict[str, int] = {}
         positions: dict[str, int] = {}
@@ -236,7 +274,7 @@ class _Floor:
             log = sparklog.parse_log_file(name)
             if log and folder.startswith("sources/"):
                 positions[folder] = max(log.number, positions.get(folder, -1))
-        return cls(query.path, query.batch_id, versions, positions, uploads, extra)
+        return cls(query.path, query.batch_id, versions, positions, uploads, extra, untold)
 
     def reason_to_keep(self, info: ObjectInfo, name: str) -> str | None:
         """Return why a file of the query stays; `name` is relative to the query's root, of the file it belongs to."""
@@ -259,6 +297,8 @@ class _Floor:
         One executor uploads a store's snapshots one after the other, so what is older than the floor's snapshot is not
         part of an upload that goes on now. The grace time covers two executors that upload the same store at once.
         """
+        if posixpath.dirname(info.key) in self.untold:
+            return _UNTOLD
         uploaded_at = self.uploads.get(posixpath.dirname(posixpath.dirname(name)))
         is_settled = uploaded_at is not None and info.modified_at < uploaded_at
         return None if is_settled and f"{self.path}/{name}" not in self.extra else _RUNNING

@@ -17,8 +17,8 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.base import StoredDocument, UtcDatetime
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
-from statefulspark.snapshot import catalog, generations, prune, sparklog
-from statefulspark.storage.port import ObjectStore
+from statefulspark.snapshot import base, catalog, claims, epochs, generations, prune, sparklog, transfer
+from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
 class Marks(StoredDocument):
@@ -28,7 +28,12 @@ class Marks(StoredDocument):
 
 
 def plan(
-    store: ObjectStore, policy: prune.PrunePolicy, now: datetime, *, pinned: Sequence[QueryEntry] = ()
+    store: ObjectStore,
+    policy: prune.PrunePolicy,
+    now: datetime,
+    *,
+    pinned: Sequence[QueryEntry] = (),
+    open_store: transfer.StoreOpener | None = None,
 ) -> prune.PrunePlan:
     """Find out what a pruning would do; nothing is written.
 
@@ -40,35 +45,45 @@ def plan(
         policy: How much is kept.
         now: UTC.
         pinned: Closures that somebody is copying right now, a savepoint for example: their files stay.
+        open_store: Opens the place of a claimed snapshot outside the job's root; without it such a one stays.
 
     Raises:
-        SnapshotCorruptError: A generation's record or a state snapshot is unreadable; nothing may be deleted.
         TransientError: Storage cannot be asked.
     """
     inventory = replace(take_stock(store), pinned=tuple(pinned))
     unnamed = prune.unnamed_snapshots(inventory, policy, now)
-    return prune.plan_prune(replace(inventory, ssts=_needed_ssts(store, unnamed)), policy, now)
+    planned = prune.plan_prune(replace(inventory, ssts=_needed_ssts(store, unnamed)), policy, now)
+    held = tuple(uri for uri in planned.delete_claimed if _is_held(store, uri, open_store))
+    return replace(planned, delete_claimed=held)
 
 
-def carry_out(store: ObjectStore, planned: prune.PrunePlan) -> None:
-    """Do what was planned. Cost: a DELETE per 1,000 objects, one PUT."""
+def carry_out(store: ObjectStore, planned: prune.PrunePlan, *, open_store: transfer.StoreOpener | None = None) -> None:
+    """Do what was planned. Cost: a DELETE per 1,000 objects, one PUT; per claimed snapshot, what deleting it costs."""
     store.delete_many(planned.delete_checkpoints)
+    for uri in planned.delete_claimed:
+        claims.delete(*_parent_of(store, uri, open_store))
     marks = Marks(unused_since=dict(planned.marks))
     store.write(layout.PRUNE_MARKS, marks.to_json().encode())
     store.delete_many(planned.delete_files)
 
 
 def run(
-    store: ObjectStore, policy: prune.PrunePolicy, now: datetime, *, pinned: Sequence[QueryEntry] = ()
+    store: ObjectStore,
+    policy: prune.PrunePolicy,
+    now: datetime,
+    *,
+    pinned: Sequence[QueryEntry] = (),
+    open_store: transfer.StoreOpener | None = None,
 ) -> prune.PrunePlan:
     """Plan a pruning and carry it out; see `plan` and `carry_out`.
 
     Returns:
         What was done.
     """
-    planned = plan(store, policy, now, pinned=pinned)
-    if planned.delete_checkpoints or planned.delete_files or dict(planned.marks) != _read_marks(store):
-        carry_out(store, planned)
+    planned = plan(store, policy, now, pinned=pinned, open_store=open_store)
+    deletes = planned.delete_checkpoints or planned.delete_files or planned.delete_claimed
+    if deletes or dict(planned.marks) != _read_marks(store):
+        carry_out(store, planned, open_store=open_store)
     return planned
 
 
@@ -79,29 +94,61 @@ def take_stock(store: ObjectStore) -> prune.Inventory:
     were listed, while the other way round a listed file could belong to a manifest that was not read.
     """
     files = store.list(layout.GENERATIONS)
-    refs = [ref for ref in catalog.list_snapshots(store) if ref.kind is SnapshotKind.CHECKPOINT]
+    survey = catalog.survey(store)
+    refs = [ref for ref in survey.completed if ref.kind is SnapshotKind.CHECKPOINT]
     found = catalog.read_manifests(store, refs)
     manifests = tuple(manifest for manifest in found if isinstance(manifest, Manifest))
     readable = {manifest.id for manifest in manifests}
     return prune.Inventory(
         checkpoints=manifests,
         unreadable=tuple(ref.id for ref in refs if ref.id not in readable),
-        known=generations.read_all(store),
+        known=generations.read_listed(store),
         files=files,
         marks=_read_marks(store),
         ssts={},
+        leftovers=tuple(info for folder in survey.unfinished for info in _leftovers(store, folder)),
     )
 
 
-def _needed_ssts(store: ObjectStore, snapshots: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    bodies = store.read_many(snapshots) if snapshots else {}
-    return {
-        key: tuple(
-            f"{posixpath.dirname(key)}/SSTs/{file.name}"
-            for file in sparklog.parse_snapshot_archive(body, f"{store.uri}/{key}")
-        )
-        for key, body in bodies.items()
-    }
+def _leftovers(store: ObjectStore, folder: str) -> tuple[ObjectInfo, ...]:
+    """Return the files of a savepoint without a manifest, if nobody has written any since the newest epoch began.
+
+    Both times are the object store's. Whoever still copies under an older epoch keeps its files by that, and is refused
+    when it wants to complete them.
+    """
+    files = store.list(folder)
+    epoch = epochs.newest(store)
+    began = store.info(layout.epoch(epoch)) if epoch else None
+    is_old = began is not None and all(info.modified_at < began.modified_at for info in files)
+    return files if is_old else ()
+
+
+def _is_held(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> bool:
+    try:
+        where, folder = _parent_of(store, uri, open_store)
+    except errors.SpecRejectedError:
+        return False
+    return claims.is_held(where, folder, root=store.uri)
+
+
+def _parent_of(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
+    """Return a store above a snapshot, and the snapshot's folder below it."""
+    parent, _, name = uri.rpartition("/")
+    where, folder = base.locate(store, parent, open_store)
+    return where, f"{folder}/{name}" if folder else name
+
+
+def _needed_ssts(store: ObjectStore, snapshots: tuple[str, ...]) -> dict[str, tuple[str, ...] | None]:
+    bodies = catalog.read_present(store, snapshots) if snapshots else {}
+    return {key: _ssts_of(store, key, body) for key, body in bodies.items()}
+
+
+def _ssts_of(store: ObjectStore, key: str, body: bytes) -> tuple[str, ...] | None:
+    try:
+        files = sparklog.parse_snapshot_archive(body, f"{store.uri}/{key}")
+    except errors.SnapshotCorruptError:
+        return None
+    return tuple(f"{posixpath.dirname(key)}/SSTs/{file.name}" for file in files)
 
 
 def _read_marks(store: ObjectStore) -> dict[str, datetime]:

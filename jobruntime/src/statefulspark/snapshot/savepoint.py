@@ -16,6 +16,7 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, QueryEntry, SnapshotKind, Trigger
+from statefulspark.contract.notes import CLAIM_NAME, SavepointPointer
 from statefulspark.snapshot import catalog, closure, epochs, listing, transfer
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
@@ -127,7 +128,8 @@ def take_savepoint(
 ) -> Manifest:
     """Copy what is missing, drop what was copied ahead in vain, check it, and write the manifest.
 
-    Cost: what `copy_missing` costs, a LIST per 1,000 files, a DELETE if something is left over, two HEADs, one PUT.
+    Cost: what `copy_missing` costs, a LIST per 1,000 files, a DELETE if something is left over, two HEADs, one PUT, and
+    another for a savepoint outside the job's root, whose number is kept there.
 
     Args:
         store: The job's root, to which the queries' paths are relative.
@@ -170,6 +172,9 @@ def take_savepoint(
         revision=request.revision,
         versions=dict(request.versions),
     )
+    if place.store.uri != store.uri:
+        pointer = SavepointPointer(location=place.uri)
+        store.write(layout.savepoint_pointer(request.id), pointer.to_json(indent=1).encode())
     epochs.require_current(store, request.epoch)
     catalog.write_manifest(place.store, place.folder, manifest)
     return manifest
@@ -189,15 +194,20 @@ def dispose(store: ObjectStore, folder: str) -> int:
         SpecRejectedError: `NotASavepoint`: the folder is a checkpoint, or no savepoint's.
     """
     keys = [info.key for info in store.list(folder)]
-    manifest_key = f"{folder}/{MANIFEST_NAME}"
+    manifest_key, claim_key = f"{folder}/{MANIFEST_NAME}", f"{folder}/{CLAIM_NAME}"
     files = [key for key in keys if key.startswith(f"{folder}/{layout.SAVEPOINT_FILES}/")]
     is_savepoint = manifest_key not in keys or catalog.read_manifest(store, folder).kind is SnapshotKind.SAVEPOINT
-    if not folder or not is_savepoint or len(files) < len([key for key in keys if key != manifest_key]):
+    if (
+        not folder
+        or not is_savepoint
+        or len(files) < len([key for key in keys if key not in (manifest_key, claim_key)])
+    ):
         raise errors.SpecRejectedError(
             "NotASavepoint", f"{store.uri}/{folder} is not a savepoint's folder; nothing was deleted."
         )
     store.delete_many([key for key in keys if key == manifest_key])
     store.delete_many(files)
+    store.delete_many([key for key in keys if key == claim_key])
     return len(keys)
 
 

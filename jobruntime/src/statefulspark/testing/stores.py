@@ -136,6 +136,14 @@ class MemoryStore:
         store._objects = self._objects
         return store
 
+    def copy(self, clock: Callable[[], datetime] | None = None) -> MemoryStore:
+        """Return an independent store that holds the same now, with the same times, and goes on with a clock."""
+        store = self.child("")
+        store._clock = clock or self._clock
+        with self._objects.lock:
+            store._objects = _Objects(dict(self._objects.bodies))
+        return store
+
     def _full(self, key: str) -> str:
         return key_rules.join(self._prefix, key_rules.require_key(key))
 
