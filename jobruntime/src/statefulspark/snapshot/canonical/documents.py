@@ -80,7 +80,7 @@ class OperatorState(WireModel):
     name: str
     """Spark's name of the operator."""
     key_types: tuple[str, ...] = ()
-    """Spark's types of the key columns; they decide the hash of a key."""
+    """Spark's types of the key columns; they decide the hash of a key. Empty if there is no state."""
     max_parallelism: int | None = None
     """Key groups when it was taken; any number may be chosen at the restore."""
     states: tuple[KeyedState, ...] = ()
@@ -89,7 +89,7 @@ class OperatorState(WireModel):
     @property
     def is_keyed(self) -> bool:
         """Whether it is a keyed operator of ours."""
-        return bool(self.key_types)
+        return not self.stores
 
     @property
     def files(self) -> tuple[PartFile, ...]:

@@ -1,0 +1,95 @@
+"""The types of a key's columns, which decide its hash: one value as `int` and as `bigint` is in different groups. Pure."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from statefulspark import errors
+from statefulspark.state import keygroups
+
+_CANDIDATES: dict[type, tuple[str, ...]] = {
+    str: ("string",),
+    bytes: ("binary",),
+    bool: ("boolean",),
+    int: ("bigint", "int"),
+    datetime.date: ("date",),
+    datetime.datetime: ("timestamp",),
+    type(None): ("string",),
+}
+SAMPLE = 200
+"""Keys that are compared with their groups: enough to tell types apart, too few to take time."""
+
+
+def parse(text: str | None) -> tuple[str, ...] | None:
+    """Read types as a manifest has them, for example `string, decimal(10,2)`; None if they are not known."""
+    if text is None:
+        return None
+    depth, parts = 0, [""]
+    for character in text:
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return tuple(part.strip() for part in parts)
+
+
+def settle(
+    operator: str,
+    sample: Sequence[tuple[object, int]],
+    *,
+    declared: tuple[str, ...] | None,
+    max_parallelism: int,
+) -> tuple[str, ...]:
+    """Find the types with which keys hash to the groups that they were found in.
+
+    Args:
+        operator: Its uid, for the error.
+        sample: Keys with their groups.
+        declared: The types as they were recorded; None tries those that fit the values.
+        max_parallelism: Number of key groups.
+
+    Raises:
+        SnapshotCorruptError: `KeyGroupsDiffer`: none fits.
+    """
+    candidates: Iterator[tuple[str, ...]] = iter((declared,)) if declared else _candidates(sample)
+    for types in candidates:
+        if all(_fits(key, group, types, max_parallelism) for key, group in sample[:SAMPLE]):
+            return types
+    tried = ", ".join(declared) if declared else "any type of the values"
+    raise errors.SnapshotCorruptError(
+        "KeyGroupsDiffer",
+        f"Keys of operator {operator!r} are not in the groups that they hash to with key type ({tried}) and "
+        f"max_parallelism={max_parallelism}, so nothing was written. Let the job that wrote the state take the savepoint.",
+    )
+
+
+def parts(key: object, count: int) -> tuple[keygroups.KeyPart, ...]:
+    """Return a key's columns."""
+    return cast("tuple[keygroups.KeyPart, ...]", (key,) if count == 1 else key)
+
+
+def _fits(key: object, group: int, types: tuple[str, ...], max_parallelism: int) -> bool:
+    return keygroups.key_group(parts(key, len(types)), types, max_parallelism) == group
+
+
+def _candidates(sample: Sequence[tuple[object, int]]) -> Iterator[tuple[str, ...]]:
+    if not sample:
+        return iter((("string",),))
+    first = sample[0][0]
+    columns = first if isinstance(first, tuple) else (first,)
+    kinds = [
+        next((type(value) for key, _ in sample if (value := _column(key, index)) is not None), type(None))
+        for index in range(len(columns))
+    ]
+    if decimal.Decimal in kinds:
+        return iter(())
+    return itertools.product(*(_CANDIDATES.get(kind, ()) for kind in kinds))
+
+
+def _column(key: object, index: int) -> object:
+    return cast("object", key[index]) if isinstance(key, tuple) else key

@@ -1,0 +1,120 @@
+"""Keyed state as rows and back: one row per value, list element or map entry, whatever key group it was in.
+
+| kind | columns |
+| --- | --- |
+| value, reducing, aggregating | key, `value` |
+| list | key, `index`, `value` |
+| map | key, `entry`, `value` |
+
+The key is the column `key`, or `key_1`, `key_2`, … for a key of several columns. With a time to live there is
+`renewed_ms`, the time of the last renewal in milliseconds since 1970. Pure: chunks in, tables out, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+import pyarrow as pa
+
+from statefulspark.snapshot.canonical import documents, values
+from statefulspark.state import chunks, descriptors, tables
+
+KEY, INDEX, ENTRY, VALUE, RENEWED = "key", "index", "entry", "value", "renewed_ms"
+_SUBS = {tables.LISTS.name: INDEX, tables.MAPS.name: ENTRY}
+
+Row = tuple[object, object, object, int]
+"""Key, index or entry (None where the kind has none), value, last renewal (0 without a time to live)."""
+
+
+def key_names(count: int) -> tuple[str, ...]:
+    """Return the names of the key's columns."""
+    return (KEY,) if count == 1 else tuple(f"{KEY}_{number}" for number in range(1, count + 1))
+
+
+def meta_of(state: documents.KeyedState) -> chunks.StateMeta:
+    """Return what chunks say about a state."""
+    return chunks.StateMeta(state.name, descriptors.StateKind(state.kind), state.type, state.has_ttl)
+
+
+def of_section(section: chunks.Section) -> Iterator[Row]:
+    """Yield the rows of a state in a full chunk."""
+    unwrap = _unwrap if section.meta.has_ttl else _plain
+    for key, change in section.changes.items():
+        if isinstance(change, tables.ListChange):
+            for index, cell in enumerate(change.items):
+                yield (key, index, *unwrap(cell))
+        elif isinstance(change, tables.MapChange):
+            for entry, cell in change.puts.items():
+                yield (key, entry, *unwrap(cell))
+        else:
+            yield (key, None, *unwrap(change))
+
+
+def _plain(cell: object) -> tuple[object, int]:
+    return cell, 0
+
+
+def _unwrap(cell: object) -> tuple[object, int]:
+    return cast("tuple[object, int]", cell)
+
+
+def to_section(meta: chunks.StateMeta, rows: Iterable[Row]) -> chunks.Section:
+    """Build a state of a full chunk; the elements of a list may come in any order."""
+    changes: tables.Changes = {}
+    lists: dict[object, list[tuple[int, object]]] = {}
+    for key, sub, value, renewed in rows:
+        cell = (value, renewed) if meta.has_ttl else value
+        if meta.shape is tables.LISTS:
+            lists.setdefault(key, []).append((cast("int", sub), cell))
+        elif meta.shape is tables.MAPS:
+            change = changes.setdefault(key, tables.MapChange(replaced=True, puts={}))
+            cast("tables.MapChange", change).puts[sub] = cell
+        else:
+            changes[key] = cell
+    for key, elements in lists.items():
+        elements.sort(key=lambda element: element[0])
+        changes[key] = tables.ListChange(0, [cell for _, cell in elements])
+    return chunks.Section(meta, changes)
+
+
+def to_table(meta: chunks.StateMeta, rows: Sequence[Row], key_count: int) -> pa.Table:
+    """Write rows as columns, each with the plainest type that holds it."""
+    keys, subs, found, renewed = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    columns = dict(zip(key_names(key_count), _key_columns(keys, key_count), strict=True))
+    sub = _SUBS.get(meta.shape.name)
+    if sub is not None:
+        columns[sub] = subs
+    columns[VALUE] = found
+    if meta.has_ttl:
+        columns[RENEWED] = renewed
+    shapes = {name: values.infer(column) for name, column in columns.items()}
+    arrays = {name: values.to_array(column, shapes[name]) for name, column in columns.items()}
+    return pa.table(
+        list(arrays.values()), schema=pa.schema([values.field(name, arrays[name], shapes[name]) for name in columns])
+    )
+
+
+def _key_columns(keys: list[object], count: int) -> list[list[object]]:
+    if count == 1:
+        return [keys]
+    columns = zip(*cast("list[tuple[object, ...]]", keys), strict=True)
+    return [list(column) for column in columns] or [[] for _ in range(count)]
+
+
+def from_table(meta: chunks.StateMeta, table: pa.Table, key_count: int, source: str) -> Iterator[Row]:
+    """Read the rows of a table that `to_table` wrote.
+
+    Raises:
+        SnapshotCorruptError: `CanonicalUnreadable`.
+    """
+
+    def column(name: str) -> list[object]:
+        return values.to_values(table.column(name), values.shape_of(table.schema.field(name), source))
+
+    parts = [column(name) for name in key_names(key_count)]
+    keys: Iterable[object] = parts[0] if key_count == 1 else zip(*parts, strict=True)
+    sub = _SUBS.get(meta.shape.name)
+    subs: Sequence[object] = column(sub) if sub is not None else [None] * table.num_rows
+    renewed: Sequence[object] = column(RENEWED) if meta.has_ttl else [0] * table.num_rows
+    return cast("Iterator[Row]", zip(keys, subs, column(VALUE), renewed, strict=True))

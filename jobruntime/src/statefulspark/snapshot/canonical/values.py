@@ -1,0 +1,248 @@
+"""Columns of Python values as Arrow arrays and back, exactly: what comes back has the type and value that went in.
+
+A column gets the plainest Arrow type that can hold all of its values without loss; a mixture falls back to the msgpack of
+the state's own codec. How a column was written stands in the field's metadata, so that a reader needs no guess: a name
+such as `int`, or a list such as `["tuple", "int", "float"]`, `["list", "str"]`, `["map", "int"]` (keys are strings).
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import itertools
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from typing import cast
+
+import pyarrow as pa
+
+from statefulspark import errors
+from statefulspark.state import codec
+
+METADATA_KEY = b"statefulspark.type"
+MSGPACK = "msgpack"
+NULL = "null"
+
+Shape = str | list["Shape"]
+"""How a column is written; see the module."""
+
+_INT64 = (-(1 << 63), (1 << 63) - 1)
+_PLAIN: dict[str, pa.DataType] = {
+    NULL: pa.bool_(),
+    "bool": pa.bool_(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "str": pa.string(),
+    "bytes": pa.binary(),
+    "date": pa.date32(),
+    "datetime": pa.timestamp("us"),
+    "datetime_utc": pa.timestamp("us", "UTC"),
+    "timedelta": pa.duration("us"),
+    "time": pa.time64("us"),
+    "uuid": pa.string(),
+    MSGPACK: pa.binary(),
+}
+
+
+def infer(values: Sequence[object]) -> Shape:
+    """Find how a column can be written without loss."""
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) != 1:
+        return MSGPACK if kinds else NULL
+    find = _INFER.get(kinds.pop())
+    return MSGPACK if find is None else find([value for value in values if value is not None])
+
+
+def _infer_int(values: Sequence[object]) -> Shape:
+    numbers = cast("Sequence[int]", values)
+    return "int" if min(numbers) >= _INT64[0] and max(numbers) <= _INT64[1] else MSGPACK
+
+
+def _infer_datetime(values: Sequence[object]) -> Shape:
+    zones = {value.tzinfo for value in cast("Sequence[datetime.datetime]", values)}
+    if zones == {None}:
+        return "datetime"
+    return "datetime_utc" if zones == {datetime.UTC} else MSGPACK
+
+
+def _infer_time(values: Sequence[object]) -> Shape:
+    plain = all(value.tzinfo is None and value.fold == 0 for value in cast("Sequence[datetime.time]", values))
+    return "time" if plain else MSGPACK
+
+
+def _infer_timedelta(values: Sequence[object]) -> Shape:
+    limit = datetime.timedelta(days=100_000_000)
+    return "timedelta" if all(abs(value) < limit for value in cast("Sequence[datetime.timedelta]", values)) else MSGPACK
+
+
+def _infer_decimal(values: Sequence[object]) -> Shape:
+    tuples = [value.as_tuple() for value in cast("Sequence[decimal.Decimal]", values)]
+    exponents = {one.exponent for one in tuples}
+    exponent = exponents.pop()
+    if exponents or not isinstance(exponent, int) or not -38 <= exponent <= 0:
+        return MSGPACK
+    if any(len(one.digits) > 38 or (one.sign and not any(one.digits)) for one in tuples):
+        return MSGPACK
+    return f"decimal:{-exponent}"
+
+
+def _infer_tuple(values: Sequence[object]) -> Shape:
+    tuples = cast("Sequence[tuple[object, ...]]", values)
+    if len({len(value) for value in tuples}) != 1 or not tuples[0]:
+        return MSGPACK
+    return _nested("tuple", [infer(column) for column in zip(*tuples, strict=True)])
+
+
+def _infer_list(values: Sequence[object]) -> Shape:
+    return _nested("list", [infer(list(itertools.chain.from_iterable(cast("Sequence[list[object]]", values))))])
+
+
+def _infer_dict(values: Sequence[object]) -> Shape:
+    dicts = cast("Sequence[dict[object, object]]", values)
+    if any(type(key) is not str for value in dicts for key in value):
+        return MSGPACK
+    return _nested("map", [infer([item for value in dicts for item in value.values()])])
+
+
+def _nested(kind: str, children: list[Shape]) -> Shape:
+    return MSGPACK if MSGPACK in children else [kind, *children]
+
+
+_INFER: dict[type, Callable[[Sequence[object]], Shape]] = {
+    bool: lambda _: "bool",
+    int: _infer_int,
+    float: lambda _: "float",
+    str: lambda _: "str",
+    bytes: lambda _: "bytes",
+    datetime.date: lambda _: "date",
+    datetime.datetime: _infer_datetime,
+    datetime.timedelta: _infer_timedelta,
+    datetime.time: _infer_time,
+    uuid.UUID: lambda _: "uuid",
+    decimal.Decimal: _infer_decimal,
+    tuple: _infer_tuple,
+    list: _infer_list,
+    dict: _infer_dict,
+}
+
+
+def to_array(values: Sequence[object], shape: Shape) -> pa.Array:
+    """Build an array; `shape` must be what `infer` found for these values."""
+    if isinstance(shape, str):
+        if shape.startswith("decimal:"):
+            return pa.array(values, pa.decimal128(38, int(shape[len("decimal:") :])))
+        convert = _TO_ARROW.get(shape)
+        plain = values if convert is None else [None if value is None else convert(value) for value in values]
+        return pa.array(plain, _PLAIN[shape])
+    kind, *children = shape
+    return _NESTED_TO_ARRAY[str(kind)](values, children)
+
+
+_TO_ARROW: dict[str, Callable[[object], object]] = {"uuid": str, MSGPACK: codec.pack}
+
+
+def _tuples_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
+    present = [value if isinstance(value, tuple) else (None,) * len(children) for value in values]
+    columns = list(zip(*present, strict=True)) if present else [()] * len(children)
+    arrays = [to_array(column, child) for column, child in zip(columns, children, strict=True)]
+    mask = pa.array([value is None for value in values], pa.bool_())
+    return pa.StructArray.from_arrays(arrays, names=[f"_{n}" for n in range(1, len(children) + 1)], mask=mask)
+
+
+def _lists_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
+    lists = [value if isinstance(value, list) else [] for value in values]
+    items = to_array(list(itertools.chain.from_iterable(lists)), children[0])
+    return pa.ListArray.from_arrays(_offsets(values, [len(one) for one in lists]), items)
+
+
+def _maps_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
+    maps = [value if isinstance(value, dict) else {} for value in values]
+    keys = pa.array([key for one in maps for key in one], pa.string())
+    items = to_array([item for one in maps for item in one.values()], children[0])
+    return pa.MapArray.from_arrays(_offsets(values, [len(one) for one in maps]), keys, items)
+
+
+def _offsets(values: Sequence[object], lengths: list[int]) -> pa.Array:
+    """Return where each list begins, null for a value that is None."""
+    starts = list(itertools.accumulate(lengths, initial=0))
+    marked = [None if value is None else start for value, start in zip(values, starts, strict=False)]
+    return pa.array([*marked, starts[-1]], pa.int32())
+
+
+_NESTED_TO_ARRAY: dict[str, Callable[[Sequence[object], list[Shape]], pa.Array]] = {
+    "tuple": _tuples_to_array,
+    "list": _lists_to_array,
+    "map": _maps_to_array,
+}
+
+
+def to_values(array: pa.Array, shape: Shape) -> list[object]:
+    """Read a column that `to_array` wrote."""
+    if isinstance(array, pa.ChunkedArray):
+        return [value for chunk in array.chunks for value in to_values(chunk, shape)]
+    if isinstance(shape, str):
+        convert = _FROM_ARROW.get(shape)
+        listed: list[object] = array.to_pylist()
+        return listed if convert is None else [None if value is None else convert(value) for value in listed]
+    kind, *children = shape
+    return _NESTED_TO_VALUES[str(kind)](array, children)
+
+
+def _utc(value: object) -> object:
+    return cast("datetime.datetime", value).replace(tzinfo=datetime.UTC)
+
+
+_FROM_ARROW: dict[str, Callable[[object], object]] = {
+    "uuid": lambda value: uuid.UUID(cast("str", value)),
+    "datetime_utc": _utc,
+    MSGPACK: lambda value: codec.unpack(cast("bytes", value)),
+}
+
+
+def _array_to_tuples(array: pa.Array, children: list[Shape]) -> list[object]:
+    columns = [to_values(array.field(index), child) for index, child in enumerate(children)]
+    valid = array.is_valid().to_pylist()
+    return [row if ok else None for row, ok in zip(zip(*columns, strict=True), valid, strict=True)]
+
+
+def _array_to_lists(array: pa.Array, children: list[Shape]) -> list[object]:
+    items = to_values(array.values, children[0])
+    offsets = array.offsets.to_pylist()
+    spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
+    return [items[start:end] if ok else None for start, end, ok in spans]
+
+
+def _array_to_maps(array: pa.Array, children: list[Shape]) -> list[object]:
+    keys, items = array.keys.to_pylist(), to_values(array.items, children[0])
+    offsets = array.offsets.to_pylist()
+    spans = zip(offsets, offsets[1:], array.is_valid().to_pylist(), strict=False)
+    return [dict(zip(keys[start:end], items[start:end], strict=True)) if ok else None for start, end, ok in spans]
+
+
+_NESTED_TO_VALUES: dict[str, Callable[[pa.Array, list[Shape]], list[object]]] = {
+    "tuple": _array_to_tuples,
+    "list": _array_to_lists,
+    "map": _array_to_maps,
+}
+
+
+def field(name: str, array: pa.Array, shape: Shape) -> pa.Field:
+    """Return the field of a column, with its shape in the metadata."""
+    return pa.field(name, array.type, metadata={METADATA_KEY: json.dumps(shape).encode()})
+
+
+def shape_of(found: pa.Field, source: str) -> Shape:
+    """Read a column's shape from its field.
+
+    Raises:
+        SnapshotCorruptError: `CanonicalUnreadable`: there is none.
+    """
+    written = (found.metadata or {}).get(METADATA_KEY)
+    if written is None:
+        raise errors.SnapshotCorruptError(
+            "CanonicalUnreadable",
+            f"{source} does not say how its column {found.name!r} was written; it is no file of a canonical savepoint, or "
+            "another tool has written it anew. Restore another snapshot.",
+        )
+    return cast("Shape", json.loads(written))

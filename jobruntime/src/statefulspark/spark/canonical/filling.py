@@ -1,0 +1,213 @@
+"""Restoring a canonical savepoint: state out of Parquet into new stores, for any partitions and any number of key groups.
+
+A new generation holds the engine's small files already (`shells`). Here offsets and operator metadata get the wanted number
+of partitions, Spark writes the state of the batch under new unique ids, and the commit names those. The stores are built on
+the disks of the executors, where a running query keeps them too, so a restore needs no more disk than the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sql
+from pyspark.sql import types as spark_types
+
+from statefulspark import errors
+from statefulspark.contract.manifest import OperatorEntry, QueryEntry
+from statefulspark.snapshot import closure, restore
+from statefulspark.snapshot.canonical import documents, engine_files
+from statefulspark.spark.canonical import export, tables, tasks
+from statefulspark.state import keygroups
+from statefulspark.storage.port import ObjectStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+    from statefulspark.storage import StorageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """How the state of a canonical savepoint comes into a generation.
+
+    Attributes:
+        store: The job's root.
+        hadoop_root: URI of that store as Spark sees it.
+        source: Where the savepoint is.
+        originals: Its queries as the manifest has them.
+        options: How workers reach storage.
+        operators: New operator id by old one by query uid; a query that is not named keeps its ids.
+        partitions: Number of state partitions by query uid; a query that is not named keeps its number.
+        key_groups: Number of key groups by operator uid by query uid; those not named keep theirs.
+        renamed: New uid of a query by its old one.
+    """
+
+    store: ObjectStore
+    hadoop_root: str
+    source: restore.SnapshotPlace
+    originals: Sequence[QueryEntry]
+    options: StorageOptions
+    operators: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    partitions: Mapping[str, int] = field(default_factory=dict)
+    key_groups: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+
+def fill(session: SparkSession, filling: Filling, queries: Sequence[QueryEntry]) -> tuple[QueryEntry, ...]:
+    """Write the state of every query of a new generation.
+
+    Args:
+        session: Any session of the application.
+        filling: How.
+        queries: The shells as they are in the generation.
+
+    Returns:
+        The queries with all their files.
+
+    Raises:
+        SnapshotCorruptError: `CanonicalMissing`, `CanonicalUnreadable`.
+        StateUnknownError: `CanonicalFailed`: Spark could not write the state; the message says why.
+    """
+    beside = tables.side_session(session)
+    originals = {filling.renamed.get(query.uid, query.uid): query for query in filling.originals}
+    return tuple(_fill_query(beside, filling, originals[query.uid], query) for query in queries)
+
+
+def read_document(source: restore.SnapshotPlace, original: QueryEntry) -> documents.QueryDocument:
+    """Read what a canonical savepoint says about a query.
+
+    Raises:
+        SnapshotCorruptError: `CanonicalMissing`, or it is unreadable.
+    """
+    key = source.key(original, documents.QUERY_DOCUMENT)
+    try:
+        body = source.store.read(key)
+    except errors.ObjectNotFoundError as error:
+        raise errors.SnapshotCorruptError(
+            "CanonicalMissing", f"{source.store.uri}/{key} does not exist. Restore another snapshot."
+        ) from error
+    return documents.QueryDocument.parse(body, f"{source.store.uri}/{key}")
+
+
+def _fill_query(session: SparkSession, filling: Filling, original: QueryEntry, query: QueryEntry) -> QueryEntry:
+    if query.batch_id < 0 or not original.operators:
+        return query
+    document = read_document(filling.source, original)
+    ids = filling.operators.get(query.uid) or {one.operator_id: one.operator_id for one in document.operators}
+    kept = [(ids[one.operator_id], one) for one in document.operators if one.operator_id in ids]
+    if not kept:
+        return query
+    partitions = filling.partitions.get(query.uid) or max(one.partitions for one in original.operators)
+    engine_files.set_partitions(filling.store, query, partitions)
+    groups = filling.key_groups.get(query.uid, {})
+    place = tasks.Place(filling.source.store.uri, filling.source.key(original, "")[:-1], filling.options)
+    root = f"{filling.hadoop_root}/{query.path}"
+    try:
+        stores = {
+            (new_id, store): frame
+            for new_id, operator in kept
+            for store, frame in _stores(session, place, operator, groups.get(operator.uid), partitions)
+        }
+        written = tables.write_stores(session, root, query.batch_id, stores, partitions)
+    except PySparkException as error:
+        raise export.failed(
+            f"The state of query {query.uid!r} cannot be restored from {place.uri}/{place.folder}", error
+        ) from error
+    engine_files.set_state_ids(filling.store, query, written)
+    closed = closure.close_over(filling.store, query.path, query.batch_id)
+    known = {one.operator_id: one for one in query.operators}
+    chosen = {new_id: groups.get(one.uid) or one.max_parallelism for new_id, one in kept}
+    operators = tuple(_described(one, known, chosen) for one in closed.operators)
+    return query.model_copy(update={"files": closed.files, "operators": operators})
+
+
+def _described(
+    found: OperatorEntry, known: Mapping[int, OperatorEntry], groups: Mapping[int, int | None]
+) -> OperatorEntry:
+    before = known.get(found.operator_id, found)
+    return before.model_copy(update={"partitions": found.partitions, "max_parallelism": groups.get(found.operator_id)})
+
+
+def _stores(
+    session: SparkSession, place: tasks.Place, operator: documents.OperatorState, groups: int | None, partitions: int
+) -> list[tuple[str, DataFrame]]:
+    """Return each store of an operator, as `tables.write_stores` takes it."""
+    if operator.is_keyed:
+        chosen = groups or operator.max_parallelism or keygroups.DEFAULT_MAX_PARALLELISM
+        return [("default", _keyed_store(session, place, operator, chosen, partitions))]
+    return [(store.name, _family_store(session, place, store)) for store in operator.stores]
+
+
+def _keyed_store(
+    session: SparkSession, place: tasks.Place, operator: documents.OperatorState, groups: int, partitions: int
+) -> DataFrame:
+    """Put every key into its group of the new number, and the groups together."""
+    read = tasks.ReadStates(place, operator.states, operator.key_types)
+    named = [(state, part) for state, one in enumerate(operator.states) for part in range(len(one.files))]
+    files = session.createDataFrame(named, "state int, part int").repartition(max(1, min(len(named), partitions)))
+    entries = files.mapInArrow(read, read.schema) if named else session.createDataFrame([], read.schema)
+    hashed = sql.hash(*(sql.col(f"hash_{index}") for index in range(len(operator.key_types)))) if named else sql.lit(0)
+    grouped = entries.select(
+        "state", "key", "sub", "value", "renewed", sql.pmod(hashed, sql.lit(groups)).alias("key_group")
+    )
+    built = (
+        grouped.repartition(partitions, "key_group")
+        .sortWithinPartitions("key_group")
+        .mapInArrow(tasks.BuildGroups(operator.states), tasks.GROUPS)
+    )
+    group = sql.struct("key_group")
+    head = sql.struct(group.alias("key"), sql.struct("version", "id", "base", "layout").alias("value"))
+    chunk = sql.struct(
+        sql.struct(group.alias("key"), sql.struct("version").alias("userKey")).alias("key"),
+        sql.struct("id", "blob").alias("value"),
+    )
+    return built.select(
+        group.alias(tables.PARTITION_KEY),
+        sql.lit(0).cast("bigint").alias(tables.ORDINAL),
+        head.alias(f"head_{operator.uid}"),
+        chunk.alias(f"log_{operator.uid}"),
+    )
+
+
+def _family_store(session: SparkSession, place: tasks.Place, store: documents.StoreState) -> DataFrame:
+    """Read every column family, each in its own column."""
+    partition_key = spark_types.StructField(tables.PARTITION_KEY, _type(store.partition_key))
+    ordinal = spark_types.StructField(tables.ORDINAL, spark_types.LongType())
+    families = [_family_field(family) for family in store.families]
+    wide = spark_types.StructType([partition_key, ordinal, *families])
+    frames = [session.createDataFrame([], wide)]
+    for family in store.families:
+        if family.files:
+            read = tasks.ReadFamily(place, family.files)
+            narrow = spark_types.StructType([partition_key, ordinal, *_sides(family)])
+            named = [(part,) for part in range(len(family.files))]
+            rows = session.createDataFrame(named, "part int").repartition(len(named)).mapInArrow(read, narrow)
+            frames.append(rows.select(*(_column(field, family.name) for field in wide.fields)))
+    result = frames[0]
+    for frame in frames[1:]:
+        result = result.unionByName(frame)
+    return result
+
+
+def _column(field_: spark_types.StructField, family: str) -> Column:
+    if field_.name in (tables.PARTITION_KEY, tables.ORDINAL):
+        return sql.col(field_.name)
+    column = sql.struct("key", "value") if field_.name == family else sql.lit(None)
+    return column.cast(field_.dataType).alias(field_.name)
+
+
+def _family_field(family: documents.FamilyState) -> spark_types.StructField:
+    return spark_types.StructField(family.name, spark_types.StructType(_sides(family)))
+
+
+def _sides(family: documents.FamilyState) -> list[spark_types.StructField]:
+    return [spark_types.StructField("key", _type(family.key)), spark_types.StructField("value", _type(family.value))]
+
+
+def _type(kind: object) -> spark_types.DataType:
+    if isinstance(kind, dict):
+        return spark_types.StructType.fromJson(cast("dict[str, object]", kind))
+    return spark_types.BinaryType()

@@ -1,0 +1,132 @@
+"""State stores as DataFrames and back, through the Java classes `io.statefulspark.state`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import types as spark_types
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import SparkSession
+
+PARTITION_KEY, ORDINAL = "partition_key", "ordinal"
+
+_PARQUET_TYPES = (
+    spark_types.StringType,
+    spark_types.BinaryType,
+    spark_types.BooleanType,
+    spark_types.ByteType,
+    spark_types.ShortType,
+    spark_types.IntegerType,
+    spark_types.LongType,
+    spark_types.FloatType,
+    spark_types.DoubleType,
+    spark_types.DecimalType,
+    spark_types.DateType,
+    spark_types.TimestampType,
+    spark_types.TimestampNTZType,
+)
+
+
+def side_session(session: SparkSession) -> SparkSession:
+    """Return a session of the same application for work beside the queries: small batches to Python, a pool of its own."""
+    beside = session.newSession()
+    beside.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
+    beside.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(8 << 20))
+    # Statements about partitions must hold: state that is written for five is read back as five.
+    beside.conf.set("spark.sql.adaptive.enabled", "false")
+    beside.sparkContext.setLocalProperty("spark.scheduler.pool", "canonical")
+    return beside
+
+
+def read_families(
+    session: SparkSession, root: str, operator_id: int, store: str, schema_paths: Sequence[str]
+) -> spark_types.StructType:
+    """Return the column families of a store: a struct `<key, value>` for each."""
+    text: str = _package(session).StateReader.families(
+        session._jsparkSession, root, operator_id, store, list(schema_paths)
+    )
+    return spark_types.StructType.fromJson(json.loads(text))
+
+
+def read_store(
+    session: SparkSession,
+    root: str,
+    batch_id: int,
+    operator_id: int,
+    store: str,
+    families: spark_types.StructType,
+) -> DataFrame:
+    """Return a store at a committed batch: `partition_key`, then a column per family, null in the rows of others.
+
+    Reading takes the files of one partition after the other to the disk of whoever runs the task.
+    """
+    reader = _package(session).StateReader
+    raw = reader.read(session._jsparkSession, root, batch_id, operator_id, store)
+    partition_key = cast("dict[str, list[dict[str, object]]]", json.loads(raw.schema().json()))["fields"][0]
+    wanted = spark_types.StructType([spark_types.StructField.fromJson(partition_key), *families.fields])
+    return DataFrame(reader.unpack(session._jsparkSession, raw, wanted.json()), session)
+
+
+def storable(families: spark_types.StructType) -> spark_types.StructType:
+    """Return families with each side that Parquet has no column for as binary."""
+    return spark_types.StructType(
+        [
+            spark_types.StructField(family.name, spark_types.StructType([_storable(side) for side in _sides(family)]))
+            for family in families.fields
+        ]
+    )
+
+
+def fits_parquet(kind: spark_types.DataType) -> bool:
+    """Tell whether values of a type survive a way through Parquet unchanged."""
+    if isinstance(kind, spark_types.StructType):
+        return bool(kind.fields) and all(fits_parquet(field.dataType) for field in kind.fields)
+    if isinstance(kind, spark_types.ArrayType):
+        return fits_parquet(kind.elementType)
+    if isinstance(kind, spark_types.MapType):
+        return fits_parquet(kind.keyType) and fits_parquet(kind.valueType)
+    return isinstance(kind, _PARQUET_TYPES)
+
+
+def _sides(family: spark_types.StructField) -> tuple[spark_types.StructField, ...]:
+    return tuple(cast("spark_types.StructType", family.dataType).fields)
+
+
+def _storable(side: spark_types.StructField) -> spark_types.StructField:
+    kind = side.dataType if fits_parquet(side.dataType) else spark_types.BinaryType()
+    return spark_types.StructField(side.name, kind)
+
+
+def write_stores(
+    session: SparkSession, root: str, batch_id: int, stores: Mapping[tuple[int, str], DataFrame], partitions: int
+) -> dict[int, tuple[tuple[str, ...], ...]]:
+    """Write the state of every operator of a root, anew.
+
+    Args:
+        session: From `side_session`.
+        root: Hadoop URI of a checkpoint root with offsets, commit, metadata and schemas of the batch, and without state.
+        batch_id: The batch.
+        stores: By operator id and store: `partition_key`, `ordinal`, then a column per family.
+        partitions: How many the state gets.
+
+    Returns:
+        The unique ids for the commit: by operator id, then partition.
+    """
+    # The state data source looks for the coordinator, which Spark starts with the first look at its queries.
+    _ = session.streams.active
+    work = _package(session).StateImport(session._jsparkSession, partitions)
+    for (operator_id, store), frame in stores.items():
+        work.add(operator_id, store, frame._jdf)
+    ids: dict[str, list[list[str]]] = json.loads(work.run(root, batch_id))
+    return {int(operator): tuple(map(tuple, places)) for operator, places in ids.items()}
+
+
+def _package(session: SparkSession) -> JavaObject:
+    jvm = session._jvm
+    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    return cast("JavaObject", jvm.io.statefulspark.state)
