@@ -177,7 +177,8 @@ _RUNNING = "the driver that runs now may need it"
 _BLOCKED = "a checkpoint cannot be read, so it is unknown what it needs"
 _UNFINISHED = "the generation is being made"
 _RECORD = "it says what the generation is"
-_UNKNOWN = "it is not a file of Spark's"
+UNKNOWN = "it is not a file of Spark's"
+"""Why a file stays that is not understood."""
 _TAKEN = "its number is never used again"
 _UNTOLD = "a state snapshot cannot be read, so it is unknown what it needs"
 
@@ -223,7 +224,7 @@ class _Rules:
             return None
         generation = _generation_of(info.key)
         if generation is None:
-            return _UNKNOWN
+            return UNKNOWN
         if self.blocked:
             return _BLOCKED
         if generation > self.current and generation not in self.abandoned:
@@ -289,7 +290,7 @@ class _Floor:
             return _RUNNING if log.number > self.batch_id else None
         if log and folder in self.positions:
             return _RUNNING if log.number > self.positions[folder] else None
-        return _UNKNOWN
+        return UNKNOWN
 
     def _reason_for_sst(self, info: ObjectInfo, name: str) -> str | None:
         """Tell about an SST file. It is uploaded before the state snapshot that names it, maybe long before.
