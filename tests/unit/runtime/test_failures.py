@@ -89,3 +89,26 @@ def test_a_fenced_driver_is_fenced_whatever_the_query_says() -> None:
 )
 def test_a_person_gets_the_one_line_that_matters(text: str, essence: str) -> None:
     assert failures.of_query("q", text, fenced=False).message == f"The query 'q' failed: {essence}"
+
+
+_LOADING = "org.apache.spark.sql.execution.streaming.state.X: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED] Checksum verification failed", "StateDamaged"),
+        ("[CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] x", "StateDamaged"),
+        (f"{_LOADING}\nCaused by: java.io.FileNotFoundException: No such file 3_x.zip", "StateDamaged"),
+        (f"{_LOADING}\nCaused by: org.rocksdb.RocksDBException: Corruption: block checksum mismatch", "StateDamaged"),
+        ("Traceback\nstatefulspark.errors.SnapshotCorruptError: ChunkUnreadable: x", "StateDamaged"),
+        (f"{_LOADING}\nCaused by: java.net.SocketTimeoutException: Read timed out", "QueryFailed"),
+        (f"{_LOADING}\nCaused by: software.amazon.awssdk.services.s3.model.S3Exception: SlowDown", "QueryFailed"),
+        ("java.io.FileNotFoundException: /data/input.csv", "QueryFailed"),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log", "ConcurrentDriver"),
+    ],
+)
+def test_damage_of_the_state_is_told_from_a_store_that_cannot_be_asked(text: str, reason: str) -> None:
+    failure = failures.of_query("delays", text, fenced=False)
+
+    assert (failure.code, failure.reason) == (ExitCode.FAILED, reason)

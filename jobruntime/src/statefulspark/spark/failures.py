@@ -24,6 +24,32 @@ _INCOMPATIBLE = (
     "SpecRejectedError: StateTypeIncompatible",
     "SpecRejectedError: StateTtlIncompatible",
 )
+_DAMAGED = (
+    "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
+    "STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED",
+    "CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED",
+    "CANNOT_LOAD_STATE_STORE.CANNOT_READ_",
+    "CANNOT_LOAD_STATE_STORE.INVALID_CHANGE_LOG_READER_VERSION",
+    "CANNOT_LOAD_STATE_STORE.INVALID_CHECKPOINT_LINEAGE",
+    "CANNOT_LOAD_STATE_STORE.SNAPSHOT_PARTITION_ID_NOT_FOUND",
+    "CANNOT_LOAD_STATE_STORE.UNEXPECTED_FILE_SIZE",
+    "CANNOT_LOAD_STATE_STORE.UNEXPECTED_VERSION",
+    "CANNOT_LOAD_STATE_STORE.KEY_ROW_FORMAT_VALIDATION_FAILURE",
+    "CANNOT_LOAD_STATE_STORE.VALUE_ROW_FORMAT_VALIDATION_FAILURE",
+    # Ours, raised in a Python worker that reads chunks of keyed state.
+    "SnapshotCorruptError: ",
+)
+_DAMAGED_WHILE_LOADING = (
+    "java.io.FileNotFoundException",
+    "java.io.EOFException",
+    "java.util.zip.ZipException",
+    "org.rocksdb.RocksDBException: Corruption",
+    "java.io.IOException: Stream is corrupted",
+    "com.github.luben.zstd.ZstdIOException",
+    "Invalid checksum",
+)
+"""Causes that mean damage when a state store could not be loaded and Spark has no class for why."""
+STATE_DAMAGED = "StateDamaged"
 _STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})
 _BY_REASON = {
     "NonRestoredState": ExitCode.INCOMPATIBLE_STATE,
@@ -80,7 +106,9 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
         return Failure(ExitCode.FENCED, "Fenced", sentence)
     if any(marker in text for marker in _INCOMPATIBLE):
         return Failure(ExitCode.INCOMPATIBLE_STATE, "StateIncompatible", sentence)
-    if "CONCURRENT_STREAM_LOG_UPDATE" in text:
+    if _is_damage(text):
+        return Failure(ExitCode.FAILED, STATE_DAMAGED, sentence)
+    if lost_a_race(text):
         return Failure(ExitCode.FAILED, "ConcurrentDriver", sentence)
     return Failure(ExitCode.FAILED, "QueryFailed", sentence)
 
@@ -92,6 +120,25 @@ def is_slow_start(text: str) -> bool:
     (StreamingPythonRunner, Spark 4.2). Starting the query again is safe: it goes on where its log ends.
     """
     return "STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE" in text
+
+
+def lost_a_race(text: str) -> bool:
+    """Tell whether a query ended because somebody else wrote an entry of its log first.
+
+    After a take-over that is the driver before: it committed the batch that it had checked its epoch for. Starting the
+    query again is safe, since Spark reads the log anew and goes on after that batch.
+    """
+    return "CONCURRENT_STREAM_LOG_UPDATE" in text
+
+
+def _is_damage(text: str) -> bool:
+    """Tell whether Spark found a file of the state that is missing or not what was written.
+
+    A store that cannot be asked is no damage: it says nothing about the file.
+    """
+    if any(marker in text for marker in _DAMAGED):
+        return True
+    return "CANNOT_LOAD_STATE_STORE" in text and any(cause in text for cause in _DAMAGED_WHILE_LOADING)
 
 
 def _essence(text: str, limit: int = 800) -> str:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 MAX_SLOW_STARTS = 5
 """A node that is too busy this often has another problem."""
 
+MAX_LOST_RACES = 2
+"""A driver before this one can win one race for a batch before it is fenced; more would be something else."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -50,6 +53,7 @@ class RunningQuery:
     active: bool = True
     error: str | None = None
     slow_starts: int = 0
+    lost_races: int = 0
     _progress: _Progress = field(default_factory=_Progress)
 
     @property
@@ -73,14 +77,19 @@ class RunningQuery:
         self.active = self.handle.isActive
         if not self.active and self.error is None:
             self.error = _error_text(self.handle)
-            self._start_again_if_slow()
+            self._start_again_if_that_helps(self.error or "")
 
-    def _start_again_if_slow(self) -> None:
-        is_slow = self.error is not None and failures.is_slow_start(self.error)
-        if is_slow and self.slow_starts < MAX_SLOW_STARTS:
+    def _start_again_if_that_helps(self, error: str) -> None:
+        if failures.is_slow_start(error) and self.slow_starts < MAX_SLOW_STARTS:
             self.slow_starts += 1
-            _log.warning("a python worker was too slow, starting the query again", extra={"query": self.uid})
-            self.handle, self.active, self.error = self.start(), True, None
+            self._start_again("a python worker was too slow, starting the query again")
+        elif failures.lost_a_race(error) and self.lost_races < MAX_LOST_RACES:
+            self.lost_races += 1
+            self._start_again("an older driver committed the batch first, going on after it")
+
+    def _start_again(self, why: str) -> None:
+        _log.warning(why, extra={"query": self.uid, "committed": self.committed_batch})
+        self.handle, self.active, self.error = self.start(), True, None
 
     def look_at_progress(self) -> None:
         """Take in the batches that ended since the last look; Spark keeps the last 200."""
