@@ -91,6 +91,34 @@ class Evolution:
         return tuple(told)
 
 
+def compare(
+    queries: Iterable[QueryEntry], planned: Iterable[plans.PlannedQuery], *, label: str, allow_non_restored_state: bool
+) -> tuple[Evolution, ...]:
+    """Compare the state of a job with its plan; nothing is changed.
+
+    Args:
+        queries: What is restored, of queries that the job has.
+        planned: Every query of the job.
+        label: Names the snapshot in errors.
+        allow_non_restored_state: The explicit word that state without a place is to be dropped.
+
+    Returns:
+        What becomes of each restored query, in the order of the job.
+
+    Raises:
+        SpecRejectedError: See `evolve`, and `NonRestoredState`.
+    """
+    restored = {query.uid: query for query in queries}
+    everything = tuple(planned)
+    for one in everything:
+        sources.require_distinct(one)
+        parallelism.require_enough_groups(one, one.partitions)
+    found = tuple(evolve(restored[one.uid], one) for one in everything if one.uid in restored)
+    if not allow_non_restored_state:
+        require_place(found, label)
+    return found
+
+
 def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
     """Compare a query's state with its plan.
 
@@ -103,10 +131,9 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
 
     Raises:
         SpecRejectedError: `OperatorsAmbiguous`, `KeyChanged`, `ValueChanged`, `OutputModeChanged`, `MaxParallelismChanged`,
-            `MaxParallelismExceeded`, `TimeZoneChanged`, `SourcesAmbiguous`, `SourceNameTaken`; the message names uid, both
-            values and the way out.
+            `MaxParallelismExceeded`, `TimeZoneChanged`, `SourcesAmbiguous`; the message names uid, both values and the way
+            out.
     """
-    sources.require_distinct(planned)
     if query.batch_id < 0:
         return _fresh(query, planned)
     pairs = _pairs(query, planned)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +27,7 @@ _METADATA_V2 = re.compile(r"^state/\d+/_metadata/v2/\d+$")
 _METADATA_V1 = re.compile(r"^state/\d+/_metadata/metadata$")
 _LOG_ENTRY = re.compile(r"^(commits|offsets)/\d+$")
 _NUMBERED = re.compile(r"^(state|sources)/(\d+)/(.+)$")
+_SPARKS = frozenset({"metadata", "offsets", "commits", "sources", "state"})
 _DOCUMENT: Final = TypeAdapter(dict[str, JsonValue])
 
 Document = dict[str, JsonValue]
@@ -147,6 +148,34 @@ def entry_after(entry: QueryEntry, rewrite: Rewrite) -> QueryEntry:
             "sources": names if len(names) == len(lines) else (),
         }
     )
+
+
+def place_of_empty(path: str, operators: Container[int], *, version: int) -> str | None:
+    """Return where a file of an empty first batch goes, as if it were of another version; None if it is not wanted.
+
+    Args:
+        path: A file below `state/`, relative to the root that it was made in.
+        operators: Ids of the operators that are wanted.
+        version: The version that state has where it goes.
+    """
+    match = _NUMBERED.match(path)
+    if match is None or match[1] != "state" or int(match[2]) not in operators:
+        return None
+    folder, name = posixpath.split(path)
+    if name.startswith("."):
+        return None
+    file = sparklog.parse_state_file(name.removesuffix(".crc"))
+    return path if file is None else posixpath.join(folder, f"{version}{name[name.index('_') :]}")
+
+
+def holds_paths(path: str) -> bool:
+    """Tell whether a file contains absolute paths and has to be rewritten when it moves."""
+    return _METADATA_V2.match(path) is not None
+
+
+def is_sparks(path: str) -> bool:
+    """Tell whether Spark reads a file of a query's root; all others are ours."""
+    return posixpath.normpath(path).split("/", 1)[0] in _SPARKS
 
 
 def relocate_operator(body: bytes, source: str, operators: Mapping[int, int], new_root: str) -> bytes:

@@ -98,6 +98,10 @@ class _RawCommit(_Raw):
     state_unique_ids: dict[int, tuple[tuple[str, ...], ...]] | None = None
 
 
+class _RawOffsetMetadata(_Raw):
+    conf: dict[str, str] = {}
+
+
 class _RawOperatorInfo(_Raw):
     operator_id: int
     operator_name: str
@@ -160,6 +164,18 @@ def parse_offsets(body: bytes, source: str) -> tuple[str, ...]:
         if line != "-":
             _require_json(line, source)
     return tuple(lines[1:])
+
+
+def pinned_partitions(body: bytes, source: str) -> int | None:
+    """Return the number of state partitions that an offset log entry pins for the query; None if it pins none.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    lines = _versioned_lines(body, source)
+    conf = _validated(_RawOffsetMetadata, lines[0] if lines else "", source).conf
+    text = conf.get("spark.sql.shuffle.partitions", "")
+    return int(text) if text.isdigit() else None
 
 
 def parse_operator(body: bytes, source: str) -> OperatorMetadata:

@@ -1,7 +1,8 @@
 """One start of a driver: claim the epoch, find the state, start Spark and the queries, run until the end.
 
-The order is the protocol: nothing is read from the job's state before the epoch is claimed, and nothing is written to it
-before the fence is up. Spark starts beside the reads of storage, since both take seconds.
+The order is the protocol: nothing is read from the job's state before the epoch is claimed, and no generation is made or
+started before the fence is up and the job is known to fit its state. What a dead driver had committed is completed as a
+checkpoint when it is found. Spark starts beside the reads of storage, since both take seconds.
 """
 
 from __future__ import annotations
@@ -13,9 +14,8 @@ import secrets
 import signal
 import socket
 import uuid
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -25,13 +25,14 @@ import pyspark
 import statefulspark
 from statefulspark import clock, errors, launch, storage
 from statefulspark.contract import config, layout, statistics
-from statefulspark.contract.manifest import OwnerRecord, QueryEntry, SnapshotKind
+from statefulspark.contract.manifest import OwnerRecord, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.job import QueryContext
 from statefulspark.server.http import ApiServer
-from statefulspark.snapshot import catalog, epochs, parallelism, recovery, uids
+from statefulspark.snapshot import catalog, epochs, evolution, parallelism, plans, recovery
 from statefulspark.spark import functions, jvm, keyed, queries, session, settings, snapshots, writing
 from statefulspark.spark.board import Board, Identity
+from statefulspark.spark.evolution import carry, describe
 from statefulspark.spark.loop import JobLoop
 
 if TYPE_CHECKING:
@@ -61,8 +62,10 @@ class BuiltQuery:
 
     uid: str
     output: DataStreamWriter | Output
-    operators: Mapping[str, int]
-    """Key groups by uid of its keyed operators."""
+    stream: carry.Stream
+    """What it writes."""
+    planned: plans.PlannedQuery
+    """What its plan says about its state."""
 
 
 def run(job: Job, job_config: config.JobConfig) -> int:
@@ -88,14 +91,18 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     with ThreadPoolExecutor(1, thread_name_prefix="session") as beside:
         starting = beside.submit(session.build, job_config, options)
         place = claim(job_config, options, started_at)
-        plan = make_ready(job, job_config, place, started_at)
+        author = author_of(job_config, place, started_at)
+        found = find_state(job, job_config, place, author)
         spark = starting.result()
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
     declared = functions.JobFunctions()
-    built = build_queries(job, job_config, spark, plan, declared)
+    built = build_queries(job, job_config, spark, declared)
+    plan = make_ready(job_config, place, found, built, spark, author)
     allow_non_restored = job_config.restore.allow_non_restored_state
-    declared.bind(place.store, plan, epoch=place.epoch, options=options, allow_non_restored=allow_non_restored)
+    outputs = {one.uid: one.output for one in built}
+    bound = declared.bind(place, plan, outputs, allow_non_restored=allow_non_restored)
+    built = tuple(replace(one, output=bound[one.uid]) for one in built)
     loop = start(job_config, place, plan, built, spark, fence, started_at)
     ending = serve(loop, job_config)
     declared.close()
@@ -126,9 +133,9 @@ def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) 
     return Place(store, options, epoch)
 
 
-def make_ready(job: Job, job_config: config.JobConfig, place: Place, now: datetime) -> StartPlan:
-    """Find out where to start and prepare the generation for it."""
-    author = recovery.Author(
+def author_of(job_config: config.JobConfig, place: Place, now: datetime) -> recovery.Author:
+    """Return who writes what this start writes."""
+    return recovery.Author(
         job_config.namespace,
         job_config.name,
         place.epoch,
@@ -137,25 +144,65 @@ def make_ready(job: Job, job_config: config.JobConfig, place: Place, now: dateti
         versions(),
         owner_id=job_config.owner_id,
     )
-    hadoop_root = session.hadoop_uri(place.store.uri)
 
-    def opener(uri: str) -> ObjectStore:
-        return storage.open_store(uri, place.options)
 
-    plan = recovery.find_start(
+def find_state(job: Job, job_config: config.JobConfig, place: Place, author: recovery.Author) -> StartPlan:
+    """Find out where to start, and complete what a dead driver left committed."""
+    found = recovery.find_start(
         place.store,
         author,
         restore=job_config.restore,
         query_uids=[query.uid for query in job.queries],
-        open_store=opener,
+        open_store=lambda uri: storage.open_store(uri, place.options),
     )
-    ready = recovery.carry_out(place.store, plan, author, hadoop_root=hadoop_root)
-    _log.info(
-        "state found",
-        extra={"restored_from": ready.restored_from or "nothing: first start", "generation": ready.generation},
+    _log.info("state found", extra={"restored_from": found.restored_from or "nothing: first start"})
+    if found.fallback is not None:
+        _log.warning("fell back to an older snapshot", extra={"why": found.fallback})
+    return found
+
+
+def make_ready(
+    job_config: config.JobConfig,
+    place: Place,
+    found: StartPlan,
+    built: tuple[BuiltQuery, ...],
+    spark: SparkSession,
+    author: recovery.Author,
+) -> StartPlan:
+    """Compare the job with its state, refuse what does not fit, and prepare the generation to run in.
+
+    Raises:
+        SpecRejectedError: The job has no place for the state, or could not read it; nothing was written.
+    """
+    changes = evolution.compare(
+        found.queries,
+        (one.planned for one in built),
+        label=found.restored_from or "The state on storage",
+        allow_non_restored_state=job_config.restore.allow_non_restored_state,
     )
-    if ready.fallback is not None:
-        _log.warning("fell back to an older snapshot", extra={"why": ready.fallback})
+    changed = {change.query.uid: change for change in changes if not change.is_empty}
+    sentences = tuple(sentence for change in changed.values() for sentence in change.sentences)
+    for sentence in sentences:
+        _log.info("the job has changed", extra={"what": sentence})
+    hadoop_root = session.hadoop_uri(place.store.uri)
+    carrier = carry.Carrier(
+        session=spark,
+        store=place.store,
+        hadoop_root=hadoop_root,
+        epoch=place.epoch,
+        planned=tuple(one.planned for one in built),
+        streams={one.uid: one.stream for one in built},
+        evolutions=changed,
+    )
+    ready = recovery.carry_out(
+        place.store,
+        recovery.in_new_generation(found, sentences) if changed else found,
+        author,
+        rewrites={uid: change.rewrite for uid, change in changed.items()},
+        finish=carrier.finish,
+        hadoop_root=hadoop_root,
+    )
+    _log.info("generation ready", extra={"generation": ready.generation})
     return ready
 
 
@@ -172,34 +219,20 @@ def build_queries(
     job: Job,
     job_config: config.JobConfig,
     spark: SparkSession,
-    plan: StartPlan,
     functions_of_job: functions.JobFunctions,
 ) -> tuple[BuiltQuery, ...]:
-    """Call every query function, and refuse a job that has no place for the state it would start from."""
+    """Call every query function, and plan what it returned without running it."""
     context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
     registry = keyed.OperatorRegistry()
+    partitions = parallelism.asked_for(job_config.engine.conf)
     built = []
     for query in job.queries:
         with keyed.collecting(registry, query_uid=query.uid), functions_of_job.collecting(query.uid):
             output = query.function(spark, context)
-        declared = {operator.uid: operator.max_parallelism for operator in registry.of_query(query.uid)}
-        built.append(BuiltQuery(query.uid, output, declared))
-    if not job_config.restore.allow_non_restored_state:
-        restored = {entry.uid: entry for entry in plan.queries}
-        uids.require_place(
-            plan.queries,
-            plan.restored_from or "The state on storage",
-            query_uids=[query.uid for query in built],
-            operator_uids={one.uid: {*one.operators, *_engine_operators(restored.get(one.uid))} for one in built},
-        )
-    parallelism.require_unchanged(plan.queries, {one.uid: one.operators for one in built})
+        stream = carry.stream_of(output, query.uid)
+        planned = describe.describe(query.uid, stream, registry.of_query(query.uid), partitions=partitions)
+        built.append(BuiltQuery(query.uid, output, stream, planned))
     return tuple(built)
-
-
-def _engine_operators(entry: QueryEntry | None) -> frozenset[str]:
-    """Return Spark's own stateful operators of a query; they have no uid, and Spark itself checks that they fit."""
-    operators = entry.operators if entry is not None else ()
-    return frozenset(one.uid for one in operators if one.uid == f"{one.name}-{one.operator_id}")
 
 
 def start(
@@ -228,7 +261,7 @@ def start(
         place.store,
         identity=identity,
         places=tuple(query.place for query in running),
-        operators={one.uid: one.operators for one in built},
+        plans={one.uid: one.planned for one in built},
         settings=job_config.checkpoint,
         savepoint_location=job_config.savepoint_location,
         open_store=lambda uri: storage.open_store(uri, place.options),

@@ -15,7 +15,8 @@ from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.coordinator import model
-from statefulspark.snapshot import catalog, closure, epochs, parallelism, prune, pruning, savepoint
+from statefulspark.snapshot import catalog, closure, epochs, prune, pruning, savepoint
+from statefulspark.snapshot import plans as query_plans
 from statefulspark.spark import measure
 from statefulspark.spark.background import Lane
 from statefulspark.spark.board import Identity
@@ -92,7 +93,7 @@ class SnapshotWriter:
         *,
         identity: Identity,
         places: tuple[QueryPlace, ...],
-        operators: Mapping[str, Mapping[str, int]],
+        plans: Mapping[str, query_plans.PlannedQuery],
         settings: config.CheckpointConfig,
         savepoint_location: str | None,
         open_store: Callable[[str], ObjectStore],
@@ -103,7 +104,7 @@ class SnapshotWriter:
         self._store = store
         self._identity = identity
         self._places = places
-        self._operators = operators
+        self._plans = plans
         self._settings = settings
         self._savepoint_location = savepoint_location
         self._open_store = open_store
@@ -171,7 +172,7 @@ class SnapshotWriter:
     def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
         closers = self._closers[order.lane]
         entries = (closers[place.uid].close_over(batches[place.uid]) for place in self._places)
-        return tuple(parallelism.annotate(entry, self._operators.get(entry.uid, {})) for entry in entries)
+        return tuple(query_plans.annotate(entry, self._plans.get(entry.uid)) for entry in entries)
 
     def _complete_checkpoint(self, order: SnapshotOrder, entries: tuple[QueryEntry, ...]) -> api.SnapshotSummary:
         who = self._identity

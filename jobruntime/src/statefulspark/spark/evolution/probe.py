@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
-from statefulspark import errors
 from statefulspark.snapshot import plans
 from statefulspark.spark.evolution import naming
 from statefulspark.spark.keyed import packing
@@ -23,6 +22,8 @@ if TYPE_CHECKING:
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _FILES = re.compile(r"^FileSource\[(.*)\]$")
+RELATIONS = frozenset({"StreamingRelation", "StreamingRelationV2"})
+"""Nodes of a logical plan that stand for a source."""
 _TELLING_OPTIONS = ("subscribe", "subscribepattern", "assign", "path", "topic", "table", "stream")
 """Options that say what is read; all others say how."""
 
@@ -48,14 +49,11 @@ def plan(frame: DataFrame, mode: str) -> Shape:
     Args:
         frame: What the query writes.
         mode: Output mode: `append`, `update` or `complete`.
-
-    Raises:
-        SpecRejectedError: `QueryInvalid`: Spark cannot plan it.
     """
     analyzed = frame._jdf.queryExecution().analyzed()
     incremental = execution(frame.sparkSession, analyzed, mode, "<none>", partitions=None)
     planned = incremental.state().apply(incremental.sparkPlan())
-    operators = {one.operator_id: one for node in _nodes(planned) if (one := _operator(node)) is not None}
+    operators = {one.operator_id: one for node in nodes(planned) if (one := _operator(node)) is not None}
     return Shape(tuple(operators[number] for number in sorted(operators)), tuple(_sources(analyzed)))
 
 
@@ -66,6 +64,7 @@ def execution(
     state_root: str,
     *,
     partitions: int | None,
+    engine: JavaObject | None = None,
 ) -> JavaObject:
     """Return Spark's plan of a batch.
 
@@ -76,6 +75,7 @@ def execution(
         state_root: Hadoop URI of the folder `state`.
         partitions: Number of state partitions, and plan the first batch of a new query there; None plans a later batch,
             for which Spark looks at no file.
+        engine: The JVM's session to plan and run in; the session's own when omitted.
     """
     jvm = session._jvm
     assert jvm is not None  # noqa: S101 - a classic session always has a JVM
@@ -86,7 +86,7 @@ def execution(
     return cast(
         "JavaObject",
         runtime(
-            session._jsparkSession,
+            engine or session._jsparkSession,
             analyzed,
             getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())(),
             state_root,
@@ -102,12 +102,12 @@ def execution(
     )
 
 
-def _nodes(plan: JavaObject) -> Iterator[JavaObject]:
+def nodes(plan: JavaObject) -> Iterator[JavaObject]:
     """Yield the nodes of a plan, top down, as Spark's `transform` and `collect` visit them."""
     yield plan
     children = plan.children()
     for index in range(children.size()):
-        yield from _nodes(children.apply(index))
+        yield from nodes(children.apply(index))
 
 
 def _operator(node: JavaObject) -> plans.PlannedOperator | None:
@@ -165,6 +165,7 @@ _READERS = {
     "TransformWithStateExec": _grouped,
     "TransformWithStateInPySparkExec": _with_state,
 }
+STATEFUL = frozenset(_READERS)
 """Spark's stateful operators (IncrementalExecution.StateOpIdRule), by the class of the node."""
 
 
@@ -192,7 +193,7 @@ def _streams(node: JavaObject, name: str | None) -> Iterator[tuple[JavaObject, s
     kind = str(node.getClass().getSimpleName())
     if kind == "SubqueryAlias" and str(node.alias()).startswith(naming.PREFIX):
         name = str(node.alias()).removeprefix(naming.PREFIX)
-    if kind in ("StreamingRelation", "StreamingRelationV2"):
+    if kind in RELATIONS:
         yield node, name
         return
     children = node.children()
@@ -210,15 +211,3 @@ def _description(relation: JavaObject) -> str:
     options = relation.extraOptions()
     telling = [f"{key}={options.get(key)}" for key in _TELLING_OPTIONS if options.containsKey(key)]
     return f"{name}({', '.join(telling)})" if telling else name
-
-
-def require_streaming(frame: DataFrame, uid: str) -> None:
-    """Refuse a query without a stream: it would have nothing to go on from.
-
-    Raises:
-        SpecRejectedError: `QueryInvalid`.
-    """
-    if not frame.isStreaming:
-        raise errors.SpecRejectedError(
-            "QueryInvalid", f"The query {uid!r} reads no stream; begin it with spark.readStream."
-        )

@@ -1,0 +1,37 @@
+"""The plan of a query as the job declares it: what Spark plans, completed by what only the job knows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from statefulspark.snapshot import plans
+from statefulspark.spark.evolution import carry, probe
+from statefulspark.spark.keyed import registry
+
+
+def describe(
+    uid: str, stream: carry.Stream, operators: tuple[registry.Operator, ...], *, partitions: int | None
+) -> plans.PlannedQuery:
+    """Plan a query and say what its state looks like.
+
+    Args:
+        uid: The query's uid.
+        stream: What it writes.
+        operators: Its keyed operators, as declared.
+        partitions: How many state partitions the user asked for; None if nobody did.
+    """
+    shape = probe.plan(stream.frame, stream.mode)
+    declared = {operator.uid: operator for operator in operators}
+    return plans.PlannedQuery(
+        uid=uid,
+        operators=tuple(_completed(operator, declared.get(operator.uid or "")) for operator in shape.operators),
+        sources=shape.sources,
+        time_zone=str(stream.frame.sparkSession.conf.get("spark.sql.session.timeZone")),
+        partitions=partitions,
+    )
+
+
+def _completed(operator: plans.PlannedOperator, declared: registry.Operator | None) -> plans.PlannedOperator:
+    if declared is None:
+        return operator
+    return replace(operator, max_parallelism=declared.max_parallelism, key=declared.key_type)
