@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from statefulspark.opstate.sink import FunctionSink
     from statefulspark.sinks.base import Sink
 
 
@@ -80,7 +81,7 @@ class Output:
     """A stream and the sink it goes to, as `write` returns it; the runtime starts it."""
 
     frame: DataFrame
-    sink: Sink
+    sink: Sink | FunctionSink
     uid: str
     mode: str
     trigger: str | None
@@ -159,7 +160,9 @@ class Job:
         raise launch.DriverEnded(work() if launch.is_guarded() else launch.guard(work))
 
 
-def write(frame: DataFrame, *, sink: Sink, uid: str, mode: str = "update", trigger: str | None = None) -> Output:
+def write(
+    frame: DataFrame, *, sink: Sink | FunctionSink, uid: str, mode: str = "update", trigger: str | None = None
+) -> Output:
     """Say where a stream goes.
 
     Args:

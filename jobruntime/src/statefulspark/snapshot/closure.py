@@ -1,9 +1,9 @@
 """The closure of a committed batch: every file that Spark needs to go on after it, and no other.
 
 For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which
-tell which state files belong together; the sources' logs, and the segments that offsets N name; each operator's metadata
-and schema; per state store the newest snapshot with its SST files and the changelogs after it; and the checksum files
-beside all of those.
+tell which state files belong together; the sources' logs, and the segments that offsets N name; each function's newest
+record of operator state; each operator's metadata and schema; per state store the newest snapshot with its SST files and
+the changelogs after it; and the checksum files beside all of those.
 
 Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel. No state file is
 read but the snapshot archives, which hold names and settings, so the cost does not grow with the size of the state.
@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from statefulspark import errors
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
-from statefulspark.snapshot import checksums, lineage, listing, segments, sparklog
+from statefulspark.snapshot import checksums, lineage, listing, operatorlog, segments, sparklog
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _Name = TypeVar("_Name", str, int)
@@ -101,6 +101,7 @@ class Closer:
             *self._log_keys(listed, chains, batch_id),
             *_source_keys(listed, offsets),
             *segments.needed_keys(offsets),
+            *operatorlog.needed_keys(listed, batch_id),
             *(key for operator in operators for key in operator.keys),
             *self._state_keys(chains, listed, batch_id),
         ]

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from statefulspark import errors
 from statefulspark.job import Output
+from statefulspark.opstate.sink import FunctionSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -55,6 +56,8 @@ def as_writer(built: object, uid: str, epoch: int, options: StorageOptions) -> D
             f"The query {uid!r} returned {type(built).__name__}; return ss.write(...) or a DataStreamWriter that is not "
             "started yet.",
         )
+    if isinstance(built.sink, FunctionSink):
+        raise errors.InternalError("SinkNotBound", f"The function of sink {built.uid!r} has not been restored.")
     writer = built.frame.writeStream.outputMode(built.mode).foreachBatch(_batch_writer(built.sink, epoch, options))
     return writer.trigger(processingTime=built.trigger) if built.trigger else writer
 

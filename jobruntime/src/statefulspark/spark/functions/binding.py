@@ -1,29 +1,57 @@
-"""Gives declared sources their state: the segment that the newest offsets of their query name."""
+"""Gives declared functions their state: what they had at the point where their query goes on.
+
+A source goes on after the segment that the newest offsets name, committed or not, since a planned batch runs again with
+what its offsets say. A sink goes on after the last committed batch, since what came after it will come again.
+"""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 from statefulspark import errors
 from statefulspark.contract.manifest import QueryEntry
+from statefulspark.job import Output
 from statefulspark.opstate import record, subtasks
+from statefulspark.opstate.batches import SinkRun
 from statefulspark.opstate.model import OperatorState
-from statefulspark.snapshot import segments, sparklog
+from statefulspark.opstate.sink import FunctionSink
+from statefulspark.snapshot import operatorlog, segments, sparklog
 from statefulspark.snapshot.segments import SegmentName
 from statefulspark.sources import feed as feeds
 from statefulspark.sources.running import RunningSource
 from statefulspark.spark.functions.registry import DeclaredSource, SourceRegistry
+from statefulspark.spark.functions.sink import BoundSink
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectStore
 
 _log = logging.getLogger(__name__)
 
 
+class Place(Protocol):
+    """Where the job's state is, and the epoch under which this driver may write it."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """The job's root."""
+        ...
+
+    @property
+    def options(self) -> StorageOptions:
+        """How workers reach the store."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Of this driver."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where and as what the sources of a query start.
+    """Where and as what the functions of a query start.
 
     Attributes:
         store: The query's root.
@@ -40,7 +68,7 @@ class Start:
     next_checkpoint_id: Callable[[], int]
 
 
-def bind(registry: SourceRegistry, query_uid: str, start: Start) -> None:
+def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None:
     """Restore the sources of a query and offer them to Spark; they begin to run when Spark first asks.
 
     A batch that was planned and not committed runs again with the segment that its offsets name, so a source goes on
@@ -65,23 +93,52 @@ def bind(registry: SourceRegistry, query_uid: str, start: Start) -> None:
         _log.info("source bound", extra={"source": one.uid, "segment": position.segment, "restored": state is not None})
 
 
-def require_place(restored: QueryEntry, uids: Collection[str]) -> None:
-    """Refuse a query that lacks a source whose state it would start from.
+def bind_sink(output: Output, start: Start, committed: int) -> BoundSink:
+    """Restore the sink function of a query, with its state after the last committed batch.
+
+    Cost: a listing, and a GET if it has state.
+
+    Args:
+        output: What the query function returned, with a `FunctionSink`.
+        start: Where the query starts.
+        committed: Its last committed batch; -1 for none.
+
+    Raises:
+        SnapshotCorruptError: `OperatorStateDamaged`.
+        StatefulSparkError: `StateInitializationFailed`, `FunctionFailed`.
+    """
+    assert isinstance(output.sink, FunctionSink)  # noqa: S101 - the caller has looked
+    names = start.store.list_names(f"{operatorlog.FOLDER}/{output.uid}")
+    found = operatorlog.newest((f"{operatorlog.FOLDER}/{output.uid}/{name}" for name in names), committed)
+    state = None
+    if output.uid in found:
+        key = found[output.uid].key
+        state = record.decode(start.store.read(key), f"{start.store.uri}/{key}", uid=output.uid)
+    run = SinkRun(output.uid, output.sink, restored=state, checkpoint_id=start.checkpoint_id)
+    _log.info("sink function bound", extra={"sink": output.uid, "batch": committed, "restored": state is not None})
+    return BoundSink(run, output.uid, start.store, start.epoch, start.next_checkpoint_id)
+
+
+def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Collection[str]) -> None:
+    """Refuse a query that lacks a function whose state it would start from.
 
     Args:
         restored: The query, as it is restored.
-        uids: Its stateful sources now.
+        sources: Its stateful sources now.
+        sinks: Its sink functions now.
 
     Raises:
         SpecRejectedError: `NonRestoredState`.
     """
-    lost = [uid for uid in segments.in_offsets(restored.offsets) if uid not in uids]
+    written = operatorlog.newest((file.path for file in restored.files), restored.batch_id)
+    lost = [f"source {uid!r}" for uid in segments.in_offsets(restored.offsets) if uid not in sources]
+    lost += [f"function {uid!r}" for uid in written if uid not in sinks]
     if lost:
-        named = ", ".join(f"source {uid!r} of query {restored.uid!r}" for uid in lost)
         raise errors.SpecRejectedError(
             "NonRestoredState",
-            f"The state on storage holds state of {named}, which the job does not have. Give the job back those uids, or "
-            "set allowNonRestoredState to start without that state; it stays in the snapshot.",
+            f"The state on storage holds state of {', '.join(lost)} of query {restored.uid!r}, which the job does not "
+            "have. Give the job back those uids, or set allowNonRestoredState to start without that state; it stays in "
+            "the snapshot.",
         )
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.spark.functions import binding, registry
+from statefulspark.job import Output
+from statefulspark.opstate.sink import FunctionSink
+from statefulspark.spark.functions import binding, registry, sink
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
     from statefulspark.snapshot.startplan import StartPlan
-    from statefulspark.storage import ObjectStore, StorageOptions
 
 
 class JobFunctions:
@@ -20,11 +24,17 @@ class JobFunctions:
     def __init__(self) -> None:
         """Know of none."""
         self._sources = registry.SourceRegistry()
+        self._sinks: dict[str, sink.BoundSink] = {}
         self._next_checkpoint_id = 1
 
     def next_checkpoint_id(self) -> int:
         """Return the number of the next checkpoint that may cover what is done now."""
         return self._next_checkpoint_id
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """Uids of every function."""
+        return frozenset([*(one.uid for one in self._sources.declared), *self._sinks])
 
     @contextlib.contextmanager
     def collecting(self, query_uid: str) -> Iterator[None]:
@@ -33,34 +43,46 @@ class JobFunctions:
             yield
 
     def bind(
-        self, store: ObjectStore, plan: StartPlan, *, epoch: int, options: StorageOptions, allow_non_restored: bool
-    ) -> None:
-        """Restore every source, before any query starts.
+        self,
+        place: binding.Place,
+        plan: StartPlan,
+        outputs: Mapping[str, DataStreamWriter | Output],
+        *,
+        allow_non_restored: bool,
+    ) -> dict[str, DataStreamWriter | Output]:
+        """Restore every function, before any query starts.
 
         Args:
-            store: The job's root.
+            place: The job's state, and the epoch under which it is written.
             plan: Where the job starts, carried out.
-            epoch: Of this driver.
-            options: How workers reach the store.
-            allow_non_restored: State of sources that left the job may be dropped.
+            outputs: What each query function returned, by uid of the query.
+            allow_non_restored: State of functions that left the job may be dropped.
+
+        Returns:
+            What to start for each query.
 
         Raises:
-            StatefulSparkError: See `binding.bind`.
+            SpecRejectedError: `NonRestoredState`, `OperatorUidTaken`.
+            StatefulSparkError: See `binding`.
         """
         self._next_checkpoint_id = plan.next_snapshot_id
-        with_sources = tuple(dict.fromkeys(one.query_uid for one in self._sources.declared))
+        functions = {
+            uid: output for uid, output in outputs.items() if isinstance(output, Output) and _is_function(output)
+        }
         if not allow_non_restored:
             for entry in plan.queries:
-                binding.require_place(entry, [one.uid for one in self._sources.of_query(entry.uid)])
-        for query_uid in with_sources:
-            start = binding.Start(
-                store=store.child(layout.query_root(plan.generation, query_uid)),
-                epoch=epoch,
-                checkpoint_id=plan.restored.id if plan.restored else None,
-                options=options,
-                next_checkpoint_id=self.next_checkpoint_id,
-            )
-            binding.bind(self._sources, query_uid, start)
+                sinks = [functions[entry.uid].uid] if entry.uid in functions else []
+                binding.require_place(
+                    entry, sources=[one.uid for one in self._sources.of_query(entry.uid)], sinks=sinks
+                )
+        committed = plan.start_batches
+        for query_uid in dict.fromkeys(one.query_uid for one in self._sources.declared):
+            binding.bind_sources(self._sources, query_uid, self._start(place, plan, query_uid))
+        for query_uid, output in functions.items():
+            start = self._start(place, plan, query_uid)
+            self._add(binding.bind_sink(output, start, committed.get(query_uid, -1)))
+        bound = {uid: self._sinks[output.uid].writer(output) for uid, output in functions.items()}
+        return {**outputs, **bound}
 
     def snapshot_begun(self, snapshot_id: int) -> None:
         """Take note that a snapshot has begun: what is done from now on is covered by a later one."""
@@ -72,6 +94,8 @@ class JobFunctions:
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
         """
+        for one in self._sinks.values():
+            one.run.notify_complete(checkpoint_id)
         for feed in self._sources.feeds:
             feed.source.notify_complete(checkpoint_id)
 
@@ -81,9 +105,34 @@ class JobFunctions:
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
         """
+        for one in self._sinks.values():
+            one.run.notify_aborted(checkpoint_id)
         for feed in self._sources.feeds:
             feed.source.notify_aborted(checkpoint_id)
 
     def close(self) -> None:
-        """End every function."""
+        """End every function; its queries are stopped before."""
+        for one in self._sinks.values():
+            one.run.close()
         self._sources.close()
+
+    def _start(self, place: binding.Place, plan: StartPlan, query_uid: str) -> binding.Start:
+        return binding.Start(
+            store=place.store.child(layout.query_root(plan.generation, query_uid)),
+            epoch=place.epoch,
+            checkpoint_id=plan.restored.id if plan.restored else None,
+            options=place.options,
+            next_checkpoint_id=self.next_checkpoint_id,
+        )
+
+    def _add(self, bound: sink.BoundSink) -> None:
+        if bound.uid in self.uids:
+            raise errors.SpecRejectedError(
+                "OperatorUidTaken",
+                f"Two functions of the job have the uid {bound.uid!r}. State is found by uid, so give each its own.",
+            )
+        self._sinks[bound.uid] = bound
+
+
+def _is_function(output: Output) -> bool:
+    return isinstance(output.sink, FunctionSink)

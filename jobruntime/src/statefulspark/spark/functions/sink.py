@@ -3,49 +3,63 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as sql
 
 from statefulspark import clock
 from statefulspark.opstate.functions import FunctionSnapshotContext
+from statefulspark.snapshot import operatorlog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from statefulspark.job import Output
     from statefulspark.opstate.batches import SinkRun
+    from statefulspark.storage import ObjectStore
 
 _PARTITION, _ROW = "partition", "row"
 
 
-def run_batch(
-    run: SinkRun,
-    frame: DataFrame,
-    batch_id: int,
-    *,
-    next_checkpoint_id: Callable[[], int],
-    keep: Callable[[bytes], None],
-) -> None:
-    """Give a batch to a function.
+@dataclass(frozen=True, slots=True)
+class BoundSink:
+    """A sink function in its query.
 
-    Rows come partition by partition, one Spark job each, with the next one running ahead; the driver holds two
-    partitions at most.
-
-    Args:
+    Attributes:
         run: The function.
-        frame: The batch.
-        batch_id: Its number.
+        uid: Its uid.
+        store: The query's root, where its state is kept.
+        epoch: Of this driver.
         next_checkpoint_id: The number that the next checkpoint will have.
-        keep: Makes the function's state durable; called last, and only if there is something new to keep.
-
-    Raises:
-        StatefulSparkError: The function failed, or its state cannot be kept; the batch must not be committed.
     """
-    run.begin(batch_id)
-    marked = frame.select(sql.spark_partition_id().alias(_PARTITION), sql.struct("*").alias(_ROW))
-    for partition, row in marked.toLocalIterator(prefetchPartitions=True):
-        run.invoke(partition, row)
-    now_ms = int(clock.utc_now().timestamp() * 1000)
-    body = run.end(FunctionSnapshotContext(next_checkpoint_id(), now_ms))
-    if body is not None:
-        keep(body)
+
+    run: SinkRun
+    uid: str
+    store: ObjectStore
+    epoch: int
+    next_checkpoint_id: Callable[[], int]
+
+    def write_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Give a batch to the function, then make its state durable: Spark commits the batch after this.
+
+        Rows come partition by partition, one Spark job each, with the next one running ahead; the driver holds two
+        partitions at most.
+
+        Raises:
+            StatefulSparkError: The function failed, or its state cannot be kept; the batch is not committed.
+        """
+        self.run.begin(batch_id)
+        marked = frame.select(sql.spark_partition_id().alias(_PARTITION), sql.struct("*").alias(_ROW))
+        for partition, row in marked.toLocalIterator(prefetchPartitions=True):
+            self.run.invoke(partition, row)
+        now_ms = int(clock.utc_now().timestamp() * 1000)
+        body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), now_ms))
+        if body is not None:
+            self.store.write(operatorlog.RecordName(self.uid, batch_id, self.epoch).key, body)
+
+    def writer(self, output: Output) -> DataStreamWriter:
+        """Return the query's writer, with the function behind it."""
+        writer = output.frame.writeStream.outputMode(output.mode).foreachBatch(self.write_batch)
+        return writer.trigger(processingTime=output.trigger) if output.trigger else writer
