@@ -1,0 +1,341 @@
+"""One start of a driver: claim the epoch, find the state, start Spark and the queries, run until the end.
+
+The order is the protocol: nothing is read from the job's state before the epoch is claimed, and no generation is made or
+started before the fence is up and the job is known to fit its state. What a dead driver had committed is completed as a
+checkpoint when it is found. Spark starts beside the reads of storage, since both take seconds.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import secrets
+import signal
+import socket
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import pyspark
+
+import statefulspark
+from statefulspark import clock, errors, launch, storage
+from statefulspark.contract import config, layout, statistics
+from statefulspark.contract.manifest import OwnerRecord, SnapshotKind
+from statefulspark.coordinator import machine, model
+from statefulspark.job import QueryContext
+from statefulspark.server.http import ApiServer
+from statefulspark.snapshot import catalog, epochs, evolution, parallelism, plans, recovery
+from statefulspark.spark import functions, jvm, keyed, queries, session, settings, snapshots, writing
+from statefulspark.spark.board import Board, Identity
+from statefulspark.spark.evolution import carry, describe
+from statefulspark.spark.loop import JobLoop
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from statefulspark.job import Job, Output
+    from statefulspark.snapshot.recovery import StartPlan
+    from statefulspark.storage import ObjectStore, StorageOptions
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the job's state is, and the epoch under which this driver may write it."""
+
+    store: ObjectStore
+    options: StorageOptions
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltQuery:
+    """A query as its function returned it, not started yet."""
+
+    uid: str
+    output: DataStreamWriter | Output
+    stream: carry.Stream
+    """What it writes."""
+    planned: plans.PlannedQuery
+    """What its plan says about its state."""
+
+
+def run(job: Job, job_config: config.JobConfig) -> int:
+    """Run a job until it ends.
+
+    Args:
+        job: What the job file declares.
+        job_config: How to run it.
+
+    Returns:
+        One of `contract.exit_codes`; how the job ended is logged and written to the termination log.
+
+    Raises:
+        StatefulSparkError: It could not be started; the job's state is what it was before.
+    """
+    if not job.queries:
+        raise errors.SpecRejectedError(
+            "NoQueries", f"The job {job.name} declares no query; decorate one with @job.query."
+        )
+    session.check_settings(job_config.engine.conf)
+    started_at = clock.utc_now()
+    options = settings.storage_options(job_config.storage)
+    with ThreadPoolExecutor(1, thread_name_prefix="session") as beside:
+        starting = beside.submit(session.build, job_config, options)
+        place = claim(job_config, options, started_at)
+        author = author_of(job_config, place, started_at)
+        found = find_state(job, job_config, place, author)
+        spark = starting.result()
+    fence = jvm.Fence(spark)
+    fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
+    declared = functions.JobFunctions()
+    built = build_queries(job, job_config, spark, declared)
+    plan = make_ready(job_config, place, found, built, spark, author)
+    allow_non_restored = job_config.restore.allow_non_restored_state
+    outputs = {one.uid: one.output for one in built}
+    bound = declared.bind(place, plan, outputs, allow_non_restored=allow_non_restored)
+    built = tuple(replace(one, output=bound[one.uid]) for one in built)
+    loop = start(job_config, place, plan, built, spark, fence, started_at)
+    ending = serve(loop, job_config)
+    declared.close()
+    location = ending.snapshot.location if ending.snapshot else None
+    return launch.finish(ending.code, ending.reason, ending.message, location)
+
+
+def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) -> Place:
+    """Make the job's state ours to write, under a new epoch.
+
+    Raises:
+        FencedError: A newer driver has claimed it.
+        SpecRejectedError: The state belongs to another resource.
+        TransientError, StateUnknownError: The object store cannot be reached, or refuses.
+    """
+    root = storage.open_store(job_config.storage.uri, options)
+    store = root.child(layout.job_prefix(job_config.namespace, job_config.name))
+    owner = OwnerRecord(
+        namespace=job_config.namespace, job=job_config.name, owner_id=job_config.owner_id, created_at=now
+    )
+    epochs.ensure_owner(store, owner, take_over=job_config.take_over)
+    assigned = os.environ.get(config.ENV_EPOCH)
+    holder = os.environ.get(config.ENV_HOLDER) or f"{socket.gethostname()}/{os.getpid()}"
+    epoch = epochs.claim(
+        store, assigned=int(assigned) if assigned else None, holder=holder, claim_id=uuid.uuid4().hex, now=now
+    )
+    _log.info("epoch claimed", extra={"epoch": epoch, "holder": holder, "root": store.uri})
+    return Place(store, options, epoch)
+
+
+def author_of(job_config: config.JobConfig, place: Place, now: datetime) -> recovery.Author:
+    """Return who writes what this start writes."""
+    return recovery.Author(
+        job_config.namespace,
+        job_config.name,
+        place.epoch,
+        now,
+        job_config.revision,
+        versions(),
+        owner_id=job_config.owner_id,
+    )
+
+
+def find_state(job: Job, job_config: config.JobConfig, place: Place, author: recovery.Author) -> StartPlan:
+    """Find out where to start, and complete what a dead driver left committed."""
+    found = recovery.find_start(
+        place.store,
+        author,
+        restore=job_config.restore,
+        query_uids=[query.uid for query in job.queries],
+        open_store=lambda uri: storage.open_store(uri, place.options),
+    )
+    _log.info("state found", extra={"restored_from": found.restored_from or "nothing: first start"})
+    if found.fallback is not None:
+        _log.warning("fell back to an older snapshot", extra={"why": found.fallback})
+    return found
+
+
+def make_ready(
+    job_config: config.JobConfig,
+    place: Place,
+    found: StartPlan,
+    built: tuple[BuiltQuery, ...],
+    spark: SparkSession,
+    author: recovery.Author,
+) -> StartPlan:
+    """Compare the job with its state, refuse what does not fit, and prepare the generation to run in.
+
+    Raises:
+        SpecRejectedError: The job has no place for the state, or could not read it; nothing was written.
+    """
+    changes = evolution.compare(
+        found.queries,
+        (one.planned for one in built),
+        label=found.restored_from or "The state on storage",
+        allow_non_restored_state=job_config.restore.allow_non_restored_state,
+    )
+    changed = {change.query.uid: change for change in changes if not change.is_empty}
+    sentences = tuple(sentence for change in changed.values() for sentence in change.sentences)
+    for sentence in sentences:
+        _log.info("the job has changed", extra={"what": sentence})
+    hadoop_root = session.hadoop_uri(place.store.uri)
+    carrier = carry.Carrier(
+        session=spark,
+        store=place.store,
+        hadoop_root=hadoop_root,
+        epoch=place.epoch,
+        planned=tuple(one.planned for one in built),
+        streams={one.uid: one.stream for one in built},
+        evolutions=changed,
+    )
+    ready = recovery.carry_out(
+        place.store,
+        recovery.in_new_generation(found, sentences) if changed else found,
+        author,
+        rewrites={uid: change.rewrite for uid, change in changed.items()},
+        finish=carrier.finish,
+        hadoop_root=hadoop_root,
+    )
+    _log.info("generation ready", extra={"generation": ready.generation})
+    return ready
+
+
+def versions() -> dict[str, str]:
+    """Return what writes the state, for manifests."""
+    return {
+        "statefulspark": statefulspark.__version__,
+        "pyspark": pyspark.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def build_queries(
+    job: Job,
+    job_config: config.JobConfig,
+    spark: SparkSession,
+    functions_of_job: functions.JobFunctions,
+) -> tuple[BuiltQuery, ...]:
+    """Call every query function, and plan what it returned without running it."""
+    context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
+    registry = keyed.OperatorRegistry()
+    partitions = parallelism.asked_for(job_config.engine.conf)
+    built = []
+    for query in job.queries:
+        with keyed.collecting(registry, query_uid=query.uid), functions_of_job.collecting(query.uid):
+            output = query.function(spark, context)
+        stream = carry.stream_of(output, query.uid)
+        planned = describe.describe(query.uid, stream, registry.of_query(query.uid), partitions=partitions)
+        built.append(BuiltQuery(query.uid, output, stream, planned))
+    return tuple(built)
+
+
+def start(
+    job_config: config.JobConfig,
+    place: Place,
+    plan: StartPlan,
+    built: tuple[BuiltQuery, ...],
+    spark: SparkSession,
+    fence: jvm.Fence,
+    started_at: datetime,
+) -> JobLoop:
+    """Start the queries behind their gates, and make the loop that runs them."""
+    gate = jvm.Gate(spark)
+    running = tuple(_start_query(one, place, plan, gate) for one in built)
+    identity = Identity(
+        job=job_config.name,
+        namespace=job_config.namespace,
+        epoch=place.epoch,
+        generation=plan.generation,
+        revision=job_config.revision,
+        started_at=started_at,
+        restored_from=plan.restored_from,
+        fallback=plan.fallback,
+    )
+    writer = snapshots.SnapshotWriter(
+        place.store,
+        identity=identity,
+        places=tuple(query.place for query in running),
+        plans={one.uid: one.planned for one in built},
+        settings=job_config.checkpoint,
+        savepoint_location=job_config.savepoint_location,
+        open_store=lambda uri: storage.open_store(uri, place.options),
+        versions=versions(),
+        restored=plan.queries,
+    )
+    refs = catalog.list_snapshots(place.store)
+    retained = tuple(sorted(ref.id for ref in refs if ref.kind is SnapshotKind.CHECKPOINT))
+    return JobLoop(
+        board=Board(
+            identity,
+            snapshots.summarise_restored(place.store, plan.restored),
+            config=statistics.EffectiveConfig.of(job_config),
+        ),
+        running=running,
+        gate=gate,
+        fence=fence,
+        writer=writer,
+        coordinator=machine.initial(
+            coordinator_settings(job_config.checkpoint), next_id=plan.next_snapshot_id, retained=retained
+        ),
+    )
+
+
+def coordinator_settings(checkpoint: config.CheckpointConfig) -> model.Settings:
+    """Return the coordinator's settings, in seconds."""
+    return model.Settings(
+        interval_s=checkpoint.interval.total_seconds(),
+        timeout_s=checkpoint.timeout.total_seconds(),
+        min_pause_s=checkpoint.min_pause.total_seconds(),
+        max_concurrent=checkpoint.max_concurrent,
+        tolerable_failures=checkpoint.tolerable_failures,
+        retained=checkpoint.retained,
+    )
+
+
+def _start_query(one: BuiltQuery, place: Place, plan: StartPlan, gate: jvm.Gate) -> queries.RunningQuery:
+    path = layout.query_root(plan.generation, one.uid)
+    committed = plan.start_batches.get(one.uid, -1)
+    where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(place.store.uri)}/{path}")
+    offsets = [int(name) for name in place.store.list_names(f"{path}/offsets") if name.isdigit()]
+    gate.register(where.root, last_offsets=max(offsets, default=-1), last_committed=committed)
+
+    def begin() -> StreamingQuery:
+        return writing.start(
+            one.output, uid=one.uid, checkpoint_root=where.root, epoch=place.epoch, options=place.options
+        )
+
+    return queries.RunningQuery(where, begin, begin(), gate.facts()[where.root])
+
+
+def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshots.Ending:
+    """Run the loop with the API in front of it, until the job ends."""
+    token = os.environ.get(config.ENV_TOKEN)
+    if not token:
+        _log.warning(
+            "the API below /v1 is closed to everybody; set a token to use it", extra={"variable": config.ENV_TOKEN}
+        )
+    server = ApiServer(
+        loop,
+        token=token or secrets.token_urlsafe(24),
+        # Without a token of its own the API is for this machine only.
+        host="0.0.0.0" if token else "127.0.0.1",  # noqa: S104 - the operator calls from another pod
+        port=job_config.api_port,
+    )
+    _log.info("api listening", extra={"port": server.port})
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        _log.info("signal received, draining", extra={"signal": signal.Signals(number).name})
+        loop.drain()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    try:
+        return loop.run()
+    finally:
+        server.close()
