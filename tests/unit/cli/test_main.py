@@ -41,6 +41,7 @@ def test_the_commands_are_these() -> None:
         "savepoint verify",
         "savepoint copy",
         "savepoint dispose",
+        "doctor",
         "status",
         "stop",
         "version",

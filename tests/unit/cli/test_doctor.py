@@ -1,0 +1,117 @@
+"""`statefulspark doctor` as a person and a script see it, over a local folder."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from snapshots import a_manifest
+from sparkroot import FakeQuery
+from statefulspark import storage
+from statefulspark.cli import main
+from statefulspark.contract import diagnosis
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.snapshot import catalog, closure, recovery
+from statefulspark.storage import ObjectStore, StorageOptions
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Run:
+    def run_command(*arguments: str) -> tuple[int, str, str]:
+        code = main.main(["doctor", *arguments, "--allow-local-files"])
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run_command
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> str:
+    """Make a storage root with one job that has one checkpoint."""
+    store = job_of(f"file://{tmp_path}/state")
+    plan = recovery.plan_recovery(store, restore=RestoreConfig())
+    recovery.carry_out(store, plan, recovery.Author("default", "words", 1, datetime(2026, 1, 1, tzinfo=UTC)))
+    query = FakeQuery(store)
+    query.run_batch()
+    catalog.write_checkpoint(store, a_manifest(1, (closure.close_over(store, query.path, query.batch),)))
+    return f"file://{tmp_path}/state"
+
+
+def job_of(root: str) -> ObjectStore:
+    return storage.open_store(f"{root}/default/words", StorageOptions(allow_local_files=True))
+
+
+def break_it(root: str) -> str:
+    store = job_of(root)
+    key = next(info.key for info in store.list("generations") if "commits/" in info.key)
+    store.delete_many([key])
+    return key
+
+
+@pytest.mark.parametrize("arguments", [(), ("--job", "default/words")], ids=["a root", "a job below it"])
+def test_a_healthy_job_ends_with_0(run: Run, root: str, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(root, *arguments)
+
+    assert (code, err) == (0, "")
+    assert f"Job:       {root}/default/words\n" in out
+    assert "Health:    healthy\n" in out
+    assert "Restart:   A driver goes on from checkpoint 1 in generation 1.\n" in out
+    assert out.splitlines()[-1].split()[:3] == ["checkpoint", "1", "complete"]
+
+
+def test_a_broken_job_ends_with_1_and_names_the_file(run: Run, root: str) -> None:
+    key = break_it(root)
+
+    code, out, _ = run(f"{root}/default/words")
+
+    assert code == 1
+    assert "BROKEN" in out
+    assert key in out
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_a_script_gets_the_whole_diagnosis(run: Run, root: str, form: str, read: Callable[[str], object]) -> None:
+    break_it(root)
+
+    code, out, _ = run(root, "-o", form)
+
+    found = diagnosis.Diagnosis.model_validate(read(out))
+    assert (code, found.healthy, found.kind) == (1, False, diagnosis.PlaceKind.ROOT)
+    assert found.jobs[0].checkpoints[0].broken[0].problem == "Missing"
+
+
+def test_names_are_those_of_the_jobs(run: Run, root: str) -> None:
+    assert run(root, "-o", "name") == (0, "job/default/words\n", "")
+
+
+def test_one_snapshot_is_explained_by_its_files(run: Run, root: str) -> None:
+    key = break_it(root)
+
+    code, out, _ = run(f"{root}/default/words/checkpoints/00000001")
+
+    assert code == 1
+    assert out.splitlines()[-1].split()[0] == "Missing"
+    assert out.splitlines()[-1].endswith(key)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        pytest.param(("nothing",), 15, "is empty", id="an empty place"),
+        pytest.param(("state", "--job", "default/other"), 15, "is empty", id="a job that is not there"),
+        pytest.param(("state", "--job", "words"), 2, "default/words", id="a job without its namespace"),
+    ],
+)
+def test_what_cannot_be_explained_is_one_sentence(
+    run: Run, root: str, arguments: tuple[str, ...], code: int, said: str
+) -> None:
+    ended = run(f"{root.removesuffix('/state')}/{arguments[0]}", *arguments[1:])
+
+    assert (ended[0], ended[1], ended[2].count("\n")) == (code, "", 1)
+    assert said in ended[2]
