@@ -9,8 +9,8 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from statefulspark.state import descriptors
-
+ANY_TYPE = "any"
+"""Written for a state, or a part of its type, that was declared without one; it fits every type."""
 Part = tuple[object, ...]
 """The elements that one subtask holds of a state, in order; of a broadcast state its entries as (key, value)."""
 
@@ -38,7 +38,7 @@ class StateMeta:
 
     name: str
     mode: Mode
-    type_text: str = f"array<{descriptors.ANY_TYPE}>"
+    type_text: str = f"array<{ANY_TYPE}>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
-from statefulspark.opstate.model import Mode, Part, StateMeta, SubtaskState
+from statefulspark.opstate.model import ANY_TYPE, Mode, Part, StateMeta, SubtaskState
 from statefulspark.state import descriptors
 
 T = TypeVar("T")
@@ -223,7 +223,7 @@ def _require_compatible(before: StateMeta, now: StateMeta) -> None:
 
 def _types_fit(one: str, other: str) -> bool:
     """Tell whether two declared types agree; `any` in one of them, whole or inside, fits every type."""
-    return one == other or descriptors.ANY_TYPE in one or descriptors.ANY_TYPE in other
+    return one == other or ANY_TYPE in one or ANY_TYPE in other
 
 
 def _without_none(values: Iterable[T] | None) -> list[T]:
