@@ -235,3 +235,45 @@ def test_an_exit_code_has_a_name_for_people(code: int, text: str) -> None:
 )
 def test_a_restore_that_was_done_is_recognised(restore: config.RestoreConfig, key: str | None) -> None:
     assert restore.once_key == key
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        pytest.param(
+            {"interval": timedelta(milliseconds=9)}, "larger than or equal to 10 ms", id="A.70 an interval of 9 ms"
+        ),
+        pytest.param({"interval": timedelta(0)}, "larger than or equal to 10 ms", id="A.70 no interval"),
+        pytest.param({"interval": timedelta(days=366)}, "at most a year", id="A.73 an interval of more than a year"),
+        pytest.param(
+            {"timeout": timedelta(milliseconds=9)}, "larger than or equal to 10 ms", id="A.72 a timeout of 9 ms"
+        ),
+        pytest.param({"min_pause": timedelta(seconds=-1)}, "min_pause", id="A.73 a negative pause"),
+        pytest.param({"min_pause": timedelta(days=366)}, "min_pause", id="A.73 a pause of more than a year"),
+        pytest.param({"max_concurrent": 0}, "max_concurrent", id="A.74 no attempt at all"),
+        pytest.param({"tolerable_failures": -1}, "tolerable_failures", id="A.76 fewer failures than none"),
+        pytest.param({"retained": 0}, "retained", id="A.77 nothing retained"),
+        pytest.param({"mode": "AT_MOST_ONCE"}, "mode", id="A.71 a mode that does not exist"),
+    ],
+)
+def test_a_checkpoint_setting_that_cannot_work_is_refused_by_name(changes: dict[str, object], named: str) -> None:
+    with pytest.raises(ValidationError, match=named):
+        config.CheckpointConfig.model_validate(changes)
+
+
+@pytest.mark.parametrize("period", [timedelta(milliseconds=10), timedelta(days=365)], ids=["shortest", "longest"])
+def test_the_limits_of_interval_and_timeout_are_allowed(period: timedelta) -> None:
+    """A.70, A.72."""
+    allowed = config.CheckpointConfig(interval=period, timeout=period)
+
+    assert (allowed.interval, allowed.timeout, allowed.mode) == (period, period, config.CheckpointingMode.EXACTLY_ONCE)
+
+
+def test_flinks_two_modes_are_accepted() -> None:
+    """A.71."""
+    assert [
+        config.CheckpointConfig.model_validate({"mode": mode}).mode for mode in ("EXACTLY_ONCE", "AT_LEAST_ONCE")
+    ] == [
+        config.CheckpointingMode.EXACTLY_ONCE,
+        config.CheckpointingMode.AT_LEAST_ONCE,
+    ]

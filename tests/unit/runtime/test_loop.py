@@ -12,7 +12,7 @@ from typing import cast
 import pytest
 from fakecontrol import NOON, a_summary
 from statefulspark import errors
-from statefulspark.contract import api
+from statefulspark.contract import api, statistics
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import machine, model
@@ -188,6 +188,56 @@ def test_a_savepoint_does_not_stop_the_job(start: Start) -> None:
     assert operation.snapshot == a_summary(kind=SnapshotKind.SAVEPOINT, number=1)
     assert job.gate.is_open
     assert job.loop.status().state is api.JobState.RUNNING
+
+
+def test_a_checkpoint_can_be_asked_for_and_its_parts_are_told(start: Start) -> None:
+    """A.87: a manual trigger; B.11: what is known of it afterwards."""
+    job = start()
+    job.loop.request_checkpoint(api.CheckpointRequest(request_id="now"))
+
+    operation = job.ended_operation("now")
+    told = job.loop.checkpoint(1)
+
+    assert operation.kind == "checkpoint"
+    assert operation.snapshot == a_summary(number=1)
+    assert told is not None
+    assert (told.state, told.is_stop, told.participants) == (statistics.SnapshotState.COMPLETED, False, ("counts",))
+    assert [ack.participant for ack in told.acknowledgements] == ["counts"]
+    assert told.size_bytes == a_summary().size_bytes
+    assert job.loop.checkpoints().counts == job.loop.status().checkpoints
+    assert job.loop.checkpoint(2) is None
+
+
+def test_a_stop_whose_first_copy_fails_says_whose_fault_it_was(start: Start) -> None:
+    """A.93, A.98: IO_EXCEPTION before anybody was asked; the job goes on."""
+    job = start(FakeWriter(before_precopy=_refuse))
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+
+    assert job.ended_operation("a").reason == "IO_EXCEPTION"
+    job.until(lambda: job.loop.status().state is api.JobState.RUNNING)
+    assert job.loop.checkpoints().failures == {"IO_EXCEPTION": 1}
+    assert job.gate.is_open
+
+
+def test_a_query_that_fails_aborts_what_waits_for_it(start: Start) -> None:
+    """A.109."""
+    copying, go_on = threading.Event(), threading.Event()
+
+    def copy_slowly() -> None:
+        copying.set()
+        assert go_on.wait(_WAIT_S)
+
+    job = start(FakeWriter(before_precopy=copy_slowly))
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+    assert copying.wait(_WAIT_S)
+    job.handle.failure, job.handle.isActive = "java.io.IOException: disk full", False
+
+    operation = job.ended_operation("a")
+    go_on.set()
+
+    assert operation.reason == "TASK_FAILURE"
+    assert "disk full" in str(operation.message)
+    assert job.ended().code is ExitCode.FAILED
 
 
 def test_a_stop_ends_every_query_at_its_boundary(start: Start) -> None:
