@@ -6,6 +6,7 @@ import argparse
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 import statefulspark
@@ -46,6 +47,17 @@ def test_the_commands_are_these() -> None:
         "stop",
         "version",
     ]
+
+
+def test_every_command_is_on_the_page_about_the_command() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "cli.md").read_text()
+    leaves = [path for path in _ALL if path and not any(other[: len(path)] == path != other for other in _ALL)]
+
+    for noun, *verb in leaves:
+        row = next((line for line in page.splitlines() if line.startswith(f"| `{noun}")), "")
+        rows = [line for line in page.splitlines() if line.startswith(f"| `{noun}")]
+        assert row, noun
+        assert not verb or any(f"{verb[0]}" in line.split("|")[1] for line in rows), (noun, verb)
 
 
 @pytest.mark.parametrize("path", _ALL, ids=" ".join)

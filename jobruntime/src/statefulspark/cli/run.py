@@ -76,6 +76,7 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--checkpoint-interval", type=options.duration, metavar="TIME", help="between two triggers, 10s")
     group.add_argument("--checkpoint-timeout", type=options.duration, metavar="TIME", help="abort after this long, 10m")
     group.add_argument("--min-pause", type=options.duration, metavar="TIME", help="between completion and trigger, 0s")
+    group.add_argument("--max-concurrent", type=int, metavar="N", help="checkpoints in progress at once, 1")
     group.add_argument(
         "--tolerable-failures", type=int, metavar="N", help="consecutive failures before the job fails, 3"
     )
@@ -178,6 +179,7 @@ def _checkpoint_flags(args: argparse.Namespace) -> _Fields:
         interval=args.checkpoint_interval,
         timeout=args.checkpoint_timeout,
         min_pause=args.min_pause,
+        max_concurrent=args.max_concurrent,
         tolerable_failures=args.tolerable_failures,
         retained=args.retained,
     )
