@@ -24,13 +24,14 @@ from statefulspark.storage.port import ObjectInfo, ObjectStore
 _Name = TypeVar("_Name", str, int)
 
 
-def close_over(store: ObjectStore, query_path: str, batch_id: int) -> QueryEntry:
+def close_over(store: ObjectStore, query_path: str, batch_id: int, *, known: Iterable[str] = ()) -> QueryEntry:
     """Find every file that a committed batch needs.
 
     Args:
         store: Rooted at the job.
         query_path: The query's checkpoint root below it, for example `generations/00000003/delays`.
         batch_id: The batch; -1 stands for "nothing committed yet" and needs no file.
+        known: Files of an earlier batch, relative to the root: looked up by name if a listing should lag.
 
     Returns:
         The query's part of a manifest.
@@ -38,7 +39,7 @@ def close_over(store: ObjectStore, query_path: str, batch_id: int) -> QueryEntry
     Raises:
         SnapshotCorruptError: `BatchNotCommitted`, `ClosureIncomplete` or `SparkLogUnreadable`.
     """
-    return Closer(store, query_path).close_over(batch_id)
+    return Closer(store, query_path, known=known).close_over(batch_id)
 
 
 def newest_committed_batch(store: ObjectStore, query_path: str) -> int:
@@ -61,13 +62,15 @@ class Closer:
     Use one per query and driver, from one thread at a time.
     """
 
-    def __init__(self, store: ObjectStore, query_path: str) -> None:
+    def __init__(self, store: ObjectStore, query_path: str, *, known: Iterable[str] = ()) -> None:
+        """Close over batches of the query at a root; `known` is as for the function `close_over`."""
         self._store = store
         self._path = query_path
         self._root = f"{store.uri}/{query_path}"
         self._commits: dict[int, sparklog.Commit] = {}
         self._ssts: dict[str, tuple[sparklog.SstFile, ...]] = {}
         self._operators: dict[str, sparklog.OperatorMetadata] = {}
+        self._known = tuple(known)
 
     def close_over(self, batch_id: int) -> QueryEntry:
         """Find every file that a committed batch needs; see the function of the same name."""
@@ -76,12 +79,16 @@ class Closer:
         listed = listing.below(self._store, self._path)
         while True:
             try:
-                return self._closed_over(batch_id, listed)
+                entry = self._closed_over(batch_id, listed)
             except listing.FilesAbsentError as error:
-                hidden = listing.look_up(self._store, self._path, error.alternatives)
-                if not hidden.keys() - listed.keys():
+                names = [name for name in (*error.alternatives, *self._known) if name not in listed]
+                hidden = listing.look_up(self._store, self._path, names)
+                if not hidden:
                     raise
                 listed |= hidden
+            else:
+                self._known = tuple(file.path for file in entry.files)
+                return entry
 
     def _closed_over(self, batch_id: int, listed: Mapping[str, ObjectInfo]) -> QueryEntry:
         uid = posixpath.basename(self._path)

@@ -121,7 +121,7 @@ def _query(store: ObjectStore, generation: int, uid: str, known: Mapping[str, Qu
     _require_readable_plan(store, path, newest)
     if newest == base.batch_id:
         return base
-    entry = closure.close_over(store, path, newest)
+    entry = closure.close_over(store, path, newest, known=[file.path for file in base.files])
     _require_sound(store, entry, base)
     return entry
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
-from statefulspark.snapshot import closure, rewrite, transfer
+from statefulspark.snapshot import closure, listing, rewrite, transfer
 from statefulspark.storage.port import ObjectStore
 
 
@@ -108,13 +108,13 @@ def _finish(store: ObjectStore, source: SnapshotPlace, move: _Move, hadoop: str)
 
 
 def _arrived(store: ObjectStore, path: str, sizes: Mapping[str, int]) -> tuple[FileEntry, ...]:
-    listing = {info.key[len(path) + 1 :]: info for info in store.list(path)}
+    listed = listing.below(store, path, sizes)
     for name, size_bytes in sizes.items():
-        if name not in listing or listing[name].size_bytes != size_bytes:
+        if name not in listed or listed[name].size_bytes != size_bytes:
             raise errors.SnapshotCorruptError(
                 "CopyIncomplete",
                 f"{store.uri}/{path}/{name} should have {size_bytes} bytes after the copy and "
-                f"{f'has {listing[name].size_bytes}' if name in listing else 'does not exist'}; nothing was started. "
+                f"{f'has {listed[name].size_bytes}' if name in listed else 'does not exist'}; nothing was started. "
                 "Verify the snapshot, then try again.",
             )
-    return tuple(closure.file_entry(name, listing[name]) for name in sorted(sizes))
+    return tuple(closure.file_entry(name, listed[name]) for name in sorted(sizes))

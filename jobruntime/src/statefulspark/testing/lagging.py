@@ -1,0 +1,163 @@
+"""An object store whose listings lag: a look-up by name sees everything, a listing sees the past.
+
+S3 itself lists what it has acknowledged; some servers like it do not. Code that decides by a listing has to cope:
+
+```
+store = LaggingStore(MemoryStore(), lag=5)
+store.write("a", b"")
+store.list("")        # () until five more operations were made
+store.info("a")       # there at once
+```
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from statefulspark.storage import keys as key_rules
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    operation: int
+    before: ObjectInfo | None
+
+
+@dataclass(slots=True)
+class _History:
+    """What was changed lately on a lagging store and its children; keys are relative to the outermost one."""
+
+    operation: int = 0
+    changes: dict[str, list[_Change]] = field(default_factory=dict)
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class LaggingStore:
+    """A store that lists what there was some operations ago: new objects are hidden, deleted ones still shown.
+
+    Args:
+        wrapped: The store that does the work.
+        lag: Number of later operations, on this store or its children, after which a change is listed.
+    """
+
+    def __init__(self, wrapped: ObjectStore, lag: int) -> None:
+        self.wrapped = wrapped
+        self._lag = lag
+        self._prefix = ""
+        self._history = _History()
+
+    @property
+    def uri(self) -> str:
+        """The root of the wrapped store."""
+        return self.wrapped.uri
+
+    def catch_up(self) -> None:
+        """Let listings show everything again."""
+        self._history.changes.clear()
+
+    def read(self, key: str) -> bytes:
+        """See the port."""
+        self._count()
+        return self.wrapped.read(key)
+
+    def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """See the port."""
+        self._count()
+        return self.wrapped.read_many(keys)
+
+    def write(self, key: str, body: bytes) -> None:
+        """See the port."""
+        self._change(key)
+        self.wrapped.write(key, body)
+
+    def create(self, key: str, body: bytes) -> None:
+        """See the port."""
+        self._change(key)
+        self.wrapped.create(key, body)
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """See the port."""
+        self._count()
+        return self.wrapped.info(key)
+
+    def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
+        """Return what a folder held some operations ago."""
+        self._count()
+        with self._history.lock:
+            found = {info.key: info for info in self.wrapped.list(prefix)}
+            for key, before in self._lately_changed():
+                if before is not None and _is_below(key, prefix):
+                    found[key] = before
+                else:
+                    found.pop(key, None)
+        return tuple(found[key] for key in sorted(found))
+
+    def list_names(self, prefix: str) -> tuple[str, ...]:
+        """Return the names that a folder held some operations ago."""
+        start = len(prefix.rstrip("/")) + 1 if prefix else 0
+        return key_rules.direct_names([info.key[start:] for info in self.list(prefix)])
+
+    def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
+        """See the port."""
+        self.copy_from(self, pairs, on_progress=on_progress)
+
+    def can_copy_from(self, source: ObjectStore) -> bool:
+        """See the port."""
+        return self.wrapped.can_copy_from(_inner(source))
+
+    def copy_from(
+        self,
+        source: ObjectStore,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        """See the port."""
+        for _, target in pairs:
+            self._change(target)
+        self.wrapped.copy_from(_inner(source), pairs, on_progress=on_progress)
+
+    def delete_many(self, keys: Sequence[str]) -> None:
+        """See the port."""
+        for key in keys:
+            self._change(key)
+        self.wrapped.delete_many(keys)
+
+    def child(self, prefix: str) -> LaggingStore:
+        """See the port."""
+        store = LaggingStore(self.wrapped.child(prefix), self._lag)
+        store._prefix = key_rules.join(self._prefix, key_rules.require_folder(prefix))
+        store._history = self._history
+        return store
+
+    def _count(self) -> None:
+        with self._history.lock:
+            self._history.operation += 1
+
+    def _change(self, key: str) -> None:
+        with self._history.lock:
+            self._history.operation += 1
+            change = _Change(self._history.operation, self.wrapped.info(key))
+            self._history.changes.setdefault(key_rules.join(self._prefix, key), []).append(change)
+
+    def _lately_changed(self) -> Sequence[tuple[str, ObjectInfo | None]]:
+        """Return what was changed too lately to be listed, with what it was before the first of those changes."""
+        since = self._history.operation - self._lag
+        start = len(self._prefix) + 1 if self._prefix else 0
+        found = []
+        for key, changes in self._history.changes.items():
+            late = [change for change in changes if change.operation > since]
+            if late and (not self._prefix or key.startswith(f"{self._prefix}/")):
+                found.append((key[start:], late[0].before))
+        return found
+
+
+def _is_below(key: str, prefix: str) -> bool:
+    return not prefix or key.startswith(f"{prefix.rstrip('/')}/")
+
+
+def _inner(store: ObjectStore) -> ObjectStore:
+    return store.wrapped if isinstance(store, LaggingStore) else store
