@@ -7,6 +7,7 @@ input, so a sink that replaces what an earlier attempt at that batch number made
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -37,4 +38,75 @@ class Sink(Protocol):
 
     def commit(self, parts: tuple[bytes, ...], batch_id: int, epoch: int, options: StorageOptions) -> None:
         """Make the batch's parts visible on the driver, replacing an earlier attempt at the same batch."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SinkContext:
+    """Which batch of which sink is meant, and where its rows may wait.
+
+    Attributes:
+        job: `namespace/name`.
+        query_uid: The query's uid.
+        uid: The sink's uid.
+        generation: Of the batch's records.
+        batch_id: The batch; -1 when the sink is opened.
+        epoch: Of the driver that wrote the batch.
+        committing_epoch: Of the driver that opens, commits or aborts now.
+        staging_uri: Folder on the job's object store for rows that wait for their commit: this sink's alone, and the same
+            for every generation.
+        options: How to reach that store.
+    """
+
+    job: str
+    query_uid: str
+    uid: str
+    generation: int
+    batch_id: int
+    epoch: int
+    committing_epoch: int
+    staging_uri: str
+    options: StorageOptions
+
+    @property
+    def transactional_id(self) -> str:
+        """The sink's name in other systems: one per sink and job, the same for every epoch and generation."""
+        return f"statefulspark/{self.job}/{self.query_uid}/{self.uid}"
+
+
+class TwoPhaseSink(Protocol):
+    """Writes a batch's rows durably with the batch, and makes them visible when a checkpoint covers it.
+
+    Guaranteed by the runtime: `open` comes before everything else of a driver; `prepare` gets the parts of exactly one
+    attempt at a batch; `commit` is called in the order of batches, for batches only that a completed checkpoint covers, and
+    again after a failure or a restart. A sink remembers the last (generation, batch) in the system that it writes to, in the
+    same transaction as the rows, and does nothing for one up to that.
+    """
+
+    def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+        """Write one partition's rows durably on a worker, so that nobody sees them yet; None if there were no rows."""
+        ...
+
+    def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
+        """Return the batch's transaction on the driver, before Spark commits the batch: small JSON, without secrets.
+
+        Returns:
+            What `commit` and `abort` need; None if there is nothing to commit.
+        """
+        ...
+
+    def open(self, context: SinkContext) -> None:
+        """Fence drivers of older epochs and check that the target can be reached, once per start of a driver."""
+        ...
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        """Make a batch visible; again is fine.
+
+        Raises:
+            TransientError: Call again.
+        """
+        ...
+
+    def abort(self, transaction: bytes, context: SinkContext) -> None:
+        """Forget a batch that will never be committed; again is fine."""
         ...

@@ -1,0 +1,151 @@
+"""Data files of an Iceberg table: written by workers, described in a record, appended by the driver.
+
+The description carries what a manifest needs (partition values, counts, bounds), so that a commit reads no data file. Values
+are in Iceberg's own binary form for single values, which is specified and independent of pyiceberg's classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pydantic import Field
+from pyiceberg import conversions, manifest, typedef, types
+from pyiceberg.io import pyarrow as iceberg_arrow
+
+from statefulspark import errors
+from statefulspark.contract import base
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+FILE_BYTES = 128 * 2**20
+"""Rows are written when they have grown to this in memory; the file is several times smaller."""
+
+
+class DataFile(base.WireModel):
+    """One data file."""
+
+    path: str
+    spec_id: int
+    """The partition spec that `partition` follows."""
+    partition: tuple[str | None, ...] = ()
+    """Values in the spec's order, hexadecimal."""
+    rows: int
+    size_bytes: int
+    column_sizes: dict[int, int] = Field(default_factory=dict)
+    value_counts: dict[int, int] = Field(default_factory=dict)
+    null_value_counts: dict[int, int] = Field(default_factory=dict)
+    nan_value_counts: dict[int, int] = Field(default_factory=dict)
+    lower_bounds: dict[int, str] = Field(default_factory=dict)
+    upper_bounds: dict[int, str] = Field(default_factory=dict)
+    split_offsets: tuple[int, ...] = ()
+
+
+class WrittenFiles(base.StoredDocument):
+    """What one partition has written, or a whole batch: the body of a prepared transaction."""
+
+    table: str
+    table_uuid: str
+    files: tuple[DataFile, ...]
+
+    @property
+    def rows(self) -> int:
+        """Sum over the files."""
+        return sum(file.rows for file in self.files)
+
+
+def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]:
+    """Write rows into the table's own location; nothing of it is visible yet.
+
+    Args:
+        table: Where to; its partitioning and its schema are followed.
+        batches: Rows whose columns fit the table's.
+    """
+    for rows in _gathered(batches):
+        for written in iceberg_arrow._dataframe_to_data_files(table.metadata, rows, table.io):
+            yield _described(table, written)
+
+
+def restored(table: Table, file: DataFile) -> manifest.DataFile:
+    """Return a described file as an append takes it.
+
+    Raises:
+        StateUnknownError: `IcebergPartitioningChanged`: the table is partitioned in another way now.
+    """
+    spec = table.metadata.spec()
+    if spec.spec_id != file.spec_id:
+        raise errors.StateUnknownError(
+            "IcebergPartitioningChanged",
+            f"A prepared file of the table {'.'.join(table.name())} follows partition spec {file.spec_id}, and the table "
+            f"has {spec.spec_id} now; set the table's spec back until the job has committed, then change it while the job "
+            "is stopped with a savepoint.",
+        )
+    values = [
+        None if value is None else conversions.from_bytes(kind, bytes.fromhex(value))
+        for kind, value in zip(_kinds(table), file.partition, strict=True)
+    ]
+    return manifest.DataFile.from_args(
+        content=manifest.DataFileContent.DATA,
+        file_path=file.path,
+        file_format=manifest.FileFormat.PARQUET,
+        partition=typedef.Record(*values),
+        record_count=file.rows,
+        file_size_in_bytes=file.size_bytes,
+        column_sizes=file.column_sizes,
+        value_counts=file.value_counts,
+        null_value_counts=file.null_value_counts,
+        nan_value_counts=file.nan_value_counts,
+        lower_bounds={field: bytes.fromhex(value) for field, value in file.lower_bounds.items()},
+        upper_bounds={field: bytes.fromhex(value) for field, value in file.upper_bounds.items()},
+        split_offsets=list(file.split_offsets),
+        spec_id=file.spec_id,
+        sort_order_id=None,
+        equality_ids=None,
+        key_metadata=None,
+    )
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    waiting: list[pa.RecordBatch] = []
+    for batch in batches:
+        if batch.num_rows:
+            waiting.append(batch)
+        if sum(held.nbytes for held in waiting) >= FILE_BYTES:
+            yield pa.Table.from_batches(waiting)
+            waiting = []
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _described(table: Table, written: manifest.DataFile) -> DataFile:
+    kinds = _kinds(table)
+    values = [written.partition[position] for position in range(len(kinds))]
+    return DataFile(
+        path=written.file_path,
+        spec_id=table.metadata.default_spec_id,
+        partition=tuple(
+            None if value is None else conversions.to_bytes(kind, value).hex()
+            for kind, value in zip(kinds, values, strict=True)
+        ),
+        rows=written.record_count,
+        size_bytes=written.file_size_in_bytes,
+        column_sizes=dict(written.column_sizes or {}),
+        value_counts=dict(written.value_counts or {}),
+        null_value_counts=dict(written.null_value_counts or {}),
+        nan_value_counts=dict(written.nan_value_counts or {}),
+        lower_bounds=_in_hex(written.lower_bounds),
+        upper_bounds=_in_hex(written.upper_bounds),
+        split_offsets=tuple(written.split_offsets or ()),
+    )
+
+
+def _kinds(table: Table) -> list[types.PrimitiveType]:
+    """Return the types of the partition's values; Iceberg has no nested ones."""
+    fields = table.metadata.spec().partition_type(table.metadata.schema()).fields
+    return [field.field_type for field in fields if isinstance(field.field_type, types.PrimitiveType)]
+
+
+def _in_hex(bounds: Mapping[int, bytes] | None) -> dict[int, str]:
+    return {field: value.hex() for field, value in (bounds or {}).items()}

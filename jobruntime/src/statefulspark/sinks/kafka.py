@@ -1,0 +1,285 @@
+"""The Kafka sink: a batch's records become visible in one transaction, once.
+
+Workers stage records on the job's object store. When a checkpoint that covers the batch is complete, the driver sends them
+in one Kafka transaction that also moves the sink's marker. Killed anywhere, it does so again after a restart: the marker
+tells whether the transaction took place. A transaction is never left open between prepare and commit, so none can expire
+with the data in it, and readers wait for no checkpoint of another job.
+
+Guaranteed, for consumers with `isolation.level=read_committed`: each record of a committed batch is there once, batches in
+order, and within a partition of the stream records in order. A driver that has been replaced writes nothing any more.
+
+The marker may be lost: brokers forget offsets of a group that has been idle (`offsets.retention.minutes`, 7 days unless
+changed). The position is kept on the job's object store too, written after each commit, which settles everything but one
+case: the driver died between Kafka's commit and that note, and stayed away for longer than brokers keep offsets. Then it
+cannot be told whether the one batch in question was committed, and the sink refuses to guess (`KafkaMarkerLost`) until
+`after_lost_marker` says what to do. `offsets_kept` says how long brokers surely keep offsets; a batch that was staged more
+recently than that is never in doubt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from statefulspark import clock, errors, storage
+from statefulspark.sinks import extras, kafka_rows, marker, secret, staging
+
+if TYPE_CHECKING:
+    from statefulspark.sinks import kafka_session
+    from statefulspark.sinks.base import SinkContext
+
+NOTE = "marker.json"
+"""The position on the object store, beside the staged files."""
+_OWNED = {
+    "bootstrap.servers": "it is the sink's bootstrap_servers",
+    "transactional.id": "zombies are fenced by it",
+    "enable.idempotence": "a transaction needs it",
+    "acks": "a transaction needs all",
+    "group.id": "the marker is kept under it",
+    "isolation.level": "the marker is read committed",
+    "enable.auto.commit": "the marker moves in transactions only",
+}
+
+
+class AfterLostMarker(StrEnum):
+    """What to do with a batch of which it cannot be told whether it was committed."""
+
+    FAIL = "fail"
+    """Stop and ask."""
+    COMMIT = "commit"
+    """Write it: its records may be there twice."""
+    SKIP = "skip"
+    """Leave it out: its records may be missing."""
+
+
+@dataclass(frozen=True)
+class KafkaSink:
+    """Writes each batch to a Kafka topic in one transaction.
+
+    Attributes:
+        topic: An existing topic.
+        bootstrap_servers: `host:port`, several separated by commas.
+        serializer: Makes a record of a row; None takes the columns `value`, `key`, `headers` and `partition` as they are.
+        options: More settings of the client (librdkafka's names), for example `security.protocol`; secrets as `ss.Secret`.
+        offsets_kept: How long the brokers keep an idle group's offsets at least.
+        after_lost_marker: See `sinks.kafka`.
+    """
+
+    topic: str
+    bootstrap_servers: str
+    serializer: kafka_rows.Serializer | None = None
+    options: Mapping[str, str | secret.Secret] = field(default_factory=dict, repr=False)
+    offsets_kept: timedelta = timedelta(days=1)
+    after_lost_marker: AfterLostMarker | str = AfterLostMarker.FAIL
+
+    def __post_init__(self) -> None:
+        """Refuse settings that would break a guarantee.
+
+        Raises:
+            SpecRejectedError: `SinkSettingRefused`, naming each and why.
+        """
+        refused = [f"{key} ({_OWNED[key]})" for key in sorted(self.options) if key in _OWNED]
+        if refused:
+            raise errors.SpecRejectedError(
+                "SinkSettingRefused", f"These options belong to the Kafka sink; remove them: {'; '.join(refused)}"
+            )
+        AfterLostMarker(self.after_lost_marker)
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Refuse a stream whose columns make no record, before the query starts.
+
+        Raises:
+            SpecRejectedError: `SinkSchemaMismatch`.
+        """
+        kafka_rows.check(schema, self.serializer)
+
+    def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+        """Stage one partition's records on a worker; nothing is sent to Kafka."""
+        return staging.stage(kafka_rows.encode(batches, self.serializer), context)
+
+    def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
+        """Name the staged files of the batch."""
+        staged = staging.merge(parts)
+        return None if staged is None else staged.to_json().encode()
+
+    def open(self, context: SinkContext) -> None:
+        """Fence drivers of older epochs and look up how far the sink has committed.
+
+        Raises:
+            SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`, `SecretMissing`, `ExtraMissing`.
+            TransientError: `KafkaUnavailable`.
+            FencedError: A newer epoch has opened the sink.
+        """
+        _sessions.open(self, context)
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        """Send the batch and move the marker, in one transaction; does nothing if that has been done.
+
+        Raises:
+            TransientError: `KafkaUnavailable`: call again.
+            FencedError: A newer epoch has opened the sink.
+            StateUnknownError: `KafkaMarkerLost`, `StagedRowsMissing`.
+        """
+        staged = staging.parse(transaction, context)
+        reached = _sessions.commit(self, staged, context)
+        staging.sweep(context, reached.position)
+
+    def abort(self, transaction: bytes, context: SinkContext) -> None:
+        """Drop the staged records of a batch that will never be committed."""
+        staging.discard(staging.parse(transaction, context), context)
+
+
+def is_in_doubt(reached: marker.Marker, staged_at: datetime, offsets_kept: timedelta) -> bool:
+    """Tell whether a batch may have been committed although the marker does not say so.
+
+    It may if the marker was lost once, and the batch was staged so early that an offset which its commit wrote may have
+    been forgotten by then.
+
+    Args:
+        reached: The marker.
+        staged_at: When the batch was staged, which is before any commit of it.
+        offsets_kept: How long offsets are surely kept.
+    """
+    return reached.lost_at is not None and staged_at < reached.lost_at - offsets_kept
+
+
+def recovered_marker(found: marker.Marker | None, noted: marker.Marker | None, now: datetime) -> marker.Marker:
+    """Return how far the sink has committed, from Kafka's marker and the note on storage.
+
+    Args:
+        found: Kafka's marker; None if there is none.
+        noted: The note, which is written after each opening and commit; None before the first.
+        now: The time to remember for a marker that is lost.
+    """
+    if found is not None:
+        return found
+    return marker.NOTHING if noted is None else noted.model_copy(update={"lost_at": now})
+
+
+class _Sessions:
+    """The open sessions of this process, by transactional id."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], tuple[kafka_session.Session, marker.Marker]] = {}
+
+    def open(self, sink: KafkaSink, context: SinkContext) -> marker.Marker:
+        extras.require("confluent_kafka", extra="kafka", needed_by="KafkaSink")
+        from statefulspark.sinks import kafka_session
+
+        self._close(sink, context)
+        session = kafka_session.Session(_target(sink, context))
+        try:
+            found = session.open()
+            reached = recovered_marker(found, _read_note(context), clock.utc_now())
+            marker.require_newest(reached, context.committing_epoch, _where(sink))
+            reached = reached.opened_by(context.committing_epoch)
+            session.commit((), reached, "write the marker")
+        except kafka_session.FencedByYoungerError as error:
+            session.close()
+            raise _raced(sink) from error
+        except BaseException:
+            session.close()
+            raise
+        _write_note(context, reached)
+        self._open[_key(sink, context)] = session, reached
+        return reached
+
+    def commit(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
+        """Commit, opening the session anew when a failure has spoilt it; return how far the sink is then."""
+        from statefulspark.sinks import kafka_session
+
+        try:
+            return self._commit_once(sink, staged, context)
+        except kafka_session.FencedByYoungerError:
+            # Our own younger producer, or a driver that has been replaced: the marker tells which of both is newer.
+            reached = self.open(sink, context)
+        except errors.TransientError:
+            self._close(sink, context)
+            raise
+        try:
+            return reached if reached.covers(context) else self._commit_once(sink, staged, context)
+        except kafka_session.FencedByYoungerError as error:
+            self._close(sink, context)
+            raise _raced(sink) from error
+
+    def _commit_once(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
+        session, reached = self._current(sink, context)
+        marker.require_newest(reached, context.committing_epoch, _where(sink))
+        if reached.covers(context):
+            return reached
+        after = reached.after(context, context.committing_epoch)
+        doubtful = is_in_doubt(reached, staged.staged_at, sink.offsets_kept)
+        if doubtful and sink.after_lost_marker == AfterLostMarker.FAIL:
+            raise _lost(sink, staged, context)
+        is_skipped = doubtful and sink.after_lost_marker == AfterLostMarker.SKIP
+        rows = () if is_skipped else staging.read(staged, context)
+        session.commit(rows, after, f"commit batch {context.batch_id}")
+        self._open[_key(sink, context)] = session, after
+        _write_note(context, after)
+        return after
+
+    def _current(self, sink: KafkaSink, context: SinkContext) -> tuple[kafka_session.Session, marker.Marker]:
+        if _key(sink, context) not in self._open:
+            self.open(sink, context)
+        return self._open[_key(sink, context)]
+
+    def _close(self, sink: KafkaSink, context: SinkContext) -> None:
+        session, _ = self._open.pop(_key(sink, context), (None, None))
+        if session is not None:
+            session.close()
+
+
+_sessions = _Sessions()
+
+
+def _key(sink: KafkaSink, context: SinkContext) -> tuple[str, str]:
+    return sink.bootstrap_servers, context.transactional_id
+
+
+def _where(sink: KafkaSink) -> str:
+    return f"the topic {sink.topic} at {sink.bootstrap_servers}"
+
+
+def _target(sink: KafkaSink, context: SinkContext) -> kafka_session.Target:
+    from statefulspark.sinks import kafka_session
+
+    return kafka_session.Target(
+        servers=sink.bootstrap_servers,
+        topic=sink.topic,
+        transactional_id=context.transactional_id,
+        group=f"{context.transactional_id}/marker",
+        settings=secret.reveal_all(sink.options),
+    )
+
+
+def _read_note(context: SinkContext) -> marker.Marker | None:
+    try:
+        body = storage.open_store(context.staging_uri, context.options).read(NOTE)
+    except errors.ObjectNotFoundError:
+        return None
+    return marker.Marker.model_validate_json(body)
+
+
+def _write_note(context: SinkContext, reached: marker.Marker) -> None:
+    storage.open_store(context.staging_uri, context.options).write(NOTE, reached.to_json().encode())
+
+
+def _raced(sink: KafkaSink) -> errors.TransientError:
+    return errors.TransientError(
+        "KafkaRaced", f"Another producer opened {_where(sink)} under this sink's name meanwhile."
+    )
+
+
+def _lost(sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> errors.StateUnknownError:
+    staged_at = f"{staged.staged_at:%Y-%m-%d %H:%M} UTC"
+    return errors.StateUnknownError(
+        "KafkaMarkerLost",
+        f"Batch {context.batch_id} of the sink {context.uid} ({staged.rows} rows, staged at {staged_at}) may be in "
+        f"{_where(sink)} already: the sink's marker has expired meanwhile. Look for its records there, and set "
+        f"after_lost_marker to {AfterLostMarker.SKIP.value!r} if they are there, else to {AfterLostMarker.COMMIT.value!r}.",
+    )

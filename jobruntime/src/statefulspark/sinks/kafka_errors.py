@@ -1,0 +1,78 @@
+"""What a failure of Kafka's client means for the runtime, as one sentence with the broker's own words in it."""
+
+from __future__ import annotations
+
+from confluent_kafka import KafkaError, KafkaException
+
+from statefulspark import errors
+
+_FENCED = frozenset([KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH])
+_DENIED = frozenset(
+    [
+        KafkaError._AUTHENTICATION,
+        KafkaError.SASL_AUTHENTICATION_FAILED,
+        KafkaError.TOPIC_AUTHORIZATION_FAILED,
+        KafkaError.GROUP_AUTHORIZATION_FAILED,
+        KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    ]
+)
+_WRONG = frozenset(
+    [
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.INVALID_TRANSACTION_TIMEOUT,
+        KafkaError.UNSUPPORTED_FOR_MESSAGE_FORMAT,
+        KafkaError.TOPIC_EXCEPTION,
+        KafkaError.POLICY_VIOLATION,
+        KafkaError.INVALID_RECORD,
+        KafkaError._UNKNOWN_PARTITION,
+        KafkaError._INVALID_ARG,
+    ]
+)
+_NO_TOPIC = frozenset([KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC])
+
+
+def cause(error: KafkaException) -> KafkaError:
+    """Return the broker's or the client's own error."""
+    found = error.args[0]
+    return found if isinstance(found, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
+
+
+def is_fenced(error: KafkaError) -> bool:
+    """Tell whether a younger producer of the same transactional id has taken over."""
+    return error.code() in _FENCED
+
+
+def translate(error: KafkaError, *, action: str, servers: str, topic: str, hint: str = "") -> errors.StatefulSparkError:
+    """Return our error.
+
+    Args:
+        error: What the client reported.
+        action: What was attempted, for example "commit batch 7".
+        servers: The bootstrap servers.
+        topic: The sink's topic.
+        hint: What the client said about its connections meanwhile; it tells a wrong password from a dead server.
+    """
+    said = error.str() or error.name()
+    where = f"Could not {action} in the topic {topic} at {servers}"
+    if error.code() in _NO_TOPIC:
+        return no_topic(topic, servers)
+    if error.code() in _DENIED or "uthentication fail" in hint:
+        return errors.SpecRejectedError(
+            "KafkaAccessDenied", f"{where}: {hint or said}; check the sink's credentials and its rights on the topic."
+        )
+    if error.code() in _WRONG:
+        return errors.SpecRejectedError("KafkaRefused", f"{where}: {said} ({error.name()}).")
+    return errors.TransientError(
+        "KafkaUnavailable",
+        f"{where}: {said} ({error.name()}{'; ' + hint if hint else ''}); check that the brokers run and can be reached.",
+    )
+
+
+def no_topic(topic: str, servers: str) -> errors.SpecRejectedError:
+    """Return the error for a topic that does not exist."""
+    return errors.SpecRejectedError(
+        "KafkaTopicMissing",
+        f"The topic {topic} does not exist at {servers}, and a sink creates none; create it with the partitions and the "
+        "retention that its readers need.",
+    )

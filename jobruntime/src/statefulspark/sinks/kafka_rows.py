@@ -1,0 +1,152 @@
+"""What a row becomes in Kafka: key, value, headers and partition, made on the workers and staged in that form.
+
+Without a serializer the columns are those of Spark's own Kafka sink: `value`, and if present `key`, `headers` (an array of
+structs of `key` and `value`) and `partition`; keys and values are strings or binary. With one, any columns will do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.compute as compute
+
+from statefulspark import errors
+
+VALUE, KEY, HEADERS, PARTITION = "value", "key", "headers", "partition"
+_HEADER = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
+STAGED = pa.schema(
+    [
+        pa.field(KEY, pa.binary()),
+        pa.field(VALUE, pa.binary()),
+        pa.field(HEADERS, _HEADER),
+        pa.field(PARTITION, pa.int32()),
+    ]
+)
+"""The staged form of a record."""
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaRecord:
+    """One record as a serializer returns it.
+
+    Attributes:
+        value: None is a tombstone.
+        key: None leaves the partition to the client.
+        headers: Names and values, in order.
+        partition: None leaves it to the key.
+    """
+
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    partition: int | None = None
+
+
+Serializer = Callable[[Mapping[str, object]], KafkaRecord]
+"""Turns a row, as a mapping of its columns, into a record; it is called on the workers and must be deterministic."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonRows:
+    """Writes each row as a JSON object; times are ISO 8601, decimals are strings.
+
+    Attributes:
+        key: Column whose text becomes the record's key; none when empty.
+    """
+
+    key: str = ""
+
+    def __call__(self, row: Mapping[str, object]) -> KafkaRecord:
+        """Return the row's record."""
+        key = row[self.key] if self.key else None
+        value = json.dumps(row, default=_plain, ensure_ascii=False, separators=(",", ":")).encode()
+        return KafkaRecord(value, None if key is None else str(key).encode())
+
+
+def check(schema: pa.Schema, serializer: Serializer | None) -> None:
+    """Refuse columns that cannot be sent, all of them at once.
+
+    Raises:
+        SpecRejectedError: `SinkSchemaMismatch`.
+    """
+    if serializer is not None:
+        wanted = serializer.key if isinstance(serializer, JsonRows) else ""
+        if wanted and wanted not in schema.names:
+            raise _mismatch([f"{wanted} is to be the key and is not there"], schema)
+        return
+    problems = [] if VALUE in schema.names else [f"{VALUE} is missing"]
+    problems += [problem for field in schema for problem in _problems_of(field)]
+    if problems:
+        raise _mismatch(problems, schema)
+
+
+def encode(batches: Iterator[pa.RecordBatch], serializer: Serializer | None) -> Iterator[pa.RecordBatch]:
+    """Turn rows into their staged form, batch by batch.
+
+    Raises:
+        SpecRejectedError: `SinkSchemaMismatch`.
+    """
+    for batch in batches:
+        if batch.num_rows:
+            yield _from_columns(batch) if serializer is None else _from_rows(batch, serializer)
+
+
+def _from_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
+    check(batch.schema, None)
+    columns = [
+        compute.cast(batch.column(field.name), field.type)
+        if field.name in batch.schema.names
+        else pa.nulls(batch.num_rows, field.type)
+        for field in STAGED
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=STAGED)
+
+
+def _from_rows(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
+    records = [serializer(row) for row in batch.to_pylist()]
+    return pa.RecordBatch.from_pydict(
+        {
+            KEY: [record.key for record in records],
+            VALUE: [record.value for record in records],
+            HEADERS: [[{"key": name, "value": value} for name, value in record.headers] for record in records],
+            PARTITION: [record.partition for record in records],
+        },
+        schema=STAGED,
+    )
+
+
+def _problems_of(field: pa.Field) -> Iterator[str]:
+    kind = field.type
+    is_bytes = any(test(kind) for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary))
+    is_bytes = is_bytes or pa.types.is_large_binary(kind)
+    if field.name in (KEY, VALUE) and not is_bytes:
+        yield f"{field.name} is {kind} and must be string or binary"
+    elif field.name == PARTITION and not pa.types.is_int32(kind):
+        yield f"{PARTITION} is {kind} and must be int"
+    elif field.name == HEADERS and not pa.types.is_list(kind):
+        yield f"{HEADERS} is {kind} and must be array<struct<key: string, value: binary>>"
+    elif field.name not in STAGED.names:
+        yield f"{field.name} has no meaning here"
+
+
+def _mismatch(problems: Sequence[str], schema: pa.Schema) -> errors.SpecRejectedError:
+    return errors.SpecRejectedError(
+        "SinkSchemaMismatch",
+        f"These columns do not fit a Kafka record: {'; '.join(problems)}. The stream has {', '.join(schema.names)}. "
+        "Select value and key, or give the sink a serializer, for example ss.JsonRows(key=...).",
+    )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, (datetime, date)):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, bytes):
+        return value.decode()
+    raise TypeError(f"{type(value).__name__} has no JSON form; give the sink a serializer of your own")

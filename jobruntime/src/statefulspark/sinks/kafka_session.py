@@ -1,0 +1,221 @@
+"""A sink's connection to Kafka on the driver: one transactional producer, and the marker in its transactions.
+
+The marker is an offset of a consumer group that has no members, with the position as the offset's metadata. It is changed
+by the transaction that carries the rows. Opening begins with `init_transactions`, which waits for, or ends, whatever
+transaction an older producer of the same transactional id has open; only then is the marker read, so nothing of that
+producer can become visible after the look.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypedDict, TypeVar
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from statefulspark import errors
+from statefulspark.sinks import kafka_errors, kafka_rows, marker
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_T = TypeVar("_T")
+_OPEN_LIMIT_S = 30.0
+_LOOK_LIMIT_S = 10.0
+_COMMIT_LIMIT_S = 60.0
+_DEFAULTS: Mapping[str, str] = {
+    "linger.ms": "20",
+    "batch.size": "500000",
+    "compression.type": "lz4",
+    "queue.buffering.max.kbytes": "65536",
+    # The broker's own limit unless it was changed; a batch that takes longer to send is rolled back.
+    "transaction.timeout.ms": "900000",
+}
+
+
+class _Header(TypedDict):
+    key: str
+    value: bytes | None
+
+
+class FencedByYoungerError(Exception):
+    """A younger producer of the same transactional id exists; whether it is a newer driver's is not known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a sink writes to, and under which names.
+
+    Attributes:
+        servers: Bootstrap servers.
+        topic: The topic; the marker is an offset of its partition 0.
+        transactional_id: One per sink and job.
+        group: The marker's consumer group.
+        settings: The user's client settings, with secrets looked up.
+    """
+
+    servers: str
+    topic: str
+    transactional_id: str
+    group: str
+    settings: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+
+class Session:
+    """One producer, from its opening until it is fenced or closed; not for several threads at once."""
+
+    def __init__(self, target: Target) -> None:
+        """Connect nothing yet; `open` does."""
+        self._target = target
+        self._hint = ""
+        self._undelivered: KafkaError | None = None
+        client = {"bootstrap.servers": target.servers, "error_cb": self._note, "log_level": 0, **target.settings}
+        self._consumer = Consumer(
+            {
+                **_without_producer_settings(client),
+                "group.id": target.group,
+                "enable.auto.commit": False,
+                "isolation.level": "read_committed",
+            }
+        )
+        self._producer = Producer({**_DEFAULTS, **client, "transactional.id": target.transactional_id})
+
+    def open(self) -> marker.Marker | None:
+        """Fence every older producer and return the marker; None if there is none.
+
+        Raises:
+            SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`.
+            TransientError: `KafkaUnavailable`.
+        """
+        self._require_topic()
+        self._call("open a transaction", lambda: self._producer.init_transactions(_OPEN_LIMIT_S))
+        committed = self._call(
+            "read the marker", lambda: self._consumer.committed([TopicPartition(self._target.topic, 0)], _LOOK_LIMIT_S)
+        )[0]
+        if committed.error is not None:
+            raise self._translated(committed.error, "read the marker")
+        return _parse(committed.metadata) if committed.offset >= 0 else None
+
+    def commit(self, batches: Iterable[pa.RecordBatch], after: marker.Marker, action: str) -> None:
+        """Write records and the marker in one transaction; on any failure the transaction is ended without them.
+
+        Args:
+            batches: Records in their staged form.
+            after: The marker to leave.
+            action: What this is, for errors.
+
+        Raises:
+            FencedByYoungerError: See there.
+            TransientError: `KafkaUnavailable`; whether the transaction was committed may be open, so open the session anew.
+            SpecRejectedError: `KafkaRefused`, `KafkaAccessDenied`, `KafkaTopicMissing`.
+        """
+        self._undelivered = None
+        self._call(action, self._producer.begin_transaction)
+        try:
+            for batch in batches:
+                self._produce(batch, action)
+            self._leave(after, action)
+        except BaseException:
+            self._roll_back()
+            raise
+        self._call(action, lambda: self._producer.commit_transaction(_COMMIT_LIMIT_S))
+
+    def close(self) -> None:
+        """Let go of the connections; an open transaction ends when the next producer opens, or by its timeout."""
+        self._consumer.close()
+
+    def _require_topic(self) -> None:
+        found = self._call("look up the topic", lambda: self._consumer.list_topics(self._target.topic, _LOOK_LIMIT_S))
+        problem = found.topics[self._target.topic].error
+        if problem is not None:
+            raise self._translated(problem, "look up the topic")
+
+    def _produce(self, batch: pa.RecordBatch, action: str) -> None:
+        columns = [batch.column(name).to_pylist() for name in kafka_rows.STAGED.names]
+        for key, value, headers, partition in zip(*columns, strict=True):
+            self._send(key, value, headers, -1 if partition is None else partition, action)
+        self._producer.poll(0)
+        if self._undelivered is not None:
+            raise self._translated(self._undelivered, action)
+
+    def _send(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        headers: list[_Header] | None,
+        partition: int,
+        action: str,
+    ) -> None:
+        pairs: list[tuple[str, str | bytes | None]] = [(header["key"], header["value"]) for header in headers or ()]
+        while True:
+            try:
+                self._producer.produce(self._target.topic, value, key, partition, self._delivered, headers=pairs)
+                return
+            except BufferError:
+                self._producer.poll(0.1)  # the queue is full: wait until the broker has taken some
+            except KafkaException as error:
+                raise self._translated(kafka_errors.cause(error), action) from error
+
+    def _leave(self, after: marker.Marker, action: str) -> None:
+        offset = TopicPartition(self._target.topic, 0, after.batch_id + 1, metadata=after.to_json())
+        group = self._consumer.consumer_group_metadata()
+        self._call(action, lambda: self._producer.send_offsets_to_transaction([offset], group, _COMMIT_LIMIT_S))
+        deadline = time.monotonic() + _COMMIT_LIMIT_S
+        while self._producer.flush(1.0) and self._undelivered is None and time.monotonic() < deadline:
+            pass
+        if self._undelivered is not None:
+            raise self._translated(self._undelivered, action)
+
+    def _roll_back(self) -> None:
+        try:
+            self._producer.purge()
+            self._producer.abort_transaction(_LOOK_LIMIT_S)
+        except KafkaException:
+            self._hint = self._hint or "the transaction could not be rolled back; the next opening ends it"
+
+    def _call(self, action: str, call: Callable[[], _T]) -> _T:
+        try:
+            return call()
+        except KafkaException as error:
+            raise self._translated(kafka_errors.cause(error), action) from error
+
+    def _translated(self, error: KafkaError, action: str) -> Exception:
+        if kafka_errors.is_fenced(error):
+            return FencedByYoungerError(error.str())
+        target = self._target
+        return kafka_errors.translate(error, action=action, servers=target.servers, topic=target.topic, hint=self._hint)
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._hint = error.str()
+
+    def _delivered(self, error: KafkaError | None, _: Message) -> None:
+        if error is not None and self._undelivered is None:
+            self._undelivered = error
+
+
+def _parse(metadata: str | None) -> marker.Marker:
+    try:
+        return marker.Marker.model_validate_json(metadata or "")
+    except ValueError as error:
+        raise errors.StateUnknownError(
+            "KafkaMarkerUnreadable",
+            f"The marker of this sink holds {metadata!r}, which it did not write; something else commits offsets to its "
+            "consumer group. Give that another group, and put the marker back or delete the group.",
+        ) from error
+
+
+def _without_producer_settings(client: Mapping[str, object]) -> dict[str, object]:
+    producers = (
+        "linger",
+        "batch.",
+        "compression",
+        "queue.buffering",
+        "transaction",
+        "message.",
+        "partitioner",
+        "delivery",
+    )
+    return {key: value for key, value in client.items() if not key.startswith(producers)}

@@ -1,0 +1,94 @@
+"""The PostgreSQL sink: a batch's rows and the sink's position change in one transaction.
+
+Workers stage rows on the job's object store. When a checkpoint that covers the batch is complete, the driver locks the
+sink's row in the marker table, sends the rows by COPY unless the row says that it has, moves the position, and commits.
+Whatever is killed, and however often the commit is repeated, a row is there once. The lock also fences: a driver of an older
+epoch finds a newer one in the row and stops.
+
+The marker table is `statefulspark_sinks`, made in the table's schema if it is missing: one row per sink, kept as long as
+the job may come back. The user needs INSERT on the target (and UPDATE for upserts), and CREATE on the schema once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from statefulspark.sinks import extras, secret, staging
+
+if TYPE_CHECKING:
+    from statefulspark.sinks.base import SinkContext
+
+
+@dataclass(frozen=True)
+class PostgresSink:
+    """Writes each batch to a PostgreSQL table in one transaction.
+
+    Attributes:
+        table: `schema.table`, or `table` on the search path; it exists.
+        dsn: Connection string or URL, with its password as a secret: `ss.Secret.env("PG_DSN")`.
+        upsert_by: Columns with a unique index: a row replaces the one with the same values in them, and of several in a
+            batch the last one counts. Empty appends.
+    """
+
+    table: str
+    dsn: str | secret.Secret = field(repr=False)
+    upsert_by: tuple[str, ...] = ()
+
+    def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+        """Stage one partition's rows on a worker; nothing is sent to PostgreSQL."""
+        return staging.stage(batches, context)
+
+    def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
+        """Name the staged files of the batch."""
+        staged = staging.merge(parts)
+        return None if staged is None else staged.to_json().encode()
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Refuse a stream that does not fit the table, column by column, before the query starts.
+
+        Raises:
+            SpecRejectedError: `SinkSchemaMismatch`, `PostgresTableMissing`, `PostgresKeyMissing`, `PostgresAccessDenied`.
+            TransientError: `PostgresUnavailable`.
+        """
+        self._client().check(schema)
+
+    def open(self, context: SinkContext) -> None:
+        """Make the marker table if need be, and fence drivers of older epochs.
+
+        Raises:
+            SpecRejectedError: `PostgresTableMissing`, `PostgresAccessDenied`, `SecretMissing`, `ExtraMissing`.
+            TransientError: `PostgresUnavailable`, or `PostgresLocked`: another transaction holds the sink's row.
+            FencedError: A newer epoch has opened the sink.
+        """
+        self._client().open(context)
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        """Write the batch and move the position; does nothing if that has been done.
+
+        Raises:
+            SpecRejectedError: `PostgresRefused`: the table refuses a row, for example by a constraint.
+            TransientError: `PostgresUnavailable`, `PostgresLocked`: call again.
+            FencedError: A newer epoch has opened the sink.
+            StateUnknownError: `PostgresMarkerMissing`, `StagedRowsMissing`.
+        """
+        staged = staging.parse(transaction, context)
+        reached = self._client().commit(staged, context)
+        staging.sweep(context, reached.position)
+
+    def abort(self, transaction: bytes, context: SinkContext) -> None:
+        """Drop the staged rows of a batch that will never be committed."""
+        staging.discard(staging.parse(transaction, context), context)
+
+    def _client(self) -> postgres_client.Client:
+        extras.require("psycopg", extra="postgres", needed_by="PostgresSink")
+        from statefulspark.sinks import postgres_client
+
+        return postgres_client.Client(secret.reveal(self.dsn), self.table, self.upsert_by)
+
+
+if TYPE_CHECKING:
+    from statefulspark.sinks import postgres_client

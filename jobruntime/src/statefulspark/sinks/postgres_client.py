@@ -1,0 +1,269 @@
+"""What the PostgreSQL sink asks of the server: one connection for each task, closed at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import psycopg
+import psycopg.conninfo
+from psycopg import sql
+
+from statefulspark import errors
+from statefulspark.sinks import marker, postgres_types, staging
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from statefulspark.sinks.base import SinkContext
+
+MARKER_TABLE = "statefulspark_sinks"
+_LOCK_LIMIT = "30s"
+_SETTINGS = (
+    # A driver that was cut off must not hold the row's lock for long.
+    "-c tcp_keepalives_idle=20 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
+    f"-c idle_in_transaction_session_timeout=60s -c lock_timeout={_LOCK_LIMIT}"
+)
+_COLUMNS = """
+SELECT a.attname, t.typname, t.typtype = 'e', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
+       a.attgenerated <> '' OR a.attidentity = 'a'
+FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid
+WHERE a.attrelid = %s AND a.attnum > 0 AND NOT a.attisdropped ORDER BY a.attnum
+"""
+_UNIQUE = """
+SELECT array_agg(a.attname::text)
+FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey)
+WHERE i.indrelid = %s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS NULL GROUP BY i.indexrelid
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One table of one database.
+
+    Attributes:
+        dsn: Connection string, password included.
+        table: `schema.table` or `table`.
+        upsert_by: Key columns; empty appends.
+    """
+
+    dsn: str = field(repr=False)
+    table: str
+    upsert_by: tuple[str, ...]
+
+    @property
+    def where(self) -> str:
+        """The table for people; without credentials."""
+        try:
+            place = psycopg.conninfo.conninfo_to_dict(self.dsn)
+        except psycopg.ProgrammingError:
+            return f"the table {self.table}"
+        host, port = place.get("host") or "localhost", place.get("port") or "5432"
+        return f"the table {self.table} of {place.get('dbname') or 'the default database'} at {host}:{port}"
+
+    def check(self, schema: pa.Schema) -> None:
+        """Compare a stream's columns with the table's; see `PostgresSink.check_schema`."""
+        with self._connected("look at") as connection:
+            oid, _ = self._find_table(connection)
+            columns = [postgres_types.TableColumn(*row) for row in connection.execute(_COLUMNS, [oid])]
+            keys = [frozenset(row[0]) for row in connection.execute(_UNIQUE, [oid])]
+        problems = list(postgres_types.mismatches(schema, columns))
+        problems += [
+            f"{key} is a key column and is not in the stream" for key in self.upsert_by if key not in schema.names
+        ]
+        if problems:
+            raise errors.SpecRejectedError(
+                "SinkSchemaMismatch", f"The stream does not fit {self.where}: {'; '.join(problems)}."
+            )
+        if self.upsert_by and frozenset(self.upsert_by) not in keys:
+            raise errors.SpecRejectedError(
+                "PostgresKeyMissing",
+                f"upsert_by names {', '.join(self.upsert_by)}, and no unique index of {self.where} has exactly these "
+                "columns; create one, or a primary key.",
+            )
+
+    def open(self, context: SinkContext) -> None:
+        """Raise the epoch in the sink's row; see `PostgresSink.open`."""
+        with self._connected("open") as connection, connection.transaction():
+            markers = self._markers(connection)
+            self._ensure_markers(connection, markers)
+            connection.execute(
+                sql.SQL(
+                    "INSERT INTO {} (sink, generation, batch_id, epoch) VALUES (%s, 0, -1, 0) ON CONFLICT DO NOTHING"
+                ).format(markers),
+                [context.transactional_id],
+            )
+            reached = self._lock(connection, markers, context)
+            self._move(connection, markers, context, reached.opened_by(context.committing_epoch))
+
+    def commit(self, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
+        """Write a batch once; return how far the sink is then; see `PostgresSink.commit`."""
+        with self._connected(f"commit batch {context.batch_id} to") as connection, connection.transaction():
+            markers = self._markers(connection)
+            reached = self._lock(connection, markers, context)
+            if reached.covers(context):
+                return reached
+            self._copy(connection, staged, context)
+            after = reached.after(context, context.committing_epoch)
+            self._move(connection, markers, context, after)
+            return after
+
+    def _find_table(self, connection: psycopg.Connection) -> tuple[int, str]:
+        row = connection.execute(
+            "SELECT c.oid, n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE c.oid = to_regclass(%s)",
+            [self._name.as_string(connection)],
+        ).fetchone()
+        if row is None:
+            raise errors.SpecRejectedError(
+                "PostgresTableMissing", f"There is no {self.where}, and a sink creates none; create it first."
+            )
+        return row[0], row[1]
+
+    @property
+    def _name(self) -> sql.Identifier:
+        return sql.Identifier(*self.table.split("."))
+
+    def _markers(self, connection: psycopg.Connection) -> sql.Identifier:
+        return sql.Identifier(self._find_table(connection)[1], MARKER_TABLE)
+
+    def _ensure_markers(self, connection: psycopg.Connection, markers: sql.Identifier) -> None:
+        exists = connection.execute("SELECT to_regclass(%s)", [markers.as_string(connection)]).fetchone()
+        if exists is not None and exists[0] is not None:
+            return
+        # Two sinks that open at once would both create it; IF NOT EXISTS alone does not keep them apart.
+        connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [MARKER_TABLE])
+        connection.execute(
+            sql.SQL(
+                "CREATE TABLE IF NOT EXISTS {} (sink text PRIMARY KEY, generation bigint NOT NULL, "
+                "batch_id bigint NOT NULL, epoch bigint NOT NULL, changed_at timestamptz NOT NULL DEFAULT now())"
+            ).format(markers)
+        )
+
+    def _lock(self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext) -> marker.Marker:
+        row = connection.execute(
+            sql.SQL("SELECT generation, batch_id, epoch FROM {} WHERE sink = %s FOR UPDATE").format(markers),
+            [context.transactional_id],
+        ).fetchone()
+        if row is None:
+            raise errors.StateUnknownError(
+                "PostgresMarkerMissing",
+                f"The row {context.transactional_id!r} of {MARKER_TABLE} beside {self.where} is gone, so it cannot be told "
+                f"whether batch {context.batch_id} was written; insert it again with the last generation and batch.",
+            )
+        reached = marker.Marker(generation=row[0], batch_id=row[1], epoch=row[2])
+        marker.require_newest(reached, context.committing_epoch, self.where)
+        return reached
+
+    def _move(
+        self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext, after: marker.Marker
+    ) -> None:
+        connection.execute(
+            sql.SQL(
+                "UPDATE {} SET generation = %s, batch_id = %s, epoch = %s, changed_at = now() WHERE sink = %s"
+            ).format(markers),
+            [after.generation, after.batch_id, after.epoch, context.transactional_id],
+        )
+
+    def _copy(self, connection: psycopg.Connection, staged: staging.StagedRows, context: SinkContext) -> None:
+        names = [column.name for column in staged.columns]
+        if not self.upsert_by:
+            self._copy_into(connection, self._name, names, _rows(staged, context))
+            return
+        passing, order = sql.Identifier("statefulspark_batch"), "statefulspark_order"
+        columns = sql.SQL(", ").join(map(sql.Identifier, names))
+        connection.execute(
+            sql.SQL(
+                "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT 0::bigint AS {}, {} FROM {} WITH NO DATA"
+            ).format(passing, sql.Identifier(order), columns, self._name)
+        )
+        numbered = ((number, *row) for number, row in enumerate(_rows(staged, context)))
+        self._copy_into(connection, passing, [order, *names], numbered)
+        keys = sql.SQL(", ").join(map(sql.Identifier, self.upsert_by))
+        connection.execute(
+            sql.SQL(
+                "INSERT INTO {target} ({columns}) SELECT {columns} FROM (SELECT DISTINCT ON ({keys}) * FROM {passing} "
+                "ORDER BY {keys}, {order} DESC) AS latest ON CONFLICT ({keys}) {action}"
+            ).format(
+                target=self._name,
+                columns=columns,
+                keys=keys,
+                passing=passing,
+                order=sql.Identifier(order),
+                action=self._replacing(names),
+            )
+        )
+
+    def _replacing(self, names: list[str]) -> sql.Composable:
+        others = [sql.Identifier(name) for name in names if name not in self.upsert_by]
+        if not others:
+            return sql.SQL("DO NOTHING")
+        assignments = [sql.SQL("{0} = excluded.{0}").format(name) for name in others]
+        return sql.SQL("DO UPDATE SET {}").format(sql.SQL(", ").join(assignments))
+
+    def _copy_into(
+        self,
+        connection: psycopg.Connection,
+        table: sql.Identifier,
+        names: list[str],
+        rows: Iterator[tuple[object, ...]],
+    ) -> None:
+        columns = sql.SQL(", ").join(map(sql.Identifier, names))
+        with connection.cursor().copy(sql.SQL("COPY {} ({}) FROM STDIN").format(table, columns)) as copy:
+            for row in rows:
+                copy.write_row(row)
+
+    @contextmanager
+    def _connected(self, action: str) -> Iterator[psycopg.Connection]:
+        try:
+            with psycopg.connect(
+                self.dsn,
+                autocommit=True,
+                connect_timeout=10,
+                options=_SETTINGS,
+                application_name="statefulspark",
+                keepalives_idle=20,
+            ) as connection:
+                yield connection
+        except psycopg.Error as error:
+            raise self._translated(error, action) from error
+
+    def _translated(self, error: psycopg.Error, action: str) -> errors.StatefulSparkError:
+        said = " ".join(str(error).split()) or type(error).__name__
+        where = f"Could not {action} {self.where}: {said}"
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return errors.TransientError(
+                "PostgresLocked", f"{where}; another transaction has held the sink's row for {_LOCK_LIMIT}."
+            )
+        if _is_denied(error):
+            return errors.SpecRejectedError(
+                "PostgresAccessDenied", f"{where}; check the user, its password and rights."
+            )
+        if isinstance(error, psycopg.OperationalError):
+            return errors.TransientError(
+                "PostgresUnavailable", f"{where}; check that the server runs and can be reached."
+            )
+        return errors.SpecRejectedError("PostgresRefused", f"{where}.")
+
+
+def _is_denied(error: psycopg.Error) -> bool:
+    denied = (
+        psycopg.errors.InvalidPassword,
+        psycopg.errors.InvalidAuthorizationSpecification,
+        psycopg.errors.InsufficientPrivilege,
+        psycopg.errors.InvalidCatalogName,
+    )
+    # A refused connection carries no code; the server's words are all there is.
+    words = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist")
+    return isinstance(error, denied) or (
+        isinstance(error, psycopg.OperationalError)
+        and error.sqlstate is None
+        and any(word in str(error) for word in words)
+    )
+
+
+def _rows(staged: staging.StagedRows, context: SinkContext) -> Iterator[tuple[object, ...]]:
+    for batch in staging.read(staged, context):
+        yield from postgres_types.rows(batch)

@@ -1,0 +1,188 @@
+"""Rows that wait for their commit: Parquet on the job's object store, written by workers and read back by the driver.
+
+```
+<staging uri>/00000003-00000012-00000007-<unique>.parquet      generation, batch, epoch
+```
+A worker writes several files rather than one large one, and the driver reads them one after the other, row group by row
+group: neither holds more than one file and one row group, however large the batch is. Files lie beside the state and not in
+it: a snapshot names them in the records of its prepared transactions and does not copy them. They go when their batch is
+committed or aborted, and those of attempts that nobody recorded go with the next commit.
+"""
+
+from __future__ import annotations
+
+import io
+import uuid
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+
+from statefulspark import clock, errors, storage
+from statefulspark.contract import base, layout
+
+if TYPE_CHECKING:
+    from statefulspark.sinks.base import SinkContext
+    from statefulspark.storage import ObjectStore
+
+FILE_BYTES = 32 * 2**20
+"""A file is closed when it has grown beyond this: what a reader holds in memory."""
+ROW_GROUP_ROWS = 20_000
+_SUFFIX = ".parquet"
+
+
+class StagedFile(base.WireModel):
+    """One file of staged rows."""
+
+    path: str
+    """Relative to the sink's staging uri."""
+    rows: int
+    size_bytes: int
+
+
+class Column(base.WireModel):
+    """A column as it was staged."""
+
+    name: str
+    type: str
+    """As pyarrow prints it, for example `timestamp[us, tz=UTC]`."""
+
+
+class StagedRows(base.StoredDocument):
+    """What one partition has staged, or a whole batch: the body of a prepared transaction."""
+
+    files: tuple[StagedFile, ...]
+    columns: tuple[Column, ...]
+    staged_at: base.UtcDatetime
+
+    @property
+    def rows(self) -> int:
+        """Sum over the files."""
+        return sum(file.rows for file in self.files)
+
+
+def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+    """Return the columns of a schema."""
+    return tuple(Column(name=field.name, type=str(field.type)) for field in schema)
+
+
+def stage(batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+    """Write one partition's rows; called on a worker.
+
+    Args:
+        batches: The rows, all with one schema.
+        context: Says where to, and for which batch.
+
+    Returns:
+        The part, for `merge`; None if there were no rows.
+    """
+    store = _store(context)
+    staged: list[StagedFile] = []
+    rolling: _RollingFile | None = None
+    columns: tuple[Column, ...] = ()
+    for batch in batches:
+        for start in range(0, batch.num_rows, ROW_GROUP_ROWS):
+            rolling = rolling or _RollingFile(batch.schema)
+            columns = columns or columns_of(batch.schema)
+            rolling.add(batch.slice(start, ROW_GROUP_ROWS))
+            if rolling.size_bytes >= FILE_BYTES:
+                staged.append(rolling.finish(store, context))
+                rolling = None
+    if rolling is not None:
+        staged.append(rolling.finish(store, context))
+    if not staged:
+        return None
+    return StagedRows(files=tuple(staged), columns=columns, staged_at=clock.utc_now()).to_json().encode()
+
+
+def merge(parts: Sequence[bytes]) -> StagedRows | None:
+    """Return what all parts of a batch have staged, in the order of the parts; None if there is nothing."""
+    staged = [StagedRows.parse(part, "a part of a sink's batch") for part in parts]
+    if not staged:
+        return None
+    files = tuple(file for part in staged for file in part.files)
+    return StagedRows(files=files, columns=staged[0].columns, staged_at=staged[-1].staged_at)
+
+
+def parse(transaction: bytes, context: SinkContext) -> StagedRows:
+    """Read the body of a prepared transaction.
+
+    Raises:
+        SnapshotCorruptError: It is none.
+    """
+    return StagedRows.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
+
+
+def read(staged: StagedRows, context: SinkContext) -> Iterator[pa.RecordBatch]:
+    """Read staged rows in order, one file and one row group at a time.
+
+    Raises:
+        StateUnknownError: `StagedRowsMissing`: a file is gone before its rows were committed.
+    """
+    store = _store(context)
+    for file in staged.files:
+        try:
+            body = store.read(file.path)
+        except errors.ObjectNotFoundError as error:
+            raise errors.StateUnknownError(
+                "StagedRowsMissing",
+                f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, and its rows are "
+                f"gone: {store.uri}/{file.path} ({file.rows} rows) does not exist. Bring the object back, for example "
+                "from a version of the bucket, or restore the job from an older snapshot.",
+            ) from error
+        with parquet.ParquetFile(io.BytesIO(body)) as opened:
+            yield from opened.iter_batches(batch_size=ROW_GROUP_ROWS)
+
+
+def discard(staged: StagedRows, context: SinkContext) -> None:
+    """Delete the files of a batch; those already gone are fine."""
+    _store(context).delete_many([file.path for file in staged.files])
+
+
+def sweep(context: SinkContext, through: tuple[int, int]) -> None:
+    """Delete every staged file up to a committed position, also those of attempts that nobody recorded.
+
+    Args:
+        context: Of the sink.
+        through: Generation and batch that have been committed; nothing up to them is ever read again.
+    """
+    store = _store(context)
+    store.delete_many([name for name in store.list_names("") if _is_up_to(name, through)])
+
+
+def _is_up_to(name: str, through: tuple[int, int]) -> bool:
+    generation, _, rest = name.partition("-")
+    batch = rest.partition("-")[0]
+    if not name.endswith(_SUFFIX) or not generation.isdigit() or not batch.isdigit():
+        return False
+    return (int(generation), int(batch)) <= through
+
+
+def _store(context: SinkContext) -> ObjectStore:
+    return storage.open_store(context.staging_uri, context.options)
+
+
+class _RollingFile:
+    """A Parquet file that is being filled in memory."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._buffer = io.BytesIO()
+        self._writer = parquet.ParquetWriter(self._buffer, schema, compression="zstd")
+        self._rows = 0
+
+    @property
+    def size_bytes(self) -> int:
+        return self._buffer.tell()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        self._writer.write_batch(batch)
+        self._rows += batch.num_rows
+
+    def finish(self, store: ObjectStore, context: SinkContext) -> StagedFile:
+        self._writer.close()
+        body = self._buffer.getvalue()
+        numbers = (context.generation, context.batch_id, context.epoch)
+        path = "-".join([*map(layout.number, numbers), uuid.uuid4().hex]) + _SUFFIX
+        store.create(path, body)
+        return StagedFile(path=path, rows=self._rows, size_bytes=len(body))
