@@ -118,7 +118,7 @@ class Closer:
             batch_id=batch_id,
             path=self._path,
             files=self._entries(wanted, listed, batch_id),
-            operators=tuple(_operator_entry(operator.metadata) for operator in operators),
+            operators=tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators),
             offsets=offsets,
         )
 
@@ -181,6 +181,13 @@ class Closer:
                 name for name in listed if name.startswith(f"state/{operator}/") and name.endswith("/_metadata/schema")
             ]
         return _Operator(metadata, (key, *schemas))
+
+    def _operator_entry(self, metadata: sparklog.OperatorMetadata, batch_id: int) -> OperatorEntry:
+        """Describe an operator; the commit knows its partitions, metadata of version 1 those of its first batch."""
+        partitions = len((self._commits[batch_id].state_ids or {}).get(metadata.operator_id, ()))
+        return OperatorEntry(
+            uid=metadata.uid, operator_id=metadata.operator_id, name=metadata.name, partitions=partitions
+        )
 
     def _operator_ids(self, batch_id: int) -> tuple[int, ...]:
         return tuple(sorted(self._commits[batch_id].state_ids or {}))
@@ -252,12 +259,6 @@ class _Operator:
 def file_entry(path: str, info: ObjectInfo) -> FileEntry:
     """Describe a file as the store sees it now; the etag is its checksum."""
     return FileEntry(path=path, size_bytes=info.size_bytes, checksum=f"etag:{info.etag}" if info.etag else None)
-
-
-def _operator_entry(metadata: sparklog.OperatorMetadata) -> OperatorEntry:
-    return OperatorEntry(
-        uid=metadata.uid, operator_id=metadata.operator_id, name=metadata.name, partitions=metadata.partitions
-    )
 
 
 def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int) -> str | None:
