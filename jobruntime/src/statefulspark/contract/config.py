@@ -76,6 +76,8 @@ class CheckpointConfig(WireModel):
     """Consecutive failures after which the job fails, so that a job that cannot checkpoint does not look healthy."""
     retained: int = Field(default=3, ge=1)
     """Completed checkpoints kept for recovery and rollback."""
+    max_age: timedelta | None = None
+    """Checkpoints older than this are dropped even if they are among the retained; the newest never is."""
     prune_grace: timedelta = timedelta(seconds=60)
     """Files wait this long between being marked as unused and being deleted."""
     history: int = Field(default=10, ge=0, le=10_000)

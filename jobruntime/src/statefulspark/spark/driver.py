@@ -300,17 +300,20 @@ def coordinator_settings(checkpoint: config.CheckpointConfig) -> model.Settings:
 
 def _start_query(one: BuiltQuery, place: Place, plan: StartPlan, gate: jvm.Gate) -> queries.RunningQuery:
     path = layout.query_root(plan.generation, one.uid)
-    committed = plan.start_batches.get(one.uid, -1)
     where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(place.store.uri)}/{path}")
-    offsets = [int(name) for name in place.store.list_names(f"{path}/offsets") if name.isdigit()]
-    gate.register(where.root, last_offsets=max(offsets, default=-1), last_committed=committed)
 
     def begin() -> StreamingQuery:
+        committed = max(plan.start_batches.get(one.uid, -1), _newest_entry(place.store, f"{path}/commits"))
+        gate.register(where.root, last_offsets=_newest_entry(place.store, f"{path}/offsets"), last_committed=committed)
         return writing.start(
             one.output, uid=one.uid, checkpoint_root=where.root, epoch=place.epoch, options=place.options
         )
 
     return queries.RunningQuery(where, begin, begin(), gate.facts()[where.root])
+
+
+def _newest_entry(store: ObjectStore, log: str) -> int:
+    return max((int(name) for name in store.list_names(log) if name.isdigit()), default=-1)
 
 
 def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshots.Ending:

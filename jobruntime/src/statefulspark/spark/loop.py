@@ -151,7 +151,9 @@ class JobLoop:
             return
 
     def _look(self) -> None:
-        queries.look_at_all(self._queries, self._gate)
+        was_started_again = queries.look_at_all(self._queries, self._gate)
+        if was_started_again and self._gates_closed:
+            self._close_gates()
         if time.monotonic() - self._progress_at_s >= PROGRESS_S:
             self._progress_at_s = time.monotonic()
             for query in self._queries:
@@ -159,10 +161,19 @@ class JobLoop:
         for query in self._queries:
             if query.error is not None:
                 failure = failures.of_query(query.uid, query.error, fenced=self._fence.fenced)
+                if failure.reason == failures.STATE_DAMAGED:
+                    self._note_damage(query, failure.message)
                 self._end_with(Ending(failure.code, failure.reason, failure.message))
                 self._step(model.ParticipantFailed(time.monotonic(), query.uid, failure.message))
         if all(not query.active for query in self._queries):
             self._stop_by_ourselves(FINISHED_KEY)
+
+    def _note_damage(self, query: queries.RunningQuery, said: str) -> None:
+        """Leave word for the next driver, which else would fail in the same way for ever."""
+        try:
+            self._writer.note_damage(query.uid, query.committed_batch, said)
+        except errors.StatefulSparkError as error:
+            _log.warning("the damage could not be noted", extra={"why": str(error)})
 
     def _acknowledge_stop_at_boundary(self) -> None:
         if self._stopping_id is None or not self._gates_closed:

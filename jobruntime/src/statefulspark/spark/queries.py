@@ -67,6 +67,11 @@ class RunningQuery:
         return self.fact.last_committed
 
     @property
+    def restarts(self) -> int:
+        """How often it was started again."""
+        return self.slow_starts + self.lost_races
+
+    @property
     def is_at_boundary(self) -> bool:
         """Whether no batch is under way and none can begin."""
         return self.fact.at_boundary or not self.active
@@ -119,11 +124,17 @@ class RunningQuery:
         )
 
 
-def look_at_all(queries: tuple[RunningQuery, ...], gate: Gate) -> None:
-    """Refresh every query with one question to the gate."""
+def look_at_all(queries: tuple[RunningQuery, ...], gate: Gate) -> bool:
+    """Refresh every query with one question to the gate.
+
+    Returns:
+        Whether one of them was started again, behind an open gate.
+    """
     facts = gate.facts()
+    restarts = [query.restarts for query in queries]
     for query in queries:
         query.look(facts[query.place.root])
+    return restarts != [query.restarts for query in queries]
 
 
 def _error_text(handle: StreamingQuery) -> str | None:

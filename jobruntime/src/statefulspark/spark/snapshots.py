@@ -14,8 +14,9 @@ from statefulspark import clock
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
+from statefulspark.contract.notes import DamageNote
 from statefulspark.coordinator import model
-from statefulspark.snapshot import catalog, closure, epochs, prune, pruning, savepoint
+from statefulspark.snapshot import catalog, closure, damage, epochs, prune, pruning, savepoint
 from statefulspark.snapshot import plans as query_plans
 from statefulspark.spark import measure
 from statefulspark.spark.background import Lane
@@ -165,9 +166,27 @@ class SnapshotWriter:
 
     def prune(self) -> None:
         """Remove checkpoints beyond the retained number, and the files that only they needed."""
-        policy = prune.PrunePolicy(retained=self._settings.retained, grace=self._settings.prune_grace)
+        settings = self._settings
+        policy = prune.PrunePolicy(settings.retained, settings.prune_grace, settings.max_age)
         pinned = [entry for entries in tuple(self._copying.values()) for entry in entries]
-        pruning.run(self._store, policy, clock.utc_now(), pinned=pinned)
+        pruning.run(self._store, policy, clock.utc_now(), pinned=pinned, open_store=self._open_store)
+
+    def note_damage(self, query_uid: str, batch_id: int, said: str) -> None:
+        """Leave word for the next drivers that Spark could not load a query's state as of a committed batch.
+
+        Raises:
+            TransientError, StateUnknownError: The object store failed; the next driver tries once more than it would.
+        """
+        who = self._identity
+        note = DamageNote(
+            generation=who.generation,
+            epoch=who.epoch,
+            query=query_uid,
+            batch_id=batch_id,
+            said=said,
+            noted_at=clock.utc_now(),
+        )
+        damage.write(self._store, note)
 
     def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
         closers = self._closers[order.lane]
