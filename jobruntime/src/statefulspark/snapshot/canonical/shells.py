@@ -12,7 +12,7 @@ from statefulspark.contract.manifest import FileEntry, Manifest, OperatorEntry, 
 from statefulspark.snapshot import plans
 from statefulspark.snapshot.canonical import documents
 
-_STATE_FILE = re.compile(r"^state/\d+/\d+/(?!_metadata/)")
+_STATE_FILE = re.compile(r"^state/\d+/\d+/(?:[^/]+/)?(?:SSTs/.+|[^/]+\.(?:zip|changelog|delta|snapshot))$")
 _CHECKSUM = re.compile(r"\.crc$")
 
 

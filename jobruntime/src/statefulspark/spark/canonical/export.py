@@ -1,8 +1,8 @@
 """Taking a canonical savepoint: the state of committed batches, read with the engine, written as Parquet.
 
 It reads the files of a cut, which the caller keeps from being pruned, and writes only to the savepoint's folder, so that
-the job goes on beside it. One task reads one partition after the other (`parallelism=1`): it needs the disk of one partition's
-state and about 100 MB of memory, and slows the job down by one core. More tasks are faster and need that many times more.
+the job goes on beside it. One task reads one partition after the other (`parallelism=1`): it needs disk for the state of one
+partition and about 100 MB of memory, and takes one core from the job. More tasks are faster and need that many times more.
 """
 
 from __future__ import annotations

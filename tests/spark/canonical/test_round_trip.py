@@ -1,0 +1,194 @@
+"""A canonical savepoint of a real query, restored with other partitions and key groups (Flink A.60, A.158, B.3).
+
+The restored query goes on with the results of the uninterrupted run.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import statefulspark as ss
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from s3server import S3Server
+from snapshots import a_manifest
+from statefulspark import storage
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind
+from statefulspark.snapshot import closure, parallelism, restore, savepoint, transfer, verify
+from statefulspark.snapshot.canonical import shells
+from statefulspark.spark.canonical import export, filling
+from statefulspark.storage.port import ObjectStore
+
+pytestmark = [pytest.mark.spark, pytest.mark.s3]
+
+ROWS_PER_FILE = 40
+KEYS = 11
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+FOLDER = "savepoints/00000007-canonical"
+Output = dict[int, list[tuple[object, ...]]]
+
+
+@dataclass
+class Rig:
+    """Input that grows file by file, one file a batch, and a job root that queries run in until the input ends."""
+
+    spark: SparkSession
+    folder: Path
+    store: ObjectStore
+    options: storage.StorageOptions
+    groups: int = 128
+    files: int = 0
+    inputs: dict[str, DataFrame] = field(default_factory=dict)
+
+    @property
+    def hadoop(self) -> str:
+        return transfer.hadoop_uri(self.store.uri)
+
+    def grow(self, count: int) -> None:
+        """Add input files; each side of a join has its own rows."""
+        for number in range(self.files, self.files + count):
+            for side, step in (("left", 1), ("right", 3)):
+                path = self.folder / side / f"{number:04d}.json"
+                path.parent.mkdir(exist_ok=True)
+                rows = [
+                    {"k": (number * step + row) % KEYS, "n": f"name {row % 3}", "v": number * 100 + row}
+                    for row in range(ROWS_PER_FILE)
+                ]
+                path.write_text("\n".join(json.dumps(row) for row in rows))
+                os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+        self.files += count
+
+    def source(self, side: str = "left") -> DataFrame:
+        reader = self.spark.readStream.schema("k int, n string, v long").option("maxFilesPerTrigger", 1)
+        return reader.json(str(self.folder / side))
+
+    def run(self, kind: str, generation: int) -> Output:
+        """Run a query over the rest of the input; return the rows of each of its batches."""
+        output: Output = {}
+
+        def collect(rows: DataFrame, batch: int) -> None:
+            output[batch] = sorted(tuple(row) for row in rows.collect())
+
+        build, mode = QUERIES[kind]
+        root = f"{self.hadoop}/{layout.query_root(generation, 'q')}"
+        writer = build(self).writeStream.outputMode(mode).foreachBatch(collect)
+        query = writer.option("checkpointLocation", root).trigger(availableNow=True).start()
+        assert query.awaitTermination(300), "the query did not end"
+        return output
+
+    def take(self, batch: int, *, key: str | None = "int, string") -> Manifest:
+        """Take a canonical savepoint of a batch, with its manifest."""
+        entry = closure.close_over(self.store, layout.query_root(1, "q"), batch)
+        entry = parallelism.annotate(entry, {"all": self.groups})
+        operators = tuple(one.model_copy(update={"key": key}) if one.uid == "all" else one for one in entry.operators)
+        entry = entry.model_copy(update={"operators": operators})
+        target = savepoint.SavepointTarget(self.store, FOLDER)
+        work = export.Export(self.store, self.hadoop, target, self.options)
+        queries = export.export(self.spark, [entry], work)
+        manifest = a_manifest(7, queries).model_copy(
+            update={"kind": SnapshotKind.SAVEPOINT, "format": SnapshotFormat.CANONICAL}
+        )
+        self.store.write(f"{FOLDER}/_metadata.json", manifest.to_json(indent=1).encode())
+        return manifest
+
+    def restore(self, manifest: Manifest, *, partitions: int, groups: int) -> tuple[QueryEntry, ...]:
+        """Make generation 2 of a canonical savepoint."""
+        place = restore.SnapshotPlace(self.store, FOLDER)
+        copied = restore.materialise(self.store, place, [shells.shell(query) for query in manifest.queries], 2)
+        how = filling.Filling(
+            self.store,
+            self.hadoop,
+            place,
+            manifest.queries,
+            self.options,
+            partitions={"q": partitions},
+            key_groups={"q": {"all": groups}},
+        )
+        return filling.fill(self.spark, how, copied)
+
+
+def _everything() -> ss.KeyedProcessFunction:
+    """Return a function with each kind of state, values of several types, and a time to live; workers get its code."""
+
+    class Everything(ss.KeyedProcessFunction):
+        def open(self, ctx: ss.KeyedContext) -> None:
+            self.total = ctx.state(ss.ValueState("total", "bigint"))
+            self.seen = ctx.state(ss.ListState("seen"))
+            self.parts = ctx.state(ss.MapState("parts", ttl=ss.Ttl(days=9)))
+            self.mixed = ctx.state(ss.ValueState("mixed"))
+
+        def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
+            values = [row.v for row in rows]
+            total = (self.total.get() or 0) + sum(values)
+            self.total.update(total)
+            for value in values:
+                self.seen.add((value, f"v{value}"))
+                self.parts.put(f"part {value % 3}", value * 0.5)
+            self.mixed.update(total if total % 2 else [str(total), {"total": total}])
+            seen = self.seen.get()
+            ordered = int(seen == sorted(seen))
+            yield key[0], total, len(seen) + ordered, sum(self.parts.values()), str(self.mixed.get())
+
+    return Everything()
+
+
+def _keyed(rig: Rig, frame: DataFrame) -> DataFrame:
+    return ss.keyed_process(
+        frame,
+        key=("k", "n"),
+        function=_everything(),
+        uid="all",
+        schema="k int, total bigint, seen bigint, parts double, mixed string",
+        max_parallelism=rig.groups,
+        output_mode="append",
+    )
+
+
+def _keyed_then_aggregated(rig: Rig) -> DataFrame:
+    most = (sql.max("total"), sql.max("seen"), sql.sum("parts"), sql.max("mixed"), sql.count("*"))
+    return _keyed(rig, rig.source()).groupBy("k").agg(*most)
+
+
+def _deduplicated_then_joined(rig: Rig) -> DataFrame:
+    left = rig.source("left").dropDuplicates(["v"])
+    right = rig.source("right").withColumnsRenamed({"k": "k2", "v": "v2", "n": "n2"})
+    return left.join(right, (left.k == right.k2) & (left.v % 10 == right.v2 % 10))
+
+
+QUERIES: dict[str, tuple[Callable[[Rig], DataFrame], str]] = {
+    "keyed state and an aggregation of Spark's": (_keyed_then_aggregated, "update"),
+    "a deduplication and a join of Spark's": (_deduplicated_then_joined, "append"),
+}
+
+
+@pytest.fixture
+def rig(spark: SparkSession, s3: S3Server, s3_bucket: str, tmp_path: Path) -> Rig:
+    store = storage.open_store(f"s3://{s3_bucket}/state/default/flights", s3.options())
+    return Rig(spark, tmp_path, store, s3.options())
+
+
+@pytest.mark.parametrize("kind", QUERIES)
+def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_uninterrupted_run(
+    rig: Rig, kind: str
+) -> None:
+    rig.grow(3)
+    rig.run(kind, generation=1)
+    manifest = rig.take(batch=2)
+    rig.grow(2)
+    uninterrupted = rig.run(kind, generation=1)
+    rig.store.delete_many([info.key for info in rig.store.list("generations")])
+
+    (entry,) = rig.restore(manifest, partitions=5, groups=64)
+    restored = replace(rig, groups=64).run(kind, generation=2)
+
+    assert sorted(uninterrupted) == [3, 4]
+    assert restored == uninterrupted
+    assert {one.partitions for one in entry.operators} == {5}
+    assert verify.verify_queries(rig.store, [entry]).ok
