@@ -91,6 +91,27 @@ class SourceEntry(WireModel):
     """Its folder below `sources/`."""
 
 
+class OperatorStateEntry(WireModel):
+    """What a function without keys remembers at the cut."""
+
+    uid: str
+    """Of the function."""
+    path: str
+    """Relative to the query's `path`; one of its files."""
+    batch_id: int
+    """The batch that changed it last."""
+
+
+class PreparedEntry(WireModel):
+    """A sink's transaction that may have to be committed when this snapshot is restored."""
+
+    uid: str
+    """Of the sink."""
+    path: str
+    """Its record, relative to the query's `path`; one of its files."""
+    batch_id: int
+
+
 class QueryEntry(WireModel):
     """One query at its committed batch."""
 
@@ -107,6 +128,9 @@ class QueryEntry(WireModel):
     """What each of those lines belongs to; empty if the writer did not know."""
     time_zone: str | None = None
     """Session time zone of the job that wrote the state; absent if it was not known."""
+    operator_states: tuple[OperatorStateEntry, ...] = ()
+    prepared: tuple[PreparedEntry, ...] = ()
+    """In the order of batches; those that were committed already do no harm."""
 
 
 class Manifest(StoredDocument):

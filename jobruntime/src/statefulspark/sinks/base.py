@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,7 +50,7 @@ class SinkContext:
         query_uid: The query's uid.
         uid: The sink's uid.
         generation: Of the batch's records.
-        batch_id: The batch; -1 when the sink is opened.
+        batch_id: The batch; when the sink is opened the batch after which the job goes on, -1 for none.
         epoch: Of the driver that wrote the batch.
         committing_epoch: Of the driver that opens, commits or aborts now.
         staging_uri: Folder on the job's object store for rows that wait for their commit: this sink's alone, and the same
@@ -74,6 +74,7 @@ class SinkContext:
         return f"statefulspark/{self.job}/{self.query_uid}/{self.uid}"
 
 
+@runtime_checkable
 class TwoPhaseSink(Protocol):
     """Writes a batch's rows durably with the batch, and makes them visible when a checkpoint covers it.
 
@@ -109,4 +110,17 @@ class TwoPhaseSink(Protocol):
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Forget a batch that will never be committed; again is fine."""
+        ...
+
+
+@runtime_checkable
+class ChecksSchema(Protocol):
+    """A sink that can tell beforehand whether it takes rows of a stream."""
+
+    def check_schema(self, schema: pa.Schema) -> None:
+        """Refuse a stream that does not fit, before its query starts.
+
+        Raises:
+            SpecRejectedError: `SinkSchemaMismatch`, naming the columns.
+        """
         ...

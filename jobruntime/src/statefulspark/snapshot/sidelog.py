@@ -1,0 +1,130 @@
+"""Side records: what travels with a batch and is not Spark's. Names and choice are pure; `SideLog` reads and writes them.
+
+```
+<query root>/operator-state/<uid>/<batch:08d>-<epoch:08d>.json    state of a function without keys, when it changed
+<query root>/prepared/<uid>/<batch:08d>-<epoch:08d>.json          a transaction of a two-phase sink
+```
+A record is written before Spark commits its batch, so that a committed batch has its records. Of several attempts at a
+batch the one of the highest epoch counts: all of them had the same input, and only the newest driver goes on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from statefulspark.contract import layout
+from statefulspark.storage.port import ObjectStore
+
+
+class RecordKind(StrEnum):
+    """What a record holds; the name of its folder."""
+
+    OPERATOR_STATE = "operator-state"
+    """State of a function; a cut needs the newest one."""
+    PREPARED = "prepared"
+    """A sink's transaction; a cut needs every one that may be uncommitted."""
+
+
+_KINDS = "|".join(kind.value for kind in RecordKind)
+_KEY = re.compile(rf"^(?P<kind>{_KINDS})/(?P<uid>[^/]+)/(?P<batch>\d{{8,}})-(?P<epoch>\d{{8,}})\.json$")
+
+
+@dataclass(frozen=True, slots=True)
+class RecordName:
+    """A record, as its key names it.
+
+    Attributes:
+        kind: What it holds.
+        uid: The function or sink.
+        batch: The batch it belongs to.
+        epoch: The driver's epoch that wrote it.
+    """
+
+    kind: RecordKind
+    uid: str
+    batch: int
+    epoch: int
+
+    @property
+    def key(self) -> str:
+        """Its key below the query's root."""
+        return f"{self.kind.value}/{self.uid}/{layout.number(self.batch)}-{layout.number(self.epoch)}.json"
+
+
+def of_key(key: str) -> RecordName | None:
+    """Read a key below a query's root; None if it is not a record's."""
+    match = _KEY.match(key)
+    return (
+        RecordName(RecordKind(match["kind"]), match["uid"], int(match["batch"]), int(match["epoch"])) if match else None
+    )
+
+
+def all_of(keys: Iterable[str], kind: RecordKind) -> tuple[RecordName, ...]:
+    """Return every record of a kind, also those that do not count, ordered by batch, uid and epoch."""
+    found = (name for key in keys if (name := of_key(key)) is not None and name.kind is kind)
+    return tuple(sorted(found, key=lambda name: (name.batch, name.uid, name.epoch)))
+
+
+def between(keys: Iterable[str], kind: RecordKind, *, after_batch: int, to_batch: int) -> tuple[RecordName, ...]:
+    """Return the record that counts of each uid and batch, in the order of batches.
+
+    Args:
+        keys: Keys below the query's root, others among them.
+        kind: Of the records.
+        after_batch: Leave out this batch and those before it; -1 for none.
+        to_batch: The last batch.
+    """
+    chosen = {(name.batch, name.uid): name for name in all_of(keys, kind) if after_batch < name.batch <= to_batch}
+    return tuple(chosen.values())
+
+
+def newest(keys: Iterable[str], kind: RecordKind, *, at_batch: int) -> dict[str, RecordName]:
+    """Return the record that holds after a batch, by uid."""
+    return {name.uid: name for name in between(keys, kind, after_batch=-1, to_batch=at_batch)}
+
+
+class SideLog:
+    """The side records of one query on storage. Safe from any thread."""
+
+    def __init__(self, store: ObjectStore, query_path: str) -> None:
+        """Read and write below a query's root.
+
+        Args:
+            store: The job's root.
+            query_path: The query's checkpoint root below it.
+        """
+        self._store = store.child(query_path)
+
+    def write(self, name: RecordName, body: bytes) -> None:
+        """Make a record durable; a later attempt of the same epoch replaces an earlier one. Cost: one PUT."""
+        self._store.write(name.key, body)
+
+    def read(self, name: RecordName) -> bytes:
+        """Return a record's body. Cost: one GET.
+
+        Raises:
+            ObjectNotFoundError: There is none.
+        """
+        return self._store.read(name.key)
+
+    def delete(self, names: Iterable[RecordName]) -> None:
+        """Remove records; those already gone are fine."""
+        self._store.delete_many([name.key for name in names])
+
+    def all_of(self, kind: RecordKind) -> tuple[RecordName, ...]:
+        """Return every record of a kind. Cost: one LIST per 1,000."""
+        return all_of((info.key for info in self._store.list(kind.value)), kind)
+
+    def newest(self, kind: RecordKind, uid: str, *, at_batch: int) -> RecordName | None:
+        """Return the record that holds after a batch. Cost: one LIST."""
+        return newest(self._keys(kind, uid), kind, at_batch=at_batch).get(uid)
+
+    def between(self, kind: RecordKind, uid: str, *, after_batch: int, to_batch: int) -> tuple[RecordName, ...]:
+        """Return the records that count, of batches in (after, to]. Cost: one LIST."""
+        return between(self._keys(kind, uid), kind, after_batch=after_batch, to_batch=to_batch)
+
+    def _keys(self, kind: RecordKind, uid: str) -> list[str]:
+        return [f"{kind.value}/{uid}/{name}" for name in self._store.list_names(f"{kind.value}/{uid}")]
