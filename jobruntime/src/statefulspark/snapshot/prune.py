@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, QueryEntry
-from statefulspark.snapshot import generations, lineage, sparklog
+from statefulspark.snapshot import generations, lineage, operatorlog, segments, sparklog
 from statefulspark.storage.port import ObjectInfo
 
 
@@ -272,6 +272,9 @@ class _Floor:
             if state and state.is_snapshot and lineage.parse_place(file.path):
                 versions[folder] = state.version
                 uploads |= {folder: info.modified_at - policy.grace} if info else {}
+            segment = segments.of_key(file.path)
+            if segment is not None:
+                positions[folder] = segment.segment
             log = sparklog.parse_log_file(name)
             if log and folder.startswith("sources/"):
                 positions[folder] = max(log.number, positions.get(folder, -1))
@@ -285,6 +288,11 @@ class _Floor:
             return _RUNNING if state.version > self.versions.get(folder, 0) else None
         if leaf.endswith(".sst") and posixpath.basename(folder) == "SSTs":
             return self._reason_for_sst(info, name)
+        record, segment = operatorlog.of_key(name), segments.of_key(name)
+        if record is not None:
+            return _RUNNING if record.batch > self.batch_id else None
+        if segment is not None:
+            return _RUNNING if segment.segment > self.positions.get(folder, 0) else None
         log = sparklog.parse_log_file(leaf)
         if log and folder in ("offsets", "commits"):
             return _RUNNING if log.number > self.batch_id else None
