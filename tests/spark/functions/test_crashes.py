@@ -1,0 +1,82 @@
+"""A stateful source and a buffering sink, killed again and again: an oracle outside sees every number once."""
+
+from __future__ import annotations
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.spark
+
+JOB = Path(__file__).with_name("crash_job.py")
+NUMBERS = 300
+KILLED, DRAINED = -signal.SIGKILL, 10
+PATIENCE_S = 240.0
+POINTS = (
+    ("emit", 1, 250),  # while the source emits, between two of its steps
+    ("cut", 1, 6),  # while its state is taken, before the segment is written
+    ("row", 1, 250),  # while the sink takes a row
+    ("flush", 1, 30),  # after it wrote outside, before anything of that is kept
+    ("snapshot", 1, 6),  # while its state is taken, before the record is written
+)
+
+
+class Driver:
+    """Starts of one job, one after the other."""
+
+    def __init__(self, folder: Path) -> None:
+        self.output = folder / "out"
+        self.output.mkdir()
+        self._storage = folder / "state"
+        self._log = folder / "driver.log"
+
+    def start(self, kill: str = "") -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(JOB)]
+        command += ["--storage", self._storage.as_uri(), "--allow-local-files", "--checkpoint-interval", "1s"]
+        command += ["--api-port", "0"]
+        for parameter in (f"output={self.output}", f"numbers={NUMBERS}", f"kill={kill}"):
+            command += ["--parameter", parameter]
+        with self._log.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log)
+
+    def ends(self, process: subprocess.Popen[bytes]) -> int:
+        try:
+            return process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise AssertionError(f"did not end: {self.tail()}") from None
+
+    def delivered(self) -> Counter[int]:
+        bodies = [path.read_text() for path in self.output.glob("*.json")]
+        return Counter(number for body in bodies if body for number in json.loads(body))
+
+    def tail(self) -> str:
+        return self._log.read_text()[-3000:]
+
+
+def test_a50_a52_killed_anywhere_every_number_is_delivered_once(tmp_path: Path) -> None:
+    """The source's rows and state, the batch, and the sink's buffer are one cut at every moment."""
+    seed = random.randrange(10**6)
+    chosen = random.Random(seed)
+    plans = [f"{point}:{chosen.randint(low, high)}" for point, low, high in chosen.sample(POINTS, 2)]
+    what = f"seed {seed}, killed at {plans}"
+    driver = Driver(tmp_path)
+
+    for plan in plans:
+        assert driver.ends(driver.start(plan)) == KILLED, f"{what}: {driver.tail()}"
+    last = driver.start()
+    deadline_s = time.monotonic() + PATIENCE_S
+    while driver.delivered().total() < 2 * NUMBERS and last.poll() is None and time.monotonic() < deadline_s:
+        time.sleep(0.2)
+    last.send_signal(signal.SIGTERM)
+
+    assert driver.ends(last) == DRAINED, f"{what}: {driver.tail()}"
+    assert driver.delivered() == Counter([*range(NUMBERS), *range(NUMBERS)]), what
+    assert list(driver.output.glob("*.torn")) == [], what
