@@ -236,3 +236,41 @@ def test_the_number_of_requests_does_not_grow_with_the_state(store: stores.Memor
 
     assert sum(operation.name == "list" for operation in faulty.operations) == 1
     assert len(faulty.operations) <= 12
+
+
+RECORDS = {
+    "prepared/out/00000000-00000001.json",
+    "prepared/out/00000001-00000001.json",
+    "prepared/out/00000002-00000001.json",
+    "prepared/out/00000002-00000002.json",
+    "prepared/log/00000001-00000001.json",
+    "prepared/out/00000003-00000002.json",
+    "operator-state/rules/00000001-00000001.json",
+}
+
+
+@pytest.mark.parametrize(
+    ("committed", "prepared"),
+    [
+        pytest.param(None, [("out", 0, 1), ("log", 1, 1), ("out", 1, 1), ("out", 2, 2)], id="unknown, so all of them"),
+        pytest.param({"out": 0}, [("log", 1, 1), ("out", 1, 1), ("out", 2, 2)], id="one sink is known"),
+        pytest.param({"out": 2, "log": 2}, [], id="all are committed"),
+    ],
+)
+def test_a_cut_holds_the_transactions_that_may_be_uncommitted(
+    store: stores.MemoryStore, committed: dict[str, int] | None, prepared: list[tuple[str, int, int]]
+) -> None:
+    """A.101: of two attempts at a batch the later driver's; none of a batch after the cut."""
+    query = FakeQuery(store)
+    for _ in range(4):
+        query.run_batch()
+    for key in RECORDS:
+        store.write(f"{query.path}/{key}", b"{}")
+
+    entry = closure.Closer(store, query.path).close_over(2, committed)
+
+    keys = [f"prepared/{uid}/{batch:08d}-{epoch:08d}.json" for uid, batch, epoch in prepared]
+    assert [one.path for one in entry.prepared] == keys
+    assert [(one.uid, one.batch_id) for one in entry.prepared] == [(uid, batch) for uid, batch, _ in prepared]
+    assert [(one.uid, one.batch_id) for one in entry.operator_states] == [("rules", 1)]
+    assert paths(entry) & RECORDS == {*keys, "operator-state/rules/00000001-00000001.json"}

@@ -2,8 +2,8 @@
 
 For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which
 tell which state files belong together; the sources' logs, and the segments that offsets N name; each function's newest
-record of operator state; each operator's metadata and schema; per state store the newest snapshot with its SST files and
-the changelogs after it; and the checksum files beside all of those.
+record of operator state, and each sink's prepared transactions; each operator's metadata and schema; per state store the
+newest snapshot with its SST files and the changelogs after it; and the checksum files beside all of those.
 
 Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel. No state file is
 read but the snapshot archives, which hold names and settings, so the cost does not grow with the size of the state.
@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from statefulspark import errors
-from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
-from statefulspark.snapshot import checksums, lineage, listing, operatorlog, segments, sparklog
+from statefulspark.contract.manifest import FileEntry, OperatorEntry, OperatorStateEntry, PreparedEntry, QueryEntry
+from statefulspark.snapshot import checksums, lineage, listing, segments, sidelog, sparklog
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _Name = TypeVar("_Name", str, int)
@@ -72,14 +72,20 @@ class Closer:
         self._operators: dict[str, sparklog.OperatorMetadata] = {}
         self._known = tuple(known)
 
-    def close_over(self, batch_id: int) -> QueryEntry:
-        """Find every file that a committed batch needs; see the function of the same name."""
+    def close_over(self, batch_id: int, committed: Mapping[str, int] | None = None) -> QueryEntry:
+        """Find every file that a committed batch needs; see the function of the same name.
+
+        Args:
+            batch_id: The batch.
+            committed: By uid of a sink the batch through which its transactions are committed; all that storage holds
+                of a sink are taken where it is not known.
+        """
         if batch_id < 0:
             return QueryEntry(uid=posixpath.basename(self._path), batch_id=-1, path=self._path)
         listed = listing.below(self._store, self._path)
         while True:
             try:
-                entry = self._closed_over(batch_id, listed)
+                entry = self._closed_over(batch_id, listed, committed or {})
             except listing.FilesAbsentError as error:
                 names = [name for name in (*error.alternatives, *self._known) if name not in listed]
                 hidden = listing.look_up(self._store, self._path, names)
@@ -90,7 +96,7 @@ class Closer:
                 self._known = tuple(file.path for file in entry.files)
                 return entry
 
-    def _closed_over(self, batch_id: int, listed: Mapping[str, ObjectInfo]) -> QueryEntry:
+    def _closed_over(self, batch_id: int, listed: Mapping[str, ObjectInfo], committed: Mapping[str, int]) -> QueryEntry:
         uid = posixpath.basename(self._path)
         if f"commits/{batch_id}" not in listed:
             raise listing.FilesAbsentError(
@@ -103,12 +109,14 @@ class Closer:
         chains = lineage.chains(state, self._commits, batch_id, self._root)
         operators = self._load_operators(listed, batch_id)
         offsets = self._load_offsets(listed, batch_id)
+        states = tuple(sidelog.newest(listed, sidelog.RecordKind.OPERATOR_STATE, at_batch=batch_id).values())
+        prepared = _prepared(listed, batch_id, committed)
         wanted = [
             "metadata",
             *self._log_keys(listed, chains, batch_id),
             *_source_keys(listed, offsets),
             *segments.needed_keys(offsets),
-            *operatorlog.needed_keys(listed, batch_id),
+            *(name.key for name in (*states, *prepared)),
             *(key for operator in operators for key in operator.keys),
             *self._state_keys(chains, listed, batch_id),
         ]
@@ -120,6 +128,8 @@ class Closer:
             files=self._entries(wanted, listed, batch_id),
             operators=tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators),
             offsets=offsets,
+            operator_states=tuple(OperatorStateEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in states),
+            prepared=tuple(PreparedEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in prepared),
         )
 
     def _load_commits(self, state: lineage.StateFiles, listed: Mapping[str, ObjectInfo], batch_id: int) -> None:
@@ -259,6 +269,14 @@ class _Operator:
 def file_entry(path: str, info: ObjectInfo) -> FileEntry:
     """Describe a file as the store sees it now; the etag is its checksum."""
     return FileEntry(path=path, size_bytes=info.size_bytes, checksum=f"etag:{info.etag}" if info.etag else None)
+
+
+def _prepared(
+    listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int]
+) -> tuple[sidelog.RecordName, ...]:
+    """Find the sinks' transactions that may not be committed yet."""
+    names = sidelog.between(listed, sidelog.RecordKind.PREPARED, after_batch=-1, to_batch=batch_id)
+    return tuple(name for name in names if name.batch > committed.get(name.uid, -1))
 
 
 def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int) -> str | None:
