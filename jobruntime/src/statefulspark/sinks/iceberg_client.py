@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PREFIX = "statefulspark."
 """Of everything that the sink sets on snapshots and tables."""
+_DEFAULTS = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
+"""One PUT for a small file, where Arrow's own client makes a multipart upload of each, which not every server takes."""
 _RACED = (refusals.CommitFailedException, refusals.ValidationException)
 _UNKNOWN = (refusals.CommitStateUnknownException, refusals.ServerError, refusals.ServiceUnavailableError)
 _DENIED = (refusals.UnauthorizedError, refusals.ForbiddenError, refusals.AuthorizationExpiredError)
@@ -106,7 +108,7 @@ class Client:
                     continue
 
     def _load(self) -> Table:
-        properties = _s3_properties(self.properties, self.storage) | dict(self.properties)
+        properties = _DEFAULTS | _s3_properties(self.properties, self.storage) | dict(self.properties)
         return load_catalog(self.catalog, **properties).load_table(self.table)
 
     def _parse(self, transaction: bytes, context: SinkContext) -> iceberg_files.WrittenFiles:

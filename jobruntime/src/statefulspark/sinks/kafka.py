@@ -179,7 +179,7 @@ class _Sessions:
             marker.require_newest(reached, context.committing_epoch, _where(sink))
             reached = reached.opened_by(context.committing_epoch)
             session.commit((), reached, "write the marker")
-        except kafka_session.FencedByYoungerError as error:
+        except kafka_session.ProducerLostError as error:
             session.close()
             raise _raced(sink) from error
         except BaseException:
@@ -195,7 +195,7 @@ class _Sessions:
 
         try:
             return self._commit_once(sink, staged, context)
-        except kafka_session.FencedByYoungerError:
+        except kafka_session.ProducerLostError:
             # Our own younger producer, or a driver that has been replaced: the marker tells which of both is newer.
             reached = self.open(sink, context)
         except errors.TransientError:
@@ -203,7 +203,7 @@ class _Sessions:
             raise
         try:
             return reached if reached.covers(context) else self._commit_once(sink, staged, context)
-        except kafka_session.FencedByYoungerError as error:
+        except kafka_session.ProducerLostError as error:
             self._close(sink, context)
             raise _raced(sink) from error
 

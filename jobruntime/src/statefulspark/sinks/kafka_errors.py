@@ -6,7 +6,9 @@ from confluent_kafka import KafkaError, KafkaException
 
 from statefulspark import errors
 
-_FENCED = frozenset([KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH])
+_ENDS_PRODUCER = frozenset(
+    [KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError._FATAL]
+)
 _DENIED = frozenset(
     [
         KafkaError._AUTHENTICATION,
@@ -38,9 +40,9 @@ def cause(error: KafkaException) -> KafkaError:
     return found if isinstance(found, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
 
 
-def is_fenced(error: KafkaError) -> bool:
-    """Tell whether a younger producer of the same transactional id has taken over."""
-    return error.code() in _FENCED
+def is_end_of_producer(error: KafkaError) -> bool:
+    """Tell whether the producer can do nothing more: a younger one of its transactional id has taken over, or a bug."""
+    return error.fatal() or error.code() in _ENDS_PRODUCER
 
 
 def translate(error: KafkaError, *, action: str, servers: str, topic: str, hint: str = "") -> errors.StatefulSparkError:

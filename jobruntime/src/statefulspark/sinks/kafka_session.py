@@ -40,8 +40,11 @@ class _Header(TypedDict):
     value: bytes | None
 
 
-class FencedByYoungerError(Exception):
-    """A younger producer of the same transactional id exists; whether it is a newer driver's is not known yet."""
+class ProducerLostError(Exception):
+    """This producer can do nothing more, most often because a younger one of its transactional id exists.
+
+    Whether that is a newer driver's is not known yet; the marker tells.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +110,7 @@ class Session:
             action: What this is, for errors.
 
         Raises:
-            FencedByYoungerError: See there.
+            ProducerLostError: See there.
             TransientError: `KafkaUnavailable`; whether the transaction was committed may be open, so open the session anew.
             SpecRejectedError: `KafkaRefused`, `KafkaAccessDenied`, `KafkaTopicMissing`.
         """
@@ -182,8 +185,8 @@ class Session:
             raise self._translated(kafka_errors.cause(error), action) from error
 
     def _translated(self, error: KafkaError, action: str) -> Exception:
-        if kafka_errors.is_fenced(error):
-            return FencedByYoungerError(error.str())
+        if kafka_errors.is_end_of_producer(error):
+            return ProducerLostError(error.str())
         target = self._target
         return kafka_errors.translate(error, action=action, servers=target.servers, topic=target.topic, hint=self._hint)
 

@@ -1,0 +1,212 @@
+"""A real Kafka broker for tests: one KRaft node on free loopback ports, over a folder of its own, ended by its process id.
+
+Fixtures: `kafka` is one broker for the whole run, `kafka_topic` a new topic in it with two partitions.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+JARS = Path(__file__).resolve().parents[2] / "build" / "kafka"
+_STARTS_WITHIN_S = 60.0
+_ENDS_WITHIN_S = 15.0
+_CLUSTER_ID = "c3RhdGVmdWxzcGFyay10ZQ"
+_JAVA = ["java", "-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"]
+_SETTINGS = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL:SASL_PLAINTEXT",
+    "auto.create.topics.enable": "false",
+    "offsets.topic.replication.factor": "1",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.replication.factor": "1",
+    "transaction.state.log.min.isr": "1",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "log.cleaner.dedupe.buffer.size": "16777216",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.sasl.plain.sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'user_writer="right";',
+}
+
+
+class Broker:
+    """One broker process.
+
+    Attributes:
+        servers: Bootstrap servers, without authentication.
+        sasl_servers: Bootstrap servers that ask for the user `writer` with the password `right`.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        ports = _free_ports(3)
+        self._folder = folder
+        self._output = folder / "broker.log"
+        self.servers, controller, self.sasl_servers = (f"127.0.0.1:{port}" for port in ports)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._topics = itertools.count(1)
+        listeners = f"PLAINTEXT://{self.servers},CONTROLLER://{controller},SASL://{self.sasl_servers}"
+        self._settings = _SETTINGS | {
+            "listeners": listeners,
+            "advertised.listeners": f"PLAINTEXT://{self.servers},SASL://{self.sasl_servers}",
+            "controller.quorum.voters": f"1@{controller}",
+            "log.dirs": str(folder / "data"),
+        }
+
+    def start(self) -> None:
+        """Format the storage, start the broker and wait until it answers."""
+        if not (JARS / ".complete").exists():
+            pytest.fail(f"{JARS} is missing; run `make kafka` first.", pytrace=False)
+        settings = self._folder / "server.properties"
+        settings.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
+        with self._output.open("ab") as output:
+            subprocess.run(
+                [
+                    *_JAVA,
+                    "kafka.tools.StorageTool",
+                    "format",
+                    "-t",
+                    _CLUSTER_ID,
+                    "-c",
+                    str(settings),
+                    "--ignore-formatted",
+                ],
+                check=True,
+                stdout=output,
+                stderr=output,
+            )
+            self._process = subprocess.Popen([*_JAVA, "kafka.Kafka", str(settings)], stdout=output, stderr=output)
+        self._wait_until_it_answers(self._process)
+
+    def stop(self) -> None:
+        """End the process."""
+        if self._process is None:
+            return
+        self._process.kill()
+        self._process.wait(_ENDS_WITHIN_S)
+        self._process = None
+
+    def new_topic(self, partitions: int = 2) -> str:
+        """Create a topic with a name of its own and return the name."""
+        name = f"topic-{next(self._topics):04d}"
+        self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
+        return name
+
+    def delete_group(self, group: str) -> None:
+        """Forget a consumer group, as the broker does by itself when its offsets have expired."""
+        self._admin.delete_consumer_groups([group])[group].result(30)
+
+    def read(self, topic: str, *, committed_only: bool = True) -> list[tuple[bytes | None, bytes | None]]:
+        """Return key and value of every record, partition by partition, up to the end as it is now."""
+        reader = Consumer(
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": "test-reader",
+                "log_level": 0,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed" if committed_only else "read_uncommitted",
+                "enable.partition.eof": True,
+                "fetch.wait.max.ms": 50,
+            }
+        )
+        try:
+            return [record for partition in self._partitions(reader, topic) for record in _drain(reader, partition)]
+        finally:
+            reader.close()
+
+    def committed(self, group: str, topic: str) -> dict[int, int]:
+        """Return the offsets that a group has committed, by partition."""
+        reader = Consumer({"bootstrap.servers": self.servers, "group.id": group, "log_level": 0})
+        try:
+            found = reader.committed(self._partitions(reader, topic), 30)
+            return {place.partition: place.offset for place in found if place.offset >= 0}
+        finally:
+            reader.close()
+
+    def _partitions(self, reader: Consumer, topic: str) -> list[TopicPartition]:
+        count = len(reader.list_topics(topic, 30).topics[topic].partitions)
+        return [TopicPartition(topic, number, 0) for number in range(count)]
+
+    @functools.cached_property
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
+
+    def _wait_until_it_answers(self, process: subprocess.Popen[bytes]) -> None:
+        deadline_s = time.monotonic() + _STARTS_WITHIN_S
+        while time.monotonic() < deadline_s and process.poll() is None:
+            if _is_open(self.servers) and self._is_ready():
+                return
+            time.sleep(0.05)
+        self.stop()
+        pytest.fail(f"the Kafka broker did not start: {self._output.read_text()[-2000:]}", pytrace=False)
+
+    def _is_ready(self) -> bool:
+        try:
+            return bool(self._admin.list_topics(timeout=2).brokers)
+        except KafkaException:
+            return False
+
+
+def _drain(reader: Consumer, partition: TopicPartition) -> list[tuple[bytes | None, bytes | None]]:
+    reader.assign([partition])
+    records: list[tuple[bytes | None, bytes | None]] = []
+    while True:
+        message = reader.poll(30)
+        assert message is not None, f"no answer from {partition}"
+        error = message.error()
+        if error is not None:
+            assert error.code() == KafkaError._PARTITION_EOF, error
+            return records
+        records.append((message.key(), message.value()))
+
+
+def _is_open(server: str) -> bool:
+    host, port = server.split(":")
+    with socket.socket() as probe:
+        return probe.connect_ex((host, int(port))) == 0
+
+
+def _free_ports(count: int) -> list[int]:
+    probes = [socket.socket() for _ in range(count)]
+    for probe in probes:
+        probe.bind(("127.0.0.1", 0))
+    ports = [probe.getsockname()[1] for probe in probes]
+    for probe in probes:
+        probe.close()
+    return ports
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Broker]:
+    """Run a broker over a folder while the block runs."""
+    broker = Broker(folder)
+    broker.start()
+    try:
+        yield broker
+    finally:
+        broker.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    with running(tmp_path_factory.mktemp("kafka")) as broker:
+        yield broker
+
+
+@pytest.fixture
+def kafka_topic(kafka: Broker) -> str:
+    return kafka.new_topic()

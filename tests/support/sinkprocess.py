@@ -1,0 +1,96 @@
+"""A driver's part in a process of its own, so that it can be killed at any call that it makes, or be a zombie.
+
+One process imports everything and then forks for each connection to its socket. A connection begins with an order, a line of
+JSON, whose steps are taken one after the other:
+
+- `{"open": EPOCH}`, `{"commit": TRANSACTION, "batch": N, "epoch": E}`, and `{"abort": ...}` alike;
+- `{"say": WORD}`, and `{"wait": true}` for a line;
+- `{"kill": NAME, "when": "before" | "after"}` arms a kill at the next call of a function of that name, Python or C.
+
+What a process says last is `done`, or the reason of the error that ended it; nothing if it was killed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import FrameType
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import pyiceberg.catalog.sql
+import pyiceberg.io.fsspec  # noqa: F401
+import sinkworlds
+from statefulspark import errors
+from statefulspark.sinks import iceberg_client, kafka_session, postgres_client  # noqa: F401
+from statefulspark.storage import fsspec_store  # noqa: F401
+
+_EVENTS = {"before": ("call", "c_call"), "after": ("return", "c_return")}
+
+
+def arm(name: str, when: str) -> None:
+    """Kill this process at the next call of a function, or at its return."""
+    python, native = _EVENTS[when]
+
+    def look(frame: FrameType, event: str, argument: object) -> None:
+        is_it = event == python and frame.f_code.co_name == name
+        if is_it or (event == native and getattr(argument, "__name__", "") == name):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.setprofile(look)
+
+
+def take_steps(channel: socket.socket) -> None:
+    """Take the steps of one order."""
+    words = channel.makefile("r")
+    order = json.loads(words.readline())
+    sink, context = sinkworlds.build(order["recipe"]), sinkworlds.context_from(order["context"])
+    for step in order["steps"]:
+        epoch = step.get("epoch", context.epoch)
+        there = replace(context, batch_id=step.get("batch", 0), committing_epoch=epoch)
+        if "kill" in step:
+            arm(step["kill"], step["when"])
+        elif "open" in step:
+            sink.open(replace(context, epoch=step["open"], committing_epoch=step["open"]))
+        elif "commit" in step:
+            sink.commit(step["commit"].encode(), there)
+        elif "abort" in step:
+            sink.abort(step["abort"].encode(), there)
+        elif "say" in step:
+            channel.sendall(f"{step['say']}\n".encode())
+        else:
+            words.readline()
+
+
+def answer(channel: socket.socket) -> None:
+    """Serve one connection in this process and end it."""
+    try:
+        take_steps(channel)
+        channel.sendall(b"done")
+    except errors.StatefulSparkError as error:
+        channel.sendall(error.reason.encode())
+    finally:
+        os._exit(0)
+
+
+def main() -> None:
+    """Fork for each connection until killed."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(sys.argv[1])
+    listener.listen()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    print("ready", flush=True)
+    while True:
+        channel, _ = listener.accept()
+        if os.fork() == 0:
+            answer(channel)
+        channel.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,247 @@
+"""Sinks in front of their real systems, one `World` each, for the contract that all of them keep.
+
+A world knows how to make its sink (in this process and, from `recipe`, in another one), what a reader that sees committed
+data only finds, and where in the sink's code a kill is worth a test.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psycopg
+import pyarrow as pa
+from pyiceberg.catalog import load_catalog
+from statefulspark import storage
+from statefulspark.sinks import base, iceberg, kafka, kafka_rows, postgres
+from statefulspark.storage import StorageOptions
+
+if TYPE_CHECKING:
+    from kafkabroker import Broker
+    from s3server import S3Server
+
+SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
+_PROCESS = Path(__file__).with_name("sinkprocess.py")
+
+Recipe = Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class World:
+    """One kind of sink and its system.
+
+    Attributes:
+        recipe: What `build` makes the sink from; JSON.
+        context: Of batch 0, generation 1, epoch 1.
+        read: Returns the ids that are visible.
+        forget: Throws the marker away.
+        staged: Returns the names of what is staged and not committed.
+    """
+
+    recipe: Recipe
+    context: base.SinkContext
+    read: Callable[[], list[int]]
+    forget: Callable[[], None]
+    staged: Callable[[], tuple[str, ...]]
+
+    @property
+    def sink(self) -> base.TwoPhaseSink:
+        """The sink, as a job would make it."""
+        return build(self.recipe)
+
+    def at(self, batch_id: int, *, generation: int = 1, epoch: int = 1) -> base.SinkContext:
+        """Return the context of a batch that this epoch has written and commits."""
+        return replace(self.context, batch_id=batch_id, generation=generation, epoch=epoch, committing_epoch=epoch)
+
+    def prepared(self, context: base.SinkContext, ids: Sequence[int]) -> bytes:
+        """Write rows in two parts and return the prepared transaction."""
+        half = len(ids) // 2
+        parts = [self.sink.write_part(iter(_batches(some)), context) for some in (ids[:half], ids[half:])]
+        transaction = self.sink.prepare(tuple(part for part in parts if part is not None), context)
+        assert transaction is not None
+        return transaction
+
+
+class SinkProcess:
+    """Another process that opens the sink and commits; see `sinkprocess.py`."""
+
+    def __init__(self, drivers: Drivers, order: Mapping[str, object]) -> None:
+        self._channel = socket.socket(socket.AF_UNIX)
+        self._channel.settimeout(60)
+        self._channel.connect(str(drivers.address))
+        self._words = self._channel.makefile("r")
+        self._tell(json.dumps(order))
+
+    def until(self, word: str) -> None:
+        """Wait until the process says a word."""
+        said = self._words.readline().strip()
+        assert said == word, said
+
+    def go_on(self) -> str:
+        """Let a waiting process go on to its end and return what it said last."""
+        self._tell("")
+        return self.last_word()
+
+    def last_word(self) -> str:
+        """Wait for its end and return what it said last; nothing if it was killed."""
+        said = self._words.read().strip()
+        self._channel.close()
+        return said
+
+    def _tell(self, line: str) -> None:
+        self._channel.sendall(f"{line}\n".encode())
+
+
+class Drivers:
+    """Starts processes by forking one that has everything imported."""
+
+    def __init__(self, folder: Path) -> None:
+        self.address = folder / "drivers"
+        self._process = subprocess.Popen([sys.executable, str(_PROCESS), str(self.address)], stdout=subprocess.PIPE)
+        assert self._process.stdout is not None
+        assert self._process.stdout.readline().strip() == b"ready"
+
+    def start(self, recipe: Recipe, context: base.SinkContext, steps: Sequence[Mapping[str, object]]) -> SinkProcess:
+        """Start one that takes some steps."""
+        plain = [_step_json(step) for step in steps]
+        return SinkProcess(self, {"recipe": recipe, "context": _context_json(context), "steps": plain})
+
+    def stop(self) -> None:
+        """End the process; those that it started have ended."""
+        self._process.kill()
+        self._process.wait(10)
+
+
+def build(recipe: Recipe) -> base.TwoPhaseSink:
+    """Make a sink from its recipe."""
+    settings = {str(key): value for key, value in recipe.items() if key != "kind"}
+    makers: Mapping[str, Callable[..., base.TwoPhaseSink]] = {
+        "kafka": lambda **given: kafka.KafkaSink(**given, serializer=kafka_rows.JsonRows(key="id")),
+        "postgres": postgres.PostgresSink,
+        "iceberg": iceberg.IcebergSink,
+    }
+    return makers[str(recipe["kind"])](**settings)
+
+
+def kafka_world(broker: Broker, s3: S3Server) -> World:
+    """Return a sink in front of a new topic."""
+    context = _context(s3)
+    topic = broker.new_topic()
+
+    def read() -> list[int]:
+        return sorted(json.loads(value or b"")["id"] for _, value in broker.read(topic))
+
+    def forget() -> None:
+        broker.delete_group(f"{context.transactional_id}/marker")
+        _staging(context).delete_many([kafka.NOTE])
+        kafka._sessions._open.clear()
+
+    recipe = {"kind": "kafka", "topic": topic, "bootstrap_servers": broker.servers}
+    return World(recipe, context, read, forget, lambda: _parquet(context))
+
+
+def postgres_world(dsn: str, s3: S3Server) -> World:
+    """Return a sink in front of a new table."""
+    context = _context(s3)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("CREATE TABLE words (id bigint NOT NULL, word text)")
+
+    def read() -> list[int]:
+        with psycopg.connect(dsn) as connection:
+            return [row[0] for row in connection.execute("SELECT id FROM words ORDER BY id")]
+
+    def forget() -> None:
+        with psycopg.connect(dsn) as connection:
+            connection.execute("DELETE FROM statefulspark_sinks")
+
+    return World({"kind": "postgres", "table": "words", "dsn": dsn}, context, read, forget, lambda: _parquet(context))
+
+
+def iceberg_world(folder: Path, s3: S3Server) -> World:
+    """Return a sink in front of a new table, whose files are on S3."""
+    bucket = s3.new_bucket("warehouse")
+    options = s3.options()
+    properties = {
+        "type": "sql",
+        "uri": f"sqlite:///{folder}/catalog.db",
+        "warehouse": f"s3://{bucket}/warehouse",
+    }
+    files = {
+        "py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO",
+        "s3.endpoint": str(options.endpoint),
+        "s3.access-key-id": str(options.access_key),
+        "s3.secret-access-key": str(options.secret_key),
+        "s3.region": str(options.region),
+    }
+    catalog = load_catalog("default", **properties, **files)
+    catalog.create_namespace("shop")
+    catalog.create_table("shop.words", SCHEMA)
+    context = _context(s3)
+
+    def read() -> list[int]:
+        rows = catalog.load_table("shop.words").scan().to_arrow()
+        return sorted(rows.column("id").to_pylist())
+
+    def forget() -> None:
+        with catalog.load_table("shop.words").transaction() as transaction:
+            transaction.remove_properties(f"statefulspark.marker.{context.transactional_id}")
+
+    def staged() -> tuple[str, ...]:
+        table = catalog.load_table("shop.words")
+        store = storage.open_store(f"s3://{bucket}", options)
+        held = {task.file.file_path for task in table.scan().plan_files()}
+        names = [f"s3://{bucket}/{info.key}" for info in store.list("") if info.key.endswith(".parquet")]
+        return tuple(name for name in names if name not in held)
+
+    recipe = {"kind": "iceberg", "table": "shop.words", "catalog": properties}
+    return World(recipe, context, read, forget, staged)
+
+
+def _context(s3: S3Server) -> base.SinkContext:
+    bucket = s3.new_bucket("sinks")
+    return base.SinkContext(
+        job=f"team/{bucket}",
+        query_uid="query",
+        uid="out",
+        generation=1,
+        batch_id=0,
+        epoch=1,
+        committing_epoch=1,
+        staging_uri=f"s3://{bucket}/sinks/query/out",
+        options=s3.options(),
+    )
+
+
+def _context_json(context: base.SinkContext) -> dict[str, object]:
+    options = context.options
+    plain = {name: getattr(context, name) for name in context.__dataclass_fields__ if name != "options"}
+    return plain | {"options": {name: getattr(options, name) for name in options.__dataclass_fields__}}
+
+
+def _step_json(step: Mapping[str, object]) -> dict[str, object]:
+    return {key: value.decode() if isinstance(value, bytes) else value for key, value in step.items()}
+
+
+def context_from(given: Mapping[str, object]) -> base.SinkContext:
+    """Return the context that another process has written down."""
+    options = StorageOptions(**dict(given["options"]))  # type: ignore[call-overload]
+    return base.SinkContext(**{**given, "options": options})  # type: ignore[arg-type]
+
+
+def _staging(context: base.SinkContext) -> storage.ObjectStore:
+    return storage.open_store(context.staging_uri, context.options)
+
+
+def _parquet(context: base.SinkContext) -> tuple[str, ...]:
+    return tuple(name for name in _staging(context).list_names("") if name.endswith(".parquet"))
+
+
+def _batches(ids: Sequence[int]) -> list[pa.RecordBatch]:
+    columns = {"id": list(ids), "word": [f"word {number}" for number in ids]}
+    return [pa.RecordBatch.from_pydict(columns, schema=SCHEMA)]
