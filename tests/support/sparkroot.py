@@ -80,11 +80,14 @@ class FakeQuery:
         number = self.plan_batch()
         for _ in range(failed_attempts):
             self.attempt(number)
-        ids = {"0": self.attempt(number)}
+        self.finish_batch(number, {"0": self.attempt(number)})
+        return number
+
+    def finish_batch(self, number: int, ids: dict[str, list[list[str]]]) -> None:
+        """Commit a batch: say which attempt won."""
         self.ids[number] = ids
         self._put(f"commits/{number}", f"v2\n{json.dumps({'nextBatchWatermarkMs': 0, 'stateUniqueIds': ids})}".encode())
         self.batch = number
-        return number
 
     def upload_snapshots(self, batch: int | None = None, *, kept_ssts: int = 1) -> None:
         """Upload the state snapshots of a batch: new SST files, then the archive that also names older ones."""
