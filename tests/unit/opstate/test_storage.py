@@ -10,12 +10,15 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
-from statefulspark.snapshot import closure, operatorlog, prune, pruning, verify
-from statefulspark.snapshot.operatorlog import RecordName
+from statefulspark.snapshot import closure, prune, pruning, sidelog, verify
 from statefulspark.snapshot.segments import SegmentName
 
 GRACE_S = 60
 POLICY = prune.PrunePolicy(retained=2, grace=timedelta(seconds=GRACE_S))
+
+
+def record(batch: int) -> str:
+    return sidelog.RecordName(sidelog.RecordKind.OPERATOR_STATE, "buffer", batch, 1).key
 
 
 class StatefulQuery(FakeQuery):
@@ -34,7 +37,7 @@ class StatefulQuery(FakeQuery):
 
     def run_batch(self, *, failed_attempts: int = 0) -> int:
         if self.batch % 2:
-            self._put(RecordName("buffer", self.batch + 1, 1).key, b"{}")
+            self._put(record(self.batch + 1), b"{}")
         return super().run_batch(failed_attempts=failed_attempts)
 
     def segment(self, batch: int) -> SegmentName:
@@ -66,7 +69,7 @@ def test_a_cut_holds_the_segment_of_its_offsets_and_the_newest_record(job: Job) 
 
     manifest = job.checkpoint(query)
 
-    assert side_files(manifest) == [RecordName("buffer", 4, 1).key, query.segment(5).key]
+    assert side_files(manifest) == [record(4), query.segment(5).key]
     assert verify.verify(job.store, manifest, deep=True).ok
 
 
@@ -92,7 +95,7 @@ def test_a_restore_brings_exactly_what_the_cut_needs(job: Job) -> None:
 
     found = [info.key.split("/", 3)[3] for info in job.store.list(f"generations/{restored.generation:08d}/delays")]
     assert [key for key in found if key.startswith(("source-", "operator-"))] == [
-        RecordName("buffer", 4, 1).key,
+        record(4),
         query.segment(4).key,
     ]
 
@@ -106,7 +109,7 @@ def test_a_savepoint_carries_them(job: Job) -> None:
 
     names = [info.key for info in place.store.list(place.folder)]
     assert any(name.endswith(query.segment(2).key) for name in names)
-    assert any(name.endswith(RecordName("buffer", 2, 1).key) for name in names)
+    assert any(name.endswith(record(2)) for name in names)
 
 
 def test_storage_stays_bounded_and_what_the_running_driver_may_need_stays(job: Job) -> None:
@@ -125,7 +128,5 @@ def test_storage_stays_bounded_and_what_the_running_driver_may_need_stays(job: J
 
     kept = side_keys(job)
     assert {query.segment(13).key, query.segment(15).key, query.segment(16).key, query.segment(ahead).key} <= set(kept)
-    assert {RecordName("buffer", 12, 1).key, RecordName("buffer", 14, 1).key, RecordName("buffer", 16, 1).key} == {
-        key for key in kept if operatorlog.of_key(key)
-    }
+    assert {record(12), record(14), record(16)} == {key for key in kept if sidelog.of_key(key)}
     assert len(kept) == 9  # The two newest segments are here with what a dead driver left behind, too.

@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, QueryEntry
-from statefulspark.snapshot import generations, lineage, operatorlog, segments, sparklog
+from statefulspark.snapshot import generations, lineage, segments, sidelog, sparklog
 from statefulspark.storage.port import ObjectInfo
 
 
@@ -288,7 +288,7 @@ class _Floor:
             return _RUNNING if state.version > self.versions.get(folder, 0) else None
         if leaf.endswith(".sst") and posixpath.basename(folder) == "SSTs":
             return self._reason_for_sst(info, name)
-        record, segment = operatorlog.of_key(name), segments.of_key(name)
+        record, segment = sidelog.of_key(name), segments.of_key(name)
         if record is not None:
             return _RUNNING if record.batch > self.batch_id else None
         if segment is not None:

@@ -18,7 +18,7 @@ from statefulspark.opstate import record, subtasks
 from statefulspark.opstate.batches import SinkRun
 from statefulspark.opstate.model import OperatorState
 from statefulspark.opstate.sink import FunctionSink
-from statefulspark.snapshot import operatorlog, segments, sparklog
+from statefulspark.snapshot import segments, sidelog, sparklog
 from statefulspark.snapshot.segments import SegmentName
 from statefulspark.sources import feed as feeds
 from statefulspark.sources.running import RunningSource
@@ -108,15 +108,14 @@ def bind_sink(output: Output, start: Start, committed: int) -> BoundSink:
         StatefulSparkError: `StateInitializationFailed`, `FunctionFailed`.
     """
     assert isinstance(output.sink, FunctionSink)  # noqa: S101 - the caller has looked
-    names = start.store.list_names(f"{operatorlog.FOLDER}/{output.uid}")
-    found = operatorlog.newest((f"{operatorlog.FOLDER}/{output.uid}/{name}" for name in names), committed)
+    log = sidelog.SideLog(start.store, "")
+    found = log.newest(sidelog.RecordKind.OPERATOR_STATE, output.uid, at_batch=committed)
     state = None
-    if output.uid in found:
-        key = found[output.uid].key
-        state = record.decode(start.store.read(key), f"{start.store.uri}/{key}", uid=output.uid)
+    if found is not None:
+        state = record.decode(log.read(found), f"{start.store.uri}/{found.key}", uid=output.uid)
     run = SinkRun(output.uid, output.sink, restored=state, checkpoint_id=start.checkpoint_id)
     _log.info("sink function bound", extra={"sink": output.uid, "batch": committed, "restored": state is not None})
-    return BoundSink(run, output.uid, start.store, start.epoch, start.next_checkpoint_id)
+    return BoundSink(run, output.uid, log, start.epoch, start.next_checkpoint_id)
 
 
 def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Collection[str]) -> None:
@@ -130,7 +129,7 @@ def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Coll
     Raises:
         SpecRejectedError: `NonRestoredState`.
     """
-    written = operatorlog.newest((file.path for file in restored.files), restored.batch_id)
+    written = [entry.uid for entry in restored.operator_states]
     lost = [f"source {uid!r}" for uid in segments.in_offsets(restored.offsets) if uid not in sources]
     lost += [f"function {uid!r}" for uid in written if uid not in sinks]
     if lost:

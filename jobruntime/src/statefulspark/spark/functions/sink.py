@@ -10,7 +10,7 @@ from pyspark.sql import functions as sql
 
 from statefulspark import clock
 from statefulspark.opstate.functions import FunctionSnapshotContext
-from statefulspark.snapshot import operatorlog
+from statefulspark.snapshot import sidelog
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from statefulspark.job import Output
     from statefulspark.opstate.batches import SinkRun
-    from statefulspark.storage import ObjectStore
 
 _PARTITION, _ROW = "partition", "row"
 
@@ -30,14 +29,14 @@ class BoundSink:
     Attributes:
         run: The function.
         uid: Its uid.
-        store: The query's root, where its state is kept.
+        log: Where its state is kept.
         epoch: Of this driver.
         next_checkpoint_id: The number that the next checkpoint will have.
     """
 
     run: SinkRun
     uid: str
-    store: ObjectStore
+    log: sidelog.SideLog
     epoch: int
     next_checkpoint_id: Callable[[], int]
 
@@ -57,7 +56,8 @@ class BoundSink:
         now_ms = int(clock.utc_now().timestamp() * 1000)
         body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), now_ms))
         if body is not None:
-            self.store.write(operatorlog.RecordName(self.uid, batch_id, self.epoch).key, body)
+            name = sidelog.RecordName(sidelog.RecordKind.OPERATOR_STATE, self.uid, batch_id, self.epoch)
+            self.log.write(name, body)
 
     def writer(self, output: Output) -> DataStreamWriter:
         """Return the query's writer, with the function behind it."""
