@@ -13,7 +13,14 @@ from dataclasses import replace
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
-from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
+from statefulspark.contract.manifest import (
+    GenerationRecord,
+    Manifest,
+    QueryEntry,
+    SnapshotFormat,
+    SnapshotKind,
+    Trigger,
+)
 from statefulspark.snapshot import (
     base,
     catalog,
@@ -223,6 +230,8 @@ def _is_in_place(view: base.View, asked: base.Base) -> bool:
     """Tell whether the generation in use is where the savepoint was taken: after a stop with savepoint, usually."""
     manifest, current = asked.manifest, view.known.current
     if manifest is None or current is None or manifest.kind is not SnapshotKind.SAVEPOINT:
+        return False
+    if manifest.format is not SnapshotFormat.NATIVE:
         return False
     if (
         not view.store.uri.endswith(f"/{manifest.namespace}/{manifest.job}")

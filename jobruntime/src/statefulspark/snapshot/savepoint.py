@@ -15,7 +15,15 @@ from datetime import datetime
 
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import MANIFEST_NAME, FileEntry, Manifest, QueryEntry, SnapshotKind, Trigger
+from statefulspark.contract.manifest import (
+    MANIFEST_NAME,
+    FileEntry,
+    Manifest,
+    QueryEntry,
+    SnapshotFormat,
+    SnapshotKind,
+    Trigger,
+)
 from statefulspark.contract.notes import CLAIM_NAME, SavepointPointer
 from statefulspark.snapshot import catalog, closure, epochs, listing, transfer
 from statefulspark.storage.port import ObjectInfo, ObjectStore
@@ -155,8 +163,34 @@ def take_savepoint(
     entries = tuple(_relocated(query, present, place) for query in queries)
     wanted = {f"{query.path}/{file.path}" for query in entries for file in query.files}
     place.store.delete_many([f"{place.folder}/{key}" for key in present if key not in wanted and key != MANIFEST_NAME])
+    return publish(store, entries, request, place, completed_at=completed_at())
+
+
+def publish(
+    store: ObjectStore,
+    entries: tuple[QueryEntry, ...],
+    request: SavepointRequest,
+    place: SavepointTarget,
+    *,
+    completed_at: datetime,
+    written_as: SnapshotFormat = SnapshotFormat.NATIVE,
+) -> Manifest:
+    """Write the manifest of a savepoint whose files are all in place. Cost: a LIST, and one or two PUTs.
+
+    Args:
+        store: The job's root.
+        entries: Its queries, with paths relative to its folder.
+        request: Everything else about it.
+        place: Where it is.
+        completed_at: When its files were in place.
+        written_as: The form of its state.
+
+    Raises:
+        PreconditionFailedError: `SavepointExists`; a newer epoch owns the job.
+    """
     manifest = Manifest(
         kind=SnapshotKind.SAVEPOINT,
+        format=written_as,
         id=request.id,
         namespace=request.namespace,
         job=request.job,
@@ -164,7 +198,7 @@ def take_savepoint(
         epoch=request.epoch,
         generation=request.generation,
         triggered_at=request.triggered_at,
-        completed_at=completed_at(),
+        completed_at=completed_at,
         queries=entries,
         request_id=request.request_id,
         savepoint_name=request.name,

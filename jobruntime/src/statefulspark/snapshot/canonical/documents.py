@@ -121,8 +121,8 @@ class QueryDocument(StoredDocument):
 
 
 def states_folder(operator_uid: str, state: str) -> str:
-    """Return the folder of a keyed state, relative to the query's folder; names of states are safe in paths."""
-    return f"{FOLDER}/{operator_uid}/states/{state}"
+    """Return the folder of a keyed state, relative to the query's folder; the names of timers have a slash."""
+    return f"{FOLDER}/{operator_uid}/states/{state.replace('/', '~')}"
 
 
 def family_folder(operator_uid: str, number: int, store: str, family: str) -> str:

@@ -21,7 +21,7 @@ from statefulspark.snapshot.canonical import documents, values
 from statefulspark.state import chunks, descriptors, tables
 
 KEY, INDEX, ENTRY, VALUE, RENEWED = "key", "index", "entry", "value", "renewed_ms"
-_SUBS = {tables.LISTS.name: INDEX, tables.MAPS.name: ENTRY}
+_SUBS = {descriptors.StateKind.LIST: INDEX, descriptors.StateKind.MAP: ENTRY}
 
 Row = tuple[object, object, object, int]
 """Key, index or entry (None where the kind has none), value, last renewal (0 without a time to live)."""
@@ -65,9 +65,9 @@ def to_section(meta: chunks.StateMeta, rows: Iterable[Row]) -> chunks.Section:
     lists: dict[object, list[tuple[int, object]]] = {}
     for key, sub, value, renewed in rows:
         cell = (value, renewed) if meta.has_ttl else value
-        if meta.shape is tables.LISTS:
+        if meta.kind is descriptors.StateKind.LIST:
             lists.setdefault(key, []).append((cast("int", sub), cell))
-        elif meta.shape is tables.MAPS:
+        elif meta.kind is descriptors.StateKind.MAP:
             change = changes.setdefault(key, tables.MapChange(replaced=True, puts={}))
             cast("tables.MapChange", change).puts[sub] = cell
         else:
@@ -82,7 +82,7 @@ def to_table(meta: chunks.StateMeta, rows: Sequence[Row], key_count: int) -> pa.
     """Write rows as columns, each with the plainest type that holds it."""
     keys, subs, found, renewed = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
     columns = dict(zip(key_names(key_count), _key_columns(keys, key_count), strict=True))
-    sub = _SUBS.get(meta.shape.name)
+    sub = _SUBS.get(meta.kind)
     if sub is not None:
         columns[sub] = subs
     columns[VALUE] = found
@@ -114,7 +114,7 @@ def from_table(meta: chunks.StateMeta, table: pa.Table, key_count: int, source: 
 
     parts = [column(name) for name in key_names(key_count)]
     keys: Iterable[object] = parts[0] if key_count == 1 else zip(*parts, strict=True)
-    sub = _SUBS.get(meta.shape.name)
+    sub = _SUBS.get(meta.kind)
     subs: Sequence[object] = column(sub) if sub is not None else [None] * table.num_rows
     renewed: Sequence[object] = column(RENEWED) if meta.has_ttl else [0] * table.num_rows
     return cast("Iterator[Row]", zip(keys, subs, column(VALUE), renewed, strict=True))
