@@ -94,6 +94,7 @@ def run(job: Job, job_config: config.JobConfig) -> int:
         author = author_of(job_config, place, started_at)
         found = find_state(job, job_config, place, author)
         spark = starting.result()
+    session.activate(spark)
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
     declared = functions.JobFunctions()

@@ -66,6 +66,13 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     return session
 
 
+def activate(session: SparkSession) -> None:
+    """Make a session the active one of the calling thread; each has its own thread in the JVM, where Spark looks for it."""
+    jvm = session._jvm
+    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
+
+
 def _quieten(session: SparkSession) -> None:
     """Silence warnings that say nothing is wrong, once per key group and batch or at every start."""
     jvm = session._jvm
