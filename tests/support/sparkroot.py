@@ -32,6 +32,7 @@ class FakeQuery:
     batch: int = -1
     ids: dict[int, dict[str, list[list[str]]]] = field(default_factory=dict)
     ssts: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    sst_bytes: int = 200
 
     def __post_init__(self) -> None:
         self._random = random.Random(f"{self.seed} {self.generation} {self.uid}")
@@ -100,7 +101,7 @@ class FakeQuery:
         for partition, row in enumerate(self.ids[number]["0"]):
             for index in range(len(row)):
                 folder = self._folder(partition, index)
-                name, body = f"00000{number}-{self._uuid()}.sst", self._bytes(200)
+                name, body = f"00000{number}-{self._uuid()}.sst", self._bytes(self.sst_bytes)
                 self._put(f"{folder}/SSTs/{name}", body)
                 names = [*self.ssts.get(folder, [])[-kept_ssts:], (name, len(body))]
                 self.ssts[folder] = names
