@@ -293,7 +293,8 @@ def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int
 
 def _source_keys(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> list[str]:
     """Find the sources' logs: all of a plain log; of a file source's log the newest compact file and what follows."""
-    positions = {str(index): sparklog.file_source_position(line) for index, line in enumerate(offsets)}
+    lines = _lines_of_folders(listed, offsets)
+    positions = {str(index): sparklog.file_source_position(line) for index, line in enumerate(lines)}
     found: list[str] = []
     for key in listed:
         parts = key.split("/")
@@ -304,6 +305,19 @@ def _source_keys(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> 
         if position is not None:
             found += _file_source_keys(listed, f"sources/{source}", position)
     return found
+
+
+def _lines_of_folders(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the offset line of each folder below `sources/`: a stream that a plan uses twice has two lines and one."""
+    numbers = [int(parts[1]) for key in listed if (parts := key.split("/"))[0] == "sources" and parts[1].isdigit()]
+    spare = len(offsets) - max(numbers, default=len(offsets)) - 1
+    found: list[str] = []
+    for line in offsets:
+        if spare > 0 and line in found:
+            spare -= 1
+        else:
+            found.append(line)
+    return tuple(found)
 
 
 def _file_source_keys(listed: Mapping[str, ObjectInfo], folder: str, position: int) -> list[str]:
