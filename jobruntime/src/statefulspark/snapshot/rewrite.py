@@ -173,6 +173,11 @@ def holds_paths(path: str) -> bool:
     return _METADATA_V2.match(path) is not None
 
 
+def is_first_metadata(path: str) -> bool:
+    """Tell whether a file is an operator's metadata of version 1, which is written once."""
+    return _METADATA_V1.match(path) is not None
+
+
 def is_sparks(path: str) -> bool:
     """Tell whether Spark reads a file of a query's root; all others are ours."""
     return posixpath.normpath(path).split("/", 1)[0] in _SPARKS
@@ -198,6 +203,29 @@ def relocate_operator(body: bytes, source: str, operators: Mapping[int, int], ne
     if isinstance(information, dict) and isinstance(stores, list):
         document["operatorInfo"] = {**information, "operatorId": new}
         document["stateStoreInfo"] = [_relocated(store, source, new, new_root) for store in stores]
+    return _packed(version, document)
+
+
+def with_partitions(body: bytes, source: str, partitions: int) -> bytes:
+    """Rewrite an operator's metadata to say over how many partitions its state is spread.
+
+    Args:
+        body: A file `state/<op>/_metadata/metadata`: Spark's offline repartition does not write it anew (4.2.0), and what
+            reads state offline would miss the partitions beyond the old number.
+        source: Where it came from, for the error.
+        partitions: The number.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    sparklog.parse_operator(body, source)
+    version, document = _document(body, source)
+    stores = document["stateStoreInfo"]
+    if isinstance(stores, list):
+        spread: list[JsonValue] = [
+            {**store, "numPartitions": partitions} if isinstance(store, dict) else store for store in stores
+        ]
+        document["stateStoreInfo"] = spread
     return _packed(version, document)
 
 

@@ -107,8 +107,8 @@ class Carrier:
         if change.added:
             self._timed("empty state added", entry, lambda: self._add_empty_state(entry, change))
         if change.partitions is not None:
-            root, partitions = f"{self.hadoop_root}/{entry.path}", change.partitions
-            self._timed("state repartitioned", entry, lambda: repartition.repartition(self.session, root, partitions))
+            partitions = change.partitions
+            self._timed("state repartitioned", entry, lambda: self._repartition(entry, partitions))
             batch += 1
         closed = closure.close_over(self.store, entry.path, batch)
         named = {file.path for file in closed.files}
@@ -146,6 +146,14 @@ class Carrier:
             self._install(entry, scratch, tried)
         finally:
             _remove(self.store, layout.SCRATCH)
+
+    def _repartition(self, entry: QueryEntry, partitions: int) -> None:
+        repartition.repartition(self.session, f"{self.hadoop_root}/{entry.path}", partitions)
+        for info in self.store.list(f"{entry.path}/state"):
+            if rewrite.is_first_metadata(info.key[len(entry.path) + 1 :]):
+                told = rewrite.with_partitions(self.store.read(info.key), f"{self.store.uri}/{info.key}", partitions)
+                self.store.delete_many(list(checksums.sidecars(info.key)))
+                self.store.write(info.key, told)
 
     def _pinned_partitions(self, entry: QueryEntry) -> int:
         """Return the number of partitions that Spark keeps to for a query that has no state yet."""
