@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark.contract import layout
@@ -254,88 +253,6 @@ def test_a_pruner_that_dies_at_any_point_leaves_files_too_many_and_never_too_few
         prune_thoroughly(job)
 
     assert all(verify.verify(job.store, manifest, deep=True).ok for manifest in manifests(job))
-
-
-class Life(RuleBasedStateMachine):
-    """Any interleaving of batches, uploads, checkpoints, crashes, restores and prunes."""
-
-    @initialize()
-    def begin(self) -> None:
-        self.job = Job(Clock())
-        self.query = FakeQuery(self.job.store, self.job.start().generation)
-        self.closer = closure.Closer(self.job.store, self.query.path)
-        self.open_uploads: list[int] = []
-        self.begun: int | None = None
-
-    @rule(failed_attempts=st.integers(0, 1))
-    def batch(self, failed_attempts: int) -> None:
-        self.query.run_batch(failed_attempts=failed_attempts)
-        self.open_uploads = [*self.open_uploads[-2:], self.query.batch]
-
-    @rule(kept_ssts=st.integers(0, 3))
-    def begin_upload(self, kept_ssts: int) -> None:
-        if self.open_uploads and self.begun is None:
-            self.begun = self.open_uploads.pop(0)
-            self.query.upload_ssts(self.begun, kept_ssts=kept_ssts)
-
-    @rule()
-    def finish_upload(self) -> None:
-        if self.begun is not None:
-            self.query.finish_upload(self.begun)
-            self.begun = None
-
-    @rule()
-    def checkpoint(self) -> None:
-        self.closer.close_over(self.query.batch)
-        self.job.checkpoint(self.query)
-
-    @rule(seconds=st.integers(1, 4 * GRACE_S))
-    def wait(self, seconds: int) -> None:
-        self.job.clock.forward(seconds)
-
-    @rule()
-    def prune(self) -> None:
-        pruning.run(self.job.store, POLICY, self.job.clock.now)
-
-    @rule(after=st.integers(1, 12))
-    def prune_and_die(self, after: int) -> None:
-        dying = stores.FaultyStore(self.job.store, stores.Plan(crash_after=after, only=frozenset({"write", "delete"})))
-        try:
-            pruning.run(dying, POLICY, self.job.clock.now)
-        except stores.CrashPoint:
-            self.restart()
-
-    @rule()
-    def restart(self) -> None:
-        before = self.query.batch
-        plan = self.job.start()
-        assert plan.generation == self.query.generation
-        assert plan.start_batches.get("delays", -1) == before
-
-    @rule()
-    def restore_oldest(self) -> None:
-        refs = catalog.list_snapshots(self.job.store)
-        if not refs:
-            return
-        wish = RestoreConfig(snapshot=f"checkpoint:{refs[-1].id}", id=f"{self.job.epoch}")
-        plan = self.job.start(wish)
-        self.query = self.query.continue_in(plan.generation, plan.start_batches["delays"])
-        self.closer = closure.Closer(self.job.store, self.query.path)
-        self.open_uploads, self.begun = [], None
-
-    @invariant()
-    def every_retained_checkpoint_verifies(self) -> None:
-        for manifest in manifests(self.job):
-            report = verify.verify(self.job.store, manifest)
-            assert report.ok, report.sentence
-
-    @invariant()
-    def the_head_can_be_closed_over(self) -> None:
-        closure.close_over(self.job.store, self.query.path, self.query.batch)
-
-
-TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=40, stateful_step_count=40, deadline=None)
 
 
 @settings(max_examples=10, deadline=None)
