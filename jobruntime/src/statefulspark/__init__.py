@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from statefulspark.job import Job, Output, QueryContext, write
     from statefulspark.opstate import (
         BroadcastHandle,
+        BroadcastSinkFunction,
         CheckpointedFunction,
         CheckpointListener,
         FunctionInitializationContext,
@@ -52,6 +53,7 @@ __all__ = [
     "AggregateFunction",
     "AggregatingState",
     "BroadcastHandle",
+    "BroadcastSinkFunction",
     "CheckpointListener",
     "CheckpointedFunction",
     "FilesSink",
@@ -97,6 +99,7 @@ _HOME = {
     **dict.fromkeys(
         (
             "BroadcastHandle",
+            "BroadcastSinkFunction",
             "CheckpointListener",
             "CheckpointedFunction",
             "FunctionInitializationContext",

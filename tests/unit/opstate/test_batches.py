@@ -179,3 +179,58 @@ def test_a_function_that_cannot_be_opened_is_told_by_its_uid() -> None:
         errors.StatefulSparkError, match=r"open\(\) of function 'out' \(Plain\) raised OSError: no door"
     ):
         batches.SinkRun("out", opstate.FunctionSink(Plain("open")), restored=None, checkpoint_id=None)
+
+
+class Rules(opstate.BroadcastSinkFunction[tuple[str, int]], opstate.CheckpointedFunction):
+    """Lets rows pass that the rules allow; a rule reaches every subtask."""
+
+    def __init__(self) -> None:
+        self.passed: list[int] = []
+
+    def initialize_state(self, context: opstate.FunctionInitializationContext) -> None:
+        self.allowed = context.operator_state_store.get_broadcast_state(state.MapState("allowed"))
+
+    def invoke_broadcast(self, value: tuple[str, int]) -> None:
+        self.allowed.put(value[1], "allowed")
+
+    def invoke(self, value: tuple[str, int]) -> None:
+        if value[1] in self.allowed:
+            self.passed.append(value[1])
+
+    def snapshot_state(self, context: opstate.FunctionSnapshotContext) -> None:
+        pass
+
+
+def test_a38_broadcast_rows_reach_every_subtask_and_new_ones_have_them_after_a_restore() -> None:
+    sink = opstate.FunctionSink(Rules(), parallelism=2, broadcast="kind = 'rule'")
+    run = batches.SinkRun("rules", sink, restored=None, checkpoint_id=None)
+    run.begin(0)
+    run.invoke_broadcast(("rule", 7))
+    for partition in (0, 1):
+        run.invoke(partition, ("row", 7))
+        run.invoke(partition, ("row", 8))
+    body = run.end(at(0))
+    assert body is not None
+    passed = [function.passed for function in run._subtasks.functions]  # type: ignore[attr-defined]
+
+    wider = opstate.FunctionSink(Rules(), parallelism=5, broadcast="kind = 'rule'")
+    again = batches.SinkRun("rules", wider, restored=record.decode(body, "memory"), checkpoint_id=1)
+
+    assert passed == [[7], [7]]
+    assert [function.allowed.keys() for function in again._subtasks.functions] == [[7]] * 5  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("function", "broadcast"),
+    [
+        pytest.param(Rules(), None, id="a broadcast function without a condition"),
+        pytest.param(Plain(), "true", id="a condition without a broadcast function"),
+    ],
+)
+def test_a_broadcast_input_needs_a_function_for_it(
+    function: opstate.SinkFunction[object], broadcast: str | None
+) -> None:
+    with pytest.raises(errors.SpecRejectedError) as caught:
+        opstate.FunctionSink(function, broadcast=broadcast)
+
+    assert caught.value.reason == "FunctionInvalid"

@@ -5,6 +5,7 @@ functions that a user writes. The engine and the storage are reached from `state
 """
 
 from statefulspark.opstate.functions import (
+    BroadcastSinkFunction,
     CheckpointedFunction,
     CheckpointListener,
     FunctionInitializationContext,
@@ -20,6 +21,7 @@ from statefulspark.opstate.store import BroadcastHandle, OperatorListHandle, Ope
 
 __all__ = [
     "BroadcastHandle",
+    "BroadcastSinkFunction",
     "CheckpointListener",
     "CheckpointedFunction",
     "FunctionInitializationContext",

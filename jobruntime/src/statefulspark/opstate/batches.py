@@ -7,12 +7,14 @@ attempt had never been. No Spark and no storage in here.
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import threading
+from collections.abc import Callable
 
 from statefulspark import errors
 from statefulspark.opstate import record
-from statefulspark.opstate.functions import FunctionSnapshotContext, SinkFunction
+from statefulspark.opstate.functions import BroadcastSinkFunction, FunctionSnapshotContext, SinkFunction
 from statefulspark.opstate.model import OperatorState
 from statefulspark.opstate.sink import FunctionSink
 from statefulspark.opstate.subtasks import Subtasks
@@ -52,6 +54,11 @@ class SinkRun:
         """The checkpoint lock: held around each row, each snapshot and each notification."""
         return self._lock
 
+    @property
+    def broadcast(self) -> str | None:
+        """Condition that marks rows for every subtask."""
+        return self._sink.broadcast
+
     def begin(self, batch_id: int) -> None:
         """Begin a batch; if it, or one before it that did not end, was begun already, that attempt is undone.
 
@@ -72,10 +79,24 @@ class SinkRun:
         """
         with self._lock:
             function = self._subtasks.functions[partition % self._subtasks.parallelism]
-            try:
-                function.invoke(row)
-            except Exception as error:
-                raise self._subtasks.failed(error, "FunctionFailed", "invoke()") from error
+            self._call(lambda: function.invoke(row), "invoke()")
+
+    def invoke_broadcast(self, row: object) -> None:
+        """Hand a row to every subtask.
+
+        Raises:
+            StatefulSparkError: `FunctionFailed`.
+        """
+        with self._lock:
+            for function in self._subtasks.functions:
+                assert isinstance(function, BroadcastSinkFunction)  # noqa: S101 - FunctionSink has looked
+                self._call(functools.partial(function.invoke_broadcast, row), "invoke_broadcast()")
+
+    def _call(self, method: Callable[[], None], what: str) -> None:
+        try:
+            method()
+        except Exception as error:
+            raise self._subtasks.failed(error, "FunctionFailed", what) from error
 
     def end(self, context: FunctionSnapshotContext) -> bytes | None:
         """Take the state after the batch.

@@ -109,6 +109,17 @@ class SinkFunction(Generic[T]):
         """Release what `open` acquired. Called when the job ends, and before a failed function is replaced."""
 
 
+class BroadcastSinkFunction(SinkFunction[T]):
+    """A sink function with a second, broadcast input: rows that every subtask is given. Override both methods.
+
+    What all subtasks do with such a row, they do alike; then their broadcast states stay equal.
+    """
+
+    def invoke_broadcast(self, value: T) -> None:
+        """Take one row of the broadcast input."""
+        raise NotImplementedError(f"{type(self).__qualname__} must override invoke_broadcast()")
+
+
 T_contra = TypeVar("T_contra", contravariant=True)
 
 

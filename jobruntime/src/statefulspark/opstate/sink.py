@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from statefulspark import errors
-from statefulspark.opstate.functions import SinkFunction
+from statefulspark.opstate.functions import BroadcastSinkFunction, SinkFunction
 
 F = TypeVar("F")
 
@@ -30,16 +30,25 @@ class FunctionSink:
     Attributes:
         function: A prototype; every subtask works on a deep copy of it.
         parallelism: Number of subtasks.
+        broadcast: SQL condition on a row. Rows for which it holds go to `invoke_broadcast` of every subtask, all others
+            to `invoke` of one; for a `BroadcastSinkFunction` only. Within a batch neither kind comes first.
     """
 
     function: SinkFunction[object]
     parallelism: int = 1
+    broadcast: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.function, SinkFunction):
             raise errors.SpecRejectedError(
                 "FunctionInvalid",
                 f"FunctionSink takes an instance of a class that extends SinkFunction, not {self.function!r}.",
+            )
+        if isinstance(self.function, BroadcastSinkFunction) != (self.broadcast is not None):
+            raise errors.SpecRejectedError(
+                "FunctionInvalid",
+                f"FunctionSink takes broadcast=<condition> with a BroadcastSinkFunction, and only with one; "
+                f"{type(self.function).__qualname__} came with broadcast={self.broadcast!r}.",
             )
         require_parallelism(self.parallelism)
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from statefulspark.job import Output
     from statefulspark.opstate.batches import SinkRun
 
-_PARTITION, _ROW = "partition", "row"
+_NOBODY = "false"
+"""The broadcast condition of a function without a broadcast input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +51,13 @@ class BoundSink:
             StatefulSparkError: The function failed, or its state cannot be kept; the batch is not committed.
         """
         self.run.begin(batch_id)
-        marked = frame.select(sql.spark_partition_id().alias(_PARTITION), sql.struct("*").alias(_ROW))
-        for partition, row in marked.toLocalIterator(prefetchPartitions=True):
-            self.run.invoke(partition, row)
+        to_all = sql.coalesce(sql.expr(self.run.broadcast or _NOBODY), sql.lit(False))  # noqa: FBT003 - a SQL value
+        marked = frame.select(sql.spark_partition_id(), to_all, sql.struct("*"))
+        for partition, is_broadcast, row in marked.toLocalIterator(prefetchPartitions=True):
+            if is_broadcast:
+                self.run.invoke_broadcast(row)
+            else:
+                self.run.invoke(partition, row)
         now_ms = int(clock.utc_now().timestamp() * 1000)
         body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), now_ms))
         if body is not None:
