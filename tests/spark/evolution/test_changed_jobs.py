@@ -1,0 +1,240 @@
+"""A job that has changed goes on from the state it had: each change against the run that was never interrupted (A.169).
+
+One root is recorded once: three batches of a query with two keyed operators and an aggregation over two sources, then a
+checkpoint. Every test restores that checkpoint into a generation of its own and lets a changed job read the rest.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+import statefulspark as ss
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+from snapshots import a_manifest
+from statefulspark import errors, storage
+from statefulspark.contract import config
+from statefulspark.contract.manifest import Trigger
+from statefulspark.job import Job, QueryContext
+from statefulspark.snapshot import catalog, closure, plans, recovery
+from statefulspark.spark import driver, functions, session
+from statefulspark.storage.port import ObjectStore
+
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+pytestmark = [pytest.mark.spark, pytest.mark.s3]
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+RECORDED, REST = 3, 2
+Build = Callable[[DataFrame, DataFrame], DataFrame]
+"""Makes the query of the left and the right input."""
+Rows = frozenset[tuple[int, str, str, int]]
+"""(batch, step, key, number)."""
+
+
+class Count(ss.KeyedProcessFunction):
+    """Counts the rows of each key."""
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        self._seen = ctx.state(ss.ValueState("seen", int))
+
+    def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[str, int]]:
+        seen = (self._seen.value() or 0) + len(rows)
+        self._seen.update(seen)
+        yield key, seen
+
+
+@dataclass
+class World:
+    """Input, the job's root, and a session."""
+
+    spark: SparkSession
+    folder: Path
+    store: ObjectStore
+    options: storage.StorageOptions
+    files: int = 0
+    epoch: int = 0
+    uninterrupted: Rows = frozenset()
+
+    def grow(self, count: int) -> None:
+        """Add input: one file a batch to each side; the sides have other rows."""
+        for number in range(self.files, self.files + count):
+            for side, step in (("left", 1), ("right", 3)):
+                path = self.folder / side / f"{number:04d}.json"
+                path.parent.mkdir(exist_ok=True)
+                rows = [{"k": f"{side[0]}{(number * step + row) % 5}"} for row in range(12 + step)]
+                path.write_text("\n".join(json.dumps(row) for row in rows))
+                os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+        self.files += count
+
+    def side(self, name: str) -> DataFrame:
+        reader = self.spark.readStream.schema("k string").option("maxFilesPerTrigger", 1)
+        return reader.json(str(self.folder / name))
+
+    def start(
+        self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
+    ) -> tuple[recovery.StartPlan, tuple[driver.BuiltQuery, ...]]:
+        """Do what a driver does until its queries could be started."""
+        self.epoch += 1
+        job = Job("flights")
+
+        @job.query(uid="q")
+        def q(spark: SparkSession, ctx: QueryContext) -> object:
+            return build(self.side("left"), self.side("right")).writeStream.outputMode("update")
+
+        job_config = config.JobConfig(
+            name="flights",
+            storage=config.StorageConfig(uri="file:///unused"),
+            restore=restore,
+            engine=config.EngineConfig(conf=conf or {}),
+        )
+        place = driver.Place(self.store, self.options, self.epoch)
+        author = recovery.Author("default", "flights", self.epoch, NOW)
+        found = driver.find_state(job, job_config, place, author)
+        built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions())
+        return driver.make_ready(job_config, place, found, built, self.spark, author), built
+
+    def run(self, plan: recovery.StartPlan, built: Sequence[driver.BuiltQuery]) -> Rows:
+        """Run the query over the rest of the input; return what it emitted."""
+        (one,) = built
+        output: set[tuple[int, str, str, int]] = set()
+
+        def collect(rows: DataFrame, batch: int) -> None:
+            output.update((batch, *row) for row in rows.collect())
+
+        root = f"{session.hadoop_uri(self.store.uri)}/generations/{plan.generation:08d}/q"
+        writer = one.stream.frame.writeStream.outputMode("update").foreachBatch(collect)
+        query = writer.option("checkpointLocation", root).trigger(availableNow=True).start()
+        assert query.awaitTermination(400), "the query did not end"
+        return frozenset(output)
+
+    def checkpoint(self, generation: int, batch: int, built: Sequence[driver.BuiltQuery]) -> int:
+        entry = closure.close_over(self.store, f"generations/{generation:08d}/q", batch)
+        number = catalog.next_snapshot_id(self.store)
+        manifest = a_manifest(
+            number, [plans.annotate(entry, built[0].planned)], generation=generation, trigger=Trigger.MANUAL
+        )
+        catalog.write_checkpoint(self.store, manifest)
+        return number
+
+    def restored(self, build: Build, snapshot: int = 1, **options: object) -> Rows:
+        """Restore a checkpoint into a new generation for a changed job, and run it to the end of the input."""
+        plan, built = self.start(build, restore=self.wish(snapshot), **options)
+        return self.run(plan, built)
+
+    def wish(self, snapshot: int = 1, *, allow: bool = False) -> config.RestoreConfig:
+        return config.RestoreConfig(
+            snapshot=f"checkpoint:{snapshot}", id=f"wish {self.epoch + 1}", allow_non_restored_state=allow
+        )
+
+
+def keyed(uid: str, frame: DataFrame, *, max_parallelism: int = 128) -> DataFrame:
+    counted = ss.keyed_process(
+        frame, key="k", function=Count(), uid=uid, schema="k string, n bigint", max_parallelism=max_parallelism
+    )
+    return counted.select(sql.lit(uid).alias("step"), "k", "n")
+
+
+def total(frame: DataFrame) -> DataFrame:
+    return frame.groupBy("k").count().select(sql.lit("total").alias("step"), "k", "count")
+
+
+def united(*frames: DataFrame) -> DataFrame:
+    first, *others = frames
+    for other in others:
+        first = first.union(other)
+    return first
+
+
+@pytest.fixture(scope="module")
+def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    folder = tmp_path_factory.mktemp("evolution")
+    options = storage.StorageOptions(allow_local_files=True)
+    (folder / "root").mkdir()
+    store = storage.open_store(f"file://{folder}/root", options).child("default/flights")
+    changed = {"spark.sql.streaming.stateStore.minDeltasForSnapshot": "2"}
+    for name, value in changed.items():
+        spark.conf.set(name, value)
+    one = World(spark, folder, store, options)
+    one.grow(RECORDED)
+    plan, built = one.start(recorded, restore=config.RestoreConfig())
+    one.run(plan, built)
+    one.checkpoint(plan.generation, RECORDED - 1, built)
+    one.grow(REST)
+    one.uninterrupted = one.run(plan, built)
+    yield one
+    for name in changed:
+        spark.conf.unset(name)
+
+
+def recorded(left: DataFrame, right: DataFrame) -> DataFrame:
+    return united(keyed("aa", left), keyed("bb", right), total(left))
+
+
+def of_steps(rows: Rows, *steps: str) -> Rows:
+    return frozenset(row for row in rows if row[1] in steps)
+
+
+def test_operators_and_sources_in_another_order_go_on_with_their_own_state(world: World) -> None:
+    """A.169: reordered stateful operators are fine with uids; here Spark's aggregation and both sources move, too."""
+    changed = world.restored(lambda left, right: united(keyed("bb", right), total(left), keyed("aa", left)))
+
+    assert {row[0] for row in world.uninterrupted} == {RECORDED, RECORDED + 1}
+    assert changed == world.uninterrupted
+
+
+def test_a_new_operator_starts_empty_and_the_others_go_on(world: World) -> None:
+    """A.168, A.169: operators with new uids start empty; the new one reads the old source from where that one stands."""
+    changed = world.restored(
+        lambda left, right: united(keyed("bb", right), keyed("cc", right), keyed("aa", left), total(left))
+    )
+
+    assert of_steps(changed, "aa", "bb", "total") == world.uninterrupted
+    fresh = {(row[0], row[2]): row[3] for row in of_steps(changed, "cc")}
+    assert {number for (batch, _), number in fresh.items() if batch == RECORDED} == {3}
+
+
+def test_an_operator_that_left_the_job_is_refused_by_name(world: World) -> None:
+    """A.167."""
+    before = {info.key for info in world.store.list("")}
+
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        world.start(lambda left, right: united(keyed("bb", right), total(left)), restore=world.wish())
+
+    assert refused.value.reason == "NonRestoredState"
+    assert "checkpoint 1 holds state of operator 'aa' of query 'q'" in refused.value.message
+    assert "allowNonRestoredState" in refused.value.message
+    assert {info.key for info in world.store.list("")} == before
+
+
+def test_an_operator_that_left_the_job_is_left_behind_when_that_is_allowed(world: World) -> None:
+    """A.168."""
+    plan, built = world.start(
+        lambda left, right: united(keyed("bb", right), total(left)), restore=world.wish(allow=True)
+    )
+
+    assert world.run(plan, built) == of_steps(world.uninterrupted, "bb", "total")
+    assert not [info.key for info in world.store.list(f"generations/{plan.generation:08d}/q/state/2")]
+
+
+def test_state_is_spread_over_more_partitions_and_over_fewer_again(world: World) -> None:
+    """A.66, A.68: any number of partitions up to the number of key groups."""
+    setting = "spark.sql.shuffle.partitions"
+    plan, built = world.start(recorded, conf={setting: "5"}, restore=world.wish())
+    wider = world.run(plan, built)
+    assert {(batch - 1, *rest) for batch, *rest in wider} == world.uninterrupted
+    (entry,) = plan.queries
+    assert (entry.batch_id, {operator.partitions for operator in entry.operators}) == (RECORDED, {5})
+    again = world.checkpoint(plan.generation, RECORDED, built)
+
+    narrower = world.restored(recorded, again, conf={setting: "2"})
+
+    assert {(batch - 2, *rest) for batch, *rest in narrower} == world.uninterrupted
