@@ -6,12 +6,15 @@ which stops using a state for a while does not lose it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
 from statefulspark.opstate.model import ANY_TYPE, Mode, Part, StateMeta, SubtaskState
 from statefulspark.state import descriptors
+
+_ANY = re.compile(rf"\b{ANY_TYPE}\b")
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -223,7 +226,7 @@ def _require_compatible(before: StateMeta, now: StateMeta) -> None:
 
 def _types_fit(one: str, other: str) -> bool:
     """Tell whether two declared types agree; `any` in one of them, whole or inside, fits every type."""
-    return one == other or ANY_TYPE in one or ANY_TYPE in other
+    return one == other or bool(_ANY.search(one) or _ANY.search(other))
 
 
 def _without_none(values: Iterable[T] | None) -> list[T]:
