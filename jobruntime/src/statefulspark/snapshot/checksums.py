@@ -13,6 +13,8 @@ import zlib
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from statefulspark.snapshot import crc32c
+
 _HADOOP_HEADER = struct.Struct(">4si")
 _HADOOP_MAGIC = b"crc\x00"
 
@@ -55,7 +57,7 @@ def matches_spark(body: bytes, sidecar: bytes) -> bool:
         return False
     if expected.algorithm != "CRC32C":
         return len(body) == expected.main_file_size
-    return len(body) == expected.main_file_size and crc32c(body) == expected.value & 0xFFFFFFFF
+    return len(body) == expected.main_file_size and crc32c.crc32c(body) == expected.value & 0xFFFFFFFF
 
 
 def size_in_spark(sidecar: bytes) -> int | None:
@@ -81,24 +83,3 @@ def matches_hadoop(body: bytes, sidecar: bytes) -> bool:
 def md5_hex(body: bytes) -> str:
     """Return the MD5 of a body, which S3 uses as the etag of what was written with one PUT."""
     return hashlib.md5(body, usedforsecurity=False).hexdigest()
-
-
-def crc32c(body: bytes) -> int:
-    """Return the CRC-32C (Castagnoli) of a body, unsigned."""
-    table = _TABLE
-    value = 0xFFFFFFFF
-    for byte in body:
-        value = table[(value ^ byte) & 0xFF] ^ (value >> 8)
-    return value ^ 0xFFFFFFFF
-
-
-def _castagnoli_table() -> tuple[int, ...]:
-    table = []
-    for value in range(256):
-        for _ in range(8):
-            value = (value >> 1) ^ 0x82F63B78 if value & 1 else value >> 1
-        table.append(value)
-    return tuple(table)
-
-
-_TABLE = _castagnoli_table()

@@ -16,8 +16,11 @@ from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.snapshot import checksums, closure, damage, listing, sparklog, verify
 from statefulspark.storage.port import ObjectStore
 
-_READ_UP_TO_BYTES = 1024 * 1024
-"""Files up to this size are compared with their checksum by content, larger ones by size."""
+_READ_UP_TO_BYTES = 256 * 2**20
+"""New state files are compared with their checksum by content, the smaller ones first, up to this sum; the rest by size."""
+
+
+_IN_MEMORY_BYTES = 32 * 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,15 +157,39 @@ def _require_sound(store: ObjectStore, entry: QueryEntry, base: QueryEntry) -> N
     guarded = [file for file in fresh.values() if checksums.spark_sidecar(file.path) in present]
     if not guarded:
         return
-    small = [f"{entry.path}/{file.path}" for file in guarded if file.size_bytes <= _READ_UP_TO_BYTES]
-    sidecars = [f"{entry.path}/{checksums.spark_sidecar(file.path)}" for file in guarded]
-    bodies = store.read_many([*small, *sidecars])
-    for file in guarded:
-        if not _is_sound(bodies, entry.path, file):
-            raise errors.SnapshotCorruptError(
-                "ChecksumDiffers",
-                f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that Spark wrote.",
-            )
+    sidecars = store.read_many([f"{entry.path}/{checksums.spark_sidecar(file.path)}" for file in guarded])
+    for part in _parts(guarded):
+        bodies = store.read_many([f"{entry.path}/{file.path}" for file in part.read])
+        for file in (*part.read, *part.sized):
+            if not _is_sound({**bodies, **sidecars}, entry.path, file):
+                raise errors.SnapshotCorruptError(
+                    "ChecksumDiffers",
+                    f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that Spark wrote.",
+                )
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Files that are in memory at once, and files that are only compared by size."""
+
+    read: tuple[FileEntry, ...]
+    sized: tuple[FileEntry, ...] = ()
+
+
+def _parts(files: Sequence[FileEntry]) -> list[_Part]:
+    smallest_first = sorted(files, key=lambda file: file.size_bytes)
+    total_bytes, part_bytes, part = 0, 0, list[FileEntry]()
+    found: list[_Part] = []
+    for number, file in enumerate(smallest_first):
+        total_bytes += file.size_bytes
+        if total_bytes > _READ_UP_TO_BYTES:
+            return [*found, _Part(tuple(part), tuple(smallest_first[number:]))]
+        if part_bytes + file.size_bytes > _IN_MEMORY_BYTES:
+            found.append(_Part(tuple(part)))
+            part_bytes, part = 0, []
+        part_bytes += file.size_bytes
+        part.append(file)
+    return [*found, _Part(tuple(part))]
 
 
 def _is_sound(bodies: Mapping[str, bytes], path: str, file: FileEntry) -> bool:
