@@ -8,6 +8,7 @@ committed again, and committing again changes nothing).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -113,6 +114,26 @@ def test_an_aborted_batch_is_never_seen_and_leaves_nothing_behind(world: World) 
     world.sink.abort(prepared, first)
     world.sink.abort(prepared, first)
     assert (world.read(), world.staged()) == ([], ())
+
+
+@every_sink
+def test_giving_up_an_attempt_leaves_the_attempt_that_was_committed(world: World) -> None:
+    world.sink.open(world.at(0))
+    lost, won = world.prepared(world.at(3), [1, 2]), world.prepared(world.at(3, epoch=2), [1, 2])
+    world.sink.open(world.at(0, epoch=2))
+    world.sink.commit(won, world.at(3, epoch=2))
+    world.sink.abort(lost, replace(world.at(3), committing_epoch=2))
+    world.sink.abort(won, world.at(3, epoch=2))
+    assert (world.read(), world.staged()) == ([1, 2], ())
+
+
+@every_sink
+def test_what_a_left_generation_had_prepared_is_given_up_after_the_new_one_went_on(world: World) -> None:
+    left, taken = world.prepared(world.at(9), [1, 2]), world.at(1, generation=2)
+    world.sink.open(taken)
+    world.sink.commit(world.prepared(taken, [3]), taken)
+    world.sink.abort(left, world.at(9))
+    assert (world.read(), world.staged()) == ([3], ())
 
 
 @every_sink

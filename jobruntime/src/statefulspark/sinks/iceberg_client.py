@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 PREFIX = "statefulspark."
 """Of everything that the sink sets on snapshots and tables."""
+_WRITER = f"{PREFIX}epoch"
+"""In a batch's snapshot: the epoch that wrote the batch."""
+_OPENER = f"{PREFIX}opened-by-epoch"
+"""In the empty snapshot of an opening."""
 _DEFAULTS = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
 """One PUT for a small file, where Arrow's own client makes a multipart upload of each, which not every server takes."""
 _RACED = (refusals.CommitFailedException, refusals.ValidationException)
@@ -99,13 +103,23 @@ class Client:
         written = self._parse(transaction, context)
         with self._translating(f"abort batch {context.batch_id} of"):
             table = self._load()
-            if _marker_of(table, context).covers(context):
-                return  # its files are in a snapshot, or may be
-            for file in written.files:
+            for path in self._unused(table, [file.path for file in written.files], context):
                 try:
-                    table.io.delete(file.path)
+                    table.io.delete(path)
                 except FileNotFoundError:
                     continue
+
+    def _unused(self, table: Table, paths: Sequence[str], context: SinkContext) -> Iterable[str]:
+        """Return those files that no reader needs; another attempt at the same batch may have been committed instead."""
+        if not _marker_of(table, context).covers(context):
+            return paths
+        for snapshot in table.snapshots():
+            said = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if said.items() >= _identity(context).items():
+                return () if said.get(_WRITER) == str(context.epoch) else paths
+        # Its snapshot has expired, or there never was one: what the table holds now tells.
+        held = {task.file.file_path for task in table.scan().plan_files()}
+        return [path for path in paths if path not in held]
 
     def _load(self) -> Table:
         properties = _DEFAULTS | _s3_properties(self.properties, self.storage) | dict(self.properties)
@@ -126,12 +140,7 @@ class Client:
         # Retrying is the runtime's, after another look at the marker. This changes our copy of the table alone.
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
         described = [iceberg_files.restored(table, file) for file in files]
-        summary = {
-            f"{PREFIX}sink": context.transactional_id,
-            f"{PREFIX}generation": str(after.generation),
-            f"{PREFIX}batch": str(after.batch_id),
-            f"{PREFIX}epoch": str(after.epoch),
-        }
+        summary = {**_identity(context), _WRITER: str(context.epoch)} if files else {_OPENER: str(after.epoch)}
         transaction = table.transaction()
         transaction.set_properties({_property(context): after.to_json()})
         with transaction.update_snapshot(snapshot_properties=summary).fast_append() as append:
@@ -160,6 +169,15 @@ class Client:
             raise errors.TransientError("IcebergUnavailable", f"{where}: {_said(error)}.") from error
         except (refusals.RESTError, ValueError) as error:
             raise errors.SpecRejectedError("IcebergRefused", f"{where}: {_said(error)}.") from error
+
+
+def _identity(context: SinkContext) -> dict[str, str]:
+    """Return what a snapshot says about the batch that it is."""
+    return {
+        f"{PREFIX}sink": context.transactional_id,
+        f"{PREFIX}generation": str(context.generation),
+        f"{PREFIX}batch": str(context.batch_id),
+    }
 
 
 def _property(context: SinkContext) -> str:
