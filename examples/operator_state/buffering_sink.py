@@ -4,7 +4,8 @@
         --storage file:///tmp/buffering --allow-local-files --parameter output=/tmp/buffering/out
 
 Kill it at any time and start it again: every number from 0 on is in exactly one file, or still in a buffer. What is in a
-buffer is operator state, and so is the number of the next file: a batch that runs again writes the same files again.
+buffer is operator state; a file is named after its first number, so a batch that runs again writes the same files again.
+With another parallelism it would cut them elsewhere: change that after a stop (Ctrl-C), when no batch has to run again.
 """
 
 from __future__ import annotations
@@ -26,18 +27,12 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction):
         self.folder = folder
         self.threshold = threshold
         self.buffered: list[int] = []
-        self.files = 0
 
     def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
         """Declare the state, and take back what was buffered."""
-        self.subtask = context.subtask_index
-        store = context.operator_state_store
-        self.rows_state = store.get_list_state(ss.ListState("buffered-elements", int))
-        self.files_state = store.get_list_state(ss.ListState("files-written", int))
+        self.state = context.operator_state_store.get_list_state(ss.ListState("buffered-elements", int))
         if context.is_restored:
-            self.buffered = self.rows_state.get()
-            # After a change of parallelism a subtask may get several of these, or none: no name is ever used twice.
-            self.files = max(self.files_state.get(), default=0)
+            self.buffered = self.state.get()
 
     def invoke(self, value: Row) -> None:
         """Hold a row back, or write what was held back."""
@@ -46,16 +41,13 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction):
             self.flush()
 
     def flush(self) -> None:
-        """Write a file under a name that depends on the state only."""
-        name = f"subtask-{self.subtask}-file-{self.files:06d}.json"
-        Path(self.folder, name).write_text(json.dumps(self.buffered))
-        self.files += 1
+        """Write a file under a name that depends on the rows only."""
+        Path(self.folder, f"from-{self.buffered[0]:09d}.json").write_text(json.dumps(self.buffered))
         self.buffered = []
 
     def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
         """Keep what is buffered."""
-        self.rows_state.update(self.buffered)
-        self.files_state.update([self.files])
+        self.state.update(self.buffered)
 
 
 @job.query(uid="buffering")
