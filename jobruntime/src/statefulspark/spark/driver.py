@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import os
-import platform
 import secrets
 import signal
 import socket
@@ -20,52 +19,28 @@ from datetime import datetime
 from types import FrameType
 from typing import TYPE_CHECKING
 
-import pyspark
-
-import statefulspark
 from statefulspark import clock, errors, launch, storage
 from statefulspark.contract import config, layout, statistics
 from statefulspark.contract.manifest import OwnerRecord, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.job import QueryContext
 from statefulspark.server.http import ApiServer
-from statefulspark.snapshot import catalog, epochs, evolution, parallelism, plans, recovery
-from statefulspark.spark import functions, jvm, keyed, queries, session, settings, snapshots, writing
+from statefulspark.snapshot import catalog, epochs, parallelism
+from statefulspark.spark import functions, jvm, keyed, preparing, queries, session, settings, snapshots, writing
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.evolution import carry, describe
 from statefulspark.spark.loop import JobLoop
+from statefulspark.spark.preparing import BuiltQuery, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.job import Job, Output
     from statefulspark.snapshot.recovery import StartPlan
     from statefulspark.storage import ObjectStore, StorageOptions
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the job's state is, and the epoch under which this driver may write it."""
-
-    store: ObjectStore
-    options: StorageOptions
-    epoch: int
-
-
-@dataclass(frozen=True, slots=True)
-class BuiltQuery:
-    """A query as its function returned it, not started yet."""
-
-    uid: str
-    output: DataStreamWriter | Output
-    stream: carry.Stream
-    """What it writes."""
-    planned: plans.PlannedQuery
-    """What its plan says about its state."""
 
 
 def run(job: Job, job_config: config.JobConfig) -> int:
@@ -89,17 +64,17 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     started_at = clock.utc_now()
     options = settings.storage_options(job_config.storage)
     with ThreadPoolExecutor(1, thread_name_prefix="session") as beside:
-        starting = beside.submit(session.build, job_config, options)
+        coming = beside.submit(session.build, job_config, options)
         place = claim(job_config, options, started_at)
-        author = author_of(job_config, place, started_at)
-        found = find_state(job, job_config, place, author)
-        spark = starting.result()
+        author = preparing.author_of(job_config, place, started_at)
+        found = preparing.find_state(job, job_config, place, author)
+        spark = coming.result()
     session.activate(spark)
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
     declared = functions.JobFunctions()
     built = build_queries(job, job_config, spark, declared)
-    plan = make_ready(job_config, place, found, built, spark, author)
+    plan = preparing.make_ready(job_config, place, found, built, spark, author)
     allow_non_restored = job_config.restore.allow_non_restored_state
     outputs = {one.uid: one.output for one in built}
     bound = declared.bind(place, plan, outputs, allow_non_restored=allow_non_restored)
@@ -132,88 +107,6 @@ def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) 
     )
     _log.info("epoch claimed", extra={"epoch": epoch, "holder": holder, "root": store.uri})
     return Place(store, options, epoch)
-
-
-def author_of(job_config: config.JobConfig, place: Place, now: datetime) -> recovery.Author:
-    """Return who writes what this start writes."""
-    return recovery.Author(
-        job_config.namespace,
-        job_config.name,
-        place.epoch,
-        now,
-        job_config.revision,
-        versions(),
-        owner_id=job_config.owner_id,
-    )
-
-
-def find_state(job: Job, job_config: config.JobConfig, place: Place, author: recovery.Author) -> StartPlan:
-    """Find out where to start, and complete what a dead driver left committed."""
-    found = recovery.find_start(
-        place.store,
-        author,
-        restore=job_config.restore,
-        query_uids=[query.uid for query in job.queries],
-        open_store=lambda uri: storage.open_store(uri, place.options),
-    )
-    _log.info("state found", extra={"restored_from": found.restored_from or "nothing: first start"})
-    if found.fallback is not None:
-        _log.warning("fell back to an older snapshot", extra={"why": found.fallback})
-    return found
-
-
-def make_ready(
-    job_config: config.JobConfig,
-    place: Place,
-    found: StartPlan,
-    built: tuple[BuiltQuery, ...],
-    spark: SparkSession,
-    author: recovery.Author,
-) -> StartPlan:
-    """Compare the job with its state, refuse what does not fit, and prepare the generation to run in.
-
-    Raises:
-        SpecRejectedError: The job has no place for the state, or could not read it; nothing was written.
-    """
-    changes = evolution.compare(
-        found.queries,
-        (one.planned for one in built),
-        label=found.restored_from or "The state on storage",
-        allow_non_restored_state=job_config.restore.allow_non_restored_state,
-    )
-    changed = {change.query.uid: change for change in changes if not change.is_empty}
-    sentences = tuple(sentence for change in changed.values() for sentence in change.sentences)
-    for sentence in sentences:
-        _log.info("the job has changed", extra={"what": sentence})
-    hadoop_root = session.hadoop_uri(place.store.uri)
-    carrier = carry.Carrier(
-        session=spark,
-        store=place.store,
-        hadoop_root=hadoop_root,
-        epoch=place.epoch,
-        planned=tuple(one.planned for one in built),
-        streams={one.uid: one.stream for one in built},
-        evolutions=changed,
-    )
-    ready = recovery.carry_out(
-        place.store,
-        recovery.in_new_generation(found, sentences) if changed else found,
-        author,
-        rewrites={uid: change.rewrite for uid, change in changed.items()},
-        finish=carrier.finish,
-        hadoop_root=hadoop_root,
-    )
-    _log.info("generation ready", extra={"generation": ready.generation})
-    return ready
-
-
-def versions() -> dict[str, str]:
-    """Return what writes the state, for manifests."""
-    return {
-        "statefulspark": statefulspark.__version__,
-        "pyspark": pyspark.__version__,
-        "python": platform.python_version(),
-    }
 
 
 def build_queries(
@@ -266,7 +159,7 @@ def start(
         settings=job_config.checkpoint,
         savepoint_location=job_config.savepoint_location,
         open_store=lambda uri: storage.open_store(uri, place.options),
-        versions=versions(),
+        versions=preparing.versions(),
         restored=plan.queries,
     )
     refs = catalog.list_snapshots(place.store)
