@@ -25,7 +25,7 @@ from statefulspark.contract import config
 from statefulspark.contract.manifest import Trigger
 from statefulspark.job import Job, QueryContext
 from statefulspark.snapshot import catalog, closure, plans, recovery
-from statefulspark.spark import driver, functions, session
+from statefulspark.spark import driver, functions, preparing, session
 from statefulspark.storage.port import ObjectStore
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -81,7 +81,7 @@ class World:
 
     def start(
         self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
-    ) -> tuple[recovery.StartPlan, tuple[driver.BuiltQuery, ...]]:
+    ) -> tuple[recovery.StartPlan, tuple[preparing.BuiltQuery, ...]]:
         """Do what a driver does until its queries could be started."""
         self.epoch += 1
         job = Job("flights")
@@ -96,13 +96,13 @@ class World:
             restore=restore,
             engine=config.EngineConfig(conf=conf or {}),
         )
-        place = driver.Place(self.store, self.options, self.epoch)
+        place = preparing.Place(self.store, self.options, self.epoch)
         author = recovery.Author("default", "flights", self.epoch, NOW)
-        found = driver.find_state(job, job_config, place, author)
+        found = preparing.find_state(job, job_config, place, author)
         built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions())
-        return driver.make_ready(job_config, place, found, built, self.spark, author), built
+        return preparing.make_ready(job_config, place, found, built, self.spark, author), built
 
-    def run(self, plan: recovery.StartPlan, built: Sequence[driver.BuiltQuery]) -> Rows:
+    def run(self, plan: recovery.StartPlan, built: Sequence[preparing.BuiltQuery]) -> Rows:
         """Run the query over the rest of the input; return what it emitted."""
         (one,) = built
         output: set[tuple[int, str, str, int]] = set()
@@ -116,7 +116,7 @@ class World:
         assert query.awaitTermination(400), "the query did not end"
         return frozenset(output)
 
-    def checkpoint(self, generation: int, batch: int, built: Sequence[driver.BuiltQuery]) -> int:
+    def checkpoint(self, generation: int, batch: int, built: Sequence[preparing.BuiltQuery]) -> int:
         entry = closure.close_over(self.store, f"generations/{generation:08d}/q", batch)
         number = catalog.next_snapshot_id(self.store)
         manifest = a_manifest(
