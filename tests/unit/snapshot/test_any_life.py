@@ -17,7 +17,7 @@ from sparkroot import FakeQuery
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import Manifest, SnapshotKind
-from statefulspark.snapshot import catalog, closure, prune, pruning, recovery, savepoint, verify
+from statefulspark.snapshot import catalog, closure, prune, pruning, recovery, savepoint, sidelog, verify
 from statefulspark.testing import stores
 
 GRACE_S = 60
@@ -25,6 +25,7 @@ RETAINED = 2
 ELSEWHERE = "memory://bucket/backups"
 WRITES = frozenset({"write", "create", "copy", "delete"})
 ages = st.sampled_from([None, timedelta(seconds=5 * GRACE_S)])
+OPERATOR_STATE = sidelog.RecordKind.OPERATOR_STATE
 deaths = st.one_of(st.none(), st.integers(1, 45))
 
 
@@ -39,12 +40,16 @@ class Life(RuleBasedStateMachine):
         self.savepoints: list[str] = []
         self.open_uploads: list[int] = []
         self.begun: int | None = None
+        self.state: sidelog.RecordName | None = None
         self.query = FakeQuery(self.job.store, self.job.boot().generation)
 
     # What Spark does
 
-    @rule(failed_attempts=st.integers(0, 1))
-    def batch(self, failed_attempts: int) -> None:
+    @rule(failed_attempts=st.integers(0, 1), changes_state=st.booleans())
+    def batch(self, failed_attempts: int, changes_state: bool) -> None:
+        if changes_state:  # of a function without keys, whose record is durable before Spark commits the batch
+            self.state = sidelog.RecordName(OPERATOR_STATE, "function", self.query.batch + 1, self.job.epoch)
+            sidelog.SideLog(self.job.store, self.query.path).write(self.state, b"{}")
         self.query.run_batch(failed_attempts=failed_attempts)
         self.open_uploads = [*self.open_uploads[-2:], self.query.batch]
 
@@ -139,6 +144,8 @@ class Life(RuleBasedStateMachine):
         batch = plan.start_batches.get("delays", -1)
         if (plan.generation, batch) != (self.query.generation, self.query.batch):
             self.query = self.query.continue_in(plan.generation, batch)
+            keys = [file.path for query in plan.queries for file in query.files]
+            self.state = sidelog.newest(keys, OPERATOR_STATE, at_batch=batch).get("function")
         self.open_uploads, self.begun = [], None
 
     def existing_savepoints(self) -> list[str]:
@@ -161,7 +168,9 @@ class Life(RuleBasedStateMachine):
 
     @invariant()
     def the_head_can_be_closed_over(self) -> None:
-        closure.close_over(self.job.store, self.query.path, self.query.batch)
+        entry = closure.close_over(self.job.store, self.query.path, self.query.batch)
+        records = {file.path for file in entry.files if sidelog.of_key(file.path)}
+        assert self.state is None or self.state.key in records
 
     def teardown(self) -> None:
         """Restore every snapshot in a world of its own; then clean up, and see what is left."""

@@ -217,6 +217,16 @@ def test_a_failing_store_is_an_error_and_never_an_empty_start(job: Job, number: 
         job.plan(store=faulty)
 
 
+def test_what_a_dead_driver_left_in_its_scratch_folder_is_removed_at_the_next_start(job: Job) -> None:
+    job.boot()
+    job.store.write("scratch/00000001/delays/metadata", b"{}")
+    job.store.write("scratch/00000009/delays/metadata", b"of a newer driver")
+
+    job.boot()
+
+    assert [info.key for info in job.store.list("scratch")] == ["scratch/00000009/delays/metadata"]
+
+
 def test_an_asked_for_checkpoint_is_restored_into_a_new_generation(job: Job) -> None:
     query = a_running_query(job)
     job.checkpoint(query)

@@ -128,7 +128,7 @@ def find_start(
 def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
     """Complete what a dead driver committed, and close off what it left half made. Idempotent.
 
-    Cost: one PUT for a salvaged checkpoint; per half-made generation a PUT, a LIST and a DELETE.
+    Cost: a LIST; one PUT for a salvaged checkpoint; per half-made generation a PUT, a LIST and a DELETE.
 
     Raises:
         PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
@@ -136,6 +136,7 @@ def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
     generations.abandon(store, plan.unfinished, epoch=author.epoch, now=author.now)
     if plan.obsolete_notes:
         store.delete_many(plan.obsolete_notes)
+    _clear_scratch(store, below=author.epoch)
     settled = replace(plan, unfinished=(), obsolete_notes=())
     return _salvaged(store, settled, author) if plan.salvage else settled
 
@@ -334,6 +335,14 @@ def _head_of(plan: StartPlan, view: base.View) -> base.Base:
         reference=number if plan.salvage else latest.reference,
         generation=plan.generation if plan.salvage or latest.manifest else latest.generation,
     )
+
+
+def _clear_scratch(store: ObjectStore, *, below: int) -> None:
+    """Delete what the starts of dead drivers left in their scratch folders."""
+    for name in store.list_names(layout.SCRATCH):
+        epoch = layout.parse_number(name.rstrip("/"))
+        if epoch is not None and epoch < below:
+            store.delete_many([info.key for info in store.list(f"{layout.SCRATCH}/{name.rstrip('/')}")])
 
 
 def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
