@@ -56,10 +56,7 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     Raises:
         StatefulSparkError: It could not be started; the job's state is what it was before.
     """
-    if not job.queries:
-        raise errors.SpecRejectedError(
-            "NoQueries", f"The job {job.name} declares no query; decorate one with @job.query."
-        )
+    require_queries(job)
     session.check_settings(job_config.engine.conf)
     started_at = clock.utc_now()
     options = settings.storage_options(job_config.storage)
@@ -84,6 +81,18 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     declared.close()
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
+
+
+def require_queries(job: Job) -> None:
+    """Refuse a job without queries.
+
+    Raises:
+        SpecRejectedError: `NoQueries`.
+    """
+    if not job.queries:
+        raise errors.SpecRejectedError(
+            "NoQueries", f"The job {job.name} declares no query; decorate one with @job.query."
+        )
 
 
 def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) -> Place:
