@@ -28,6 +28,7 @@ TERMINATION_LIMIT = 3500
 
 _log = logging.getLogger(__name__)
 _given: ContextVar[config.JobConfig | None] = ContextVar("given_config", default=None)
+_report: ContextVar[str | None] = ContextVar("asked_report", default=None)
 
 
 class DriverEnded(SystemExit):
@@ -41,6 +42,11 @@ class DriverEnded(SystemExit):
 def is_guarded() -> bool:
     """Tell whether `run_file` runs this job and turns whatever it raises into an exit code."""
     return _given.get() is not None
+
+
+def asked_report() -> str | None:
+    """Return the format of the report that is wanted instead of a run; None to run the job."""
+    return _report.get()
 
 
 def current_config(job_name: str) -> config.JobConfig:
@@ -89,12 +95,13 @@ def read_config(path: Path) -> config.JobConfig:
         ) from error
 
 
-def run_file(path: Path, job_config: config.JobConfig) -> int:
+def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = None) -> int:
     """Run a job file as `__main__` with a configuration.
 
     Args:
         path: The file; it declares a job and calls its `run`.
         job_config: The configuration.
+        report: Format of a report on what the start would do, which is then all that is done; None runs the job.
 
     Returns:
         The exit code.
@@ -105,7 +112,7 @@ def run_file(path: Path, job_config: config.JobConfig) -> int:
             raise errors.SpecRejectedError(
                 "JobFileMissing", f"There is no job file {path}; check job.file, and that the image contains it."
             )
-        token = _given.set(job_config)
+        token, asked = _given.set(job_config), _report.set(report)
         sys.path.insert(0, str(path.parent))
         try:
             runpy.run_path(str(path), run_name="__main__")
@@ -119,6 +126,7 @@ def run_file(path: Path, job_config: config.JobConfig) -> int:
             ) from ended
         finally:
             _given.reset(token)
+            _report.reset(asked)
         raise errors.SpecRejectedError(
             "NoQueries", f"The job file {path} ended without running a job; end it with `job.run()`."
         )
