@@ -1,0 +1,159 @@
+"""A dry run: everything that a start does up to the comparison with its state, and a report of what would happen.
+
+No epoch is claimed and nothing is written, so it may be run beside the driver that owns the job.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from enum import StrEnum
+
+from statefulspark import errors, storage
+from statefulspark.contract import config, layout
+from statefulspark.contract.base import WireModel
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.job import Job
+from statefulspark.snapshot import evolution, recovery
+from statefulspark.spark import driver, failures, functions, preparing, session, settings
+from statefulspark.spark.canonical import starting
+
+
+class ReportFormat(StrEnum):
+    """How the report is written."""
+
+    TEXT = "text"
+    """Sentences for people."""
+    JSON = "json"
+    """One document, `Report`, for tools."""
+
+
+class QueryReport(WireModel):
+    """What would become of one query's state."""
+
+    uid: str
+    batch_id: int
+    """The batch that it would go on after; -1 starts empty."""
+    kept: tuple[str, ...] = ()
+    """Operators that keep their state where it is."""
+    moved: tuple[str, ...] = ()
+    """Operators that keep their state at another place in the plan."""
+    added: tuple[str, ...] = ()
+    """Operators that start empty."""
+    dropped: tuple[str, ...] = ()
+    """Operators whose state is left behind."""
+    new_sources: tuple[str, ...] = ()
+    """Sources that start where their options say."""
+    dropped_sources: tuple[str, ...] = ()
+    """Sources whose position is left behind."""
+    partitions: int | None = None
+    """New number of state partitions; absent if it stays."""
+
+
+class Report(WireModel):
+    """What a start would do now."""
+
+    fits: bool
+    """Whether the job could start; the process ends with 0 only then."""
+    reason: str | None = None
+    """Why it could not, in one word."""
+    message: str | None = None
+    """Why it could not, in a sentence with the way out."""
+    restored_from: str | None = None
+    """What it would start from; absent for empty state."""
+    new_generation: bool = False
+    """Whether the state would be copied first."""
+    changes: tuple[str, ...] = ()
+    """Every change to the state, in sentences."""
+    queries: tuple[QueryReport, ...] = ()
+
+
+def check(job: Job, job_config: config.JobConfig, form: ReportFormat) -> int:
+    """Compare a job with the state that it would start from, and print the report.
+
+    Returns:
+        0 if it could start, else the exit code that the start would have.
+    """
+    code = ExitCode.FINISHED
+    try:
+        report = examine(job, job_config)
+    except errors.StatefulSparkError as error:
+        code = failures.of_error(error).code
+        report = Report(fits=False, reason=error.reason, message=error.message)
+    sys.stdout.write(report.to_json(indent=2) + "\n" if form is ReportFormat.JSON else sentences(report))
+    return int(code)
+
+
+def examine(job: Job, job_config: config.JobConfig) -> Report:
+    """Do what a start does up to the comparison.
+
+    Raises:
+        StatefulSparkError: The job could not start.
+    """
+    driver.require_queries(job)
+    session.check_settings(job_config.engine.conf)
+    options = settings.storage_options(job_config.storage)
+    root = storage.open_store(job_config.storage.uri, options)
+    store = root.child(layout.job_prefix(job_config.namespace, job_config.name))
+    with ThreadPoolExecutor(1, thread_name_prefix="session") as beside:
+        coming = beside.submit(session.build, job_config, options)
+        found = recovery.plan_recovery(
+            store,
+            restore=job_config.restore,
+            query_uids=[query.uid for query in job.queries],
+            open_store=lambda uri: storage.open_store(uri, options),
+        )
+        spark = coming.result()
+    found = starting.with_shells(found)
+    built = driver.build_queries(job, job_config, spark, functions.JobFunctions())
+    return report_of(found, built, preparing.compare(job_config, found, built))
+
+
+def report_of(
+    found: recovery.StartPlan,
+    built: tuple[preparing.BuiltQuery, ...],
+    changes: Mapping[str, evolution.Evolution],
+) -> Report:
+    """Put a comparison into a report."""
+    anything = any(not change.is_empty for change in changes.values())
+    return Report(
+        fits=True,
+        restored_from=found.restored_from,
+        new_generation=anything or found.mode is not recovery.StartMode.CONTINUE,
+        changes=tuple(sentence for change in changes.values() for sentence in change.sentences),
+        queries=tuple(
+            _query(changes[one.uid]) if one.uid in changes else QueryReport(uid=one.uid, batch_id=-1) for one in built
+        ),
+    )
+
+
+def sentences(report: Report) -> str:
+    """Return a report for people."""
+    if not report.fits:
+        return f"This job cannot start from its state.\n{report.reason}: {report.message}\n"
+    source = report.restored_from or "empty state"
+    lines = [f"This job can start from {source}."]
+    for query in report.queries:
+        batch = f"goes on after batch {query.batch_id}" if query.batch_id >= 0 else "starts empty"
+        lines.append(f"  query {query.uid!r} {batch}")
+        lines += [f"    keeps operator {name!r}" for name in query.kept]
+    lines += [f"  {sentence}" for sentence in report.changes]
+    lines.append("The state is copied first." if report.new_generation else "The state is used as it is.")
+    return "\n".join(lines) + "\n"
+
+
+def _query(change: evolution.Evolution) -> QueryReport:
+    names = {operator.operator_id: operator.uid for operator in change.query.operators}
+    sources = change.planned.source_entries
+    return QueryReport(
+        uid=change.query.uid,
+        batch_id=change.query.batch_id,
+        kept=tuple(names[old] for old, new in change.operators.items() if old == new),
+        moved=tuple(names[old] for old, new in change.operators.items() if old != new),
+        added=tuple(operator.entry_uid for operator in change.added),
+        dropped=tuple(operator.uid for operator in change.dropped),
+        new_sources=tuple(sources[index].name for index, line in enumerate(change.lines) if line is None),
+        dropped_sources=tuple(source.name for source in change.dropped_sources),
+        partitions=change.partitions,
+    )
