@@ -152,10 +152,12 @@ class Job:
         Raises:
             SystemExit: Always; the code says how the job ended.
         """
-        from statefulspark.spark import driver
+        from statefulspark.spark import check, driver
 
         def work() -> int:
-            return driver.run(self, launch.current_config(self.name))
+            job_config = launch.current_config(self.name)
+            report = launch.asked_report()
+            return check.check(self, job_config, check.ReportFormat(report)) if report else driver.run(self, job_config)
 
         raise launch.DriverEnded(work() if launch.is_guarded() else launch.guard(work))
 
