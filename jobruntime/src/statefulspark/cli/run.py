@@ -30,6 +30,9 @@ examples:
   Go on from a savepoint:
     statefulspark run job.py --storage s3://bucket/prefix --from s3://bucket/prefix/default/words/savepoints/00000043
 
+  See whether a new version of the job fits its state, before it is started:
+    statefulspark run job.py --storage s3://bucket/prefix --check
+
 exit codes:
   0 finished   1 failed   2 wrong flags or configuration   10 drained on SIGTERM   11 stopped on request   12 fenced
   13 bad job file   14 state does not fit the job   15 no such snapshot   16 storage unavailable   17 state unknown
@@ -61,6 +64,9 @@ def add_parser(commands: options.SubParsers) -> None:
     _add_checkpoint(parser)
     _add_restore(parser)
     _add_engine(parser)
+    parser.add_argument("--check", nargs="?", const="text", choices=("text", "json"), metavar="FORMAT",
+                        help="do not run: say what the start would do with the state, as text or json; nothing is "
+                        "written, and the exit code is not 0 if the job does not fit")  # fmt: skip
     parser.set_defaults(handle=run)
 
 
@@ -112,7 +118,7 @@ def _run(args: argparse.Namespace) -> int:
     if args.file.is_file():
         # Spark's JVM comes up while the job file and what it imports are read.
         gateway.start(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
-    return launch.run_file(args.file, job_config)
+    return launch.run_file(args.file, job_config, report=args.check)
 
 
 def build_config(args: argparse.Namespace) -> config.JobConfig:
