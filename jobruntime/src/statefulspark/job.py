@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.opstate.sink import FunctionSink
-    from statefulspark.sinks.base import Sink
+    from statefulspark.sinks.base import TwoPhaseSink
 
 
 def require_uid(uid: str, what: str) -> str:
@@ -81,7 +81,7 @@ class Output:
     """A stream and the sink it goes to, as `write` returns it; the runtime starts it."""
 
     frame: DataFrame
-    sink: Sink | FunctionSink
+    sink: TwoPhaseSink | FunctionSink
     uid: str
     mode: str
     trigger: str | None
@@ -163,13 +163,13 @@ class Job:
 
 
 def write(
-    frame: DataFrame, *, sink: Sink | FunctionSink, uid: str, mode: str = "update", trigger: str | None = None
+    frame: DataFrame, *, sink: TwoPhaseSink | FunctionSink, uid: str, mode: str = "update", trigger: str | None = None
 ) -> Output:
     """Say where a stream goes.
 
     Args:
         frame: A streaming DataFrame.
-        sink: Where its rows go, exactly once.
+        sink: Where its rows go, exactly once, and visible when a checkpoint covers them.
         uid: Name of the sink in the job.
         mode: Spark's output mode; `append` where an operator demands it (stream-stream joins, some windows).
         trigger: Shortest time between two batches, for example `1 second`; as fast as possible when omitted.

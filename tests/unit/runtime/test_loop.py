@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from fakecontrol import NOON, a_summary
@@ -16,9 +16,12 @@ from statefulspark.contract import api, statistics
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import machine, model
-from statefulspark.spark import jvm, queries, snapshots
+from statefulspark.spark import announcing, jvm, queries, snapshots
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.loop import JobLoop
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
 
 _WAIT_S = 10.0
 
@@ -84,11 +87,40 @@ class FakeWriter:
         pass
 
 
+@dataclass
+class FakeAnnouncer:
+    """Everybody who hears of snapshots; a test puts what it needs in the way."""
+
+    before_complete: Callable[[], None] = lambda: None
+    told: list[str] = field(default_factory=list)
+    trouble: str | None = None
+
+    def begun(self, snapshot_id: int) -> None:
+        self.told.append(f"begun {snapshot_id}")
+
+    def forget(self, snapshot_id: int) -> None:
+        self.told.append(f"forget {snapshot_id}")
+
+    def complete(self, snapshot_id: int) -> None:
+        self.before_complete()
+        self.told.append(f"complete {snapshot_id}")
+
+    def aborted(self, snapshot_id: int) -> None:
+        self.told.append(f"aborted {snapshot_id}")
+
+    def hurry(self) -> None:
+        self.told.append("hurry")
+
+    def stop_trying(self) -> None:
+        self.told.append("stop trying")
+
+
 class Job:
     """A loop that runs in a thread of its own."""
 
-    def __init__(self, writer: FakeWriter, settings: model.Settings) -> None:
+    def __init__(self, writer: FakeWriter, settings: model.Settings, announcer: FakeAnnouncer) -> None:
         self.writer = writer
+        self.announcer = announcer
         self.gate = FakeGate()
         self.handle = FakeHandle()
         self.starts = 0
@@ -101,6 +133,8 @@ class Job:
             gate=cast("jvm.Gate", self.gate),
             fence=cast("jvm.Fence", SimpleNamespace(fenced=False)),
             writer=cast("snapshots.SnapshotWriter", writer),
+            announcer=cast("announcing.Announcer", announcer),
+            participants={"sink:out": "counts"},
             coordinator=machine.initial(settings, next_id=1),
         )
         self.endings: list[snapshots.Ending] = []
@@ -108,10 +142,10 @@ class Job:
         self._thread.start()
         self.until(lambda: self.loop.status().queries[0].batch_id >= 0)
 
-    def _start(self) -> queries.StreamingQuery:
+    def _start(self) -> StreamingQuery:
         self.starts += 1
         self.handle.isActive, self.handle.failure = True, None
-        return cast("queries.StreamingQuery", self.handle)
+        return cast("StreamingQuery", self.handle)
 
     def until(self, holds: Callable[[], bool]) -> None:
         deadline_s = time.monotonic() + _WAIT_S
@@ -135,7 +169,7 @@ class Job:
         return operation
 
     def close(self) -> None:
-        self.writer.before_complete = self.writer.before_precopy = lambda: None
+        self.writer.before_complete = self.writer.before_precopy = self.announcer.before_complete = lambda: None
         self.loop.drain()
         self._thread.join(_WAIT_S)
 
@@ -153,12 +187,13 @@ def start() -> Iterator[Start]:
         interval_s: float = 3600.0,
         timeout_s: float = 600.0,
         tolerable_failures: int = 3,
+        announcer: FakeAnnouncer | None = None,
     ) -> Job:
         settings = model.Settings(
             interval_s, timeout_s=timeout_s, min_pause_s=min(interval_s, 3600.0) if interval_s > 60 else 0.0,
             tolerable_failures=tolerable_failures,
         )  # fmt: skip
-        jobs.append(Job(writer or FakeWriter(), settings))
+        jobs.append(Job(writer or FakeWriter(), settings, announcer or FakeAnnouncer()))
         return jobs[-1]
 
     yield start_job
@@ -201,8 +236,12 @@ def test_a_checkpoint_can_be_asked_for_and_its_parts_are_told(start: Start) -> N
     assert operation.kind == "checkpoint"
     assert operation.snapshot == a_summary(number=1)
     assert told is not None
-    assert (told.state, told.is_stop, told.participants) == (statistics.SnapshotState.COMPLETED, False, ("counts",))
-    assert [ack.participant for ack in told.acknowledgements] == ["counts"]
+    assert (told.state, told.is_stop, told.participants) == (
+        statistics.SnapshotState.COMPLETED,
+        False,
+        ("counts", "sink:out"),
+    )
+    assert [ack.participant for ack in told.acknowledgements] == ["counts", "sink:out"]
     assert told.size_bytes == a_summary().size_bytes
     assert job.loop.checkpoints().counts == job.loop.status().checkpoints
     assert job.loop.checkpoint(2) is None
@@ -248,7 +287,7 @@ def test_a_stop_ends_every_query_at_its_boundary(start: Start) -> None:
 
     ((order, batches),) = job.writer.completed
     assert (ending.code, order.kind) == (ExitCode.STOPPED, SnapshotKind.SAVEPOINT)
-    assert batches == {"counts": job.gate.fact.last_committed}
+    assert batches == dict.fromkeys(("counts", "sink:out"), job.gate.fact.last_committed)
     assert job.handle.stopped
     assert job.loop.status().state is api.JobState.STOPPED
 
@@ -400,3 +439,110 @@ def test_a_function_that_cannot_be_loaded_is_not_started_again(start: Start) -> 
 
     assert job.ended().code is ExitCode.FAILED
     assert job.starts == 1
+
+
+def test_an_intermediate_savepoint_commits_nothing(start: Start) -> None:
+    """A.49, A.102."""
+    job = start()
+    job.loop.request_savepoint(api.SavepointRequest(request_id="a"))
+    job.ended_operation("a")
+    job.loop.request_checkpoint(api.CheckpointRequest(request_id="b"))
+    job.ended_operation("b")
+
+    job.until(lambda: "complete 2" in job.announcer.told)
+
+    assert job.announcer.told == ["begun 1", "forget 1", "begun 2", "complete 2"]
+
+
+@pytest.mark.parametrize("savepoint", [True, False], ids=["with savepoint", "with checkpoint"])
+def test_a_stop_ends_when_its_sinks_have_committed(start: Start, savepoint: bool) -> None:
+    """A.49, A.102: stop with savepoint is announced; the driver and the operation wait for it."""
+    committing, go_on = threading.Event(), threading.Event()
+
+    def commit_slowly() -> None:
+        committing.set()
+        assert go_on.wait(_WAIT_S)
+
+    job = start(announcer=FakeAnnouncer(before_complete=commit_slowly))
+    job.loop.request_stop(api.StopRequest(request_id="a", savepoint=savepoint))
+    assert committing.wait(_WAIT_S)
+    before = job.loop.operation("a")
+    assert before is not None
+    assert before.state is api.OperationState.IN_PROGRESS
+    assert not job.gate.is_open
+
+    go_on.set()
+
+    assert job.ended().code is ExitCode.STOPPED
+    assert job.ended_operation("a").state is api.OperationState.COMPLETED
+    assert job.announcer.told == ["begun 1", "hurry", "complete 1", "stop trying"]
+
+
+def test_a_stop_whose_commit_fails_says_where_the_savepoint_is(start: Start) -> None:
+    """A.164."""
+    job = start(announcer=FakeAnnouncer(before_complete=_refuse))
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+
+    operation, ending = job.ended_operation("a"), job.ended()
+
+    location = a_summary(kind=SnapshotKind.SAVEPOINT, number=1).location
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, "AccessDenied")
+    assert f"created at {location}" in ending.message
+    assert "transactions that are not committed" in ending.message
+    assert (operation.state, operation.message) == (api.OperationState.FAILED, ending.message)
+
+
+def test_a_query_that_fails_during_the_commit_of_a_stop_says_where_the_savepoint_is(start: Start) -> None:
+    """A.164."""
+    committing, go_on = threading.Event(), threading.Event()
+
+    def commit_slowly() -> None:
+        committing.set()
+        assert go_on.wait(_WAIT_S)
+
+    job = start(announcer=FakeAnnouncer(before_complete=commit_slowly))
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+    assert committing.wait(_WAIT_S)
+    job.handle.failure, job.handle.isActive = "java.io.IOException: disk full", False
+
+    operation = job.ended_operation("a")
+    go_on.set()
+
+    assert "created at" in str(operation.message)
+    assert "disk full" in str(operation.message)
+    assert job.ended().code is ExitCode.FAILED
+
+
+def test_an_error_of_an_announcement_fails_the_job(start: Start) -> None:
+    """A.47."""
+    job = start(interval_s=0.05, announcer=FakeAnnouncer(before_complete=_refuse))
+
+    ending = job.ended()
+
+    assert (ending.code, ending.reason, ending.message) == (ExitCode.FAILED, "AccessDenied", "The store says no.")
+
+
+def test_a_driver_that_is_fenced_before_it_commits_ends_as_fenced(start: Start) -> None:
+    def fenced() -> None:
+        raise errors.FencedError("Epoch 8 runs.")
+
+    job = start(interval_s=0.05, announcer=FakeAnnouncer(before_complete=fenced))
+
+    assert job.ended().code is ExitCode.FENCED
+
+
+def test_an_aborted_snapshot_is_announced(start: Start) -> None:
+    """A.47, A.108."""
+    job = start(FakeWriter(before_complete=_refuse))
+    job.loop.request_checkpoint(api.CheckpointRequest(request_id="a"))
+
+    job.until(lambda: "aborted 1" in job.announcer.told)
+
+    assert "complete 1" not in job.announcer.told
+
+
+def test_a_commit_that_is_tried_again_shows_in_the_status(start: Start) -> None:
+    job = start()
+    job.announcer.trouble = "Committing is tried again: the broker does not answer."
+
+    job.until(lambda: job.loop.status().message == job.announcer.trouble)

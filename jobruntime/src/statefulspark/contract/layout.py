@@ -11,6 +11,7 @@ savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
 savepoints/00000044.json                 number 44 is a savepoint at another location, which it names
 prune/marks.json                         what is unused since when
 scratch/00000007/<query uid>/            of epoch 7's start, while it makes empty state; removed again
+staging/<query uid>/<sink uid>/          rows that a sink has prepared and not committed; the sink's own to clean
 damage/00000003-00000008.json            state that Spark could not load: generation and epoch
 ```
 Numbers have eight digits, so that the order of names is the order of numbers.
@@ -33,6 +34,7 @@ GENERATION_RESERVATION = "reserved.json"
 PRUNE_MARKS = "prune/marks.json"
 SCRATCH = "scratch"
 DAMAGE = "damage"
+STAGING = "staging"
 
 _UID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"^([0-9]{8})(?:[-./].*)?$")
@@ -114,6 +116,11 @@ def savepoint(savepoint_id: int, name: str | None = None) -> str:
 def savepoint_pointer(savepoint_id: int) -> str:
     """Return the key that keeps the number of a savepoint at another location."""
     return f"{SAVEPOINTS}/{number(savepoint_id)}.json"
+
+
+def staging(query_uid: str, sink_uid: str) -> str:
+    """Return the folder where a sink's rows wait for their commit, the same for every generation."""
+    return f"{STAGING}/{query_uid}/{sink_uid}"
 
 
 def damage_note(generation_number: int, epoch_number: int) -> str:

@@ -1,7 +1,7 @@
 """Work on storage beside the job's loop: done on a worker, its outcome handled on the loop.
 
 Checkpoints and pruning share one worker, so that nothing is deleted while a checkpoint is being closed over; savepoints,
-which may copy for minutes, have their own.
+which may copy for minutes, have their own, and so have announcements, which wait for other systems.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ class Lane(Enum):
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
+    ANNOUNCE = "announce"
 
 
 class Background:
@@ -69,10 +70,10 @@ class Background:
         """End the workers; work that has not begun is dropped.
 
         Args:
-            wait: Let the checkpoint lane finish what it is doing; the savepoint lane is never waited for.
+            wait: Let all lanes but that of savepoints finish what they are doing; that one is never waited for.
         """
-        self._workers[Lane.CHECKPOINT].shutdown(wait=wait, cancel_futures=True)
-        self._workers[Lane.SAVEPOINT].shutdown(wait=False, cancel_futures=True)
+        for lane, worker in self._workers.items():
+            worker.shutdown(wait=wait and lane is not Lane.SAVEPOINT, cancel_futures=True)
 
 
 def _raise(error: BaseException) -> None:

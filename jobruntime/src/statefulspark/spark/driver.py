@@ -14,7 +14,7 @@ import signal
 import socket
 import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from types import FrameType
 from typing import TYPE_CHECKING
@@ -23,10 +23,23 @@ from statefulspark import clock, errors, launch, storage
 from statefulspark.contract import config, layout, statistics
 from statefulspark.contract.manifest import OwnerRecord, SnapshotKind
 from statefulspark.coordinator import machine, model
-from statefulspark.job import QueryContext
+from statefulspark.job import Output, QueryContext
 from statefulspark.server.http import ApiServer
 from statefulspark.snapshot import catalog, epochs, parallelism
-from statefulspark.spark import functions, jvm, keyed, preparing, queries, session, settings, snapshots, writing
+from statefulspark.spark import (
+    announcing,
+    committing,
+    functions,
+    jobsinks,
+    jvm,
+    keyed,
+    preparing,
+    queries,
+    session,
+    settings,
+    snapshots,
+    writing,
+)
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.evolution import carry, describe
 from statefulspark.spark.loop import JobLoop
@@ -36,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from statefulspark.job import Job, Output
+    from statefulspark.job import Job
     from statefulspark.snapshot.recovery import StartPlan
     from statefulspark.storage import ObjectStore, StorageOptions
 
@@ -76,7 +89,7 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     outputs = {one.uid: one.output for one in built}
     bound = declared.bind(place, plan, outputs, allow_non_restored=allow_non_restored)
     built = tuple(replace(one, output=bound[one.uid]) for one in built)
-    loop = start(job_config, place, plan, built, spark, fence, started_at)
+    loop = start(job_config, place, plan, built, spark, fence, started_at, declared)
     ending = serve(loop, job_config)
     declared.close()
     location = ending.snapshot.location if ending.snapshot else None
@@ -133,6 +146,8 @@ def build_queries(
         with keyed.collecting(registry, query_uid=query.uid), functions_of_job.collecting(query.uid):
             output = query.function(spark, context)
         stream = carry.stream_of(output, query.uid)
+        if isinstance(output, Output):
+            writing.check_schema(output)
         planned = describe.describe(query.uid, stream, registry.of_query(query.uid), partitions=partitions)
         built.append(BuiltQuery(query.uid, output, stream, planned))
     return tuple(built)
@@ -146,10 +161,13 @@ def start(
     spark: SparkSession,
     fence: jvm.Fence,
     started_at: datetime,
+    declared: functions.JobFunctions,
 ) -> JobLoop:
-    """Start the queries behind their gates, and make the loop that runs them."""
+    """Commit what was prepared, start the queries behind their gates, and make the loop that runs them."""
     gate = jvm.Gate(spark)
-    running = tuple(_start_query(one, place, plan, gate) for one in built)
+    committer = open_sinks(job_config, place, plan, built)
+    announcer = announcing.Announcer(committer, [declared])
+    running = tuple(_start_query(one, place, plan, gate, committer) for one in built)
     identity = Identity(
         job=job_config.name,
         namespace=job_config.namespace,
@@ -169,6 +187,8 @@ def start(
         savepoint_location=job_config.savepoint_location,
         open_store=lambda uri: storage.open_store(uri, place.options),
         versions=preparing.versions(),
+        committer=committer,
+        announcer=announcer,
         restored=plan.queries,
     )
     refs = catalog.list_snapshots(place.store)
@@ -183,10 +203,31 @@ def start(
         gate=gate,
         fence=fence,
         writer=writer,
+        announcer=announcer,
+        participants={**declared.participants, **{f"sink:{one.uid}": one.query_uid for one in committer.sinks}},
         coordinator=machine.initial(
             coordinator_settings(job_config.checkpoint), next_id=plan.next_snapshot_id, retained=retained
         ),
     )
+
+
+def open_sinks(
+    job_config: config.JobConfig, place: Place, plan: StartPlan, built: tuple[BuiltQuery, ...]
+) -> committing.Committer:
+    """Open every sink of the job, and commit what the restored cut had prepared."""
+    who = jobsinks.Driver(
+        store=place.store,
+        options=place.options,
+        job=f"{job_config.namespace}/{job_config.name}",
+        epoch=place.epoch,
+        generation=plan.generation,
+    )
+    outputs = [(one.uid, one.output) for one in built if isinstance(one.output, Output)]
+    committer = committing.Committer(
+        who, [jobsinks.JobSink(who, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
+    )
+    committer.start(plan.queries, allow_non_restored=job_config.restore.allow_non_restored_state)
+    return committer
 
 
 def coordinator_settings(checkpoint: config.CheckpointConfig) -> model.Settings:
@@ -201,16 +242,20 @@ def coordinator_settings(checkpoint: config.CheckpointConfig) -> model.Settings:
     )
 
 
-def _start_query(one: BuiltQuery, place: Place, plan: StartPlan, gate: jvm.Gate) -> queries.RunningQuery:
+def _start_query(
+    one: BuiltQuery, place: Place, plan: StartPlan, gate: jvm.Gate, committer: committing.Committer
+) -> queries.RunningQuery:
     path = layout.query_root(plan.generation, one.uid)
     where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(place.store.uri)}/{path}")
+
+    participant = None
+    if isinstance(one.output, Output):
+        participant = writing.SinkParticipant(committer.sink(one.uid, one.output.uid), committer)
 
     def begin() -> StreamingQuery:
         committed = max(plan.start_batches.get(one.uid, -1), _newest_entry(place.store, f"{path}/commits"))
         gate.register(where.root, last_offsets=_newest_entry(place.store, f"{path}/offsets"), last_committed=committed)
-        return writing.start(
-            one.output, uid=one.uid, checkpoint_root=where.root, epoch=place.epoch, options=place.options
-        )
+        return writing.start(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
 
     return queries.RunningQuery(where, begin, begin(), gate.facts()[where.root])
 

@@ -11,34 +11,29 @@ import logging
 import queue
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import assert_never
 
 from statefulspark import clock, errors
-from statefulspark.contract import api, statistics
+from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind, Trigger
-from statefulspark.coordinator import machine, model, stats
-from statefulspark.spark import failures, queries
+from statefulspark.coordinator import machine, model
+from statefulspark.spark import announcing, desk, failures, queries
 from statefulspark.spark.background import Background, Lane
 from statefulspark.spark.board import Board
 from statefulspark.spark.jvm import Fence, Gate
-from statefulspark.spark.operations import Operations
 from statefulspark.spark.snapshots import DRAIN_KEY, FINISHED_KEY, Ending, SnapshotOrder, SnapshotWriter
 
 LOOK_S = 0.05
 """Longest wait between two looks at the queries: how late a barrier may be noticed."""
 PROGRESS_S = 0.5
 """How often Spark is asked for its progress."""
-STALE_S = 30.0
-"""A loop that has not turned for this long is reported as dead."""
 
 _log = logging.getLogger(__name__)
 
-_StateRequest = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
 
-
-class JobLoop:
+class JobLoop(desk.Desk):
     """Runs a started job until it ends; implements `server.control.Control`."""
 
     def __init__(
@@ -49,97 +44,56 @@ class JobLoop:
         gate: Gate,
         fence: Fence,
         writer: SnapshotWriter,
+        announcer: announcing.Announcer,
+        participants: Mapping[str, str],
         coordinator: model.State,
     ) -> None:
-        """Take over started queries; nothing happens before `run`."""
-        self._board = board
+        """Take over started queries; nothing happens before `run`.
+
+        Args:
+            board: What is told.
+            running: The queries.
+            gate: Holds them at batch boundaries.
+            fence: Knows whether a newer driver runs.
+            writer: Writes snapshots.
+            announcer: Hears of their end.
+            participants: Functions and sinks that acknowledge too, each with the query whose batches make it durable.
+            coordinator: Decides.
+        """
+        super().__init__(board)
         self._queries = running
         self._gate = gate
         self._fence = fence
         self._writer = writer
+        self._announcer = announcer
+        self._participants = {**{query.uid: query.uid for query in running}, **participants}
         self._coordinator = coordinator
-        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._background = Background(self._inbox.put)
-        self._operations = Operations()
-        self._requests: dict[str, _StateRequest] = {}
+        self._requests: dict[str, desk.StateRequest] = {}
         self._orders: dict[int, SnapshotOrder] = {}
         self._summaries: dict[int, api.SnapshotSummary] = {}
         self._stopping_id: int | None = None
+        self._stopped_at: tuple[model.Request, api.SnapshotSummary] | None = None
         self._gates_closed = False
         self._drain_wanted = False
         self._ending: Ending | None = None
-        self._turned_at_s = time.monotonic()
         self._progress_at_s = 0.0
-        self._status = self._build_status()
-
-    # Control: called from the server's thread and from signal handlers
-
-    def status(self) -> api.JobStatus:
-        """Return the status published last."""
-        return self._status
-
-    def checkpoints(self) -> statistics.Checkpoints:
-        """Return the statistics of all snapshots and the latest of them."""
-        return stats.answer(self._board.stats)
-
-    def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails | None:
-        """Return one snapshot, if it is in progress or among the latest."""
-        return stats.find(self._board.stats, snapshot_id)
-
-    def config(self) -> statistics.EffectiveConfig | None:
-        """Return how the driver was told to run."""
-        return self._board.config
-
-    def operation(self, request_id: str) -> api.Operation | None:
-        """Return a checkpoint, savepoint or stop by its request id."""
-        return self._operations.get(request_id)
-
-    def is_alive(self) -> bool:
-        """Tell whether the loop has turned within the last half minute."""
-        return time.monotonic() - self._turned_at_s < STALE_S
-
-    def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
-        """Queue a checkpoint, once per request id."""
-        operation, is_new = self._operations.begin(request.request_id, "checkpoint")
-        if is_new:
-            self._inbox.put(lambda: self._on_request(request, SnapshotKind.CHECKPOINT))
-        return operation
-
-    def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
-        """Queue a savepoint, once per request id."""
-        operation, is_new = self._operations.begin(request.request_id, "savepoint")
-        if is_new:
-            self._inbox.put(lambda: self._on_request(request, SnapshotKind.SAVEPOINT))
-        return operation
-
-    def request_stop(self, request: api.StopRequest) -> api.Operation:
-        """Queue a stop, once per request id."""
-        operation, is_new = self._operations.begin(request.request_id, "stop")
-        if is_new:
-            kind = SnapshotKind.SAVEPOINT if request.savepoint else SnapshotKind.CHECKPOINT
-            self._inbox.put(lambda: self._on_request(request, kind))
-        return operation
-
-    def drain(self) -> None:
-        """Finish the batch, complete a checkpoint and end with DRAINED."""
-        self._inbox.put(self._on_drain)
+        self._publish(self._build_status())
 
     # The loop
 
     def run(self) -> Ending:
         """Turn until the job has ended; its queries are stopped when this returns."""
         settings = self._coordinator.settings
-        participants = frozenset(one.uid for one in self._queries)
         # Flink spreads first triggers, so that jobs started together do not all write at once (A.85).
         first_delay_s = random.uniform(settings.min_pause_s, settings.base_interval_s)  # noqa: S311 - not a secret
-        self._step(model.Started(time.monotonic(), participants, first_delay_s))
+        self._step(model.Started(time.monotonic(), frozenset(self._participants), first_delay_s))
         while self._ending is None:
             self._take_messages()
             self._look()
             self._step(model.Tick(time.monotonic(), has_news=self._has_news()))
             self._acknowledge_stop_at_boundary()
-            self._status = self._build_status()
-            self._turned_at_s = time.monotonic()
+            self._publish(self._build_status())
         return self._end(self._ending)
 
     def _take_messages(self) -> None:
@@ -176,14 +130,14 @@ class JobLoop:
             _log.warning("the damage could not be noted", extra={"why": str(error)})
 
     def _acknowledge_stop_at_boundary(self) -> None:
-        if self._stopping_id is None or not self._gates_closed:
+        if self._stopping_id is None or self._stopped_at is not None or not self._gates_closed:
             return
         if all(query.is_at_boundary for query in self._queries):
             self._acknowledge_all(self._stopping_id)
 
     # Requests
 
-    def _on_request(self, request: _StateRequest, kind: SnapshotKind) -> None:
+    def _on_request(self, request: desk.StateRequest, kind: SnapshotKind) -> None:
         is_stop = isinstance(request, api.StopRequest)
         if is_stop and self._stopping_id is not None:
             self._operations.fail(
@@ -235,6 +189,7 @@ class JobLoop:
         request = self._requests.pop(command.request.key, None)
         order = SnapshotOrder(command.snapshot_id, command.request, clock.utc_now(), request)
         self._orders[command.snapshot_id] = order
+        self._announcer.begun(command.snapshot_id)
         if not command.request.is_stop:
             self._acknowledge_all(command.snapshot_id)
             return
@@ -263,8 +218,9 @@ class JobLoop:
         return self._committed() != (latest.batches if latest else dict.fromkeys(self._committed(), -1))
 
     def _acknowledge_all(self, snapshot_id: int) -> None:
-        for uid, batch_id in self._committed().items():
-            self._step(model.Acknowledged(time.monotonic(), snapshot_id, uid, batch_id))
+        committed = self._committed()
+        for participant, query_uid in self._participants.items():
+            self._step(model.Acknowledged(time.monotonic(), snapshot_id, participant, committed[query_uid]))
 
     def _on_finalize(self, command: model.Finalize) -> None:
         order = self._orders[command.snapshot_id]
@@ -299,13 +255,41 @@ class JobLoop:
         summary = self._summaries.pop(command.snapshot_id)
         del self._orders[command.snapshot_id]
         self._board.snapshot_completed(summary)
-        self._operations.complete(command.request.key, summary)
         _log.info("snapshot completed", extra={"location": summary.location, "trigger": summary.trigger})
+        if summary.kind is SnapshotKind.SAVEPOINT and not command.request.is_stop:
+            self._announcer.forget(command.snapshot_id)  # It commits nothing (A.49, A.102).
+            self._operations.complete(command.request.key, summary)
+            return
         if command.request.is_stop:
-            self._end_with(Ending.of_stop(command.request, summary))
+            self._stopped_at = command.request, summary
+            self._announcer.hurry()
+            self._inbox.put(lambda: self._step(model.Stopped(time.monotonic())))
+        else:
+            self._operations.complete(command.request.key, summary)
+        self._announce(
+            lambda: self._announcer.complete(command.snapshot_id), lambda: self._on_announced(command.request, summary)
+        )
+
+    def _announce(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
+        self._background.submit(Lane.ANNOUNCE, work, on_done=lambda _: then(), on_failed=self._on_announcing_failed)
+
+    def _on_announced(self, request: model.Request, summary: api.SnapshotSummary) -> None:
+        if request.is_stop:  # Its sinks have committed, so there is nothing left to do.
+            self._operations.complete(request.key, summary)
+            self._stopped_at = None
+            self._end_with(Ending.of_stop(request, summary))
+
+    def _on_announcing_failed(self, error: errors.StatefulSparkError) -> None:
+        if isinstance(error, errors.FencedError):
+            self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
+            return
+        location = self._stopped_at[1].location if self._stopped_at else None
+        message = announcing.uncommitted(location, error.message) if location else error.message
+        self._end_with(Ending(ExitCode.FAILED, error.reason, message))
 
     def _on_aborted(self, command: model.NotifyAborted) -> None:
         order = self._orders.pop(command.snapshot_id)
+        self._announce(lambda: self._announcer.aborted(command.snapshot_id))
         self._operations.fail(command.request.key, command.reason, command.message)
         _log.warning(
             "snapshot aborted", extra={"id": command.snapshot_id, "why": f"{command.reason}: {command.message}"}
@@ -355,11 +339,21 @@ class JobLoop:
         for query in self._queries:
             query.handle.stop()
         self._step(model.ShutDown(time.monotonic()))
+        self._announcer.stop_trying()
+        self._tell_of_stop(ending)
         self._background.close(wait=ending.code is not ExitCode.FENCED)
         self._board.state = ending.state
-        self._status = self._build_status(ending.message)
+        self._publish(self._build_status(ending.message))
         return ending
+
+    def _tell_of_stop(self, ending: Ending) -> None:
+        """Fail the operation of a stop whose snapshot is complete, and which did not end the job (A.164)."""
+        if self._stopped_at is not None:
+            request, summary = self._stopped_at
+            told = summary.location in ending.message
+            message = ending.message if told else announcing.uncommitted(summary.location, ending.message)
+            self._operations.fail(request.key, "StopFailed", message)
 
     def _build_status(self, message: str | None = None) -> api.JobStatus:
         statuses = tuple(query.status() for query in self._queries)
-        return self._board.status(statuses, message=message)
+        return self._board.status(statuses, message=message or self._announcer.trouble)

@@ -18,7 +18,7 @@ from statefulspark.contract.notes import DamageNote
 from statefulspark.coordinator import model
 from statefulspark.snapshot import catalog, closure, damage, epochs, prune, pruning, savepoint
 from statefulspark.snapshot import plans as query_plans
-from statefulspark.spark import measure
+from statefulspark.spark import announcing, committing, measure
 from statefulspark.spark.background import Lane
 from statefulspark.spark.board import Identity
 from statefulspark.spark.queries import QueryPlace
@@ -99,6 +99,8 @@ class SnapshotWriter:
         savepoint_location: str | None,
         open_store: Callable[[str], ObjectStore],
         versions: Mapping[str, str],
+        committer: committing.Committer,
+        announcer: announcing.Announcer,
         restored: tuple[QueryEntry, ...] = (),
     ) -> None:
         """Write below a job's root, as one epoch that started from `restored`."""
@@ -110,6 +112,8 @@ class SnapshotWriter:
         self._savepoint_location = savepoint_location
         self._open_store = open_store
         self._versions = dict(versions)
+        self._committer = committer
+        self._announcer = announcer
         # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
         self._growth = measure.Growth(restored)
@@ -134,6 +138,7 @@ class SnapshotWriter:
         watch = measure.Stopwatch()
         with watch.phase("closure"):
             entries = self._close_over(order, batches)
+        self._announcer.covers(order.snapshot_id, entries)
         with watch.phase("fence"):
             epochs.require_current(self._store, self._identity.epoch)
         if order.kind is SnapshotKind.CHECKPOINT:
@@ -190,7 +195,10 @@ class SnapshotWriter:
 
     def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
         closers = self._closers[order.lane]
-        entries = (closers[place.uid].close_over(batches[place.uid]) for place in self._places)
+        entries = (
+            closers[place.uid].close_over(batches[place.uid], self._committer.committed(place.uid))
+            for place in self._places
+        )
         return tuple(query_plans.annotate(entry, self._plans.get(entry.uid)) for entry in entries)
 
     def _complete_checkpoint(self, order: SnapshotOrder, entries: tuple[QueryEntry, ...]) -> api.SnapshotSummary:

@@ -1,33 +1,114 @@
 """Turns what a query function returned into a started streaming query.
 
-An `Output` goes through a sink of ours: each partition is written by the worker that holds it, and one commit on the
-driver makes the batch visible. A `DataStreamWriter` is the user's own; only its checkpoint location is set.
+An `Output` goes through a two-phase sink: each partition is staged by the worker that holds it, and the driver records the
+batch's transaction before Spark commits the batch. A `DataStreamWriter` is the user's own; only its checkpoint location
+is set.
+
+The place where everything happens that has to be durable with a batch is a `BatchParticipant`: Spark calls it inside
+`foreachBatch`, and commits the batch when it returns.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
+from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark import errors
 from statefulspark.job import Output
 from statefulspark.opstate.sink import FunctionSink
+from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.query import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from statefulspark.sinks.base import Sink
-    from statefulspark.storage import StorageOptions
+    from statefulspark.spark.committing import Committer
+    from statefulspark.spark.jobsinks import JobSink
 
 _PART_SCHEMA = "part binary"
 
 
+class BatchParticipant(Protocol):
+    """Takes part in every batch of a query; it acknowledges a snapshot with the batch that its query has committed."""
+
+    @property
+    def participant(self) -> str:
+        """How the coordinator names it, for example `sink:out`."""
+        ...
+
+    def run(self, frame: DataFrame, batch_id: int) -> None:
+        """Take the batch's rows, and make durable what a snapshot of it needs.
+
+        A batch may run again, after a failure or in another driver; what an earlier attempt left must not count then.
+
+        Raises:
+            StatefulSparkError: The batch is not committed, and its query ends.
+        """
+        ...
+
+
+class SinkParticipant:
+    """Stages a batch's rows on the workers and records the transaction on the driver."""
+
+    def __init__(self, sink: JobSink, committer: Committer) -> None:
+        """Write to one sink of the job."""
+        self._sink = sink
+        self._committer = committer
+        self._lock = threading.RLock()
+
+    @property
+    def participant(self) -> str:
+        """See the protocol."""
+        return f"sink:{self._sink.uid}"
+
+    @property
+    def lock(self) -> threading.RLock:
+        """The checkpoint lock of the query: held while a batch is emitted, prepared and recorded."""
+        return self._lock
+
+    def run(self, frame: DataFrame, batch_id: int) -> None:
+        """See the protocol."""
+        sink, context = self._sink.sink, self._sink.context(batch_id)
+        with self._lock:
+            rows = frame.mapInArrow(_part_writer(sink, context), _PART_SCHEMA).collect()
+            transaction = sink.prepare(tuple(bytes(row.part) for row in rows), context)
+            self._committer.prepared(self._sink, batch_id, transaction)
+
+
+def two_phase(output: Output) -> TwoPhaseSink:
+    """Return the sink of a query.
+
+    Raises:
+        SpecRejectedError: `SinkInvalid`: it is something else.
+    """
+    if isinstance(output.sink, FunctionSink):
+        raise errors.InternalError("SinkNotBound", f"The function of sink {output.uid!r} has not been restored.")
+    if not isinstance(output.sink, TwoPhaseSink):
+        raise errors.SpecRejectedError(
+            "SinkInvalid",
+            f"The sink {output.uid!r} is a {type(output.sink).__name__}, which lacks one of write_part, prepare, open, "
+            "commit and abort; use a sink of statefulspark, or implement statefulspark.sinks.base.TwoPhaseSink.",
+        )
+    return output.sink
+
+
+def check_schema(output: Output) -> None:
+    """Refuse a stream that its sink would not take, before anything starts.
+
+    Raises:
+        SpecRejectedError: `SinkSchemaMismatch`.
+    """
+    if isinstance(output.sink, ChecksSchema):
+        output.sink.check_schema(arrow_types.to_arrow_schema(output.frame.schema, timezone="UTC"))
+
+
 def start(
-    built: DataStreamWriter | Output, *, uid: str, checkpoint_root: str, epoch: int, options: StorageOptions
+    built: DataStreamWriter | Output, *, uid: str, checkpoint_root: str, participant: BatchParticipant | None
 ) -> StreamingQuery:
     """Start a query on its checkpoint root.
 
@@ -35,17 +116,16 @@ def start(
         built: What the query function returned.
         uid: The query's uid; it becomes Spark's query name.
         checkpoint_root: Hadoop URI of the query's checkpoint root.
-        epoch: This driver's epoch, passed on to sinks.
-        options: How sinks reach the object store.
+        participant: Takes the batches of an `Output`.
 
     Raises:
         SpecRejectedError: `QueryInvalid`: the function returned something else.
     """
-    return as_writer(built, uid, epoch, options).queryName(uid).option("checkpointLocation", checkpoint_root).start()
+    return as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root).start()
 
 
-def as_writer(built: object, uid: str, epoch: int, options: StorageOptions) -> DataStreamWriter:
-    """Return the writer of a query, with the sink's two steps behind `foreachBatch` for an `Output`."""
+def as_writer(built: object, uid: str, participant: BatchParticipant | None) -> DataStreamWriter:
+    """Return the writer of a query, with the participant behind `foreachBatch` for an `Output`."""
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     if isinstance(built, DataStreamWriter):
@@ -56,25 +136,17 @@ def as_writer(built: object, uid: str, epoch: int, options: StorageOptions) -> D
             f"The query {uid!r} returned {type(built).__name__}; return ss.write(...) or a DataStreamWriter that is not "
             "started yet.",
         )
-    if isinstance(built.sink, FunctionSink):
-        raise errors.InternalError("SinkNotBound", f"The function of sink {built.uid!r} has not been restored.")
-    writer = built.frame.writeStream.outputMode(built.mode).foreachBatch(_batch_writer(built.sink, epoch, options))
+    if participant is None:
+        raise errors.InternalError("SinkNotBound", f"Nobody takes the batches of sink {built.uid!r}.")
+    writer = built.frame.writeStream.outputMode(built.mode).foreachBatch(participant.run)
     return writer.trigger(processingTime=built.trigger) if built.trigger else writer
 
 
-def _batch_writer(sink: Sink, epoch: int, options: StorageOptions) -> Callable[[DataFrame, int], None]:
-    def write_batch(frame: DataFrame, batch_id: int) -> None:
-        rows = frame.mapInArrow(_part_writer(sink, batch_id, options), _PART_SCHEMA).collect()
-        sink.commit(tuple(bytes(row.part) for row in rows), batch_id, epoch, options)
-
-    return write_batch
-
-
 def _part_writer(
-    sink: Sink, batch_id: int, options: StorageOptions
+    sink: TwoPhaseSink, context: SinkContext
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write_part(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part = sink.write_part(batches, batch_id, options)
+        part = sink.write_part(batches, context)
         if part is not None:
             yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.binary())})
 

@@ -25,6 +25,7 @@ class JobFunctions:
         """Know of none."""
         self._sources = registry.SourceRegistry()
         self._sinks: dict[str, sink.BoundSink] = {}
+        self._queries_of_sinks: dict[str, str] = {}
         self._next_checkpoint_id = 1
 
     def next_checkpoint_id(self) -> int:
@@ -35,6 +36,12 @@ class JobFunctions:
     def uids(self) -> frozenset[str]:
         """Uids of every function."""
         return frozenset([*(one.uid for one in self._sources.declared), *self._sinks])
+
+    @property
+    def participants(self) -> dict[str, str]:
+        """How the coordinator names every function, and the query whose batches make its state durable."""
+        sources = {one.uid: one.query_uid for one in self._sources.declared}
+        return {f"operator:{uid}": query_uid for uid, query_uid in {**sources, **self._queries_of_sinks}.items()}
 
     @contextlib.contextmanager
     def collecting(self, query_uid: str) -> Iterator[None]:
@@ -75,6 +82,7 @@ class JobFunctions:
                 binding.require_place(
                     entry, sources=[one.uid for one in self._sources.of_query(entry.uid)], sinks=sinks
                 )
+        self._queries_of_sinks = {output.uid: query_uid for query_uid, output in functions.items()}
         committed = plan.start_batches
         for query_uid in dict.fromkeys(one.query_uid for one in self._sources.declared):
             binding.bind_sources(self._sources, query_uid, self._start(place, plan, query_uid))
