@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FILE_BYTES = 32 * 2**20
 """A file is closed when it has grown beyond this: what a reader holds in memory."""
 ROW_GROUP_ROWS = 20_000
+ROW_GROUP_BYTES = 8 * 2**20
+"""A row group ends at whichever comes first; one row is never divided."""
 _SUFFIX = ".parquet"
 
 
@@ -82,10 +84,10 @@ def stage(batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | No
     rolling: _RollingFile | None = None
     columns: tuple[Column, ...] = ()
     for batch in batches:
-        for start in range(0, batch.num_rows, ROW_GROUP_ROWS):
+        for piece in _pieces(batch):
             rolling = rolling or _RollingFile(batch.schema)
             columns = columns or columns_of(batch.schema)
-            rolling.add(batch.slice(start, ROW_GROUP_ROWS))
+            rolling.add(piece)
             if rolling.size_bytes >= FILE_BYTES:
                 staged.append(rolling.finish(store, context))
                 rolling = None
@@ -132,7 +134,8 @@ def read(staged: StagedRows, context: SinkContext) -> Iterator[pa.RecordBatch]:
                 "from a version of the bucket, or restore the job from an older snapshot.",
             ) from error
         with parquet.ParquetFile(io.BytesIO(body)) as opened:
-            yield from opened.iter_batches(batch_size=ROW_GROUP_ROWS)
+            for group in range(opened.num_row_groups):
+                yield from opened.iter_batches(ROW_GROUP_ROWS, [group])
 
 
 def discard(staged: StagedRows, context: SinkContext) -> None:
@@ -149,6 +152,13 @@ def sweep(context: SinkContext, through: tuple[int, int]) -> None:
     """
     store = _store(context)
     store.delete_many([name for name in store.list_names("") if _is_up_to(name, through)])
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Divide a batch into what makes row groups of bounded size."""
+    row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
+    rows = max(1, min(ROW_GROUP_ROWS, ROW_GROUP_BYTES // row_bytes))
+    return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
 
 
 def _is_up_to(name: str, through: tuple[int, int]) -> bool:

@@ -1,0 +1,71 @@
+"""Credentials are looked up where they are used and written down nowhere; missing packages are named with the extra."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from statefulspark import errors
+from statefulspark.sinks import extras
+from statefulspark.sinks.iceberg import IcebergSink
+from statefulspark.sinks.kafka import KafkaSink
+from statefulspark.sinks.postgres import PostgresSink
+from statefulspark.sinks.secret import Secret
+
+
+def test_a_secret_is_taken_from_the_environment_or_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PG_DSN", "host=db password=hunter2")
+    (tmp_path / "token").write_text("hunter2\n")
+    assert Secret.env("PG_DSN").reveal() == "host=db password=hunter2"
+    assert Secret.file(str(tmp_path / "token")).reveal() == "hunter2"
+
+
+@pytest.mark.parametrize(
+    ("secret", "named"),
+    [
+        pytest.param(Secret.env("NOT_SET_ANYWHERE"), "variable NOT_SET_ANYWHERE", id="a variable"),
+        pytest.param(Secret.file("/nowhere/token"), "file /nowhere/token", id="a file"),
+    ],
+)
+def test_a_missing_secret_is_named(secret: Secret, named: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=named):
+        secret.reveal()
+
+
+def test_what_travels_to_workers_or_into_a_log_holds_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SINK_PASSWORD", "hunter2")
+    secret = Secret.env("SINK_PASSWORD")
+    sinks = (
+        KafkaSink("clicks", "localhost:9092", options={"sasl.password": secret}),
+        PostgresSink("clicks", dsn=secret),
+        IcebergSink("shop.clicks", {"token": secret}),
+    )
+    assert b"hunter2" not in pickle.dumps(sinks)
+    assert "hunter2" not in repr(sinks)
+
+
+def test_plain_credentials_stay_out_of_the_text_form() -> None:
+    sinks = (
+        KafkaSink("clicks", "localhost:9092", options={"sasl.password": "hunter2"}),
+        PostgresSink("clicks", dsn="host=db password=hunter2"),
+        IcebergSink("shop.clicks", {"token": "hunter2"}),
+    )
+    assert "hunter2" not in repr(sinks)
+
+
+def test_a_missing_package_is_named_with_the_extra_that_brings_it() -> None:
+    with pytest.raises(errors.SpecRejectedError, match=r"KafkaSink needs .* install statefulspark\[kafka\]"):
+        extras.require("no_such_client", extra="kafka", needed_by="KafkaSink")
+
+
+def test_sinks_can_be_declared_without_their_clients() -> None:
+    program = (
+        "import sys; from statefulspark.sinks import kafka, postgres, iceberg;"
+        "kafka.KafkaSink('t', 's'); postgres.PostgresSink('t', 'd'); iceberg.IcebergSink('t', {});"
+        "print([name for name in ('confluent_kafka', 'psycopg', 'pyiceberg', 'pyspark') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
