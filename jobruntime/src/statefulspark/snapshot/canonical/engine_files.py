@@ -7,7 +7,9 @@ import re
 from collections.abc import Callable, Mapping
 from typing import cast
 
+from statefulspark import errors
 from statefulspark.contract.manifest import QueryEntry
+from statefulspark.snapshot import sparklog
 from statefulspark.storage.port import ObjectStore
 
 _METADATA = re.compile(r"^state/\d+/_metadata/(v2/\d+|metadata)$")
@@ -15,6 +17,28 @@ _OFFSETS = re.compile(r"^offsets/\d+$")
 _PARTITIONS = "spark.sql.shuffle.partitions"
 
 Document = dict[str, object]
+
+
+def operator_metadata(store: ObjectStore, query: QueryEntry, operator_id: int) -> sparklog.OperatorMetadata:
+    """Read what the engine says about an operator.
+
+    Raises:
+        SnapshotCorruptError: `ClosureIncomplete`: it says nothing. `SparkLogUnreadable`.
+    """
+    folder = f"state/{operator_id}/_metadata/"
+    named = (file.path for file in query.files if file.path.startswith(folder) and _METADATA.match(file.path))
+    path = next(named, None)
+    if path is None:
+        raise errors.SnapshotCorruptError(
+            "ClosureIncomplete", f"{store.uri}/{query.path}/{folder} does not exist. Use another snapshot."
+        )
+    key = f"{query.path}/{path}"
+    return sparklog.parse_operator(store.read(key), f"{store.uri}/{key}")
+
+
+def schema_paths(metadata: sparklog.OperatorMetadata, store: str) -> tuple[str, ...]:
+    """Return where the schemas of a state store are; empty for metadata of version 1, which has one place."""
+    return tuple(path for path in metadata.schema_paths if f"/_stateSchema/{store}/" in path)
 
 
 def set_partitions(store: ObjectStore, query: QueryEntry, partitions: int) -> None:

@@ -20,8 +20,8 @@ from pyspark.sql import types as spark_types
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
-from statefulspark.snapshot import closure, plans, savepoint, sparklog, transfer
-from statefulspark.snapshot.canonical import documents, keytypes, shells
+from statefulspark.snapshot import closure, plans, savepoint, transfer
+from statefulspark.snapshot.canonical import documents, engine_files, keytypes, shells
 from statefulspark.spark.canonical import tables, tasks
 from statefulspark.storage.port import ObjectStore
 
@@ -96,7 +96,7 @@ def export(session: SparkSession, queries: Sequence[QueryEntry], work: Export) -
 def _export_operator(
     session: SparkSession, query: QueryEntry, operator: OperatorEntry, work: Export
 ) -> documents.OperatorState:
-    metadata = _metadata(query, operator, work.source)
+    metadata = engine_files.operator_metadata(work.source, query, operator.operator_id)
     try:
         if plans.is_engines_own(operator):
             stores = tuple(_export_store(session, query, operator, name, work) for name in metadata.store_names)
@@ -108,27 +108,16 @@ def _export_operator(
         ) from error
 
 
-def _metadata(query: QueryEntry, operator: OperatorEntry, source: ObjectStore) -> sparklog.OperatorMetadata:
-    folder = f"state/{operator.operator_id}/_metadata/"
-    path = next(
-        file.path for file in query.files if file.path.startswith(folder) and not file.path.endswith((".crc", "schema"))
-    )
-    key = f"{query.path}/{path}"
-    return sparklog.parse_operator(source.read(key), f"{source.uri}/{key}")
-
-
 def _read(
     session: SparkSession, query: QueryEntry, operator: OperatorEntry, store: str, work: Export
 ) -> tuple[DataFrame, spark_types.StructType]:
     root = f"{work.source_hadoop}/{query.path}"
-    metadata = _metadata(query, operator, work.source)
-    families = tables.read_families(session, root, operator.operator_id, store, _schema_paths(metadata, store))
+    metadata = engine_files.operator_metadata(work.source, query, operator.operator_id)
+    families = tables.read_families(
+        session, root, operator.operator_id, store, engine_files.schema_paths(metadata, store)
+    )
     kept = tables.storable(families)
     return tables.read_store(session, root, query.batch_id, operator.operator_id, store, kept), kept
-
-
-def _schema_paths(metadata: sparklog.OperatorMetadata, store: str) -> list[str]:
-    return [path for path in metadata.schema_paths if f"/_stateSchema/{store}/" in path]
 
 
 def _export_keyed(
@@ -136,11 +125,16 @@ def _export_keyed(
 ) -> documents.OperatorState:
     frame, _ = _read(session, query, operator, store, work)
     head, log = sql.col(f"`head_{operator.uid}`"), sql.col(f"`log_{operator.uid}`")
-    rows = frame.coalesce(work.parallelism).select(
-        sql.col(f"{tables.PARTITION_KEY}.key_group"),
-        sql.coalesce(head["value"]["version"], log["key"]["userKey"]["version"]).alias("version"),
-        head["value"]["layout"].alias("layout"),
-        log["value"]["blob"].alias("blob"),
+    # The operator's timers in the engine only wake key groups; a restore sets them again.
+    rows = (
+        frame.filter(head.isNotNull() | log.isNotNull())
+        .coalesce(work.parallelism)
+        .select(
+            sql.col(f"{tables.PARTITION_KEY}.key_group"),
+            sql.coalesce(head["value"]["version"], log["key"]["userKey"]["version"]).alias("version"),
+            head["value"]["layout"].alias("layout"),
+            log["value"]["blob"].alias("blob"),
+        )
     )
     task = tasks.KeyedExport(work.place(query), operator.uid, keytypes.parse(operator.key), _groups_of(operator, query))
     states: dict[str, documents.KeyedState] = {}
@@ -208,7 +202,7 @@ def _json(kind: spark_types.DataType) -> JsonValue:
 
 
 def _run(frame: DataFrame, task: tasks.KeyedExport | tasks.FamilyExport) -> Iterator[dict[str, object]]:
-    for row in frame.mapInArrow(task, tasks.RESULT).toLocalIterator():
+    for row in frame.mapInArrow(task, tasks.RESULT).collect():
         yield json.loads(row[0])
 
 

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from statefulspark.storage import StorageOptions
 
 
+_STORE = "default"
+"""The one state store of a keyed operator."""
+
+
 @dataclass(frozen=True, slots=True)
 class Filling:
     """How the state of a canonical savepoint comes into a generation.
@@ -109,7 +113,9 @@ def _fill_query(session: SparkSession, filling: Filling, original: QueryEntry, q
         stores = {
             (new_id, store): frame
             for new_id, operator in kept
-            for store, frame in _stores(session, place, operator, groups.get(operator.uid), partitions)
+            for store, frame in _stores(
+                session, place, operator, _Wanted(filling, query, new_id, partitions, groups.get(operator.uid))
+            )
         }
         written = tables.write_stores(session, root, query.batch_id, stores, partitions)
     except PySparkException as error:
@@ -131,20 +137,39 @@ def _described(
     return before.model_copy(update={"partitions": found.partitions, "max_parallelism": groups.get(found.operator_id)})
 
 
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """Where an operator's state goes, and how it is spread."""
+
+    filling: Filling
+    query: QueryEntry
+    operator_id: int
+    partitions: int
+    groups: int | None
+
+    def families(self, session: SparkSession) -> spark_types.StructType:
+        """Return the column families of a keyed operator of ours, as its schemas in the generation name them."""
+        metadata = engine_files.operator_metadata(self.filling.store, self.query, self.operator_id)
+        root = f"{self.filling.hadoop_root}/{self.query.path}"
+        paths = engine_files.schema_paths(metadata, _STORE)
+        return tables.read_families(session, root, self.operator_id, _STORE, paths)
+
+
 def _stores(
-    session: SparkSession, place: tasks.Place, operator: documents.OperatorState, groups: int | None, partitions: int
+    session: SparkSession, place: tasks.Place, operator: documents.OperatorState, wanted: _Wanted
 ) -> list[tuple[str, DataFrame]]:
     """Return each store of an operator, as `tables.write_stores` takes it."""
     if operator.is_keyed:
-        chosen = groups or operator.max_parallelism or keygroups.DEFAULT_MAX_PARALLELISM
-        return [("default", _keyed_store(session, place, operator, chosen, partitions))]
+        return [(_STORE, _keyed_store(session, place, operator, wanted))]
     return [(store.name, _family_store(session, place, store)) for store in operator.stores]
 
 
 def _keyed_store(
-    session: SparkSession, place: tasks.Place, operator: documents.OperatorState, groups: int, partitions: int
+    session: SparkSession, place: tasks.Place, operator: documents.OperatorState, wanted: _Wanted
 ) -> DataFrame:
     """Put every key into its group of the new number, and the groups together."""
+    partitions = wanted.partitions
+    groups = wanted.groups or operator.max_parallelism or keygroups.DEFAULT_MAX_PARALLELISM
     read = tasks.ReadStates(place, operator.states, operator.key_types)
     named = [(state, part) for state, one in enumerate(operator.states) for part in range(len(one.files))]
     files = session.createDataFrame(named, "state int, part int").repartition(max(1, min(len(named), partitions)))
@@ -164,12 +189,24 @@ def _keyed_store(
         sql.struct(group.alias("key"), sql.struct("version").alias("userKey")).alias("key"),
         sql.struct("id", "blob").alias("value"),
     )
+    families = wanted.families(session)
     return built.select(
         group.alias(tables.PARTITION_KEY),
         sql.lit(0).cast("bigint").alias(tables.ORDINAL),
         head.alias(f"head_{operator.uid}"),
         chunk.alias(f"log_{operator.uid}"),
+        *(wake for family in families.fields if (wake := _wake_up(family)) is not None),
     )
+
+
+def _wake_up(family: spark_types.StructField) -> Column | None:
+    """Return a timer of the engine that is due at once, for key groups with timers; the operator sets the next."""
+    if family.name.startswith("$") and "Timers_" in family.name:
+        group, due = sql.struct("key_group").alias("key"), sql.lit(1).cast("bigint").alias("expiryTimestampMs")
+        key = sql.struct(due, group) if family.name.endswith("_timestampToKey") else sql.struct(group, due)
+        both = sql.struct(key.alias("key"), sql.struct(sql.lit(None).alias("__dummy__")).alias("value"))
+        return sql.when(sql.col("has_timers"), both.cast(family.dataType)).alias(family.name)
+    return None
 
 
 def _family_store(session: SparkSession, place: tasks.Place, store: documents.StoreState) -> DataFrame:

@@ -44,9 +44,17 @@ def side_session(session: SparkSession) -> SparkSession:
 
 
 def read_families(
-    session: SparkSession, root: str, operator_id: int, store: str, schema_paths: Sequence[str]
+    session: SparkSession, root: str, operator_id: int, store: str, schema_paths: Sequence[str] = ()
 ) -> spark_types.StructType:
-    """Return the column families of a store: a struct `<key, value>` for each."""
+    """Return the column families of a store: a struct `<key, value>` for each.
+
+    Args:
+        session: Any session of the application.
+        root: Hadoop URI of a checkpoint root.
+        operator_id: The operator.
+        store: The store.
+        schema_paths: Where the schemas are; metadata of version 2 names them, version 1 has one place.
+    """
     text: str = _package(session).StateReader.families(
         session._jsparkSession, root, operator_id, store, list(schema_paths)
     )
@@ -73,13 +81,36 @@ def read_store(
 
 
 def storable(families: spark_types.StructType) -> spark_types.StructType:
-    """Return families with each side that Parquet has no column for as binary."""
+    """Return families as Parquet can hold them.
+
+    A side with a type that Parquet has no column for becomes binary. Columns of one name, as aggregations have them for two
+    maxima, get numbers. Only positions count when rows are packed and unpacked.
+    """
     return spark_types.StructType(
         [
             spark_types.StructField(family.name, spark_types.StructType([_storable(side) for side in _sides(family)]))
             for family in families.fields
         ]
     )
+
+
+def _distinct(kind: spark_types.DataType) -> spark_types.DataType:
+    """Number the second and later fields of a name, at every depth."""
+    if isinstance(kind, spark_types.ArrayType):
+        return spark_types.ArrayType(_distinct(kind.elementType), kind.containsNull)
+    if isinstance(kind, spark_types.MapType):
+        return spark_types.MapType(_distinct(kind.keyType), _distinct(kind.valueType), kind.valueContainsNull)
+    if not isinstance(kind, spark_types.StructType):
+        return kind
+    taken: set[str] = set()
+    fields = []
+    for field in kind.fields:
+        name, number = field.name, 2
+        while name.lower() in taken:
+            name, number = f"{field.name}_{number}", number + 1
+        taken.add(name.lower())
+        fields.append(spark_types.StructField(name, _distinct(field.dataType), field.nullable))
+    return spark_types.StructType(fields)
 
 
 def fits_parquet(kind: spark_types.DataType) -> bool:
@@ -98,7 +129,7 @@ def _sides(family: spark_types.StructField) -> tuple[spark_types.StructField, ..
 
 
 def _storable(side: spark_types.StructField) -> spark_types.StructField:
-    kind = side.dataType if fits_parquet(side.dataType) else spark_types.BinaryType()
+    kind = _distinct(side.dataType) if fits_parquet(side.dataType) else spark_types.BinaryType()
     return spark_types.StructField(side.name, kind)
 
 

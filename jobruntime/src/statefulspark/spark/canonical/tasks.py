@@ -19,6 +19,8 @@ from statefulspark.state import chunks, codec
 from statefulspark.storage import StorageOptions
 
 RESULT = "result string"
+TIMER_PREFIX = "_timer_state/"
+"""Names of the states that hold timers begin like this."""
 _ENTRY = (
     ("state", pa.int32()),
     ("key", pa.binary()),
@@ -27,7 +29,7 @@ _ENTRY = (
     ("renewed", pa.int64()),
 )
 ENTRIES = "state int, key binary, sub binary, value binary, renewed bigint"
-GROUPS = "key_group int, version bigint, id string, base bigint, layout binary, blob binary"
+GROUPS = "key_group int, version bigint, id string, base bigint, layout binary, blob binary, has_timers boolean"
 _GROUPS_ARROW = pa.schema(
     [
         ("key_group", pa.int32()),
@@ -36,6 +38,7 @@ _GROUPS_ARROW = pa.schema(
         ("base", pa.int64()),
         ("layout", pa.binary()),
         ("blob", pa.binary()),
+        ("has_timers", pa.bool_()),
     ]
 )
 
@@ -285,7 +288,8 @@ class BuildGroups:
 def _group_row(group: int, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
     stored = groups.build(found)
     head = stored.head
-    columns = [[group], [head.version], [head.unique_id], [head.base], [head.pack_layout()], [stored.blob]]
+    timers = any(meta.name.startswith(TIMER_PREFIX) for meta in found)
+    columns = [[group], [head.version], [head.unique_id], [head.base], [head.pack_layout()], [stored.blob], [timers]]
     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _GROUPS_ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_GROUPS_ARROW)
 

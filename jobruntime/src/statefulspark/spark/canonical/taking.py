@@ -1,0 +1,71 @@
+"""Canonical savepoints of a running job: taken by the savepoint's worker beside the queries, manifest last."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat
+from statefulspark.snapshot import savepoint, transfer
+from statefulspark.spark.canonical import export
+from statefulspark.storage.port import ObjectStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from statefulspark.storage import StorageOptions
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Taker:
+    """Takes canonical savepoints of one job.
+
+    Attributes:
+        session: The job's session.
+        store: The job's root.
+        options: How workers reach storage.
+    """
+
+    session: SparkSession
+    store: ObjectStore
+    options: StorageOptions
+
+    def take(
+        self,
+        queries: Sequence[QueryEntry],
+        request: savepoint.SavepointRequest,
+        target: savepoint.SavepointTarget,
+        *,
+        completed_at: Callable[[], datetime],
+    ) -> Manifest:
+        """Write a canonical savepoint of a cut; the caller keeps the cut's files from being pruned.
+
+        Raises:
+            SnapshotCorruptError, StateUnknownError: See `export.export`; there is no savepoint then.
+            PreconditionFailedError: `SavepointExists`; a newer epoch owns the job.
+        """
+
+        def on_progress(done: int, total: int) -> None:
+            _log.info(
+                "canonical savepoint under way",
+                extra={"savepoint": request.id, "operators_done": done, "operators": total},
+            )
+
+        hadoop = transfer.hadoop_uri(self.store.uri)
+        work = export.Export(self.store, hadoop, target, self.options, on_progress=on_progress)
+        entries = export.export(self.session, queries, work)
+        self._remove_leftovers(entries, target)
+        return savepoint.publish(
+            self.store, entries, request, target, completed_at=completed_at(), written_as=SnapshotFormat.CANONICAL
+        )
+
+    def _remove_leftovers(self, entries: Sequence[QueryEntry], target: savepoint.SavepointTarget) -> None:
+        """Delete parts that failed attempts have written under other names."""
+        wanted = {f"{target.folder}/{entry.path}/{file.path}" for entry in entries for file in entry.files}
+        written = (info.key for info in target.store.list(f"{target.folder}/files"))
+        target.store.delete_many([key for key in written if key not in wanted])
