@@ -14,7 +14,7 @@ from typing import Protocol
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.spark import committing
 
-Publisher = Callable[[tuple[QueryEntry, ...]], None]
+Publisher = Callable[[Sequence[QueryEntry]], None]
 """Tells the outside how far a completed snapshot has come; called last. It must not raise for what may pass."""
 
 

@@ -32,6 +32,7 @@ from statefulspark.spark import (
     functions,
     jobsinks,
     jvm,
+    kafka_offsets,
     keyed,
     preparing,
     queries,
@@ -166,7 +167,10 @@ def start(
     """Commit what was prepared, start the queries behind their gates, and make the loop that runs them."""
     gate = jvm.Gate(spark)
     committer = open_sinks(job_config, place, plan, built)
-    announcer = announcing.Announcer(committer, [declared])
+    targets = [target for one in built for target in kafka_offsets.targets(one.uid, one.stream.frame)]
+    announcer = announcing.Announcer(
+        committer, [declared], [kafka_offsets.OffsetPublisher(spark, targets).publish] if targets else []
+    )
     running = tuple(_start_query(one, place, plan, gate, committer) for one in built)
     identity = Identity(
         job=job_config.name,
