@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 
-from statefulspark.state import cache, compaction, functions, store
+from statefulspark.state import cache, compaction, functions, store, timers, ttl
 
 
 class MemoryLog:
@@ -58,9 +58,18 @@ def new_ids() -> Callable[[], str]:
 class Worker:
     """A Python worker: a cache, and a function that declares states."""
 
-    def __init__(self, declare: Callable[[functions.KeyedContext], None], ids: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        declare: Callable[[functions.KeyedContext], None],
+        ids: Callable[[], str],
+        *,
+        domains: frozenset[timers.TimeDomain] = frozenset(),
+        ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
+    ) -> None:
         self._declare = declare
         self._ids = ids
+        self._domains = domains
+        self._ttl_change = ttl_change
         self.cache = cache.LruCache()
 
     def run(
@@ -69,11 +78,14 @@ class Worker:
         work: Callable[[functions.KeyedContext], None],
         *,
         now_ms: int = 0,
+        watermark_ms: int = timers.NO_WATERMARK,
         policy: compaction.Policy | None = None,
         group: int = 0,
     ) -> store.Written:
         """Run one attempt of a batch on one key group."""
-        context = functions.KeyedContext("test", now_ms)
+        context = functions.KeyedContext(
+            "test", now_ms, watermark_ms=watermark_ms, domains=self._domains, ttl_change=self._ttl_change
+        )
         self._declare(context)
         context.opened()
         tables = self.cache.of("test")

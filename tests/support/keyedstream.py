@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -27,6 +29,7 @@ class FileStream:
         self._files.mkdir()
         self.checkpoint = folder / "checkpoint"
         self._fed = 0
+        self._first_file_s = time.time() - 3600
         self.batches: dict[int, list[Row]] = {}
 
     def feed(self, rows: Sequence[tuple[object, ...]]) -> None:
@@ -35,7 +38,10 @@ class FileStream:
         columns = zip(*rows, strict=True)
         arrays = [pa.array(column, _ARROW[kind]) for column, (_, kind) in zip(columns, fields, strict=True)]
         self._fed += 1
-        parquet.write_table(pa.table(arrays, [name for name, _ in fields]), self._files / f"{self._fed:04}.parquet")
+        file = self._files / f"{self._fed:04}.parquet"
+        parquet.write_table(pa.table(arrays, [name for name, _ in fields]), file)
+        # Spark reads files by their time; two of the same millisecond would come in any order.
+        os.utime(file, (self._first_file_s + self._fed, self._first_file_s + self._fed))
 
     def feed_typed(self, rows: DataFrame) -> None:
         """Add the input of one more batch, with the types that it has."""

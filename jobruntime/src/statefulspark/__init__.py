@@ -30,18 +30,25 @@ if TYPE_CHECKING:
     from statefulspark.sinks.files import FilesSink
     from statefulspark.spark.evolution import source
     from statefulspark.spark.functions import from_source
-    from statefulspark.spark.keyed import keyed_process
+    from statefulspark.spark.keyed import flat_map_with_state, keyed_process, map_with_state
     from statefulspark.state import (
+        NO_WATERMARK,
         AggregateFunction,
         AggregatingState,
+        Codec,
         FoldingState,
         InputRow,
         KeyedContext,
         KeyedProcessFunction,
         ListState,
         MapState,
+        Outcome,
         ReducingState,
+        StoredCodec,
+        TimeDomain,
+        TimerService,
         Ttl,
+        TtlChange,
         TtlUpdate,
         TtlVisibility,
         ValueState,
@@ -50,12 +57,14 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "NO_WATERMARK",
     "AggregateFunction",
     "AggregatingState",
     "BroadcastHandle",
     "BroadcastSinkFunction",
     "CheckpointListener",
     "CheckpointedFunction",
+    "Codec",
     "FilesSink",
     "FoldingState",
     "FunctionInitializationContext",
@@ -70,6 +79,7 @@ __all__ = [
     "MapState",
     "OperatorListHandle",
     "OperatorStateStore",
+    "Outcome",
     "Output",
     "QueryContext",
     "ReducingState",
@@ -77,12 +87,18 @@ __all__ = [
     "SourceCancelledError",
     "SourceContext",
     "SourceFunction",
+    "StoredCodec",
+    "TimeDomain",
+    "TimerService",
     "Ttl",
+    "TtlChange",
     "TtlUpdate",
     "TtlVisibility",
     "ValueState",
+    "flat_map_with_state",
     "from_source",
     "keyed_process",
+    "map_with_state",
     "source",
     "write",
 ]
@@ -94,7 +110,7 @@ _HOME = {
     "write": "statefulspark.job",
     "FilesSink": "statefulspark.sinks.files",
     "from_source": "statefulspark.spark.functions",
-    "keyed_process": "statefulspark.spark.keyed",
+    **dict.fromkeys(("flat_map_with_state", "keyed_process", "map_with_state"), "statefulspark.spark.keyed"),
     "source": "statefulspark.spark.evolution",
     **dict.fromkeys(
         (

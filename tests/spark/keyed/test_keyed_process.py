@@ -354,5 +354,5 @@ def test_two_operators_of_a_job_with_one_uid_are_refused(spark: SparkSession) ->
     assert (
         registry.of_query("one")
         == registry.operators
-        == (keyed.Operator("carriers", "one", 8, ("carrier",), "Delays"),)
+        == (keyed.Operator("carriers", "one", 8, ("carrier",), "string", "Delays"),)
     )

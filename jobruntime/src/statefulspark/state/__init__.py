@@ -1,9 +1,11 @@
 """Keyed state: the states a user declares, key groups, and the chunks they are stored as.
 
 ```
-descriptors   what is declared: kind, name, type, time to live
-functions     what a user writes, and the context it gets     cells, entries   the handles      scope   the current key
-tables        values and changes of one state in one key group
+descriptors   what is declared: kind, name, type            ttl              time to live       typetext    types as text
+functions     what a user writes                            context          what it gets       scope       the current key
+cells, entries, converting   the handles                    timers           callbacks in time  expiry      cleaning up
+conversions   values of the user's own types                evolution        stored state against what is declared now
+tables        values and changes of one state in one key group                valuetypes       are values as declared
 chunks        their stored form (docs/formats.md)             codec            values as bytes
 store         versions, validation      compaction            cache            tables between batches
 keygroups     from key to key group
@@ -12,6 +14,7 @@ Nothing here knows the engine; `statefulspark.spark.keyed` connects it to Spark.
 """
 
 from statefulspark.state.cells import AggregatingHandle, ReducingHandle, ValueHandle
+from statefulspark.state.conversions import Codec, Outcome, StoredCodec
 from statefulspark.state.descriptors import (
     AggregateFunction,
     AggregatingState,
@@ -19,18 +22,19 @@ from statefulspark.state.descriptors import (
     ListState,
     MapState,
     ReducingState,
-    Ttl,
-    TtlUpdate,
-    TtlVisibility,
     ValueState,
 )
 from statefulspark.state.entries import ListHandle, MapHandle
 from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction
+from statefulspark.state.timers import NO_WATERMARK, TimeDomain, TimerService
+from statefulspark.state.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
 
 __all__ = [
+    "NO_WATERMARK",
     "AggregateFunction",
     "AggregatingHandle",
     "AggregatingState",
+    "Codec",
     "FoldingState",
     "InputRow",
     "KeyedContext",
@@ -39,9 +43,14 @@ __all__ = [
     "ListState",
     "MapHandle",
     "MapState",
+    "Outcome",
     "ReducingHandle",
     "ReducingState",
+    "StoredCodec",
+    "TimeDomain",
+    "TimerService",
     "Ttl",
+    "TtlChange",
     "TtlUpdate",
     "TtlVisibility",
     "ValueHandle",

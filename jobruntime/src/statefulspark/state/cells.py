@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
-from statefulspark.state import chunks, descriptors, tables
+from statefulspark.state import chunks, conversions, descriptors, expiry, tables
 from statefulspark.state import scope as scopes
 
 T = TypeVar("T")
@@ -63,11 +63,12 @@ class Cells:
 class ExpiringCells(Cells):
     """Cells with a time to live: pairs of value and last renewal."""
 
-    __slots__ = ("_ttl",)
+    __slots__ = ("_duration_ms", "_ttl")
 
     def __init__(self, meta: chunks.StateMeta, scope: scopes.Scope, ttl: descriptors.Ttl) -> None:
         super().__init__(meta, scope)
         self._ttl = ttl
+        self._duration_ms = ttl.duration_ms
 
     def read(self) -> object:
         """Return the current key's value, None when there is none or it is expired; an expired one is deleted."""
@@ -75,11 +76,10 @@ class ExpiringCells(Cells):
         if cell is None:
             return None
         value, renewed_ms = cast("tuple[object, int]", cell)
-        if renewed_ms + self._ttl.duration_ms <= self.scope.now_ms:
+        if renewed_ms + self._duration_ms <= self.scope.now_ms:
             self.remove()
-            returned = self._ttl.visibility is descriptors.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
-            return value if returned else None
-        if self._ttl.update is descriptors.TtlUpdate.ON_READ_AND_WRITE:
+            return value if self._ttl.shows_expired else None
+        if renewed_ms != self.scope.now_ms and self._ttl.renews_on_read:
             self.write(value)
         return value
 
@@ -88,12 +88,64 @@ class ExpiringCells(Cells):
         super().write(None if value is None else (value, self.scope.now_ms))
 
 
+class SteppingCells(ExpiringCells):
+    """Cells with a time to live that look for expired ones at every access."""
+
+    __slots__ = ("_cleaner",)
+
+    def __init__(
+        self, meta: chunks.StateMeta, scope: scopes.Scope, ttl: descriptors.Ttl, cleaner: expiry.Cleaner
+    ) -> None:
+        super().__init__(meta, scope, ttl)
+        self._cleaner = cleaner
+
+    def read(self) -> object:
+        """Look at the next entries, then read."""
+        self._cleaner.step(self.scope.now_ms)
+        return super().read()
+
+    def write(self, value: object) -> None:
+        """Look at the next entries, then write."""
+        self._cleaner.step(self.scope.now_ms)
+        super().write(value)
+
+
+class ConvertingCells:
+    """Cells whose values are of a type of the user's own, and are stored in another form.
+
+    Attributes:
+        conversion: Between the two; another one for a key group whose stored form is older.
+    """
+
+    __slots__ = ("_cells", "conversion")
+
+    def __init__(self, cells: Cells, conversion: conversions.Conversion) -> None:
+        self._cells = cells
+        self.conversion = conversion
+
+    def read(self) -> object:
+        """Return the current key's value, None when there is none."""
+        stored = self._cells.read()
+        return None if stored is None else self.conversion.decode(stored)
+
+    def write(self, value: object) -> None:
+        """Set the current key's value; None removes it."""
+        self._cells.write(None if value is None else self.conversion.encode(value))
+
+    def remove(self) -> None:
+        """Remove the current key's value."""
+        self._cells.remove()
+
+
+AnyCells = Cells | ConvertingCells
+
+
 class ValueHandle(Generic[T]):
     """One value of the current key."""
 
     __slots__ = ("_cells",)
 
-    def __init__(self, cells: Cells) -> None:
+    def __init__(self, cells: AnyCells) -> None:
         self._cells = cells
 
     def value(self) -> T | None:
@@ -111,12 +163,29 @@ class ValueHandle(Generic[T]):
         self._cells.remove()
 
 
+class DefaultValueHandle(ValueHandle[T]):
+    """One value of the current key that reads as a default while it is unset."""
+
+    __slots__ = ("_default",)
+
+    def __init__(self, cells: AnyCells, default: T) -> None:
+        super().__init__(cells)
+        self._default = default
+
+    def value(self) -> T | None:
+        """Return the value, or the default when it is unset."""
+        found = cast("T | None", self._cells.read())
+        return self._default if found is None else found
+
+    get = value
+
+
 class ReducingHandle(Generic[T]):
     """One value of the current key, folded from what was added."""
 
     __slots__ = ("_cells", "_reduce")
 
-    def __init__(self, cells: Cells, reduce: Callable[[T, T], T]) -> None:
+    def __init__(self, cells: AnyCells, reduce: Callable[[T, T], T]) -> None:
         self._cells = cells
         self._reduce = reduce
 
@@ -141,7 +210,7 @@ class AggregatingHandle(Generic[In, Acc, Out]):
 
     __slots__ = ("_cells", "_function")
 
-    def __init__(self, cells: Cells, function: descriptors.AggregateFunction[In, Acc, Out]) -> None:
+    def __init__(self, cells: AnyCells, function: descriptors.AggregateFunction[In, Acc, Out]) -> None:
         self._cells = cells
         self._function = function
 

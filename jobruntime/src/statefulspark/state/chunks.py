@@ -14,7 +14,7 @@ from typing import cast
 import msgpack
 
 from statefulspark import errors
-from statefulspark.state import codec, descriptors, tables
+from statefulspark.state import codec, descriptors, tables, valuetypes
 
 MAGIC = b"SSC"
 FORMAT_VERSION = 1
@@ -48,7 +48,7 @@ class StateMeta:
     @property
     def shape(self) -> tables.Shape:
         """The shape of its table."""
-        return tables.shape_of(self.kind)
+        return tables.shape_of(self.kind, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +75,17 @@ class Chunk:
     def count(self) -> int:
         """Number of keys in it, counted once per state."""
         return sum(len(section.changes) for section in self.sections)
+
+
+def check_types(chunk: Chunk) -> None:
+    """Refuse values of another type than their state was declared with; for what a function changed.
+
+    Raises:
+        SpecRejectedError: A value does not fit; the message names the state and both types.
+    """
+    for section in chunk.sections:
+        meta = section.meta
+        valuetypes.check(meta.name, meta.type_text, meta.has_ttl, section.changes)
 
 
 def encode(chunk: Chunk) -> bytes:

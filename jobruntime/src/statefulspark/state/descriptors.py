@@ -1,15 +1,14 @@
 """Descriptors: what a user declares about a state: its kind, name, type and time to live.
 
 A descriptor is a frozen value and holds no state. `ctx.state(descriptor)` in `open` turns it into a handle. Names are
-unique per operator. The type is a schema string as in Spark's DDL ("bigint", "array<string>") or a Python type; it is
-written down with the state, and a later version of the job that declares another one is refused. Left out, the state
-takes every value that can be stored.
+unique per operator. The type is a schema string as in Spark's DDL ("bigint", "array<string>"), a Python type or a
+codec; it is written down with the state and compared with what a later version of the job declares (`evolution`). Left
+out, the state takes every value that can be stored.
 """
 
 from __future__ import annotations
 
 import builtins
-import datetime
 import enum
 import re
 import warnings
@@ -18,7 +17,9 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from statefulspark import errors
-from statefulspark.state import codec
+from statefulspark.state import typetext
+from statefulspark.state.conversions import Codec
+from statefulspark.state.ttl import Ttl, TtlUpdate, TtlVisibility
 
 # Generic descriptors have no slots: in Python 3.11 `ValueState[int](…)` fails on a frozen dataclass that has them.
 T = TypeVar("T")
@@ -30,7 +31,20 @@ Out = TypeVar("Out")
 In_contra = TypeVar("In_contra", contravariant=True)
 Out_co = TypeVar("Out_co", covariant=True)
 
-ANY_TYPE = "any"
+__all__ = [
+    "AggregateFunction",
+    "AggregatingState",
+    "Descriptor",
+    "FoldingState",
+    "ListState",
+    "MapState",
+    "ReducingState",
+    "StateKind",
+    "Ttl",
+    "TtlUpdate",
+    "TtlVisibility",
+    "ValueState",
+]
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
 
 
@@ -49,68 +63,6 @@ class StateKind(enum.Enum):
     """One accumulator, folded from values of another type."""
 
 
-class TtlUpdate(enum.Enum):
-    """What renews the life of an entry."""
-
-    ON_CREATE_AND_WRITE = "OnCreateAndWrite"
-    """Creating and writing it."""
-    ON_READ_AND_WRITE = "OnReadAndWrite"
-    """Reading it, too."""
-
-
-class TtlVisibility(enum.Enum):
-    """Whether an expired entry that is still stored may be returned."""
-
-    NEVER_RETURN_EXPIRED = "NeverReturnExpired"
-    """It is as if it were absent."""
-    RETURN_EXPIRED_IF_NOT_CLEANED_UP = "ReturnExpiredIfNotCleanedUp"
-    """It is returned once more, and deleted by that read."""
-
-
-@dataclass(frozen=True, slots=True, init=False)
-class Ttl:
-    """Time to live, in processing time, per value, list element or map entry.
-
-    An entry is expired when its last renewal plus the duration is now or earlier. Expired entries are deleted when they
-    are read and when a key group is written in full. The configuration is no part of a snapshot: it may change at
-    every start, except between having one and having none.
-
-    Attributes:
-        duration: How long an entry lives.
-        update: What renews it.
-        visibility: Whether an expired entry may be seen.
-    """
-
-    duration: datetime.timedelta
-    update: TtlUpdate
-    visibility: TtlVisibility
-
-    def __init__(
-        self,
-        *,
-        days: float = 0,
-        hours: float = 0,
-        minutes: float = 0,
-        seconds: float = 0,
-        milliseconds: float = 0,
-        update: TtlUpdate = TtlUpdate.ON_CREATE_AND_WRITE,
-        visibility: TtlVisibility = TtlVisibility.NEVER_RETURN_EXPIRED,
-    ) -> None:
-        duration = datetime.timedelta(
-            days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds
-        )
-        if duration <= datetime.timedelta(0):
-            raise errors.SpecRejectedError("TtlNotPositive", f"TTL is expected to be positive. Found: {duration}.")
-        object.__setattr__(self, "duration", duration)
-        object.__setattr__(self, "update", update)
-        object.__setattr__(self, "visibility", visibility)
-
-    @property
-    def duration_ms(self) -> int:
-        """The duration in whole milliseconds, one at least."""
-        return max(1, self.duration // datetime.timedelta(milliseconds=1))
-
-
 class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
     """How an aggregating state folds values: `create`, then `add` for each value, `result` when it is read."""
 
@@ -122,15 +74,6 @@ class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
 
     def result(self, accumulator: Acc) -> Out_co:
         """Return what reading the state gives."""
-
-
-def canonical_type(declared: type | str | None) -> str:
-    """Return the name under which a declared type is written down and compared."""
-    if declared is None:
-        return ANY_TYPE
-    if isinstance(declared, str):
-        return re.sub(r"\s+", " ", declared.strip().lower())
-    return codec.type_name(declared)
 
 
 def _check_name(name: str) -> None:
@@ -150,11 +93,13 @@ class ValueState(Generic[T]):
         name: Unique name within the operator.
         type: Type of the value.
         ttl: Time to live; None keeps it until it is cleared.
+        default: What an unset value reads as, where there is no time to live. Deprecated, as in Flink: read None.
     """
 
     name: str
-    type: builtins.type[T] | str | None = None
+    type: builtins.type[T] | Codec[T] | str | None = None
     ttl: Ttl | None = None
+    default: T | None = None
 
     kind = StateKind.VALUE
 
@@ -164,7 +109,7 @@ class ValueState(Generic[T]):
     @property
     def type_text(self) -> str:
         """The type as it is written down with the state."""
-        return canonical_type(self.type)
+        return typetext.canonical(self.type)
 
 
 @dataclass(frozen=True)
@@ -178,7 +123,7 @@ class ListState(Generic[T]):
     """
 
     name: str
-    type: builtins.type[T] | str | None = None
+    type: builtins.type[T] | Codec[T] | str | None = None
     ttl: Ttl | None = None
 
     kind = StateKind.LIST
@@ -189,7 +134,7 @@ class ListState(Generic[T]):
     @property
     def type_text(self) -> str:
         """The type as it is written down with the state."""
-        return f"array<{canonical_type(self.type)}>"
+        return f"array<{typetext.canonical(self.type)}>"
 
 
 @dataclass(frozen=True)
@@ -204,8 +149,8 @@ class MapState(Generic[K, V]):
     """
 
     name: str
-    key_type: builtins.type[K] | str | None = None
-    value_type: builtins.type[V] | str | None = None
+    key_type: builtins.type[K] | Codec[K] | str | None = None
+    value_type: builtins.type[V] | Codec[V] | str | None = None
     ttl: Ttl | None = None
 
     kind = StateKind.MAP
@@ -216,7 +161,7 @@ class MapState(Generic[K, V]):
     @property
     def type_text(self) -> str:
         """The type as it is written down with the state."""
-        return f"map<{canonical_type(self.key_type)},{canonical_type(self.value_type)}>"
+        return f"map<{typetext.canonical(self.key_type)},{typetext.canonical(self.value_type)}>"
 
 
 @dataclass(frozen=True)
@@ -232,7 +177,7 @@ class ReducingState(Generic[T]):
 
     name: str
     reduce: Callable[[T, T], T]
-    type: builtins.type[T] | str | None = None
+    type: builtins.type[T] | Codec[T] | str | None = None
     ttl: Ttl | None = None
 
     kind = StateKind.REDUCING
@@ -243,7 +188,7 @@ class ReducingState(Generic[T]):
     @property
     def type_text(self) -> str:
         """The type as it is written down with the state."""
-        return canonical_type(self.type)
+        return typetext.canonical(self.type)
 
 
 @dataclass(frozen=True)
@@ -259,7 +204,7 @@ class AggregatingState(Generic[In, Acc, Out]):
 
     name: str
     function: AggregateFunction[In, Acc, Out]
-    type: builtins.type[Acc] | str | None = None
+    type: builtins.type[Acc] | Codec[Acc] | str | None = None
     ttl: Ttl | None = None
 
     kind = StateKind.AGGREGATING
@@ -270,7 +215,7 @@ class AggregatingState(Generic[In, Acc, Out]):
     @property
     def type_text(self) -> str:
         """The type as it is written down with the state."""
-        return canonical_type(self.type)
+        return typetext.canonical(self.type)
 
 
 @dataclass(frozen=True)
@@ -292,7 +237,7 @@ def FoldingState(  # noqa: N802 - reads like the descriptors that it stands besi
     name: str,
     initial: Acc,
     fold: Callable[[Acc, In], Acc],
-    type: builtins.type[Acc] | str | None = None,  # noqa: A002 - the same name as on every descriptor
+    type: builtins.type[Acc] | Codec[Acc] | str | None = None,  # noqa: A002 - the same name as on every descriptor
     ttl: Ttl | None = None,
 ) -> AggregatingState[In, Acc, Acc]:
     """Declare a folding state: deprecated, an aggregating state under another name.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
-from statefulspark.state import chunks, descriptors, tables
+from statefulspark.state import chunks, descriptors, expiry, tables
 from statefulspark.state import scope as scopes
 
 T = TypeVar("T")
@@ -21,35 +21,29 @@ V = TypeVar("V")
 class _Expiry:
     """Wraps and unwraps cells; without a time to live the cell is the value."""
 
-    __slots__ = ("_scope", "_ttl")
+    __slots__ = ("_cleaner", "_scope", "active", "duration_ms", "renews_on_read", "shows_expired")
 
-    def __init__(self, scope: scopes.Scope, ttl: descriptors.Ttl | None) -> None:
+    def __init__(self, scope: scopes.Scope, ttl: descriptors.Ttl | None, cleaner: expiry.Cleaner | None) -> None:
         self._scope = scope
-        self._ttl = ttl
+        self._cleaner = cleaner
+        self.active = ttl is not None
+        self.duration_ms = 0 if ttl is None else ttl.duration_ms
+        self.renews_on_read = ttl is not None and ttl.renews_on_read
+        self.shows_expired = ttl is not None and ttl.shows_expired
 
-    @property
-    def renews_on_read(self) -> bool:
-        return self._ttl is not None and self._ttl.update is descriptors.TtlUpdate.ON_READ_AND_WRITE
-
-    @property
-    def shows_expired(self) -> bool:
-        shown = descriptors.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
-        return self._ttl is not None and self._ttl.visibility is shown
-
-    @property
-    def active(self) -> bool:
-        return self._ttl is not None
+    def step(self) -> None:
+        """Look at the next entries of the table; called before anything is read or written."""
+        if self._cleaner is not None:
+            self._cleaner.step(self._scope.now_ms)
 
     def wrap(self, value: object) -> object:
-        return value if self._ttl is None else (value, self._scope.now_ms)
+        return (value, self._scope.now_ms) if self.active else value
 
     def unwrap(self, cell: object) -> object:
-        return cell if self._ttl is None else cast("tuple[object, int]", cell)[0]
+        return cast("tuple[object, int]", cell)[0] if self.active else cell
 
     def is_expired(self, cell: object) -> bool:
-        if self._ttl is None:
-            return False
-        return cast("tuple[object, int]", cell)[1] + self._ttl.duration_ms <= self._scope.now_ms
+        return self.active and cast("tuple[object, int]", cell)[1] + self.duration_ms <= self._scope.now_ms
 
 
 class ListHandle(Generic[T]):
@@ -57,10 +51,16 @@ class ListHandle(Generic[T]):
 
     __slots__ = ("_expiry", "_meta", "_scope", "_table")
 
-    def __init__(self, meta: chunks.StateMeta, scope: scopes.Scope, ttl: descriptors.Ttl | None) -> None:
+    def __init__(
+        self,
+        meta: chunks.StateMeta,
+        scope: scopes.Scope,
+        ttl: descriptors.Ttl | None,
+        cleaner: expiry.Cleaner | None = None,
+    ) -> None:
         self._meta = meta
         self._scope = scope
-        self._expiry = _Expiry(scope, ttl)
+        self._expiry = _Expiry(scope, ttl, cleaner)
         self._table = tables.ListTable()
 
     def bind(self, table: tables.ListTable) -> None:
@@ -68,7 +68,9 @@ class ListHandle(Generic[T]):
         self._table = table
 
     def _cells(self) -> list[object]:
-        return cast("list[object]", self._table.rows.get(self._scope.require_key(self._meta), []))
+        key = self._scope.require_key(self._meta)
+        self._expiry.step()
+        return cast("list[object]", self._table.rows.get(key, []))
 
     def get(self) -> list[T]:
         """Return the elements, oldest first; an empty list when there are none. Changing it changes no state."""
@@ -103,6 +105,7 @@ class ListHandle(Generic[T]):
         """
         added = [self._expiry.wrap(value) for value in self._checked(values)]
         key = self._scope.require_key(self._meta)
+        self._expiry.step()
         if not added:
             return
         cells = cast("list[object]", self._table.rows.setdefault(key, []))
@@ -143,10 +146,16 @@ class MapHandle(Generic[K, V]):
 
     __slots__ = ("_expiry", "_meta", "_scope", "_table")
 
-    def __init__(self, meta: chunks.StateMeta, scope: scopes.Scope, ttl: descriptors.Ttl | None) -> None:
+    def __init__(
+        self,
+        meta: chunks.StateMeta,
+        scope: scopes.Scope,
+        ttl: descriptors.Ttl | None,
+        cleaner: expiry.Cleaner | None = None,
+    ) -> None:
         self._meta = meta
         self._scope = scope
-        self._expiry = _Expiry(scope, ttl)
+        self._expiry = _Expiry(scope, ttl, cleaner)
         self._table = tables.MapTable()
 
     def bind(self, table: tables.MapTable) -> None:
@@ -154,33 +163,44 @@ class MapHandle(Generic[K, V]):
         self._table = table
 
     def _row(self) -> dict[object, object]:
-        return cast("dict[object, object]", self._table.rows.get(self._scope.require_key(self._meta), {}))
+        key = self._scope.require_key(self._meta)
+        self._expiry.step()
+        return cast("dict[object, object]", self._table.rows.get(key, {}))
 
     def get(self, entry: K) -> V | None:
         """Return the value of an entry, or None when there is no such entry."""
-        return cast("V | None", self._read(entry)[1])
+        return cast("V | None", self._read(entry, self._row())[1])
 
     def contains(self, entry: K) -> bool:
         """Tell whether there is an entry, also one that holds None."""
-        return self._read(entry)[0]
+        return self._read(entry, self._row())[0]
 
     __contains__ = contains
 
     def put(self, entry: K, value: V) -> None:
         """Set an entry."""
         key = self._scope.require_key(self._meta)
+        self._expiry.step()
         row = cast("dict[object, object]", self._table.rows.setdefault(key, {}))
         row[entry] = self._expiry.wrap(value)
         self._table.touch(key, entry)
 
     def put_all(self, entries: Mapping[K, V]) -> None:
-        """Set many entries."""
+        """Set many entries.
+
+        Raises:
+            SpecRejectedError: The map is None.
+        """
+        if entries is None:
+            raise errors.SpecRejectedError("NullInState", "Map of entries to put cannot be null.")
         for entry, value in entries.items():
             self.put(entry, value)
 
     def remove(self, entry: K) -> None:
         """Remove an entry; an absent one is fine."""
-        row = self._row()
+        self._remove(self._row(), entry)
+
+    def _remove(self, row: dict[object, object], entry: object) -> None:
         if entry not in row:
             return
         del row[entry]
@@ -190,7 +210,8 @@ class MapHandle(Generic[K, V]):
 
     def entries(self) -> list[tuple[K, V]]:
         """Return all entries. The order is not part of the contract."""
-        found = ((entry, self._read(entry)) for entry in list(self._row()))
+        row = self._row()
+        found = ((entry, self._read(entry, row)) for entry in list(row))
         return [(cast("K", entry), cast("V", value)) for entry, (present, value) in found if present]
 
     items = entries
@@ -214,16 +235,17 @@ class MapHandle(Generic[K, V]):
         """Remove the map of the current key."""
         key = self._scope.require_key(self._meta)
         if self._table.rows.pop(key, None) is not None:
-            self._table.touch_all(key)
+            self._table.touch_row(key)
 
-    def _read(self, entry: object) -> tuple[bool, object]:
-        row = self._row()
+    def _read(self, entry: object, row: dict[object, object]) -> tuple[bool, object]:
         if entry not in row:
             return False, None
         cell = row[entry]
+        value = self._expiry.unwrap(cell)
         if self._expiry.is_expired(cell):
-            self.remove(cast("K", entry))
-            return self._expiry.shows_expired, self._expiry.unwrap(cell) if self._expiry.shows_expired else None
+            self._remove(row, entry)
+            return self._expiry.shows_expired, value if self._expiry.shows_expired else None
         if self._expiry.renews_on_read:
-            self.put(cast("K", entry), cast("V", self._expiry.unwrap(cell)))
-        return True, self._expiry.unwrap(cell)
+            row[entry] = self._expiry.wrap(value)
+            self._table.touch(self._scope.key, entry)
+        return True, value

@@ -1,4 +1,4 @@
-"""What a user writes: a function over the rows of one key, with state.
+"""What a user writes: a function over the rows of one key, with state and timers.
 
 An instance is sent to the workers by value. In each batch and for each partition a fresh copy is opened, gets the rows
 of one key after the other, and is closed. What is kept in attributes is lost with the batch; what is kept in state is
@@ -7,20 +7,16 @@ there again with the next one, exactly once, wherever it runs.
 
 from __future__ import annotations
 
-import datetime
-from collections.abc import Iterable
-from typing import Protocol, TypeVar, overload
+import copy
+from collections.abc import Callable, Iterable
+from typing import Generic, Protocol, TypeVar
 
-from statefulspark import errors
-from statefulspark.state import cells, chunks, descriptors, entries, store, tables
-from statefulspark.state import scope as scopes
+from statefulspark.state import cells, descriptors, ttl
+from statefulspark.state.context import KeyedContext
 
-T = TypeVar("T")
-K = TypeVar("K")
-V = TypeVar("V")
-In = TypeVar("In")
-Acc = TypeVar("Acc")
-Out = TypeVar("Out")
+__all__ = ["FlatMapWithState", "InputRow", "KeyedContext", "KeyedProcessFunction", "MapWithState", "declared_lifetimes"]
+
+S = TypeVar("S")
 
 
 class InputRow(Protocol):
@@ -29,134 +25,6 @@ class InputRow(Protocol):
     def __getattr__(self, column: str) -> object: ...
 
     def __getitem__(self, column: str | int) -> object: ...
-
-
-class KeyedContext:
-    """What a function sees of the engine.
-
-    Args:
-        uid: The operator's uid.
-        now_ms: Processing time of the batch in milliseconds since 1970.
-    """
-
-    def __init__(self, uid: str, now_ms: int) -> None:
-        self.uid = uid
-        self._scope = scopes.Scope()
-        self._scope.now_ms = now_ms
-        self._is_open = False
-        self._metas: dict[str, chunks.StateMeta] = {}
-        self._ttls: dict[str, descriptors.Ttl] = {}
-        self._views: dict[str, cells.Cells | entries.ListHandle[object] | entries.MapHandle[object, object]] = {}
-
-    @property
-    def key(self) -> object:
-        """The key that is being processed: a value, or a tuple for a key of several columns.
-
-        Raises:
-            SpecRejectedError: There is none, as in `open` and `close`.
-        """
-        if self._scope.key is scopes.NO_KEY:
-            raise errors.SpecRejectedError("NoCurrentKey", "There is no current key outside process().")
-        return self._scope.key
-
-    @property
-    def processing_time(self) -> datetime.datetime:
-        """When the batch began on this worker, in UTC; the same for all keys of a partition."""
-        return datetime.datetime.fromtimestamp(self._scope.now_ms / 1000, datetime.UTC)
-
-    @overload
-    def state(self, descriptor: descriptors.ValueState[T]) -> cells.ValueHandle[T]: ...
-    @overload
-    def state(self, descriptor: descriptors.ReducingState[T]) -> cells.ReducingHandle[T]: ...
-    @overload
-    def state(
-        self, descriptor: descriptors.AggregatingState[In, Acc, Out]
-    ) -> cells.AggregatingHandle[In, Acc, Out]: ...
-    @overload
-    def state(self, descriptor: descriptors.ListState[T]) -> entries.ListHandle[T]: ...
-    @overload
-    def state(self, descriptor: descriptors.MapState[K, V]) -> entries.MapHandle[K, V]: ...
-    def state(self, descriptor: object) -> object:
-        """Return the handle of a state; call it in `open`, once per state.
-
-        Raises:
-            SpecRejectedError: The name is taken, the argument is no descriptor, or the function is open already.
-        """
-        if not isinstance(
-            descriptor,
-            descriptors.ValueState
-            | descriptors.ListState
-            | descriptors.MapState
-            | descriptors.ReducingState
-            | descriptors.AggregatingState,
-        ):
-            raise errors.SpecRejectedError(
-                "StateDescriptorInvalid",
-                f"ctx.state() takes a descriptor such as ValueState('name'), not {type(descriptor).__name__}.",
-            )
-        meta = self._register(descriptor.name, descriptor.kind, descriptor.type_text, descriptor.ttl)
-        if isinstance(descriptor, descriptors.ListState):
-            return self._view(meta, entries.ListHandle[object](meta, self._scope, descriptor.ttl))
-        if isinstance(descriptor, descriptors.MapState):
-            return self._view(meta, entries.MapHandle[object, object](meta, self._scope, descriptor.ttl))
-        ttl = descriptor.ttl
-        view = cells.Cells(meta, self._scope) if ttl is None else cells.ExpiringCells(meta, self._scope, ttl)
-        self._views[meta.name] = view
-        if isinstance(descriptor, descriptors.ReducingState):
-            return cells.ReducingHandle(view, descriptor.reduce)
-        if isinstance(descriptor, descriptors.AggregatingState):
-            return cells.AggregatingHandle(view, descriptor.function)
-        return cells.ValueHandle[object](view)
-
-    def _view(self, meta: chunks.StateMeta, view: V) -> V:
-        self._views[meta.name] = view  # type: ignore[assignment]  # only list and map handles come here
-        return view
-
-    def _register(
-        self, name: str, kind: descriptors.StateKind, type_text: str, ttl: descriptors.Ttl | None
-    ) -> chunks.StateMeta:
-        if self._is_open:
-            raise errors.SpecRejectedError(
-                "StateDeclaredTooLate", f"State '{name}' is declared after open(); declare every state in open()."
-            )
-        meta = chunks.StateMeta(name, kind, type_text, ttl is not None)
-        before = self._metas.get(name)
-        if before is not None:
-            store.check_compatible(before, meta)
-            raise errors.SpecRejectedError(
-                "StateNameTaken",
-                f"State '{name}' is declared twice in operator '{self.uid}'; names must be unique per operator.",
-            )
-        self._metas[name] = meta
-        if ttl is not None:
-            self._ttls[name] = ttl
-        return meta
-
-    def opened(self) -> None:
-        """Take note that `open` has returned: from now on the set of states is fixed."""
-        self._is_open = True
-
-    def bind(self, group: store.GroupTables) -> None:
-        """Point all handles at the tables of a key group.
-
-        Raises:
-            SpecRejectedError: A stored state does not fit what is declared.
-        """
-        for name, view in self._views.items():
-            view.bind(group.table(self._metas[name]))  # type: ignore[arg-type]  # the shape follows from the kind
-
-    def enter(self, key: object) -> None:
-        """Make a key the current one."""
-        self._scope.key = key
-
-    def leave(self) -> None:
-        """Have no current key."""
-        self._scope.key = scopes.NO_KEY
-
-    def drop_expired(self, group: store.GroupTables) -> None:
-        """Drop expired entries from the tables that are about to be written in full."""
-        for name, ttl in self._ttls.items():
-            tables.drop_expired(group.tables[name], self._scope.now_ms - ttl.duration_ms)
 
 
 class KeyedProcessFunction:
@@ -170,8 +38,8 @@ class KeyedProcessFunction:
 
         Args:
             key: The key: a value, or a tuple when it has several columns. Null is a key like any other.
-            rows: At least one row, with every column of the input.
-            ctx: Current key and time; state is reached through the handles from `open`.
+            rows: At least one row, with every column of the input, late ones too (`ctx.is_late`).
+            ctx: Current key, time and timers; state is reached through the handles from `open`.
 
         Returns:
             An iterable (mostly a generator) of output rows: tuples in the order of the schema, dicts, or Rows.
@@ -179,5 +47,85 @@ class KeyedProcessFunction:
         """
         raise NotImplementedError(f"{type(self).__qualname__} must override process()")
 
+    def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterable[object] | None:
+        """Work on a timer that is due, after the rows of the batch. The timer is gone; it may be set again.
+
+        Args:
+            timestamp: The moment it was set for, in milliseconds since 1970.
+            ctx: As in `process`; `ctx.key` is the key of the timer, `ctx.time_domain` its domain.
+
+        Returns:
+            Output rows, as `process` does.
+        """
+
     def close(self) -> None:
         """Release what `open` acquired. Called once per partition and batch, unless the batch failed."""
+
+
+class FlatMapWithState(KeyedProcessFunction, Generic[S]):
+    """Rows to any number of rows each, with one value of state per key.
+
+    Args:
+        function: Gets a row and the state, None when there is none; returns output rows and the new state, None to
+            clear it.
+        state: The state.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[InputRow, S | None], tuple[Iterable[object] | None, S | None]],
+        state: descriptors.ValueState[S],
+    ) -> None:
+        self._call = function
+        self._descriptor = state
+        self._state: cells.ValueHandle[S]
+
+    def open(self, ctx: KeyedContext) -> None:
+        """Declare the state."""
+        self._state = ctx.state(self._descriptor)
+
+    def process(self, key: object, rows: list[InputRow], ctx: KeyedContext) -> Iterable[object]:
+        """Give each row with the state to the function, in order."""
+        output: list[object] = []
+        state = self._state.value()
+        for row in rows:
+            emitted, state = self._call(row, state)
+            if emitted is not None:
+                output.extend(emitted)
+        self._state.update(state)
+        return output
+
+
+class MapWithState(FlatMapWithState[S]):
+    """Rows to one row each, with one value of state per key.
+
+    Args:
+        function: Gets a row and the state, None when there is none; returns one output row and the new state, None to
+            clear it.
+        state: The state.
+    """
+
+    def __init__(
+        self,
+        function: Callable[[InputRow, S | None], tuple[object, S | None]],
+        state: descriptors.ValueState[S],
+    ) -> None:
+        def one(row: InputRow, before: S | None) -> tuple[Iterable[object], S | None]:
+            emitted, after = function(row, before)
+            return (emitted,), after
+
+        super().__init__(one, state)
+
+
+def declared_lifetimes(function: KeyedProcessFunction) -> dict[str, ttl.Ttl]:
+    """Return the times to live that a function declares, by name of the state, for those that have one.
+
+    A copy of the function is opened and closed for that, so what `open` does besides is done, too. Together with
+    `expiry.without_expired` this is how an export leaves out what `Ttl.cleanup_full_snapshot` asks for.
+    """
+    opened = copy.deepcopy(function)
+    context = KeyedContext("export", 0)
+    opened.open(context)
+    found = context.lifetimes
+    opened.close()
+    return found

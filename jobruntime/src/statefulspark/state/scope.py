@@ -29,13 +29,15 @@ class Scope:
     Attributes:
         key: The current key, or NO_KEY.
         now_ms: Processing time of the batch, milliseconds since 1970 in UTC.
+        watermark_ms: Watermark of the batch in milliseconds since 1970.
     """
 
-    __slots__ = ("key", "now_ms")
+    __slots__ = ("key", "now_ms", "watermark_ms")
 
     def __init__(self) -> None:
         self.key: object = NO_KEY
         self.now_ms = 0
+        self.watermark_ms = -(2**63)
 
     def require_key(self, meta: chunks.StateMeta) -> object:
         """Return the current key.

@@ -14,15 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import msgpack
 
 from statefulspark import errors
-from statefulspark.state import chunks, compaction, tables
+from statefulspark.state import chunks, compaction, evolution, expiry, tables
+
+AnyTable = tables.CellTable | tables.ListTable | tables.MapTable
 
 LINEAGE_LENGTH = 32
 """How many of the latest version ids a head remembers: a copy that is older than that is built anew."""
+_LAYOUT_VERSIONS = (1, 2)
 _KEY_BYTES = 200
 """Rough memory of one key with a small value in a dict."""
 
@@ -36,12 +39,14 @@ class Head:
         unique_id: Id of the attempt that wrote it.
         runs: The chunks that make it up, oldest first; the first one is full.
         lineage: Ids of the latest versions, oldest first, ending with `unique_id`.
+        key_type: Types of the key columns, for example `string, bigint`; empty when it was never written down.
     """
 
     version: int
     unique_id: str
     runs: tuple[compaction.Run, ...]
     lineage: tuple[str, ...]
+    key_type: str = ""
 
     @property
     def base(self) -> int:
@@ -54,25 +59,30 @@ class Head:
         return 0 <= position < len(self.lineage) and self.lineage[position] == unique_id
 
     def pack_layout(self) -> bytes:
-        """Write runs and lineage as they are stored beside version, id and base."""
-        body: bytes = msgpack.packb([1, [[r.version, r.size_bytes, r.count] for r in self.runs], list(self.lineage)])
+        """Write runs, lineage and key type as they are stored beside version, id and base."""
+        runs = [[run.version, run.size_bytes, run.count] for run in self.runs]
+        layout: list[object] = [1, runs, list(self.lineage)]
+        if self.key_type:
+            layout = [2, runs, list(self.lineage), self.key_type]
+        body: bytes = msgpack.packb(layout)
         return body
 
     @staticmethod
     def from_layout(version: int, unique_id: str, layout: bytes) -> Head:
-        """Read what `pack_layout` wrote.
+        """Read what `pack_layout` of any release wrote.
 
         Raises:
             SnapshotCorruptError: The layout has a version that this release does not know.
         """
-        layout_version, runs, lineage = msgpack.unpackb(layout)
-        if layout_version != 1:
+        layout_version, runs, lineage, *more = msgpack.unpackb(layout)
+        if layout_version not in _LAYOUT_VERSIONS:
             raise errors.SnapshotCorruptError(
                 "FormatVersionUnknown",
-                f"The head of a key group has layout version {layout_version}; this release reads version 1. Use the "
-                "release that wrote it, or a newer one.",
+                f"The head of a key group has layout version {layout_version}; this release reads versions 1 and 2. Use "
+                "the release that wrote it, or a newer one.",
             )
-        return Head(version, unique_id, tuple(compaction.Run(*run) for run in runs), tuple(lineage))
+        key_type = str(more[0]) if more else ""
+        return Head(version, unique_id, tuple(compaction.Run(*run) for run in runs), tuple(lineage), key_type)
 
 
 class ChunkLog(Protocol):
@@ -97,26 +107,40 @@ class ChunkLog(Protocol):
 class GroupTables:
     """The tables of all states of one key group, by name. States that the job no longer declares stay in it."""
 
-    __slots__ = ("metas", "tables")
+    __slots__ = ("metas", "must_rewrite", "tables")
 
     def __init__(self) -> None:
         self.metas: dict[str, chunks.StateMeta] = {}
-        self.tables: dict[str, tables.CellTable | tables.ListTable | tables.MapTable] = {}
+        self.tables: dict[str, AnyTable] = {}
+        self.must_rewrite = False
 
-    def table(self, meta: chunks.StateMeta) -> tables.CellTable | tables.ListTable | tables.MapTable:
+    def table(self, meta: chunks.StateMeta) -> AnyTable:
         """Return the table of a state, an empty one if it is new.
 
         Raises:
             SpecRejectedError: The stored state has another kind or type, or a time to live where there is none now.
         """
         stored = self.metas.get(meta.name)
-        if stored is None:
+        if stored is not None and stored != meta:
+            self.adopt(evolution.resolve(stored, evolution.Declaration(meta)), now_ms=0)
+        elif stored is None:
             self.metas[meta.name] = meta
             self.tables[meta.name] = meta.shape.table()
-        elif stored != meta:
-            check_compatible(stored, meta)
-            self.metas[meta.name] = meta
         return self.tables[meta.name]
+
+    def adopt(self, resolution: evolution.Resolution, *, now_ms: int) -> None:
+        """Take stored values over as what is declared now; rewritten values are written with the next commit.
+
+        Args:
+            resolution: How.
+            now_ms: Last renewal of values that get a time to live.
+        """
+        meta = resolution.meta
+        if resolution.rewrites:
+            stored = self.metas[meta.name]
+            expiry.convert_cells(self.tables[meta.name], _rewriting(resolution, stored.has_ttl, now_ms))
+            self.must_rewrite = True
+        self.metas[meta.name] = meta
 
     def apply(self, chunk: chunks.Chunk) -> None:
         """Bring the tables up to date with a chunk."""
@@ -144,29 +168,16 @@ class GroupTables:
         return sum(len(table.rows) for table in self.tables.values())
 
 
-def check_compatible(stored: chunks.StateMeta, declared: chunks.StateMeta) -> None:
-    """Refuse a declaration that the stored state does not fit.
+def _rewriting(resolution: evolution.Resolution, had_ttl: bool, now_ms: int) -> Callable[[object], object]:
+    convert, change, has_ttl = resolution.convert, resolution.ttl_change, resolution.meta.has_ttl
 
-    Raises:
-        SpecRejectedError: Kind, type, or having a time to live differ. `any` fits every type.
-    """
-    was = f"{stored.kind.value}<{stored.type_text}>"
-    now = f"{declared.kind.value}<{declared.type_text}>"
-    types_differ = stored.type_text != declared.type_text and "any" not in (stored.type_text, declared.type_text)
-    if stored.kind is not declared.kind or types_differ:
-        raise errors.SpecRejectedError(
-            "StateTypeIncompatible",
-            f"Incompatible key/value state types. Was [{was}], registered with [{now}]. State '{declared.name}' was "
-            "written with the first; declare it so again, or give the new one another name.",
-        )
-    if stored.has_ttl != declared.has_ttl:
-        was, now = ("with" if meta.has_ttl else "without" for meta in (stored, declared))
-        raise errors.SpecRejectedError(
-            "StateTtlIncompatible",
-            f"The new state serializer must not need ttl state migration with the old state serializer: state "
-            f"'{declared.name}' was written {was} a time to live and is declared {now}. Declare it as before, or give "
-            "the new one another name.",
-        )
+    def rewrite(cell: object) -> object:
+        value, renewed_ms = cast("tuple[object, int]", cell) if had_ttl else (cell, now_ms)
+        if convert is not None and value is not None:
+            value = convert(value)
+        return (value, now_ms if change == "on" else renewed_ms) if has_ttl else value
+
+    return rewrite
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +263,7 @@ def commit(
     new_id: Callable[[], str],
     before_full: Callable[[GroupTables], None] = lambda _: None,
     policy: compaction.Policy | None = None,
+    key_type: str = "",
 ) -> Written:
     """Write what a batch changed as a new version, compact where it is due, and keep the tables in memory.
 
@@ -262,18 +274,20 @@ def commit(
         new_id: Makes ids; no two attempts may get the same.
         before_full: Called before all tables are written, to drop what need not be kept.
         policy: When runs are merged; the default for the group when omitted.
+        key_type: Types of the key columns, written down with the state.
 
     Raises:
         SpecRejectedError: A value has a type that cannot be stored.
     """
     head, delta = loaded.head, loaded.tables.take_changes()
-    if not delta.sections:
+    if not delta.sections and not loaded.tables.must_rewrite:
         if head is not None:
             _keep(cache, loaded, head)
         return Written(0, 0)
+    chunks.check_types(delta)
     delta_blob = chunks.encode(delta)
     version = head.version + 1 if head else 1
-    merged = (policy or compaction.policy_of(loaded.group)).runs_to_merge(head.runs if head else (), len(delta_blob))
+    merged = _count_merged(loaded, head, len(delta_blob), policy)
     kept = head.runs[: len(head.runs) - merged] if head else ()
     if head is None or not kept:
         before_full(loaded.tables)
@@ -286,10 +300,19 @@ def commit(
     for run in head.runs[len(kept) :] if head else ():
         log.remove_chunk(run.version)
     lineage = ((head.lineage if head else ()) + (unique_id,))[-LINEAGE_LENGTH:]
-    new_head = Head(version, unique_id, (*kept, compaction.Run(version, len(blob), chunk.count)), lineage)
+    runs = (*kept, compaction.Run(version, len(blob), chunk.count))
+    new_head = Head(version, unique_id, runs, lineage, key_type or (head.key_type if head else ""))
     log.set_head(new_head)
+    loaded.tables.must_rewrite = False
     _keep(cache, loaded, new_head)
     return Written(len(delta_blob), len(blob))
+
+
+def _count_merged(loaded: LoadedGroup, head: Head | None, new_bytes: int, policy: compaction.Policy | None) -> int:
+    runs = head.runs if head else ()
+    if loaded.tables.must_rewrite:
+        return len(runs)
+    return (policy or compaction.policy_of(loaded.group)).runs_to_merge(runs, new_bytes)
 
 
 def _keep(cache: GroupCache, loaded: LoadedGroup, head: Head) -> None:

@@ -11,7 +11,8 @@ With a time to live every cell, element or entry is a pair `(value, last renewal
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import heapq
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -59,6 +60,9 @@ Changes = dict[Key, object]
 class Table(Protocol):
     """All values of one state in one key group."""
 
+    cursor: Iterator[tuple[Key]] | None
+    """Where incremental cleanup is in a round over all keys; None between rounds."""
+
     @property
     def rows(self) -> dict[Key, object]:
         """Value per key: a cell, a list or a dict."""
@@ -72,15 +76,23 @@ class Table(Protocol):
     def apply(self, changes: Changes) -> None:
         """Bring the table up to date with changes made elsewhere."""
 
+    def touch_row(self, key: Key) -> None:
+        """Note that the whole row of a key changed."""
+
 
 class CellTable:
     """One cell per key."""
 
-    __slots__ = ("dirty", "rows")
+    __slots__ = ("cursor", "dirty", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[Key, object] = {}
         self.dirty: set[Key] = set()
+        self.cursor: Iterator[tuple[Key]] | None = None
+
+    def touch_row(self, key: Key) -> None:
+        """Note that the cell of a key changed."""
+        self.dirty.add(key)
 
     def take_changes(self) -> Changes:
         """Return what changed since the last call, and forget it."""
@@ -103,11 +115,16 @@ class CellTable:
 class ListTable:
     """A list of cells per key; `dirty` holds the first index that changed."""
 
-    __slots__ = ("dirty", "rows")
+    __slots__ = ("cursor", "dirty", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[Key, object] = {}
         self.dirty: dict[Key, int] = {}
+        self.cursor: Iterator[tuple[Key]] | None = None
+
+    def touch_row(self, key: Key) -> None:
+        """Note that all of the list of a key changed."""
+        self.dirty[key] = 0
 
     def touch(self, key: Key, start: int) -> None:
         """Note that the list of a key changed from an index on."""
@@ -139,11 +156,12 @@ class ListTable:
 class MapTable:
     """A map of cells per key; `dirty` holds the entries that changed, or None when all of it was replaced."""
 
-    __slots__ = ("dirty", "rows")
+    __slots__ = ("cursor", "dirty", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[Key, object] = {}
         self.dirty: dict[Key, set[object] | None] = {}
+        self.cursor: Iterator[tuple[Key]] | None = None
 
     def touch(self, key: Key, entry: object) -> None:
         """Note that one entry of a key's map changed."""
@@ -151,7 +169,7 @@ class MapTable:
         if entries is not None:
             entries.add(entry)
 
-    def touch_all(self, key: Key) -> None:
+    def touch_row(self, key: Key) -> None:
         """Note that a key's map was replaced or cleared."""
         self.dirty[key] = None
 
@@ -180,6 +198,57 @@ class MapTable:
         for key, change in changes.items():
             if isinstance(change, MapChange):
                 _apply_map(rows, key, change)
+
+
+TIMER_PREFIX = "_timer_state/"
+"""Names of the states that hold timers begin like this."""
+_REBUILD_AT = 1024
+
+
+class TimerTable(MapTable):
+    """Moments per key, with a heap over all of them; entries whose timer is gone are dropped when they come up."""
+
+    __slots__ = ("_heap", "_number", "_rebuild_at")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._heap: list[tuple[int, int, Key]] = []
+        self._number = 0
+        self._rebuild_at = _REBUILD_AT
+
+    def push(self, at_ms: int, key: Key) -> None:
+        """Order a moment that was put into the map of a key."""
+        self._number += 1
+        heapq.heappush(self._heap, (at_ms, self._number, key))
+        if len(self._heap) > self._rebuild_at:
+            self._rebuild()
+
+    def peek(self) -> tuple[int, Key] | None:
+        """Return the earliest moment and its key, None when there is none."""
+        heap, rows = self._heap, self.rows
+        while heap:
+            at_ms, _, key = heap[0]
+            moments = rows.get(key)
+            if isinstance(moments, dict) and at_ms in moments:
+                return at_ms, key
+            heapq.heappop(heap)
+        return None
+
+    def apply(self, changes: Changes) -> None:
+        """Bring the table up to date with changes made elsewhere."""
+        super().apply(changes)
+        for key, change in changes.items():
+            if isinstance(change, MapChange):
+                for at_ms in change.puts:
+                    self.push(at_ms, key)  # type: ignore[arg-type]  # moments are integers
+
+    def _rebuild(self) -> None:
+        """Drop what is stale; done when as much was pushed as there was, so that each push costs little."""
+        moments = [(at_ms, key) for key, row in self.rows.items() if isinstance(row, dict) for at_ms in row]
+        self._heap = [(at_ms, number, key) for number, (at_ms, key) in enumerate(moments)]
+        self._number = len(self._heap)
+        heapq.heapify(self._heap)
+        self._rebuild_at = max(_REBUILD_AT, 2 * len(self._heap))
 
 
 def _apply_deleted(rows: dict[Key, object], changes: Changes) -> None:
@@ -251,26 +320,13 @@ MAPS = Shape("maps", MapTable, merge_maps)
 SHAPES = {shape.name: shape for shape in (CELLS, LISTS, MAPS)}
 
 
-def shape_of(kind: descriptors.StateKind) -> Shape:
-    """Return the shape that holds a kind of state."""
+TIMERS = Shape("maps", TimerTable, merge_maps)
+
+
+def shape_of(kind: descriptors.StateKind, name: str = "") -> Shape:
+    """Return the shape that holds a kind of state; timers are stored as maps, and ordered in memory."""
+    if name.startswith(TIMER_PREFIX):
+        return TIMERS
     if kind is descriptors.StateKind.LIST:
         return LISTS
     return MAPS if kind is descriptors.StateKind.MAP else CELLS
-
-
-def drop_expired(table: CellTable | ListTable | MapTable, cutoff_ms: int) -> None:
-    """Drop what was renewed at or before a time. It is not noted as a change: the caller writes the table in full."""
-    keep = {key: kept for key, row in table.rows.items() if (kept := _alive(row, cutoff_ms)) is not None}
-    if len(keep) < len(table.rows) or not isinstance(table, CellTable):
-        table.rows.clear()
-        table.rows.update(keep)
-
-
-def _alive(row: object, cutoff_ms: int) -> object:
-    if isinstance(row, tuple):
-        return row if row[1] > cutoff_ms else None
-    if isinstance(row, list):
-        return [cell for cell in row if cell[1] > cutoff_ms] or None
-    if isinstance(row, dict):
-        return {entry: cell for entry, cell in row.items() if cell[1] > cutoff_ms} or None
-    return row

@@ -31,6 +31,7 @@ class SparkChunkLog:
     """Chunks of whichever key group Spark has made current."""
 
     def __init__(self, handle: stateful_processor.StatefulProcessorHandle, uid: str) -> None:
+        self._handle = handle
         self._head = handle.getValueState(f"head_{uid}", _HEAD)
         self._log = handle.getMapState(f"log_{uid}", _VERSION, _CHUNK)
 
@@ -58,3 +59,16 @@ class SparkChunkLog:
     def remove_chunk(self, version: int) -> None:
         """Remove a chunk."""
         self._log.removeKey((version,))
+
+    def times(self) -> tuple[int, int]:
+        """Return processing time and watermark of the batch, in milliseconds since 1970; what there is none of is < 1.
+
+        Spark gives both to the processor only where it has a time mode; the state server knows them always. They are
+        written down in the offset log, so a batch that is replayed has the same.
+        """
+        times: tuple[int, int] = self._handle._statefulProcessorApiClient.get_timestamps("processingtime")
+        return times
+
+    def wake_at(self, moment_ms: int) -> None:
+        """Have Spark call for the current key group once the clock reaches a moment; asking again is fine."""
+        self._handle.registerTimer(max(1, moment_ms))

@@ -15,7 +15,14 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import errors
 from statefulspark.spark.keyed import packing, processor, registry
-from statefulspark.state import cache, functions, keygroups
+from statefulspark.state import cache, functions, keygroups, ttl
+from statefulspark.state import timers as state_timers
+
+TimerChoice = Literal["event-time", "processing-time", "both"]
+_TIME_MODES = {
+    state_timers.TimeDomain.EVENT_TIME: "EventTime",
+    state_timers.TimeDomain.PROCESSING_TIME: "ProcessingTime",
+}
 
 _KEY_TYPES = (
     spark_types.StringType,
@@ -42,6 +49,8 @@ def keyed_process(
     max_parallelism: int = keygroups.DEFAULT_MAX_PARALLELISM,
     output_mode: Literal["update", "append"] = "update",
     cache_bytes: int = cache.DEFAULT_LIMIT_BYTES,
+    timers: TimerChoice | None = None,
+    ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
 ) -> DataFrame:
     """Apply a function to the rows of each key, with state that is kept exactly once.
 
@@ -59,6 +68,10 @@ def keyed_process(
         output_mode: Must be the output mode of the query; `append` allows further stateful operators after this one.
         cache_bytes: Memory that state may take in each Python worker between batches, estimated. State beyond that is
             read again from the state store when it is needed.
+        timers: Time domains in which the function sets timers: "event-time" (the watermark of the input),
+            "processing-time", or "both". With processing-time timers Spark plans a batch at every trigger, also
+            without input, so give the query a trigger interval. It is fixed for the life of the state.
+        ttl_change: Whether state may be migrated when a time to live was switched on or off since it was written.
 
     Returns:
         What the function yielded, as rows of `schema`.
@@ -71,30 +84,56 @@ def keyed_process(
     keygroups.check_max_parallelism(max_parallelism)
     _check_function(function, uid)
     _check_key(df, columns, uid)
+    domains = _check_timers(timers, function, uid)
+    key_type = ", ".join(df.schema[column].dataType.simpleString() for column in columns)
     registry.declare(
         uid=uid,
         max_parallelism=max_parallelism,
         key=columns,
-        key_type=", ".join(df.schema[column].dataType.simpleString() for column in columns),
+        key_type=key_type,
         function=type(function).__qualname__,
+    )
+    settings = processor.Settings(
+        uid=uid,
+        key=columns,
+        key_type=key_type,
+        schema=_parse_schema(schema, uid),
+        timezone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
+        cache_bytes=cache_bytes,
+        domains=domains,
+        ttl_change=ttl_change,
     )
     hashed = sql.hash(*(df[f"`{column}`"] for column in columns))
     packed = df.withColumn(packing.GROUP, sql.pmod(hashed, sql.lit(max_parallelism))).mapInArrow(
         packing.pack, packing.packed_schema(uid)
     )
     return packed.groupBy(packing.GROUP).transformWithStateInPandas(
-        processor.KeyedProcessor(
-            uid=uid,
-            function=function,
-            key=columns,
-            schema=(parsed := _parse_schema(schema, uid)),
-            timezone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
-            cache_bytes=cache_bytes,
-        ),
-        parsed,
+        processor.KeyedProcessor(function, settings),
+        settings.schema,
         output_mode.capitalize(),
-        "None",
+        _TIME_MODES[settings.clock] if domains else "None",
     )
+
+
+def _check_timers(
+    chosen: str | None, function: functions.KeyedProcessFunction, uid: str
+) -> frozenset[state_timers.TimeDomain]:
+    if chosen is None:
+        if type(function).on_timer is functions.KeyedProcessFunction.on_timer:
+            return frozenset()
+        raise errors.SpecRejectedError(
+            "TimersNotDeclared",
+            f"{type(function).__qualname__} of keyed operator '{uid}' has an on_timer(), and keyed_process() was not "
+            'told which timers it uses: pass timers="event-time", "processing-time" or "both".',
+        )
+    domains = state_timers.TIMER_CHOICES.get(chosen)
+    if domains is None:
+        raise errors.SpecRejectedError(
+            "TimersInvalid",
+            f"Keyed operator '{uid}' was given timers={chosen!r}; it is one of "
+            f"{', '.join(map(repr, state_timers.TIMER_CHOICES))}, or None.",
+        )
+    return domains
 
 
 def _check_function(function: object, uid: str) -> None:

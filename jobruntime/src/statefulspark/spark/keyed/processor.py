@@ -1,14 +1,15 @@
 """The stateful processor that runs a keyed function over the key groups of a partition.
 
-Spark calls it once per key group and batch, with the packed rows of the group. State lives in Spark's state store as
-chunks; the tables built from them stay in this worker process between batches (`cache`), validated each time.
+Spark calls it once per key group and batch, with the packed rows of the group, and once more for key groups without rows
+whose timers are due. State lives in Spark's state store as chunks; the tables built from them stay in this worker
+process between batches (`cache`), validated each time.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 import pandas as pd
 import pyarrow as pa
@@ -17,7 +18,7 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
 from statefulspark.spark.keyed import log, packing, rows
-from statefulspark.state import cache, functions, store
+from statefulspark.state import cache, evolution, functions, store, timers, ttl
 
 WORKER_CACHE = cache.LruCache()
 """Tables of this Python worker. Spark keeps workers between batches; a new one starts empty and rebuilds."""
@@ -28,39 +29,54 @@ def new_id() -> str:
     return os.urandom(8).hex()
 
 
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an operator runs, besides its function.
+
+    Attributes:
+        uid: The operator's uid.
+        key: Key columns.
+        key_type: Their types.
+        schema: Output columns.
+        timezone: Session time zone.
+        cache_bytes: Memory that tables may take in a worker, estimated.
+        domains: Time domains in which it has timers.
+        ttl_change: What happens when a time to live was switched on or off.
+    """
+
+    uid: str
+    key: tuple[str, ...]
+    key_type: str
+    schema: spark_types.StructType
+    timezone: str
+    cache_bytes: int = cache.DEFAULT_LIMIT_BYTES
+    domains: frozenset[timers.TimeDomain] = field(default_factory=frozenset)
+    ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE
+
+    @property
+    def clock(self) -> timers.TimeDomain:
+        """What wakes key groups without rows: processing time if any timer is on it, else the watermark."""
+        processing = timers.TimeDomain.PROCESSING_TIME
+        return processing if processing in self.domains else timers.TimeDomain.EVENT_TIME
+
+
 class KeyedProcessor(stateful_processor.StatefulProcessor):
     """Runs a `KeyedProcessFunction` per key, by key group.
 
     Args:
-        uid: The operator's uid.
         function: The user's function.
-        key: Key columns.
-        schema: Output columns.
-        timezone: Session time zone.
-        cache_bytes: Memory that tables may take in a worker, estimated.
+        settings: Everything else.
     """
 
-    def __init__(
-        self,
-        *,
-        uid: str,
-        function: functions.KeyedProcessFunction,
-        key: tuple[str, ...],
-        schema: spark_types.StructType,
-        timezone: str,
-        cache_bytes: int,
-    ) -> None:
-        self._uid = uid
+    def __init__(self, function: functions.KeyedProcessFunction, settings: Settings) -> None:
         self._function = function
-        self._key = key
-        self._schema = schema
-        self._timezone = timezone
-        self._cache_bytes = cache_bytes
+        self._settings = settings
         self._context: functions.KeyedContext | None = None
+        self._done: set[int] = set()
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables. Spark calls this on the driver too, so the function is not opened here."""
-        self._log = log.SparkChunkLog(handle, self._uid)
+        self._log = log.SparkChunkLog(handle, self._settings.uid)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -68,28 +84,64 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: object,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
-        """Work on the rows of one key group."""
-        (group,) = key
+        """Work on the rows of one key group, and on its timers."""
         table = packing.unpack([blob for frame in rows for blob in frame[packing.ROWS]])
-        context = self._context or self._open()
-        loaded = store.load(self._log, self._tables, int(group))
-        context.bind(loaded.tables)
-        output = self._process(context, table)
-        store.commit(self._log, self._tables, loaded, new_id=new_id, before_full=context.drop_expired)
-        if output:
-            yield self._output.to_pandas(output)
+        yield from self._work_on(int(key[0]), table)
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[int],
+        timerValues: object,  # noqa: N803 - Spark's name
+        expiredTimerInfo: object,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Work on the timers of a key group that had no rows in this batch."""
+        if int(key[0]) not in self._done:
+            yield from self._work_on(int(key[0]), None)
 
     def close(self) -> None:
         """Close the function, if it was opened."""
+        self._done.clear()
         if self._context is not None:
             self._context = None
             self._function.close()
 
+    def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
+        context = self._context or self._open()
+        loaded = store.load(self._log, self._tables, group)
+        if loaded.head is not None:
+            evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
+        context.bind(loaded.tables)
+        output = [] if table is None else self._process(context, table)
+        if self._settings.domains:
+            self._fire(context, output)
+            self._done.add(group)
+            wake_ms = context.next_wake_ms(self._settings.clock)
+            if wake_ms is not None:
+                self._log.wake_at(wake_ms)
+        store.commit(
+            self._log,
+            self._tables,
+            loaded,
+            new_id=new_id,
+            before_full=context.drop_expired,
+            key_type=self._settings.key_type,
+        )
+        if output:
+            yield self._output.to_pandas(output)
+
     def _open(self) -> functions.KeyedContext:
-        WORKER_CACHE.limit(self._cache_bytes)
-        self._tables = WORKER_CACHE.of(self._uid)
-        self._output = rows.OutputSchema(self._schema, self._uid, self._timezone)
-        context = functions.KeyedContext(self._uid, time.time_ns() // 1_000_000)
+        settings = self._settings
+        WORKER_CACHE.limit(settings.cache_bytes)
+        self._tables = WORKER_CACHE.of(settings.uid)
+        self._output = rows.OutputSchema(settings.schema, settings.uid, settings.timezone)
+        now_ms, watermark_ms = self._log.times()
+        context = functions.KeyedContext(
+            settings.uid,
+            now_ms,
+            watermark_ms=watermark_ms if watermark_ms > 0 else timers.NO_WATERMARK,
+            domains=settings.domains,
+            ttl_change=settings.ttl_change,
+        )
         try:
             self._function.open(context)
         except Exception as error:
@@ -101,10 +153,13 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _process(self, context: functions.KeyedContext, table: pa.Table) -> list[object]:
         output: list[object] = []
         process = self._function.process
+        cleans = context.cleans_for_every_record
         key: object = None
         try:
-            for key, group in _by_key(rows.to_keys(table, self._key), rows.to_rows(table)).items():
+            for key, group in _by_key(rows.to_keys(table, self._settings.key), rows.to_rows(table)).items():
                 context.enter(key)
+                if cleans:
+                    context.clean(len(group))
                 yielded = process(key, group, context)
                 if yielded is not None:
                     output.extend(yielded)
@@ -114,6 +169,18 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             context.leave()
         return output
 
+    def _fire(self, context: functions.KeyedContext, output: list[object]) -> None:
+        on_timer = self._function.on_timer
+        try:
+            for at_ms in context.due():
+                yielded = on_timer(at_ms, context)
+                if yielded is not None:
+                    output.extend(yielded)
+        except Exception as error:
+            raise self._failed("on_timer", "", error) from error
+        finally:
+            context.leave()
+
     def _failed(self, method: str, where: str, error: Exception) -> errors.SpecRejectedError:
         known = isinstance(error, errors.StatefulSparkError)
         reason = error.reason if isinstance(error, errors.StatefulSparkError) else "FunctionFailed"
@@ -121,7 +188,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         name = type(self._function).__qualname__
         hint = "" if known else " The batch was not committed and no state was changed."
         return errors.SpecRejectedError(
-            reason, f"{name}.{method}() of keyed operator '{self._uid}' failed{where}: {told}.{hint}"
+            reason, f"{name}.{method}() of keyed operator '{self._settings.uid}' failed{where}: {told}.{hint}"
         )
 
 

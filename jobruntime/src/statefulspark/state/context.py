@@ -1,0 +1,316 @@
+"""The context of a keyed function: its states, the current key, the time, and its timers.
+
+The engine makes one context per partition and batch, points it at one key group after the other (`bind`) and at one key
+after the other (`enter`). What a user calls is `state`, `key`, `timer_service`, `processing_time` and `is_late`.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TypeVar, overload
+
+from statefulspark import errors
+from statefulspark.state import (
+    cells,
+    chunks,
+    conversions,
+    converting,
+    descriptors,
+    entries,
+    evolution,
+    expiry,
+    store,
+    timers,
+    ttl,
+)
+from statefulspark.state import scope as scopes
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+In = TypeVar("In")
+Acc = TypeVar("Acc")
+Out = TypeVar("Out")
+
+_DESCRIPTORS = (
+    descriptors.ValueState,
+    descriptors.ListState,
+    descriptors.MapState,
+    descriptors.ReducingState,
+    descriptors.AggregatingState,
+)
+View = cells.Cells | entries.ListHandle[object] | entries.MapHandle[object, object]
+Converting = cells.ConvertingCells | converting.ConvertingList[object] | converting.ConvertingMap[object, object]
+
+
+@dataclass(slots=True)
+class _State:
+    """A declared state: what looks at its tables, and what stands between that and the user."""
+
+    declaration: evolution.Declaration
+    view: View
+    life: ttl.Ttl | None
+    cleaner: expiry.Cleaner | None
+    converting: Converting | None = None
+
+    @property
+    def meta(self) -> chunks.StateMeta:
+        return self.declaration.meta
+
+
+class KeyedContext:
+    """What a function sees of the engine.
+
+    Args:
+        uid: The operator's uid.
+        now_ms: Processing time of the batch in milliseconds since 1970.
+        watermark_ms: Watermark of the batch, NO_WATERMARK when there is none.
+        domains: Time domains in which the operator has timers.
+        ttl_change: What happens when a time to live was switched on or off.
+    """
+
+    def __init__(
+        self,
+        uid: str,
+        now_ms: int,
+        *,
+        watermark_ms: int = timers.NO_WATERMARK,
+        domains: frozenset[timers.TimeDomain] = frozenset(),
+        ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
+    ) -> None:
+        self.uid = uid
+        self._scope = scopes.Scope()
+        self._scope.now_ms, self._scope.watermark_ms = now_ms, watermark_ms
+        self._ttl_change = ttl_change
+        self._is_open = False
+        self._states: dict[str, _State] = {}
+        self._each_record: list[tuple[expiry.Cleaner, int]] = []
+        self._resolutions: dict[tuple[str, chunks.StateMeta], evolution.Resolution] = {}
+        self._timers = timers.TimerService(self._scope, domains)
+        self._firing: timers.TimeDomain | None = None
+
+    @property
+    def key(self) -> object:
+        """The key that is being processed: a value, or a tuple for a key of several columns.
+
+        Raises:
+            SpecRejectedError: There is none, as in `open` and `close`.
+        """
+        if self._scope.key is scopes.NO_KEY:
+            raise errors.SpecRejectedError("NoCurrentKey", "There is no current key outside process() and on_timer().")
+        return self._scope.key
+
+    @property
+    def processing_time(self) -> datetime.datetime:
+        """When Spark planned the batch, in UTC; the same for all keys, tasks and replays of the batch."""
+        return datetime.datetime.fromtimestamp(self._scope.now_ms / 1000, datetime.UTC)
+
+    @property
+    def timer_service(self) -> timers.TimerService:
+        """Sets and deletes timers of the current key, and tells processing time and watermark."""
+        return self._timers
+
+    @property
+    def time_domain(self) -> timers.TimeDomain | None:
+        """The domain of the timer that fires, None outside `on_timer`."""
+        return self._firing
+
+    def is_late(self, moment: int | datetime.datetime) -> bool:
+        """Tell whether a row with this event time comes after the watermark has passed it.
+
+        Late rows are given to the function like all others, as Flink gives them to process functions; what becomes of
+        them is the function's decision.
+
+        Args:
+            moment: Event time: milliseconds since 1970, or a datetime with a time zone.
+        """
+        return timers.to_ms(moment) <= self._scope.watermark_ms
+
+    @overload
+    def state(self, descriptor: descriptors.ValueState[T]) -> cells.ValueHandle[T]: ...
+    @overload
+    def state(self, descriptor: descriptors.ReducingState[T]) -> cells.ReducingHandle[T]: ...
+    @overload
+    def state(
+        self, descriptor: descriptors.AggregatingState[In, Acc, Out]
+    ) -> cells.AggregatingHandle[In, Acc, Out]: ...
+    @overload
+    def state(self, descriptor: descriptors.ListState[T]) -> entries.ListHandle[T]: ...
+    @overload
+    def state(self, descriptor: descriptors.MapState[K, V]) -> entries.MapHandle[K, V]: ...
+    def state(self, descriptor: object) -> object:
+        """Return the handle of a state; call it in `open`, once per state.
+
+        Raises:
+            SpecRejectedError: The name is taken, the argument is no descriptor, or the function is open already.
+        """
+        if not isinstance(descriptor, _DESCRIPTORS):
+            raise errors.SpecRejectedError(
+                "StateDescriptorInvalid",
+                f"ctx.state() takes a descriptor such as ValueState('name'), not {type(descriptor).__name__}.",
+            )
+        life = ttl.enabled(descriptor.ttl)
+        value = descriptor.value_type if isinstance(descriptor, descriptors.MapState) else descriptor.type
+        meta = chunks.StateMeta(descriptor.name, descriptor.kind, descriptor.type_text, life is not None)
+        self._check_new(meta)
+        cleaner = None
+        if life is not None and life.incremental is not None:
+            cleaner = expiry.Cleaner(life.incremental.count, life.duration_ms)
+            if life.incremental.run_for_every_record:
+                self._each_record.append((cleaner, life.incremental.count))
+        declaration = evolution.Declaration(meta, value, self._ttl_change)
+        declared = _State(declaration, _view(meta, self._scope, life, cleaner), life, cleaner)
+        conversion = conversions.of(value, evolution.value_type(meta))
+        if conversion is not None:
+            declared.converting = _converting(declared.view, conversion)
+        self._states[meta.name] = declared
+        return _handle(descriptor, declared)
+
+    def _check_new(self, meta: chunks.StateMeta) -> None:
+        if self._is_open:
+            raise errors.SpecRejectedError(
+                "StateDeclaredTooLate", f"State '{meta.name}' is declared after open(); declare every state in open()."
+            )
+        before = self._states.get(meta.name)
+        if before is None:
+            return
+        if (before.meta.kind, before.meta.type_text) != (meta.kind, meta.type_text):
+            raise evolution.incompatible(before.meta, meta, f"Both are in operator '{self.uid}'.")
+        raise errors.SpecRejectedError(
+            "StateNameTaken",
+            f"State '{meta.name}' is declared twice in operator '{self.uid}'; names must be unique per operator.",
+        )
+
+    def opened(self) -> None:
+        """Take note that `open` has returned: from now on the set of states is fixed."""
+        self._is_open = True
+
+    def bind(self, group: store.GroupTables) -> None:
+        """Point all handles at the tables of a key group.
+
+        Raises:
+            SpecRejectedError: A stored state does not fit what is declared.
+        """
+        for name, state in self._states.items():
+            stored = group.metas.get(name)
+            if stored is not None and stored != state.meta:
+                self._adopt(group, state, stored)
+            elif state.converting is not None:
+                self._convert_with(state, evolution.value_type(state.meta))
+            table = group.tables[name] if stored is not None else group.table(state.meta)
+            state.view.bind(table)  # type: ignore[arg-type]  # the shape follows from the kind
+            if state.cleaner is not None:
+                state.cleaner.bind(table)
+        for domain in self._timers.domains:
+            domain.bind(group.table(domain.meta))  # type: ignore[arg-type]  # the shape follows from the name
+
+    def _adopt(self, group: store.GroupTables, state: _State, stored: chunks.StateMeta) -> None:
+        resolution = self._resolutions.get((state.meta.name, stored))
+        if resolution is None:
+            resolution = evolution.resolve(stored, state.declaration)
+            self._resolutions[state.meta.name, stored] = resolution
+        group.adopt(resolution, now_ms=self._scope.now_ms)
+        if state.converting is not None:
+            self._convert_with(state, resolution.kind)
+
+    @staticmethod
+    def _convert_with(state: _State, kind: object) -> None:
+        conversion = conversions.of(state.declaration.value, kind)  # type: ignore[arg-type]  # a parsed type
+        if conversion is not None and state.converting is not None:
+            state.converting.conversion = conversion
+
+    def enter(self, key: object) -> None:
+        """Make a key the current one."""
+        self._scope.key = key
+
+    def leave(self) -> None:
+        """Have no current key."""
+        self._scope.key = scopes.NO_KEY
+        self._firing = None
+
+    @property
+    def cleans_for_every_record(self) -> bool:
+        """Whether a state wants to be cleaned up a little for every processed record."""
+        return bool(self._each_record)
+
+    def clean(self, records: int) -> None:
+        """Look for expired entries, once for each processed record."""
+        for cleaner, _ in self._each_record:
+            for _ in range(records):
+                cleaner.step(self._scope.now_ms)
+
+    def due(self) -> Iterator[int]:
+        """Take the timers of the bound key group that are due, earliest first; each one's key becomes the current one.
+
+        Timers that are set meanwhile and are due come up, too.
+
+        Yields:
+            The moment of the timer; the timer is gone from the state.
+        """
+        fired = True
+        while fired:
+            fired = False
+            for domain in self._timers.domains:
+                while (due := domain.take_due(self._timers.now_ms(domain.domain))) is not None:
+                    at_ms, self._scope.key = due
+                    self._firing, fired = domain.domain, True
+                    yield at_ms
+        self.leave()
+
+    def next_wake_ms(self, clock: timers.TimeDomain) -> int | None:
+        """Return when the bound key group must be looked at again even without rows, on the clock that wakes it.
+
+        None when it has no timers. Where the clock is processing time, event-time timers are looked at in every batch.
+        """
+        moments = []
+        for domain in self._timers.domains:
+            next_ms = domain.next_ms()
+            if next_ms is not None:
+                moments.append(next_ms if domain.domain is clock else self._timers.now_ms(clock) + 1)
+        return min(moments, default=None)
+
+    def drop_expired(self, group: store.GroupTables) -> None:
+        """Drop expired entries from the tables that are about to be written in full, unless that is switched off."""
+        for name, state in self._states.items():
+            if state.life is not None and state.life.in_background:
+                expiry.drop_expired(group.tables[name], self._scope.now_ms - state.life.duration_ms)
+
+    @property
+    def lifetimes(self) -> dict[str, ttl.Ttl]:
+        """Time to live by name, of the states that have one."""
+        return {name: state.life for name, state in self._states.items() if state.life is not None}
+
+
+def _view(meta: chunks.StateMeta, scope: scopes.Scope, life: ttl.Ttl | None, cleaner: expiry.Cleaner | None) -> View:
+    if meta.kind is descriptors.StateKind.LIST:
+        return entries.ListHandle(meta, scope, life, cleaner)
+    if meta.kind is descriptors.StateKind.MAP:
+        return entries.MapHandle(meta, scope, life, cleaner)
+    if life is None:
+        return cells.Cells(meta, scope)
+    return (
+        cells.ExpiringCells(meta, scope, life) if cleaner is None else cells.SteppingCells(meta, scope, life, cleaner)
+    )
+
+
+def _converting(view: View, conversion: conversions.Conversion) -> Converting:
+    if isinstance(view, entries.ListHandle):
+        return converting.ConvertingList(view, conversion)
+    if isinstance(view, entries.MapHandle):
+        return converting.ConvertingMap(view, conversion)
+    return cells.ConvertingCells(view, conversion)
+
+
+def _handle(descriptor: object, state: _State) -> object:
+    view = state.converting or state.view
+    if not isinstance(view, cells.Cells | cells.ConvertingCells):
+        return view
+    if isinstance(descriptor, descriptors.ReducingState):
+        return cells.ReducingHandle[object](view, descriptor.reduce)
+    if isinstance(descriptor, descriptors.AggregatingState):
+        return cells.AggregatingHandle[object, object, object](view, descriptor.function)
+    if isinstance(descriptor, descriptors.ValueState) and descriptor.default is not None and state.life is None:
+        return cells.DefaultValueHandle[object](view, descriptor.default)
+    return cells.ValueHandle[object](view)

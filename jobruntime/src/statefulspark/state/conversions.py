@@ -1,0 +1,227 @@
+"""Values of the user's own types as storable values and back: records, enums, and codecs that a job brings along.
+
+State holds storable values (`codec`); a conversion stands between them and a handle. Most types need none and cost
+nothing. A record (NamedTuple or dataclass) is stored as a tuple of its fields in the order that is written down with
+the state; an enum by the name of its member. A `Codec` of the user's own says what its values look like in storage,
+and what becomes of values that an older version of it has written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Protocol, TypeVar, cast
+
+from statefulspark import errors
+from statefulspark.state import typetext
+
+T = TypeVar("T")
+
+
+class Outcome(enum.Enum):
+    """Whether state that an older version of a job has written can be read by a newer one."""
+
+    AS_IS = "compatible as is"
+    """The stored values are what the new version would have stored."""
+    AFTER_MIGRATION = "compatible after migration"
+    """Every stored value is rewritten once."""
+    RECONFIGURED = "compatible with reconfigured codec"
+    """The new version goes on reading and writing the stored form."""
+    INCOMPATIBLE = "incompatible"
+    """The state cannot be read; the job is refused."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCodec:
+    """Which codec wrote a state.
+
+    Attributes:
+        name: Its name.
+        version: Its version then.
+    """
+
+    name: str
+    version: int
+
+
+class Codec(Generic[T]):
+    """Base of codecs: how values of the user's own type are kept in state. Instances are sent to the workers.
+
+    Set `name` and `version`. Raise the version when what `encode` returns changes, and override `migrate` to turn what
+    older versions returned into what this one returns, or `compatibility` to decide otherwise.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+
+    def encode(self, value: T) -> object:
+        """Return a storable value: a number, text, bytes, list, dict, tuple, date and so on (`codec.ALLOWED`)."""
+        raise NotImplementedError
+
+    def decode(self, stored: object) -> T:
+        """Return the value again; must not change what it is given."""
+        raise NotImplementedError
+
+    def migrate(self, stored: object, version: int) -> object:
+        """Return what this version stores for a value that an older version stored."""
+        raise NotImplementedError
+
+    def compatibility(self, stored: StoredCodec) -> Outcome:
+        """Say what becomes of state that a codec has written.
+
+        Returns:
+            AS_IS for the same name and version, AFTER_MIGRATION for an older version if `migrate` is overridden,
+            RECONFIGURED when `decode` reads and `encode` goes on writing the stored version, else INCOMPATIBLE.
+        """
+        if stored.name == self.name and stored.version == self.version:
+            return Outcome.AS_IS
+        migrates = type(self).migrate is not Codec.migrate
+        older = stored.name == self.name and stored.version < self.version
+        return Outcome.AFTER_MIGRATION if older and migrates else Outcome.INCOMPATIBLE
+
+    @property
+    def type_text(self) -> str:
+        """The codec's name and version, as they are written down with the state."""
+        return f"codec<{self.name},{self.version}>"
+
+
+class Conversion(Protocol):
+    """How a value becomes storable and back."""
+
+    def encode(self, value: object) -> object:
+        """Return the storable form."""
+
+    def decode(self, stored: object) -> object:
+        """Return the value."""
+
+
+def of(declared: object, kind: typetext.Type) -> Conversion | None:
+    """Return the conversion of a declared type, None when values are storable as they are.
+
+    Args:
+        declared: What the user gave as the type.
+        kind: The type as it is stored: the declared one, or the older form that a reconfigured codec goes on using.
+    """
+    if isinstance(declared, Codec):
+        return declared
+    if isinstance(declared, type) and issubclass(declared, enum.Enum):
+        return EnumConversion(declared)
+    if typetext.is_record(declared):
+        return RecordConversion(cast("type", declared), kind)
+    return _of_generic(declared, kind)
+
+
+def _of_generic(declared: object, kind: typetext.Type) -> Conversion | None:
+    arguments = [argument for argument in typing.get_args(declared) if argument is not type(None)]
+    origin = typing.get_origin(declared)
+    if origin is list and len(arguments) == 1 and len(kind.arguments) == 1:
+        inner = of(arguments[0], kind.arguments[0])
+        return inner and Elementwise(inner)
+    if origin is dict and len(arguments) == 2 and len(kind.arguments) == 2:
+        values = of(arguments[1], kind.arguments[1])
+        return values and Valuewise(values)
+    if len(arguments) == 1 and len(typing.get_args(declared)) == 2:
+        return of(arguments[0], kind)
+    return None
+
+
+class EnumConversion:
+    """Members of an enum by name."""
+
+    def __init__(self, declared: type[enum.Enum]) -> None:
+        self._declared = declared
+
+    def encode(self, value: object) -> object:
+        """Return the member's name."""
+        return value.name if isinstance(value, self._declared) else _wrong(value, self._declared)
+
+    def decode(self, stored: object) -> object:
+        """Return the member."""
+        return None if stored is None else self._declared[cast("str", stored)]
+
+
+class RecordConversion:
+    """A NamedTuple or dataclass as a tuple of its fields, in the stored order."""
+
+    def __init__(self, declared: type, kind: typetext.Type) -> None:
+        self._declared = declared
+        types = typetext.field_types(declared)
+        inner = {name: of(types[name], part) for name, part in zip(kind.names, kind.arguments, strict=True)}
+        self._names = kind.names
+        self._inner = tuple((name, conversion) for name, conversion in inner.items() if conversion is not None)
+
+    def encode(self, value: object) -> object:
+        """Return the fields."""
+        if not isinstance(value, self._declared):
+            return _wrong(value, self._declared)
+        if not self._inner:
+            return tuple([getattr(value, name) for name in self._names])
+        fields = {name: getattr(value, name) for name in self._names}
+        fields.update((name, converted(conversion.encode, fields[name])) for name, conversion in self._inner)
+        return tuple(fields.values())
+
+    def decode(self, stored: object) -> object:
+        """Return a new instance."""
+        if stored is None:
+            return None
+        fields = dict(zip(self._names, cast("tuple[object, ...]", stored), strict=True))
+        fields.update((name, converted(conversion.decode, fields[name])) for name, conversion in self._inner)
+        return self._declared(**fields)
+
+
+class Elementwise:
+    """A list whose elements are converted."""
+
+    def __init__(self, inner: Conversion) -> None:
+        self._inner = inner
+
+    def encode(self, value: object) -> object:
+        """Convert each element."""
+        return [converted(self._inner.encode, element) for element in cast("list[object]", value)]
+
+    def decode(self, stored: object) -> object:
+        """Convert each element back."""
+        return [converted(self._inner.decode, element) for element in cast("list[object]", stored)]
+
+
+class Valuewise:
+    """A dict whose values are converted."""
+
+    def __init__(self, inner: Conversion) -> None:
+        self._inner = inner
+
+    def encode(self, value: object) -> object:
+        """Convert each value."""
+        return {key: converted(self._inner.encode, item) for key, item in cast("dict[object, object]", value).items()}
+
+    def decode(self, stored: object) -> object:
+        """Convert each value back."""
+        return {key: converted(self._inner.decode, item) for key, item in cast("dict[object, object]", stored).items()}
+
+
+def converted(convert: Callable[[object], object], value: object) -> object:
+    """Convert a value that may be None."""
+    return None if value is None else convert(value)
+
+
+def default_of(declared: object, field: str) -> object:
+    """Return the default of a field of a record, None when it has none. For fields that stored records lack."""
+    if not typetext.is_record(declared):
+        return None
+    if dataclasses.is_dataclass(declared):
+        found = next(candidate for candidate in dataclasses.fields(declared) if candidate.name == field)
+        if found.default is not dataclasses.MISSING:
+            return found.default
+        return None if found.default_factory is dataclasses.MISSING else found.default_factory()
+    defaults: dict[str, object] = getattr(declared, "_field_defaults", {})
+    return defaults.get(field)
+
+
+def _wrong(value: object, declared: type) -> object:
+    raise errors.SpecRejectedError(
+        "StateValueTypeUnsupported",
+        f"State that is declared as {declared.__qualname__} was given {value!r:.100}, a {type(value).__qualname__}.",
+    )

@@ -1,0 +1,284 @@
+"""Evolution: whether state that an older version of a job has written fits what the newer one declares, and how.
+
+The types stored with the state are compared with the declared ones; the answer is one of Flink's four outcomes. Types of
+keys, and of the keys of a map, decide where things are found, so they never change. Everything here is pure.
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.state import chunks, conversions, descriptors, ttl, typetext
+from statefulspark.state.conversions import Outcome
+
+Convert = Callable[[object], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of stored values.
+
+    Attributes:
+        outcome: One of the four.
+        convert: Rewrites a stored value, after migration only.
+        why: Why not, when incompatible; empty otherwise.
+    """
+
+    outcome: Outcome
+    convert: Convert | None = None
+    why: str = ""
+
+
+_AS_IS = Verdict(Outcome.AS_IS)
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """A state as the running job declares it.
+
+    Attributes:
+        meta: What is written down about it.
+        value: The declared type of values, elements or map values.
+        on_ttl_change: What happens when the time to live was switched on or off.
+    """
+
+    meta: chunks.StateMeta
+    value: object = None
+    on_ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution:
+    """How stored state is taken over.
+
+    Attributes:
+        meta: What is written down from now on.
+        convert: Rewrites each stored value; None leaves them as they are.
+        kind: The type in which values are stored, for the conversion.
+        ttl_change: `on`, `off` or empty.
+    """
+
+    meta: chunks.StateMeta
+    convert: Convert | None
+    kind: typetext.Type
+    ttl_change: str = ""
+
+    @property
+    def rewrites(self) -> bool:
+        """Whether stored values change."""
+        return self.convert is not None or bool(self.ttl_change)
+
+
+def value_type(meta: chunks.StateMeta) -> typetext.Type:
+    """Return the type of values, elements or map values of a state."""
+    kind = typetext.parse(meta.type_text)
+    if meta.kind in (descriptors.StateKind.LIST, descriptors.StateKind.MAP) and kind.arguments:
+        return kind.arguments[-1]
+    return kind
+
+
+def resolve(stored: chunks.StateMeta, declaration: Declaration) -> Resolution:
+    """Decide how stored state is taken over by what is declared.
+
+    Raises:
+        SpecRejectedError: It cannot be: kind, type or map key differ, or a time to live was switched on or off and
+            the declaration does not say that this is wanted. The message names both sides.
+    """
+    declared = declaration.meta
+    if stored.kind is not declared.kind:
+        raise incompatible(stored, declared, "")
+    if declared.kind is descriptors.StateKind.MAP:
+        _check_map_key(stored, declared)
+    was, now = value_type(stored), value_type(declared)
+    verdict = compare(was, now, declaration.value)
+    if verdict.outcome is Outcome.INCOMPATIBLE:
+        raise incompatible(stored, declared, verdict.why)
+    change = _ttl_change(stored, declaration)
+    if verdict.outcome is Outcome.RECONFIGURED:
+        meta = chunks.StateMeta(declared.name, declared.kind, stored.type_text, declared.has_ttl)
+        return Resolution(meta, None, was, change)
+    return Resolution(declared, verdict.convert, now, change)
+
+
+def _check_map_key(stored: chunks.StateMeta, declared: chunks.StateMeta) -> None:
+    was, now = (typetext.parse(meta.type_text).arguments[:1] for meta in (stored, declared))
+    if was and now and compare(was[0], now[0]).outcome is not Outcome.AS_IS:
+        raise incompatible(stored, declared, "The type of the keys of a map can never change.")
+
+
+def _ttl_change(stored: chunks.StateMeta, declaration: Declaration) -> str:
+    declared = declaration.meta
+    if stored.has_ttl == declared.has_ttl:
+        return ""
+    if declaration.on_ttl_change is ttl.TtlChange.MIGRATE:
+        return "on" if declared.has_ttl else "off"
+    was, now = ("with" if meta.has_ttl else "without" for meta in (stored, declared))
+    raise errors.SpecRejectedError(
+        "StateTtlIncompatible",
+        f"State '{declared.name}' was written {was} a time to live and is declared {now} one. Declare it as it was, give "
+        "it another name, or ask for the change with keyed_process(…, ttl_change=TtlChange.MIGRATE).",
+    )
+
+
+def incompatible(stored: chunks.StateMeta, declared: chunks.StateMeta, why: str) -> errors.SpecRejectedError:
+    """Build the error that names both types."""
+    was, now = (f"{meta.kind.value}<{meta.type_text}>" for meta in (stored, declared))
+    told = f" {why}" if why else ""
+    return errors.SpecRejectedError(
+        "StateTypeIncompatible",
+        f"Incompatible key/value state types. Was [{was}], registered with [{now}].{told} State '{declared.name}' was "
+        "written with the first; declare it so again, or give the new one another name.",
+    )
+
+
+def check_key_type(stored: str, declared: str, uid: str) -> None:
+    """Refuse another type of key: keys are found by their hash, which depends on it.
+
+    Raises:
+        SpecRejectedError: The types differ.
+    """
+    if stored and declared and stored != declared:
+        raise errors.SpecRejectedError(
+            "StateKeyTypeIncompatible",
+            f"The new key type ({declared}) must be compatible with the previous key type ({stored}): the state of keyed "
+            f"operator '{uid}' was written with the latter, and the type of a key can never change. Cast the key to "
+            f"{stored}, or give the operator another uid.",
+        )
+
+
+def compare(stored: typetext.Type, declared: typetext.Type, value: object = None) -> Verdict:
+    """Compare a stored type with a declared one.
+
+    Args:
+        stored: As it is written down.
+        declared: As the job declares it.
+        value: What the job gave as the type; tells codecs and defaults of fields.
+    """
+    if isinstance(value, conversions.Codec):
+        return _compare_codec(stored, value)
+    if declared.family == "any":
+        return _AS_IS
+    if stored.family == "any":
+        return _from_any(declared)
+    if stored.family != declared.family:
+        return _widened(stored, declared)
+    if stored.family in ("array", "map"):
+        return _compare_container(stored, declared, value)
+    if stored.family in ("struct", "record"):
+        return _compare_fields(stored, declared, value)
+    if stored.family == "enum":
+        gone = [name for name in stored.names if name not in declared.names]
+        return _refused(f"The member {gone[0]} is gone.") if gone else _AS_IS
+    return _AS_IS if stored.names == declared.names else _refused("")
+
+
+def _refused(why: str) -> Verdict:
+    return Verdict(Outcome.INCOMPATIBLE, why=why)
+
+
+def _from_any(declared: typetext.Type) -> Verdict:
+    if declared.family in ("record", "enum", "codec"):
+        return _refused(f"Values of any type cannot be read as {declared.text}.")
+    # What was stored is checked when it is written again, like every value of a declared type.
+    return _AS_IS
+
+
+def _widened(stored: typetext.Type, declared: typetext.Type) -> Verdict:
+    if (stored.family, declared.family) == ("integer", "float"):
+        return Verdict(Outcome.AFTER_MIGRATION, _to_float)
+    return _refused("")
+
+
+def _to_float(value: object) -> object:
+    return float(value) if isinstance(value, int) else value
+
+
+def _compare_codec(stored: typetext.Type, codec: conversions.Codec[typing.Any]) -> Verdict:
+    if stored.family != "codec" or len(stored.names) != 2 or not stored.names[1].isdigit():
+        return _refused(f"It was not written by the codec {codec.name}.")
+    before = conversions.StoredCodec(stored.names[0], int(stored.names[1]))
+    outcome = codec.compatibility(before)
+    if outcome is Outcome.INCOMPATIBLE:
+        return _refused(f"The codec {codec.name} {codec.version} does not read {before.name} {before.version}.")
+    if outcome is Outcome.AFTER_MIGRATION:
+        return Verdict(outcome, lambda value: codec.migrate(value, before.version))
+    return Verdict(outcome)
+
+
+def _arguments(value: object) -> list[object]:
+    return [argument for argument in typing.get_args(value) if argument is not type(None)]
+
+
+def _compare_container(stored: typetext.Type, declared: typetext.Type, value: object) -> Verdict:
+    if len(stored.arguments) != len(declared.arguments):
+        return _refused("")
+    if stored.family == "map" and compare(stored.arguments[0], declared.arguments[0]).outcome is not Outcome.AS_IS:
+        return _refused("The type of the keys of a map can never change.")
+    inner = compare(stored.arguments[-1], declared.arguments[-1], (_arguments(value) or [None])[-1])
+    if inner.convert is None:
+        return inner
+    convert = inner.convert
+    if stored.family == "array":
+        return Verdict(inner.outcome, lambda items: [_each(convert, item) for item in items])  # type: ignore[attr-defined]  # an array is a list
+    return Verdict(inner.outcome, lambda items: {key: _each(convert, item) for key, item in items.items()})  # type: ignore[attr-defined]  # a map is a dict
+
+
+def _each(convert: Convert, value: object) -> object:
+    return None if value is None else convert(value)
+
+
+def _compare_fields(stored: typetext.Type, declared: typetext.Type, value: object) -> Verdict:
+    types = typetext.field_types(value) if typetext.is_record(value) and isinstance(value, type) else {}
+    before = dict(zip(stored.names, stored.arguments, strict=True))
+    converts: dict[str, Convert] = {}
+    reconfigured = False
+    for name, kind in zip(declared.names, declared.arguments, strict=True):
+        if name not in before:
+            continue
+        verdict = compare(before[name], kind, types.get(name))
+        if verdict.outcome is Outcome.INCOMPATIBLE:
+            return _refused(f"The field {name} was {before[name].text} and is {kind.text}. {verdict.why}".strip())
+        reconfigured = reconfigured or verdict.outcome is Outcome.RECONFIGURED
+        if verdict.convert is not None:
+            converts[name] = verdict.convert
+    same_fields = set(stored.names) == set(declared.names)
+    if same_fields and not converts:
+        ordered = stored.names == declared.names or stored.family == "struct"
+        return _AS_IS if ordered and not reconfigured else Verdict(Outcome.RECONFIGURED)
+    if reconfigured:
+        return _refused("A field goes on in its old form while others change; change one of them at a time.")
+    convert = _record_convert if stored.family == "record" else _struct_convert
+    return Verdict(Outcome.AFTER_MIGRATION, convert(stored.names, declared.names, converts, value))
+
+
+def _record_convert(
+    before: tuple[str, ...], after: tuple[str, ...], converts: dict[str, Convert], value: object
+) -> Convert:
+    def convert(stored: object) -> object:
+        fields = dict(zip(before, stored, strict=True))  # type: ignore[call-overload]  # a record is a tuple
+        return tuple(
+            _each(converts.get(name, _same), fields[name]) if name in fields else conversions.default_of(value, name)
+            for name in after
+        )
+
+    return convert
+
+
+def _struct_convert(
+    before: tuple[str, ...], after: tuple[str, ...], converts: dict[str, Convert], _: object
+) -> Convert:
+    gone = set(before) - set(after)
+
+    def convert(stored: object) -> object:
+        fields: dict[str, object] = dict(stored)  # type: ignore[call-overload]  # a struct is a dict
+        kept = {name: _each(converts.get(name, _same), field) for name, field in fields.items() if name not in gone}
+        return kept | {name: None for name in after if name not in kept}
+
+    return convert
+
+
+def _same(value: object) -> object:
+    return value

@@ -1,0 +1,131 @@
+"""Expired entries outside of a read: dropped when everything is written, a few at a time, or from an exported chunk.
+
+Cells of a state with a time to live are pairs `(value, last renewal in ms)`. An entry is expired when its renewal lies
+at or before the cutoff, which is now less the time to live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from statefulspark.state import chunks, tables
+
+AnyTable = tables.CellTable | tables.ListTable | tables.MapTable
+
+
+def drop_expired(table: AnyTable, cutoff_ms: int) -> None:
+    """Drop what was renewed at or before a time. It is not noted as a change: the caller writes the table in full."""
+    keep = {key: kept for key, row in table.rows.items() if (kept := alive(row, cutoff_ms)) is not None}
+    if len(keep) < len(table.rows) or not isinstance(table, tables.CellTable):
+        table.rows.clear()
+        table.rows.update(keep)
+
+
+def alive(row: object, cutoff_ms: int) -> object:
+    """Return what is left of a row: a cell, a list or a dict of cells; None when nothing is."""
+    if isinstance(row, tuple):
+        return row if row[1] > cutoff_ms else None
+    if isinstance(row, list):
+        return [cell for cell in row if cell[1] > cutoff_ms] or None
+    if isinstance(row, dict):
+        return {entry: cell for entry, cell in row.items() if cell[1] > cutoff_ms} or None
+    return row
+
+
+def without_expired(chunk: chunks.Chunk, durations_ms: Mapping[str, int], now_ms: int) -> chunks.Chunk:
+    """Return a full chunk without its expired entries, for a canonical export (A.29).
+
+    The live state is not touched; entries are gone for whoever restores the export.
+
+    Args:
+        chunk: Everything that a key group holds; a full chunk.
+        durations_ms: Time to live by name of the state, for those that ask for it (`Ttl.full_snapshot`). The snapshot
+            does not know it: it belongs to the running job. States that were written without a time to live stay.
+        now_ms: Processing time.
+    """
+    sections = []
+    for section in chunk.sections:
+        duration_ms = durations_ms.get(section.meta.name)
+        if duration_ms is None or not section.meta.has_ttl:
+            sections.append(section)
+            continue
+        changes = _alive_changes(section.changes, now_ms - duration_ms)
+        if changes:
+            sections.append(chunks.Section(section.meta, changes))
+    return chunks.Chunk(chunk.kind, tuple(sections))
+
+
+def _alive_changes(changes: tables.Changes, cutoff_ms: int) -> tables.Changes:
+    kept: tables.Changes = {}
+    for key, change in changes.items():
+        if isinstance(change, tables.ListChange):
+            items = alive(change.items, cutoff_ms)
+            if items is not None:
+                kept[key] = tables.ListChange(change.start, cast("list[object]", items))
+        elif isinstance(change, tables.MapChange):
+            puts = alive(change.puts, cutoff_ms)
+            if puts is not None:
+                kept[key] = tables.MapChange(change.replaced, cast("dict[object, object]", puts), change.removed)
+        elif change is tables.DELETED or alive(change, cutoff_ms) is not None:
+            kept[key] = change
+    return kept
+
+
+class Cleaner:
+    """Looks at a few entries of one state at a time, in turn, and deletes the expired ones (A.31).
+
+    The position is kept with the table in memory; on a worker that builds the table anew it starts from the front.
+
+    Args:
+        count: Entries that one step looks at.
+        duration_ms: The time to live.
+    """
+
+    __slots__ = ("_count", "_duration_ms", "_table")
+
+    def __init__(self, count: int, duration_ms: int) -> None:
+        self._count = count
+        self._duration_ms = duration_ms
+        self._table: AnyTable = tables.CellTable()
+
+    def bind(self, table: AnyTable) -> None:
+        """Look at another key group."""
+        self._table = table
+
+    def step(self, now_ms: int) -> None:
+        """Look at the next entries."""
+        table, cutoff_ms = self._table, now_ms - self._duration_ms
+        for _ in range(min(self._count, len(table.rows))):
+            if table.cursor is None or (key := next(table.cursor, None)) is None:
+                # A copy, as the table changes meanwhile. It is made once per round over all keys.
+                table.cursor = iter([(key,) for key in table.rows])
+                key = next(table.cursor, None)
+            if key is not None:
+                self._check(table, key[0], cutoff_ms)
+
+    @staticmethod
+    def _check(table: AnyTable, key: object, cutoff_ms: int) -> None:
+        row = table.rows.get(key)
+        if row is None:
+            return
+        left = alive(row, cutoff_ms)
+        if left is row or (left is not None and len(cast("list[object]", left)) == len(cast("list[object]", row))):
+            return
+        if left is None:
+            del table.rows[key]
+        else:
+            table.rows[key] = left
+        table.touch_row(key)
+
+
+def convert_cells(table: AnyTable, convert: Callable[[object], object]) -> None:
+    """Replace every cell of a table. It is not noted as a change: the caller has the table written in full."""
+    rows = table.rows
+    for key, row in rows.items():
+        if isinstance(table, tables.ListTable):
+            rows[key] = [convert(cell) for cell in cast("list[object]", row)]
+        elif isinstance(table, tables.MapTable):
+            rows[key] = {entry: convert(cell) for entry, cell in cast("dict[object, object]", row).items()}
+        else:
+            rows[key] = convert(row)

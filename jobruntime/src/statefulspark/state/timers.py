@@ -1,0 +1,193 @@
+"""Timers: moments at which a function is called back for a key, kept as state and fired with the batch.
+
+A timer is a key and a moment, once each, in one of two time domains. Timers are two map states of the operator
+(`_timer_state/event_user-timers` and `_timer_state/processing_user-timers`, from key to moments), so they are stored,
+compacted, restored and exported like all state. In memory each key group has a heap beside the map, so that firing
+looks at what is due and never at all keys.
+
+A timer fires in the batch whose time has reached it, after the rows of that batch: event time is the watermark,
+processing time is the moment at which Spark planned the batch. Its removal is committed with what the callback did.
+"""
+
+from __future__ import annotations
+
+import datetime
+import enum
+from typing import Final, cast
+
+from statefulspark import errors
+from statefulspark.state import chunks, descriptors, scope, tables
+
+NO_WATERMARK: Final = -(2**63)
+"""The watermark before there is one, as in Flink."""
+LONGEST_MS: Final = 2**63 - 1
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_MILLISECOND = datetime.timedelta(milliseconds=1)
+
+
+class TimeDomain(enum.Enum):
+    """What moves the clock of a timer."""
+
+    EVENT_TIME = "event-time"
+    """The watermark of the input."""
+    PROCESSING_TIME = "processing-time"
+    """The clock of the machine that plans the batches."""
+
+
+TIMER_CHOICES: Final = {
+    "event-time": frozenset({TimeDomain.EVENT_TIME}),
+    "processing-time": frozenset({TimeDomain.PROCESSING_TIME}),
+    "both": frozenset(TimeDomain),
+}
+"""What an operator can be declared with, and the domains that it has then."""
+
+
+def meta_of(domain: TimeDomain) -> chunks.StateMeta:
+    """Return how the timers of a domain are written down. The name has a slash, which no user's state can have."""
+    name = f"{tables.TIMER_PREFIX}{domain.value.removesuffix('-time')}_user-timers"
+    return chunks.StateMeta(name, descriptors.StateKind.MAP, "map<bigint,any>", has_ttl=False)
+
+
+def to_ms(moment: int | datetime.datetime) -> int:
+    """Return a moment as milliseconds since 1970, rounded up so that nothing fires early.
+
+    Raises:
+        SpecRejectedError: It has no time zone, or is no moment.
+    """
+    if isinstance(moment, int) and not isinstance(moment, bool):
+        return max(min(moment, LONGEST_MS), NO_WATERMARK + 1)
+    if isinstance(moment, datetime.datetime) and moment.tzinfo is not None:
+        return -((_EPOCH - moment) // _MILLISECOND)
+    raise errors.SpecRejectedError(
+        "TimerMomentInvalid",
+        f"{moment!r:.100} is no moment for a timer: give milliseconds since 1970, or a datetime with a time zone.",
+    )
+
+
+class Timers:
+    """The timers of one domain in the bound key group."""
+
+    __slots__ = ("_scope", "_table", "domain", "meta")
+
+    def __init__(self, domain: TimeDomain, keyed: scope.Scope) -> None:
+        self.domain = domain
+        self.meta = meta_of(domain)
+        self._scope = keyed
+        self._table = tables.TimerTable()
+
+    def bind(self, table: tables.TimerTable) -> None:
+        """Look at another key group."""
+        self._table = table
+
+    def register(self, at_ms: int) -> None:
+        """Set a timer for the current key; one that is set already stays as it is."""
+        key = self._scope.require_key(self.meta)
+        moments = cast("dict[object, object]", self._table.rows.setdefault(key, {}))
+        if at_ms not in moments:
+            moments[at_ms] = None
+            self._table.touch(key, at_ms)
+            self._table.push(at_ms, key)
+
+    def delete(self, at_ms: int) -> None:
+        """Remove a timer of the current key; one that is not set is fine."""
+        self._remove(self._scope.require_key(self.meta), at_ms)
+
+    def _remove(self, key: object, at_ms: int) -> None:
+        moments = self._table.rows.get(key)
+        if not isinstance(moments, dict) or at_ms not in moments:
+            return
+        del moments[at_ms]
+        if not moments:
+            del self._table.rows[key]
+        self._table.touch(key, at_ms)
+
+    def next_ms(self) -> int | None:
+        """Return the earliest moment in the key group, None when there is no timer."""
+        first = self._table.peek()
+        return None if first is None else first[0]
+
+    def take_due(self, now_ms: int) -> tuple[int, object] | None:
+        """Remove and return the earliest timer that is due, as moment and key; None when none is."""
+        first = self._table.peek()
+        if first is None or first[0] > now_ms:
+            return None
+        self._remove(first[1], first[0])
+        return first
+
+
+class TimerService:
+    """Sets and deletes timers of the current key, and tells the time. All times are milliseconds since 1970.
+
+    Args:
+        keyed: Key and times.
+        domains: The domains that the operator was declared with; timers of others are refused.
+    """
+
+    def __init__(self, keyed: scope.Scope, domains: frozenset[TimeDomain]) -> None:
+        self._scope = keyed
+        self._timers = {domain: Timers(domain, keyed) for domain in TimeDomain if domain in domains}
+
+    @property
+    def domains(self) -> tuple[Timers, ...]:
+        """The timers of each declared domain; event time first."""
+        return tuple(self._timers.values())
+
+    def current_processing_time(self) -> int:
+        """Return when Spark planned the batch; the same for all tasks, and when the batch is replayed."""
+        return self._scope.now_ms
+
+    def current_watermark(self) -> int:
+        """Return the watermark of the batch: no row at or before it is expected any more.
+
+        It is NO_WATERMARK while there is none: in the first batches, and where the input has none at all.
+        """
+        return self._scope.watermark_ms
+
+    def register_event_time_timer(self, at: int | datetime.datetime) -> None:
+        """Call `on_timer` for this key once the watermark has reached a moment; at once if it has already.
+
+        Raises:
+            SpecRejectedError: The operator was not declared with event-time timers, there is no current key, or the
+                argument is no moment.
+        """
+        self._of(TimeDomain.EVENT_TIME).register(to_ms(at))
+
+    def register_processing_time_timer(self, at: int | datetime.datetime) -> None:
+        """Call `on_timer` for this key in the first batch that is planned at a moment or later.
+
+        Raises:
+            SpecRejectedError: The operator was not declared with processing-time timers, there is no current key, or
+                the argument is no moment.
+        """
+        self._of(TimeDomain.PROCESSING_TIME).register(to_ms(at))
+
+    def delete_event_time_timer(self, at: int | datetime.datetime) -> None:
+        """Delete a timer of this key; one that is not set is fine.
+
+        Raises:
+            SpecRejectedError: As for registering.
+        """
+        self._of(TimeDomain.EVENT_TIME).delete(to_ms(at))
+
+    def delete_processing_time_timer(self, at: int | datetime.datetime) -> None:
+        """Delete a timer of this key; one that is not set is fine.
+
+        Raises:
+            SpecRejectedError: As for registering.
+        """
+        self._of(TimeDomain.PROCESSING_TIME).delete(to_ms(at))
+
+    def _of(self, domain: TimeDomain) -> Timers:
+        timers = self._timers.get(domain)
+        if timers is None:
+            declared = " and ".join(domain.value for domain in self._timers) or "no timers"
+            raise errors.SpecRejectedError(
+                "TimersNotDeclared",
+                f"The operator uses {domain.value} timers and was declared with {declared}. Declare them: "
+                f'keyed_process(…, timers="{domain.value}"), or timers="both".',
+            )
+        return timers
+
+    def now_ms(self, domain: TimeDomain) -> int:
+        """Return the time of a domain."""
+        return self._scope.watermark_ms if domain is TimeDomain.EVENT_TIME else self._scope.now_ms

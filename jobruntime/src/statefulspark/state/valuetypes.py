@@ -1,0 +1,89 @@
+"""Whether values fit the type that their state was declared with: looked at when they are written, a column at a time.
+
+Only the outermost type is checked, at the speed of C, so that a mistake is an error of the job that makes it and not
+of the one that restores. Integers are of any size; a float state takes integers, too.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable
+from typing import cast
+
+from statefulspark import errors
+from statefulspark.state import codec, tables, typetext
+
+_ALLOWED: dict[str, frozenset[str]] = {
+    "integer": frozenset({"int"}),
+    "float": frozenset({"float", "int"}),
+    "string": frozenset({"str"}),
+    "binary": frozenset({"bytes"}),
+    "boolean": frozenset({"bool"}),
+    "date": frozenset({"datetime.date"}),
+    "timestamp": frozenset({"datetime.datetime"}),
+    "time": frozenset({"datetime.time"}),
+    "interval": frozenset({"datetime.timedelta"}),
+    "decimal": frozenset({"decimal.Decimal"}),
+    "uuid": frozenset({"uuid.UUID"}),
+    "array": frozenset({"list"}),
+    "map": frozenset({"dict"}),
+    "struct": frozenset({"dict"}),
+    "record": frozenset({"tuple"}),
+    "enum": frozenset({"str"}),
+}
+
+
+@functools.lru_cache(maxsize=1024)
+def _allowed(type_text: str) -> frozenset[str] | None:
+    """Return names of the Python types that a type takes, None for all that can be stored."""
+    return _ALLOWED.get(typetext.parse(type_text).family)
+
+
+@functools.lru_cache(maxsize=1024)
+def _element(type_text: str, container: str) -> str:
+    kind = typetext.parse(type_text)
+    return kind.arguments[-1].text if kind.family == container and kind.arguments else typetext.ANY
+
+
+def check(name: str, type_text: str, has_ttl: bool, changes: tables.Changes) -> None:
+    """Refuse values of another type than declared.
+
+    Args:
+        name: Name of the state.
+        type_text: Type of the state.
+        has_ttl: Whether values come with the time of their last renewal.
+        changes: What is about to be written.
+
+    Raises:
+        SpecRejectedError: A value has another type; the message names the state and both types.
+    """
+    cells: Iterable[object]
+    first = next((change for change in changes.values() if change is not tables.DELETED), None)
+    if isinstance(first, tables.ListChange):
+        wanted = _element(type_text, "array")
+        lists = (change.items for change in changes.values() if isinstance(change, tables.ListChange))
+        cells = (cell for items in lists for cell in items)
+    elif isinstance(first, tables.MapChange):
+        wanted = _element(type_text, "map")
+        maps = (change.puts for change in changes.values() if isinstance(change, tables.MapChange))
+        cells = (cell for puts in maps for cell in puts.values())
+    else:
+        wanted, cells = type_text, changes.values()
+    allowed = _allowed(wanted)
+    if allowed is not None:
+        _check_cells(name, wanted, allowed, _unwrapped(cells) if has_ttl else cells)
+
+
+def _unwrapped(cells: Iterable[object]) -> Iterable[object]:
+    return (cell if cell is tables.DELETED else cast("tuple[object, int]", cell)[0] for cell in cells)
+
+
+def _check_cells(name: str, wanted: str, allowed: frozenset[str], values: Iterable[object]) -> None:
+    for kind in set(map(type, values)):
+        if kind in (type(None), tables.Deleted) or codec.type_name(kind) in allowed:
+            continue
+        raise errors.SpecRejectedError(
+            "StateValueTypeUnsupported",
+            f"State '{name}' was given a value of type {codec.type_name(kind)}, and is declared as {wanted}. Convert the "
+            "value, or declare another type; without one, the state takes every value that can be stored.",
+        )
