@@ -177,7 +177,7 @@ def partitions_of(query: QueryEntry) -> int:
 
 def _fresh(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
     """Return the evolution of a query that has no state: there is nothing to change."""
-    return Evolution(query, planned, {}, (), (), (), (), None)
+    return Evolution(query, planned, {}, (), (), tuple(range(len(query.offsets))), (), None)
 
 
 def _pairs(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[tuple[OperatorEntry, plans.PlannedOperator], ...]:

@@ -38,6 +38,7 @@ def match(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[int | None, .
     if [source.name for source in old] == [source.name for source in new]:
         return tuple(range(len(new)))
     _require_told_apart(query, old, new)
+    _require_same_position_of_twins(query)
     found = _relations(old, new)
     first = {source.name: line for line, source in reversed([*enumerate(old)])}
     return tuple(first[found[source.name]] if source.name in found else None for source in new)
@@ -100,6 +101,22 @@ def _require_told_apart(query: QueryEntry, old: Sequence[SourceEntry], new: Sequ
                 "SourcesAmbiguous",
                 f"Query {query.uid!r} had {count} sources {description} and has {now} now, and nothing tells which of them "
                 f"is whose. {_WAY_OUT}",
+            )
+
+
+def _require_same_position_of_twins(query: QueryEntry) -> None:
+    """Refuse to guess among sources that look the same and stand at different positions, once the plan has changed."""
+    positions: dict[str, set[str]] = {}
+    for source, line in zip(query.sources, query.offsets, strict=False):
+        if _is_unnamed(source):
+            positions.setdefault(source.description, set()).add(line)
+    for description, lines in positions.items():
+        if len(lines) > 1:
+            raise errors.SpecRejectedError(
+                "SourcesAmbiguous",
+                f"The sources of query {query.uid!r} have changed, and it had several sources {description} at different "
+                f"positions, of which nothing tells whose is which. Start the job with its former sources, each named with "
+                'ss.source(df, name="..."), then change them.',
             )
 
 
