@@ -453,3 +453,35 @@ def test_what_a_source_raises_reaches_the_client(
 
     assert caught.value.reason == "SourceFailed"
     assert threading.active_count() < 50
+
+
+def test_a_segment_that_could_not_be_written_is_written_by_the_next_question(
+    closing: list[running.RunningSource],
+) -> None:
+    store = stores.FaultyStore(stores.MemoryStore(), stores.Plan(fail_at=frozenset({1}), only=frozenset({"write"})))
+    fed = a_feed(store, closing, Counter(stop_at=5))
+
+    with pytest.raises(errors.TransientError):
+        fed.latest(fed.initial(), wait_s=PATIENCE_S)
+    while not fed.source.is_finished:
+        time.sleep(0.01)
+
+    position, seen = fed.initial(), []
+    while len(seen) < 10:
+        position = fed.latest(position, wait_s=0.2)
+        seen += rows_at(store, position)
+    assert sorted(seen) == sorted([*range(5), *range(5)])  # type: ignore[type-var]
+
+
+def test_a48_a_source_hears_of_a_checkpoint_that_holds_its_segments(closing: list[running.RunningSource]) -> None:
+    fed = a_feed(stores.MemoryStore(), closing)
+    first = fed.latest(fed.initial(), wait_s=PATIENCE_S)
+    fed.latest(first, wait_s=PATIENCE_S)
+
+    fed.covers(9, 1)
+    fed.notify_complete(9)  # Holds segment 1; segment 2 was taken under the number 9, too.
+    fed.covers(10, 2)
+    fed.notify_complete(10)
+    fed.notify_aborted(11)
+
+    assert [function.told for function in fed.source._function.functions] == [[8, 10, -11]] * 2  # type: ignore[attr-defined]

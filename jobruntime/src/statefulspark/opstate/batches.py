@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 from statefulspark import errors
 from statefulspark.opstate import record
+from statefulspark.opstate.completion import Completions
 from statefulspark.opstate.functions import BroadcastSinkFunction, FunctionSnapshotContext, SinkFunction
 from statefulspark.opstate.model import OperatorState
 from statefulspark.opstate.sink import FunctionSink
@@ -47,6 +48,7 @@ class SinkRun:
         self._attempted: int | None = None
         self._is_repeat = True
         self._lock = threading.RLock()
+        self._completions = Completions()
         self._subtasks = self._made()
 
     @property
@@ -113,20 +115,27 @@ class SinkRun:
                 self._after, self._is_repeat = OperatorState(self._subtasks.parallelism, {}), False
                 return None
             after = self._subtasks.snapshot(context)
+            self._completions.taken(context.checkpoint_id, self._attempted or 0)
             body = record.encode(self._uid, after)
             is_news = self._is_repeat or self._base is None or body != record.encode(self._uid, self._base)
             # Decoded again, so that nothing that the function still changes is part of it.
             self._after, self._is_repeat = record.decode(body, f"the state of {self._uid}"), False
             return body if is_news else None
 
+    def covers(self, checkpoint_id: int, batch_id: int) -> None:
+        """Note at which batch a checkpoint ends."""
+        self._completions.covers(checkpoint_id, batch_id)
+
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint is complete.
+        """Tell the function that a checkpoint is complete; see `completion` for the number that it is told.
 
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
         """
-        with self._lock:
-            self._subtasks.notify_complete(checkpoint_id)
+        told = self._completions.complete(checkpoint_id)
+        if told is not None:
+            with self._lock:
+                self._subtasks.notify_complete(told)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
         """Tell the function that a checkpoint was given up.

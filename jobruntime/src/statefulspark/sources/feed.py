@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from statefulspark import clock, errors
 from statefulspark.opstate import record
+from statefulspark.opstate.completion import Completions
 from statefulspark.opstate.functions import FunctionSnapshotContext
 from statefulspark.snapshot import segments
 from statefulspark.snapshot.segments import SegmentName
@@ -38,6 +39,15 @@ class SegmentPlace:
     uri: str
     key: str
     uid: str
+    subtasks: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A segment as it is to be written, and the subtasks that have rows in it."""
+
+    name: SegmentName
+    body: bytes
     subtasks: tuple[int, ...]
 
 
@@ -71,6 +81,8 @@ class SourceFeed:
         self._position = position
         self._next_checkpoint_id = next_checkpoint_id
         self._filled: dict[SegmentName, tuple[int, ...]] = {}
+        self._unwritten: _Taken | None = None
+        self._completions = Completions()
         self._guard = threading.Lock()
 
     @property
@@ -100,7 +112,7 @@ class SourceFeed:
                 self._require_known(start)
                 return self._position
             self._source.start()
-            if not self._source.wait_for_rows(wait_s):
+            if self._unwritten is None and not self._source.wait_for_rows(wait_s):
                 return start
             self._position = self._write_next(start)
             return self._position
@@ -125,14 +137,45 @@ class SourceFeed:
         """End the source."""
         self._source.close()
 
+    def covers(self, checkpoint_id: int, segment: int) -> None:
+        """Note at which segment a checkpoint ends."""
+        self._completions.covers(checkpoint_id, segment)
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """Tell the function that a checkpoint is complete; see `opstate.completion` for the number that it is told.
+
+        Raises:
+            StatefulSparkError: `NotifyFailed`; the job has to fail.
+        """
+        told = self._completions.complete(checkpoint_id)
+        if told is not None:
+            self._source.notify_complete(told)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """Tell the function that a checkpoint was given up.
+
+        Raises:
+            StatefulSparkError: `NotifyFailed`; the job has to fail.
+        """
+        self._source.notify_aborted(checkpoint_id)
+
     def _write_next(self, start: SegmentName) -> SegmentName:
+        """Write the next segment; rows that were taken and could not be written are written by the next call."""
+        taken = self._unwritten or self._take(start)
+        self._unwritten = taken
+        self._store.write(taken.name.key, taken.body)
+        self._unwritten = None
+        self._filled = {taken.name: taken.subtasks}
+        return taken.name
+
+    def _take(self, start: SegmentName) -> _Taken:
         name = SegmentName(self._source.uid, start.segment + 1, self._epoch)
-        now_ms = int(clock.utc_now().timestamp() * 1000)
-        cut = self._source.cut(FunctionSnapshotContext(self._next_checkpoint_id(), now_ms))
+        number = self._next_checkpoint_id()
+        cut = self._source.cut(FunctionSnapshotContext(number, int(clock.utc_now().timestamp() * 1000)))
+        self._completions.taken(number, name.segment)
         state = None if cut.state is None else record.encode(name.uid, cut.state)
-        self._store.write(name.key, segmentfile.encode(name, self._schema, cut.rows, state))
-        self._filled = {name: tuple(index for index, rows in enumerate(cut.rows) if rows)}
-        return name
+        filled = tuple(index for index, rows in enumerate(cut.rows) if rows)
+        return _Taken(name, segmentfile.encode(name, self._schema, cut.rows, state), filled)
 
     def _require_known(self, start: SegmentName) -> None:
         """Accept the offset before the one that was answered last: Spark has not written that one down yet."""

@@ -25,6 +25,10 @@ class Listener(Protocol):
         """Take note that a snapshot has begun."""
         ...
 
+    def snapshot_covers(self, snapshot_id: int, queries: Sequence[QueryEntry]) -> None:
+        """Take note of what a snapshot holds, before its completion is announced."""
+        ...
+
     def notify_complete(self, checkpoint_id: int) -> None:
         """Take note that a snapshot, and every one before it, is complete; an error fails the job (A.47)."""
         ...
@@ -84,6 +88,7 @@ class Announcer:
         queries = self._pop(snapshot_id)
         self._committer.commit(queries)
         for listener in self._listeners:
+            listener.snapshot_covers(snapshot_id, queries)
             listener.notify_complete(snapshot_id)
         for publish in self._publishers:
             publish(queries)

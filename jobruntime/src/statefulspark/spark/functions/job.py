@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.job import Output
 from statefulspark.opstate.sink import FunctionSink
+from statefulspark.snapshot import segments
 from statefulspark.spark.functions import binding, registry, sink
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from statefulspark.contract.manifest import QueryEntry
     from statefulspark.snapshot.startplan import StartPlan
 
 
@@ -88,13 +90,24 @@ class JobFunctions:
             binding.bind_sources(self._sources, query_uid, self._start(place, plan, query_uid))
         for query_uid, output in functions.items():
             start = self._start(place, plan, query_uid)
-            self._add(binding.bind_sink(output, start, committed.get(query_uid, -1)))
+            self._add(binding.bind_sink(query_uid, output, start, committed.get(query_uid, -1)))
         bound = {uid: self._sinks[output.uid].writer(output) for uid, output in functions.items()}
         return {**outputs, **bound}
 
     def snapshot_begun(self, snapshot_id: int) -> None:
         """Take note that a snapshot has begun: what is done from now on is covered by a later one."""
         self._next_checkpoint_id = snapshot_id + 1
+
+    def snapshot_covers(self, snapshot_id: int, queries: Iterable[QueryEntry]) -> None:
+        """Take note of what a snapshot holds, before it can be complete: functions hear of no more than that."""
+        for entry in queries:
+            for one in self._sinks.values():
+                if one.query_uid == entry.uid:
+                    one.run.covers(snapshot_id, entry.batch_id)
+            held = segments.in_offsets(entry.offsets)
+            for feed in self._sources.feeds:
+                if feed.source.uid in held:
+                    feed.covers(snapshot_id, held[feed.source.uid].segment)
 
     def notify_complete(self, checkpoint_id: int) -> None:
         """Tell every listener that a checkpoint is complete.
@@ -105,7 +118,7 @@ class JobFunctions:
         for one in self._sinks.values():
             one.run.notify_complete(checkpoint_id)
         for feed in self._sources.feeds:
-            feed.source.notify_complete(checkpoint_id)
+            feed.notify_complete(checkpoint_id)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
         """Tell every listener that a checkpoint was given up.
@@ -116,7 +129,7 @@ class JobFunctions:
         for one in self._sinks.values():
             one.run.notify_aborted(checkpoint_id)
         for feed in self._sources.feeds:
-            feed.source.notify_aborted(checkpoint_id)
+            feed.notify_aborted(checkpoint_id)
 
     def close(self) -> None:
         """End every function; its queries are stopped before."""
