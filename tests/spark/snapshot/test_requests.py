@@ -88,6 +88,8 @@ def test_requests_per_operation(tmp_path: Path) -> None:
         "manifest": 1,
         "verify": 1,
         "list of snapshots": 2,
-        "plan of a start": 12,  # LIST 5 for the root, 3 for the head, 1 to verify; GET manifest, generation, commit
+        # LIST 6 for the root, 3 for the head, 1 to verify; GET manifest, generation, commit; HEAD next number of
+        # generations, checkpoints and commits
+        "plan of a start": 16,
         "prune": 9,  # LIST files, 2 for snapshots, generations; GET manifest, generation, 2 marks that are absent; PUT
     }

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import math
 import random
 import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypedDict, TypeVar, cast
 
@@ -39,6 +40,7 @@ _ATTEMPTS = 4
 _LAST_ATTEMPT_STARTS_S = 8.0
 _DELETE_BATCH = 500  # DeleteObjects takes up to 1000 keys; fewer, so that an answer comes before the read timeout
 _MULTIPART_BLOCK_BYTES = 512 * 2**20
+_BUCKET_STAYS_S = 30.0  # a bucket that has answered within this time is not asked again whether it exists
 _WRITER = "statefulspark-writer"
 _TOO_LARGE_TO_COPY = frozenset(["InvalidRequest", "EntityTooLarge"])  # CopyObject: "up to 5 GB in a single operation"
 
@@ -76,6 +78,8 @@ class _Connection:
     quick: s3fs.S3FileSystem
     patient: s3fs.S3FileSystem
     endpoint: str
+    seen_at_s: dict[str, float] = field(default_factory=dict)
+    """When each bucket last proved that it exists, by the monotonic clock."""
 
 
 def open_s3(bucket: str, prefix: str, options: StorageOptions) -> FsspecStore:
@@ -249,6 +253,8 @@ class FsspecStore:
         try:
             return await self._retried(lambda: self._request("head_object", Key=full_key), target)
         except errors.ObjectNotFoundError:
+            if time.monotonic() - self._connection.seen_at_s.get(self._bucket, -math.inf) < _BUCKET_STAYS_S:
+                return None
             # A HEAD's 404 has no body; a listing of the bucket tells a missing object from a missing bucket.
             await self._retried(lambda: self._request("list_objects_v2", Prefix=full_key, MaxKeys=1), target)
             return None
@@ -299,7 +305,9 @@ class FsspecStore:
 
     async def _request(self, method: str, *, patient: bool = False, **parameters: object) -> _Answer:
         file_system = self._connection.patient if patient else self._connection.quick
-        return cast(_Answer, await file_system._call_s3(method, Bucket=self._bucket, **parameters))
+        answer = cast(_Answer, await file_system._call_s3(method, Bucket=self._bucket, **parameters))
+        self._connection.seen_at_s[self._bucket] = time.monotonic()
+        return answer
 
     async def _retried(self, attempt: Callable[[], Awaitable[_T]], target: fsspec_errors.Target) -> _T:
         """Repeat a request while its failure may pass and time is left; translate the last failure."""
