@@ -8,7 +8,7 @@ from statefulspark import errors
 from statefulspark.cli import options, output, progress, reading, tables, terminal, verbs, waiting
 from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotKind
+from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotFormat, SnapshotKind
 from statefulspark.snapshot import relocate, savepoint
 
 _ONE = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"
@@ -55,6 +55,10 @@ def _add_create(children: options.SubParsers) -> None:
     )
     parser.add_argument("--name", help="becomes part of the folder's name: a-z, 0-9 and '-'")
     parser.add_argument("--location", metavar="URI", help="folder to make it in; the job's default when omitted")
+    parser.add_argument(
+        "--format", type=SnapshotFormat, choices=tuple(SnapshotFormat), default=SnapshotFormat.NATIVE, metavar="FORMAT",
+        help="native (default: fast, for the same number of key groups) or canonical (Parquet, for any)",
+    )  # fmt: skip
     waiting.add_flags(parser)
     output.add_flag(parser)
     options.add_driver(parser)
@@ -134,7 +138,11 @@ def _split(location: str, args: argparse.Namespace) -> verbs.Found:
 
 def _create(args: argparse.Namespace) -> int:
     request = waiting.checked(
-        api.SavepointRequest, request_id=waiting.request_id(args), location=args.location, name=args.name
+        api.SavepointRequest,
+        request_id=waiting.request_id(args),
+        location=args.location,
+        name=args.name,
+        format=args.format,
     )
     driver = options.open_driver(args)
     return waiting.follow(driver, driver.create_savepoint(request), args)

@@ -12,7 +12,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from statefulspark.contract.base import UtcDatetime, WireModel
-from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
 
 
 class JobState(StrEnum):
@@ -134,6 +134,8 @@ class SavepointRequest(WireModel):
     """Parent folder for the savepoint; absent means the job's default."""
     name: str | None = Field(default=None, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     trigger: Trigger = Trigger.MANUAL
+    format: SnapshotFormat = SnapshotFormat.NATIVE
+    """`native` copies the engine's files on the server's side; `canonical` writes the state as Parquet, beside the job."""
 
 
 class StopRequest(WireModel):

@@ -42,6 +42,7 @@ from statefulspark.spark import (
     writing,
 )
 from statefulspark.spark.board import Board, Identity
+from statefulspark.spark.canonical import taking
 from statefulspark.spark.evolution import carry, describe
 from statefulspark.spark.loop import JobLoop
 from statefulspark.spark.preparing import BuiltQuery, Place
@@ -148,7 +149,7 @@ def build_queries(
             output = query.function(spark, context)
         stream = carry.stream_of(output, query.uid)
         if isinstance(output, Output):
-            writing.check_schema(output)
+            writing.check_schema(output, settings.storage_options(job_config.storage))
         planned = describe.describe(query.uid, stream, registry.of_query(query.uid), partitions=partitions)
         built.append(BuiltQuery(query.uid, output, stream, planned))
     return tuple(built)
@@ -194,6 +195,7 @@ def start(
         committer=committer,
         announcer=announcer,
         restored=plan.queries,
+        taker=taking.Taker(spark, place.store, place.options),
     )
     refs = catalog.list_snapshots(place.store)
     retained = tuple(sorted(ref.id for ref in refs if ref.kind is SnapshotKind.CHECKPOINT))

@@ -13,7 +13,7 @@ from datetime import datetime
 from statefulspark import clock
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind
 from statefulspark.contract.notes import DamageNote
 from statefulspark.coordinator import model
 from statefulspark.snapshot import catalog, closure, damage, epochs, prune, pruning, savepoint
@@ -21,6 +21,7 @@ from statefulspark.snapshot import plans as query_plans
 from statefulspark.spark import announcing, committing, measure
 from statefulspark.spark.background import Lane
 from statefulspark.spark.board import Identity
+from statefulspark.spark.canonical import taking
 from statefulspark.spark.queries import QueryPlace
 from statefulspark.storage.port import ObjectStore
 
@@ -54,6 +55,11 @@ class SnapshotOrder:
     def kind(self) -> SnapshotKind:
         """Checkpoint or savepoint."""
         return self.coordinator_request.kind
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the state is to be written as Parquet."""
+        return isinstance(self.request, api.SavepointRequest) and self.request.format is SnapshotFormat.CANONICAL
 
     @property
     def lane(self) -> Lane:
@@ -102,6 +108,7 @@ class SnapshotWriter:
         committer: committing.Committer,
         announcer: announcing.Announcer,
         restored: tuple[QueryEntry, ...] = (),
+        taker: taking.Taker | None = None,
     ) -> None:
         """Write below a job's root, as one epoch that started from `restored`."""
         self._store = store
@@ -114,6 +121,7 @@ class SnapshotWriter:
         self._versions = dict(versions)
         self._committer = committer
         self._announcer = announcer
+        self._taker = taker
         # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
         self._growth = measure.Growth(restored)
@@ -149,12 +157,17 @@ class SnapshotWriter:
         request = self._savepoint_request(order)
         place = self._savepoint_target(order, request)
         with watch.phase("copy"):
-            manifest = savepoint.take_savepoint(self._store, entries, request, place, completed_at=clock.utc_now)
+            if order.is_canonical and self._taker is not None:
+                manifest = self._taker.take(entries, request, place, completed_at=clock.utc_now)
+            else:
+                manifest = savepoint.take_savepoint(self._store, entries, request, place, completed_at=clock.utc_now)
         self._copying.pop(order.snapshot_id, None)
         return measure.measured(summarise(place.uri, manifest), manifest.queries, manifest.size_bytes, watch)
 
     def precopy(self, order: SnapshotOrder, batches: Mapping[str, int]) -> None:
         """Copy what a savepoint will need as far as it exists now, while the job runs."""
+        if order.is_canonical:
+            return
         entries = self._close_over(order, batches)
         self._copying[order.snapshot_id] = entries
         place = self._savepoint_target(order, self._savepoint_request(order))

@@ -9,8 +9,6 @@ from typing import cast
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import types as spark_types
-from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark import storage
 from statefulspark.snapshot.canonical import documents, groups, keytypes, parts, rows
@@ -295,8 +293,26 @@ def _group_row(group: int, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.
 
 
 def _arrow_type(kind: str) -> pa.DataType:
-    parsed = spark_types.DataType.fromDDL(kind)
-    return arrow_types.to_arrow_type(parsed, timezone="UTC")
+    """Return the Arrow type of a key column; workers have no engine to ask."""
+    if kind.startswith("decimal("):
+        precision, scale = (int(number) for number in kind[len("decimal(") : -1].split(","))
+        return pa.decimal128(precision, scale)
+    return _ARROW_TYPES[kind]
+
+
+_ARROW_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+"""Types that a key may have; see `keyed.operator`."""
 
 
 def _results(texts: list[str]) -> pa.RecordBatch:
