@@ -71,7 +71,8 @@ def running(job_file: Path, s3: S3Server, storage: str, folder: Path, *arguments
         arguments: Further arguments of `statefulspark run`.
     """
     log = folder / f"driver-{len(list(folder.glob('driver-*')))}.log"
-    command = [sys.executable, "-m", "statefulspark", "run", str(job_file), "--storage", storage]
+    program = Path(sys.executable).with_name("statefulspark")
+    command = [str(program), "run", str(job_file), "--storage", storage]
     command += ["--endpoint", s3.endpoint, "--api-port", "0", *arguments]
     env = {
         **os.environ,

@@ -76,6 +76,8 @@ def wrong_results(output: Path) -> dict[str, int]:
 def wait_for(fact: Callable[[], bool], what: str, driver: driverprocess.DriverProcess) -> None:
     deadline_s = time.monotonic() + _PATIENCE_S
     while not fact():
-        if time.monotonic() > deadline_s:
-            pytest.fail(f"not within {_PATIENCE_S} s: {what}\n{driver.log.read_text()[-3000:]}", pytrace=False)
+        has_ended = driver.exit_code is not None and not fact()
+        if has_ended or time.monotonic() > deadline_s:
+            said = driver.log.read_text()[-3000:]
+            pytest.fail(f"{what}: not so, and the driver's exit code is {driver.exit_code}\n{said}", pytrace=False)
         time.sleep(0.05)

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from s3server import S3Server
 from snapshots import a_manifest
@@ -17,7 +18,9 @@ from statefulspark import storage
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Trigger
-from statefulspark.snapshot import catalog, closure, recovery, savepoint, transfer, verify
+from statefulspark.contract.notes import DamageNote
+from statefulspark.snapshot import catalog, closure, damage, recovery, savepoint, transfer, verify
+from statefulspark.spark import failures
 from statefulspark.storage.port import ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
@@ -206,6 +209,37 @@ def test_committed_batches_that_no_checkpoint_covers_are_salvaged_and_continued(
     assert sum(count for _, count in output[2]) <= 3 * ROWS_PER_FILE
 
 
+def test_rot_that_only_shows_when_spark_loads_state_is_noted_and_left_behind(rig: Rig, s3: S3Server) -> None:
+    """A byte changes on the server's disk: size and etag stay, so that only who reads the file finds out."""
+    rig.grow(3)
+    rig.start()
+    rig.run("count", generation=1)
+    rig.checkpoint(batch=1)
+    newest = rig.checkpoint(batch=2)
+    rig.grow(1)
+    rotten = next(file.path for file in newest.files if "/3_" in file.path and file.path.endswith(".changelog"))
+    on_disk = s3.objects / rig.store.uri.removeprefix("s3://") / newest.path / rotten
+    body = bytearray(on_disk.read_bytes())
+    body[len(body) // 2] ^= 0xFF
+    on_disk.write_bytes(body)
+
+    unsuspecting = rig.start()
+    with pytest.raises(StreamingQueryException) as raised:
+        rig.run("count", unsuspecting.generation)
+    failure = failures.of_query("q", str(raised.value), fenced=False)
+    note = DamageNote(generation=1, epoch=1, query="q", batch_id=2, said=failure.message, noted_at=NOW)
+    damage.write(rig.store, note)
+    plan = rig.start()
+    output = rig.run("count", plan.generation)
+
+    assert (unsuspecting.generation, unsuspecting.restored_from) == (1, "checkpoint 2")
+    assert failure.reason == failures.STATE_DAMAGED
+    assert (plan.generation, plan.restored_from) == (2, "checkpoint 1")
+    assert rotten in (plan.fallback or "")
+    assert sorted(output) == [2, 3]
+    assert sum(count for _, count in output[3]) == 4 * ROWS_PER_FILE
+
+
 def test_every_file_of_a_real_checkpoint_matters_to_verification(rig: Rig) -> None:
     """Each file in turn goes missing, loses its last byte, and is swapped for another of the same size."""
     rig.grow(2)
@@ -216,15 +250,15 @@ def test_every_file_of_a_real_checkpoint_matters_to_verification(rig: Rig) -> No
     for file in entry.files:
         key = f"{entry.path}/{file.path}"
         body = rig.store.read(key)
-        for damage, kind in (
+        for spoilt, kind in (
             (None, verify.ProblemKind.MISSING),
             (body[:-1], verify.ProblemKind.SIZE_DIFFERS),
             (bytes(reversed(body)), verify.ProblemKind.CHECKSUM_DIFFERS),
         ):
-            if damage is None:
+            if spoilt is None:
                 rig.store.delete_many([key])
             else:
-                rig.store.write(key, damage)
+                rig.store.write(key, spoilt)
             problems = verify.verify_queries(rig.store, [entry]).problems
             assert [(problem.path, problem.kind) for problem in problems] == [(key, kind)]
         rig.store.write(key, body)
