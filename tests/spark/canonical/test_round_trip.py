@@ -21,7 +21,7 @@ from snapshots import a_manifest
 from statefulspark import storage
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind
-from statefulspark.snapshot import closure, parallelism, restore, savepoint, transfer, verify
+from statefulspark.snapshot import closure, restore, savepoint, transfer, verify
 from statefulspark.snapshot.canonical import shells
 from statefulspark.spark.canonical import export, filling
 from statefulspark.storage.port import ObjectStore
@@ -86,8 +86,8 @@ class Rig:
     def take(self, batch: int, *, key: str | None = "int, string") -> Manifest:
         """Take a canonical savepoint of a batch, with its manifest."""
         entry = closure.close_over(self.store, layout.query_root(1, "q"), batch)
-        entry = parallelism.annotate(entry, {"all": self.groups})
-        operators = tuple(one.model_copy(update={"key": key}) if one.uid == "all" else one for one in entry.operators)
+        known = {"key": key, "max_parallelism": self.groups}
+        operators = tuple(one.model_copy(update=known) if one.uid == "all" else one for one in entry.operators)
         entry = entry.model_copy(update={"operators": operators})
         target = savepoint.SavepointTarget(self.store, FOLDER)
         work = export.Export(self.store, self.hadoop, target, self.options)
