@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 import pytest
-from snapshots import a_manifest
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import GenerationRecord, OperatorEntry, QueryEntry
-from statefulspark.snapshot import decision, generations, uids
+from statefulspark.contract.manifest import GenerationRecord
+from statefulspark.snapshot import decision, generations
 from statefulspark.snapshot.decision import Candidate, Intent
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -114,37 +113,3 @@ def test_candidates(
     known = generations.Generations(records, records[-1].generation)
 
     assert decision.candidates(known, checkpoints) == expected
-
-
-def a_query(uid: str, *operators: str, batch: int = 3) -> QueryEntry:
-    entries = tuple(OperatorEntry(uid=name, operator_id=0, name="op", partitions=2) for name in operators)
-    return QueryEntry(uid=uid, batch_id=batch, path=uid, operators=entries)
-
-
-LOST = {
-    "nothing is lost": ([a_query("q", "a")], ["q"], {"q": ["a"]}, ()),
-    "added queries and operators are fine": ([a_query("q", "a")], ["q", "r"], {"q": ["a", "b"]}, ()),
-    "reordered operators are fine": ([a_query("q", "a", "b")], ["q"], {"q": ["b", "a"]}, ()),
-    "a removed query is named": ([a_query("q"), a_query("r")], ["r"], None, ("query 'q'",)),
-    "a removed query without a commit is not": ([a_query("q", batch=-1)], ["r"], None, ()),
-    "a removed operator is named": ([a_query("q", "a", "b")], ["q"], {"q": ["b"]}, ("operator 'a' of query 'q'",)),
-    "operators that are not known yet are not compared": ([a_query("q", "a")], ["q"], {}, ()),
-}
-
-
-@pytest.mark.parametrize(("queries", "query_uids", "operator_uids", "expected"), LOST.values(), ids=LOST.keys())
-def test_lost_uids(
-    queries: list[QueryEntry],
-    query_uids: list[str],
-    operator_uids: dict[str, list[str]] | None,
-    expected: tuple[str, ...],
-) -> None:
-    assert uids.lost_uids(queries, query_uids=query_uids, operator_uids=operator_uids) == expected
-
-
-def test_check_uids_names_the_snapshot_the_uid_and_the_way_out() -> None:
-    manifest = a_manifest(7, [a_query("q", "a")])
-
-    with pytest.raises(errors.SpecRejectedError, match=r"checkpoint 7 .*operator 'a' of query 'q'.*allowNonRestored"):
-        uids.check_uids(manifest, query_uids=["q"], operator_uids={"q": []})
-    uids.check_uids(manifest, query_uids=[], allow_non_restored_state=True)

@@ -1,51 +1,86 @@
-"""The number of key groups travels with the state and cannot change under it (Flink A.67)."""
+"""Key groups are fixed for the life of the state, partitions are not (Flink A.63 to A.67)."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 from statefulspark import errors
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry
-from statefulspark.snapshot import parallelism
+from statefulspark.snapshot import parallelism, plans
+
+SETTING = "spark.sql.shuffle.partitions"
 
 
-def a_query(*, groups: int | None = None, uid: str = "delays", operator: str = "mean") -> QueryEntry:
-    entry = OperatorEntry(uid=operator, operator_id=0, name="transformWithState", partitions=2, max_parallelism=groups)
-    return QueryEntry(uid=uid, batch_id=4, path=f"generations/00000001/{uid}", operators=(entry,))
+def an_operator(*, groups: int | None = None) -> OperatorEntry:
+    return OperatorEntry(uid="mean", operator_id=0, name="transformWithState", partitions=2, max_parallelism=groups)
 
 
-def test_a_closure_gets_the_declared_number() -> None:
-    assert parallelism.annotate(a_query(), {"mean": 64}) == a_query(groups=64)
+def a_query(*operators: OperatorEntry) -> QueryEntry:
+    return QueryEntry(uid="delays", batch_id=4, path="generations/00000001/delays", operators=operators)
 
 
-def test_an_operator_of_the_engine_stays_without_a_number() -> None:
-    assert parallelism.annotate(a_query(operator="stateStoreSave-0"), {"mean": 64}) == a_query(
-        operator="stateStoreSave-0"
-    )
-
-
-def test_a_salvaged_closure_inherits_the_number_of_the_checkpoint_before() -> None:
-    assert parallelism.inherit([a_query()], [a_query(groups=64)]) == (a_query(groups=64),)
-
-
-def test_a_query_that_is_new_inherits_nothing() -> None:
-    assert parallelism.inherit([a_query(uid="new")], [a_query(groups=64)]) == (a_query(uid="new"),)
+def a_plan(*, partitions: int | None = None, groups: int | None = 128) -> plans.PlannedQuery:
+    operator = plans.PlannedOperator(0, "transformWithState", uid="mean", max_parallelism=groups)
+    return plans.PlannedQuery("delays", (operator,), partitions=partitions)
 
 
 @pytest.mark.parametrize(
-    "declared",
+    ("groups", "declared"),
     [
-        pytest.param({"delays": {"mean": 128}}, id="the same number"),
-        pytest.param({"delays": {}}, id="an operator that left the job is for the check of uids"),
-        pytest.param({}, id="a query that left the job is for the check of uids"),
+        pytest.param(64, 64, id="the same number"),
+        pytest.param(64, None, id="an operator of the engine has no number"),
+        pytest.param(None, 64, id="a snapshot that does not know the number, or a canonical one"),
     ],
 )
-def test_it_is_accepted(declared: dict[str, dict[str, int]]) -> None:
-    parallelism.require_unchanged([a_query(groups=128)], declared)
+def test_it_is_accepted(groups: int | None, declared: int | None) -> None:
+    parallelism.require_same_groups("delays", an_operator(groups=groups), declared)
 
 
 def test_another_number_is_refused_with_both_and_the_way_out() -> None:
+    """A.67."""
     with pytest.raises(errors.SpecRejectedError) as refused:
-        parallelism.require_unchanged([a_query(groups=128)], {"delays": {"mean": 64}})
+        parallelism.require_same_groups("delays", an_operator(groups=128), 64)
     assert refused.value.reason == "MaxParallelismChanged"
     assert "operator 'mean' of query 'delays' has 128 key groups and the job declares 64" in refused.value.message
     assert "max_parallelism=128" in refused.value.message
+    assert "canonical" in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("asked", "wanted"),
+    [
+        pytest.param(None, None, id="nobody asked, so the state stays where it is"),
+        pytest.param(2, None, id="as many as there are"),
+        pytest.param(5, 5, id="more"),
+        pytest.param(1, 1, id="fewer"),
+        pytest.param(128, 128, id="one per key group"),
+    ],
+)
+def test_partitions_wanted(asked: int | None, wanted: int | None) -> None:
+    assert parallelism.wanted_partitions(a_query(an_operator()), a_plan(partitions=asked)) == wanted
+
+
+def test_a_query_without_state_has_nothing_to_spread() -> None:
+    assert parallelism.wanted_partitions(a_query(), replace(a_plan(), operators=(), partitions=9)) is None
+
+
+def test_more_partitions_than_key_groups_are_refused_with_both() -> None:
+    """A.66."""
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        parallelism.wanted_partitions(a_query(an_operator()), a_plan(partitions=130))
+    assert refused.value.reason == "MaxParallelismExceeded"
+    assert "'mean'" in refused.value.message
+    assert "130" in refused.value.message
+    assert "maximum parallelism is 128" in refused.value.message
+
+
+@pytest.mark.parametrize(("settings", "asked"), [({}, None), ({SETTING: "7"}, 7), ({"spark.x": "1"}, None)])
+def test_partitions_asked_for(settings: dict[str, str], asked: int | None) -> None:
+    assert parallelism.asked_for(settings) == asked
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many", "", "2.5"])
+def test_a_number_of_partitions_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=SETTING):
+        parallelism.asked_for({SETTING: text})

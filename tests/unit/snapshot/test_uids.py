@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statefulspark import errors
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
-from statefulspark.snapshot import evolution, plans
+from statefulspark.snapshot import evolution, plans, uids
 
 TWS = "transformWithStateInPandasExec"
 SAVE = "stateStoreSave"
@@ -283,3 +283,28 @@ def test_what_a_driver_planned_is_written_into_a_closure() -> None:
     ]
     assert entry.sources == (SourceEntry(name="clicks", description=K, log=0),)
     assert plans.inherit([bare], [entry]) == (entry,)
+
+
+def a_query(uid: str, *, batch_id: int = 3) -> QueryEntry:
+    return QueryEntry(uid=uid, batch_id=batch_id, path=uid)
+
+
+@pytest.mark.parametrize(
+    ("queries", "query_uids", "lost"),
+    [
+        pytest.param([a_query("q")], ["q", "r"], (), id="added queries are fine"),
+        pytest.param([a_query("q"), a_query("r")], ["r", "q"], (), id="reordered queries are fine"),
+        pytest.param(
+            [a_query("q"), a_query("r"), a_query("s")], ["r"], ("query 'q'", "query 's'"), id="removed ones are named"
+        ),
+        pytest.param([a_query("q", batch_id=-1)], ["r"], (), id="a removed query without a commit is not"),
+    ],
+)
+def test_of_queries(queries: list[QueryEntry], query_uids: list[str], lost: tuple[str, ...]) -> None:
+    assert uids.lost_queries(queries, query_uids=query_uids) == lost
+
+
+def test_a_lost_query_is_refused_with_the_snapshot_the_uid_and_the_way_out() -> None:
+    """A.167."""
+    with pytest.raises(errors.SpecRejectedError, match=r"checkpoint 7 .*query 'q'.*allowNonRestoredState"):
+        uids.require_place([a_query("q")], "checkpoint 7", query_uids=["r"])

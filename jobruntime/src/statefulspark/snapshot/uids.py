@@ -1,78 +1,39 @@
-"""State is matched by uid: what a snapshot holds must have a place in the job. Pure."""
+"""Queries are matched by uid: what a snapshot holds must have a place in the job. Pure.
+
+Known before the queries are built, so it is asked first; operators and sources are compared in `evolution`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from statefulspark import errors
-from statefulspark.contract.manifest import Manifest, QueryEntry
-
-_WAY_OUT = (
-    "Give the job back those uids, or set allowNonRestoredState to start without that state; it stays in the snapshot."
-)
+from statefulspark.contract.manifest import QueryEntry
 
 
-def check_uids(
-    manifest: Manifest,
-    *,
-    query_uids: Collection[str],
-    operator_uids: Mapping[str, Collection[str]] | None = None,
-    allow_non_restored_state: bool = False,
-) -> None:
-    """Refuse a start that would silently drop state.
-
-    Args:
-        manifest: What is to be restored.
-        query_uids: Queries of the job.
-        operator_uids: Stateful operators of the job by query uid, as far as they are known; None checks queries only.
-        allow_non_restored_state: The explicit word that state without a place is to be dropped.
-
-    Raises:
-        SpecRejectedError: `NonRestoredState`: names every uid without a place, and the way out.
-    """
-    if not allow_non_restored_state:
-        require_place(manifest.queries, f"The {manifest.label}", query_uids=query_uids, operator_uids=operator_uids)
-
-
-def require_place(
-    queries: Collection[QueryEntry],
-    label: str,
-    *,
-    query_uids: Collection[str],
-    operator_uids: Mapping[str, Collection[str]] | None = None,
-) -> None:
-    """Refuse queries and operators that the job does not have; see `check_uids`.
+def require_place(queries: Collection[QueryEntry], label: str, *, query_uids: Collection[str]) -> None:
+    """Refuse a start that would silently drop the state of a query (Flink A.167).
 
     Args:
         queries: What is to be restored.
         label: Names it in the error.
         query_uids: Queries of the job.
-        operator_uids: See `check_uids`.
 
     Raises:
-        SpecRejectedError: `NonRestoredState`.
+        SpecRejectedError: `NonRestoredState`: names every query without a place, and the way out.
     """
-    lost = lost_uids(queries, query_uids=query_uids, operator_uids=operator_uids)
+    lost = lost_queries(queries, query_uids=query_uids)
     if lost:
         raise errors.SpecRejectedError(
-            "NonRestoredState", f"{label} holds state of {', '.join(lost)}, which the job does not have. {_WAY_OUT}"
+            "NonRestoredState",
+            f"{label} holds state of {', '.join(lost)}, which the job does not have. Give the job back those uids, or set "
+            "allowNonRestoredState to start without that state; it stays in the snapshot.",
         )
 
 
-def lost_uids(
-    queries: Collection[QueryEntry],
-    *,
-    query_uids: Collection[str],
-    operator_uids: Mapping[str, Collection[str]] | None = None,
-) -> tuple[str, ...]:
-    """Name the state without a place in the job, for example `query 'delays'`, `operator 'mean' of query 'delays'`."""
-    kept = [query for query in queries if query.uid in query_uids]
-    lost = [query.uid for query in queries if query.uid not in query_uids and query.batch_id >= 0]
-    operators = [
-        f"operator {operator.uid!r} of query {query.uid!r}"
-        for query in kept
-        if operator_uids is not None and query.uid in operator_uids and query.batch_id >= 0
-        for operator in query.operators
-        if operator.uid not in operator_uids[query.uid]
-    ]
-    return (*(f"query {uid!r}" for uid in lost), *operators)
+def lost_queries(queries: Collection[QueryEntry], *, query_uids: Collection[str]) -> tuple[str, ...]:
+    """Name the queries with state that have no place in the job, for example `query 'delays'`.
+
+    A query that has not committed anything has no state to lose.
+    """
+    return tuple(f"query {query.uid!r}" for query in queries if query.uid not in query_uids and query.batch_id >= 0)
