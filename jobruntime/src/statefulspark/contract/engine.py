@@ -54,6 +54,10 @@ REFUSED_SETTINGS = (
         "spark.sql.streaming.asyncProgressTrackingEnabled",
         "a batch could be reported before it is durable, and be lost",
     ),
+    RefusedSetting(
+        "spark.sql.streaming.queryEvolution.enableSourceEvolution",
+        "it changes the format of the offset log; name sources with ss.source(df, name=...)",
+    ),
     RefusedSetting("spark.sql.streaming.forceDeleteTempCheckpointLocation", "it deletes checkpoints when a query ends"),
 )
 """Settings refused by their full name."""
