@@ -485,3 +485,13 @@ def test_a48_a_source_hears_of_a_checkpoint_that_holds_its_segments(closing: lis
     fed.notify_aborted(11)
 
     assert [function.told for function in fed.source._function.functions] == [[8, 10, -11]] * 2  # type: ignore[attr-defined]
+
+
+def test_damage_is_told_as_damage_across_the_socket(
+    meeting: rendezvous.Rendezvous, closing: list[running.RunningSource]
+) -> None:
+    meeting.offer("q/counter", a_feed(stores.MemoryStore(), closing), storage.StorageOptions())
+    client = rendezvous.FeedClient(port=meeting.port, token=meeting.token, feed="q/counter")
+
+    with pytest.raises(errors.SnapshotCorruptError, match="is gone"):
+        client.place(segments.beginning("counter").offset, NAME.offset)

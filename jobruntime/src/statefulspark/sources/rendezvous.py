@@ -28,6 +28,11 @@ _ANSWER_WITHIN_S = 120.0
 _LONGEST_LINE = 1 << 20
 _POLL_S = 0.05
 
+_KINDS = {
+    kind.__name__: kind for kind in (errors.SnapshotCorruptError, errors.SpecRejectedError, errors.StateUnknownError)
+}
+"""Errors that mean the same on the other side of the socket; others come out as their root."""
+
 Message = Mapping[str, object]
 _log = logging.getLogger(__name__)
 
@@ -77,7 +82,7 @@ class Rendezvous:
                 raise errors.SpecRejectedError("TokenWrong", "The token of the question is wrong.")
             return self._answer_known(question)
         except errors.StatefulSparkError as error:
-            return {"reason": error.reason, "message": error.message}
+            return {"kind": type(error).__name__, "reason": error.reason, "message": error.message}
         except Exception as error:  # noqa: BLE001 - the asker gets it, and fails the query with it
             _log.exception("a question of a source could not be answered")
             return {"reason": "InternalError", "message": f"{type(error).__qualname__}: {error}"}
@@ -131,7 +136,8 @@ class FeedClient:
             with connection.makefile("rb") as answers:
                 answer = cast("Message", json.loads(answers.readline()))
         if "reason" in answer:
-            raise errors.StatefulSparkError(str(answer["reason"]), str(answer["message"]))
+            kind = _KINDS.get(str(answer.get("kind")), errors.StatefulSparkError)
+            raise kind(str(answer["reason"]), str(answer["message"]))
         return answer
 
 

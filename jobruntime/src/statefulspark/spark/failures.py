@@ -55,6 +55,7 @@ _BY_REASON = {
     "NonRestoredState": ExitCode.INCOMPATIBLE_STATE,
     "StateTypeIncompatible": ExitCode.INCOMPATIBLE_STATE,
     "StateTtlIncompatible": ExitCode.INCOMPATIBLE_STATE,
+    "StateModeIncompatible": ExitCode.INCOMPATIBLE_STATE,
     # A changed job that could not read its state; see snapshot/evolution.py.
     "KeyChanged": ExitCode.INCOMPATIBLE_STATE,
     "MaxParallelismChanged": ExitCode.INCOMPATIBLE_STATE,
@@ -74,6 +75,8 @@ _BY_REASON = {
     "ParameterMissing": ExitCode.BAD_JOB,
     "JobFileMissing": ExitCode.BAD_JOB,
     "JobFileRaised": ExitCode.BAD_JOB,
+    **dict.fromkeys(("FunctionInvalid", "FunctionNotCopyable", "ParallelismInvalid"), ExitCode.BAD_JOB),
+    **dict.fromkeys(("BufferInvalid", "NoQuery", "OperatorUidTaken", "SchemaInvalid"), ExitCode.BAD_JOB),
 }
 
 
