@@ -93,8 +93,12 @@ class TwoPhaseSink(Protocol):
 class ChecksSchema(Protocol):
     """A sink that can tell beforehand whether it takes rows of a stream."""
 
-    def check_schema(self, schema: pa.Schema) -> None:
+    def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
         """Refuse a stream that does not fit, before its query starts.
+
+        Args:
+            schema: The stream's columns.
+            options: How the job's object store is reached.
 
         Raises:
             SpecRejectedError: `SinkSchemaMismatch`, naming the columns.

@@ -24,6 +24,7 @@ from statefulspark.sinks import extras, secret
 if TYPE_CHECKING:
     from statefulspark.sinks import iceberg_client
     from statefulspark.sinks.base import SinkContext
+    from statefulspark.storage import StorageOptions
 
 
 @dataclass(frozen=True)
@@ -41,18 +42,18 @@ class IcebergSink:
     catalog: Mapping[str, str | secret.Secret] = field(repr=False)
     catalog_name: str = "default"
 
-    def check_schema(self, schema: pa.Schema) -> None:
+    def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
         """Refuse a stream that does not fit the table, column by column, before the query starts.
 
         Raises:
             SpecRejectedError: `SinkSchemaMismatch`, `IcebergTableMissing`, `IcebergRefused`.
             TransientError: `IcebergUnavailable`.
         """
-        self._client(None).check(schema)
+        self._client(options).check(schema)
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Write one partition's rows as data files on a worker; no snapshot has them yet."""
-        return self._client(context).write(batches)
+        return self._client(context.options).write(batches)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         """Name the data files of the batch."""
@@ -72,7 +73,7 @@ class IcebergSink:
             TransientError: `IcebergUnavailable`, or `IcebergRaced`: another writer committed meanwhile.
             FencedError: A newer epoch has opened the sink.
         """
-        self._client(context).open(context)
+        self._client(context.options).open(context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         """Append the batch and move the position; does nothing if that has been done.
@@ -82,15 +83,14 @@ class IcebergSink:
             FencedError: A newer epoch has opened the sink.
             StateUnknownError: `IcebergPartitioningChanged`, `IcebergTableReplaced`.
         """
-        self._client(context).commit(transaction, context)
+        self._client(context.options).commit(transaction, context)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Delete the data files of a batch that will never be committed, unless it has been after all."""
-        self._client(context).abort(transaction, context)
+        self._client(context.options).abort(transaction, context)
 
-    def _client(self, context: SinkContext | None) -> iceberg_client.Client:
+    def _client(self, options: StorageOptions) -> iceberg_client.Client:
         extras.require("pyiceberg", extra="iceberg", needed_by="IcebergSink")
         from statefulspark.sinks import iceberg_client
 
-        options = None if context is None else context.options
         return iceberg_client.Client(self.table, self.catalog_name, secret.reveal_all(self.catalog), options)

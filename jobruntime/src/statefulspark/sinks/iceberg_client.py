@@ -50,7 +50,7 @@ class Client:
     table: str
     catalog: str
     properties: Mapping[str, str] = field(repr=False)
-    storage: StorageOptions | None
+    storage: StorageOptions
 
     def check(self, schema: pa.Schema) -> None:
         """Compare a stream's columns with the table's; see `IcebergSink.check_schema`."""
@@ -189,8 +189,8 @@ def _marker_of(table: Table, context: SinkContext) -> marker.Marker:
     return marker.NOTHING if found is None else marker.Marker.model_validate_json(found)
 
 
-def _s3_properties(properties: Mapping[str, str], storage: StorageOptions | None) -> dict[str, str]:
-    if storage is None or any(key.startswith("s3.") for key in properties):
+def _s3_properties(properties: Mapping[str, str], storage: StorageOptions) -> dict[str, str]:
+    if any(key.startswith("s3.") for key in properties):
         return {}
     known = {
         "s3.endpoint": storage.endpoint,

@@ -32,6 +32,7 @@ from statefulspark.sinks import extras, kafka_rows, marker, secret, staging
 if TYPE_CHECKING:
     from statefulspark.sinks import kafka_session
     from statefulspark.sinks.base import SinkContext
+    from statefulspark.storage import StorageOptions
 
 NOTE = "marker.json"
 """The position on the object store, beside the staged files."""
@@ -90,7 +91,7 @@ class KafkaSink:
             )
         AfterLostMarker(self.after_lost_marker)
 
-    def check_schema(self, schema: pa.Schema) -> None:
+    def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
         """Refuse a stream whose columns make no record, before the query starts.
 
         Raises:

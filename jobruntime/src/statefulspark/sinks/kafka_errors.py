@@ -45,6 +45,11 @@ def is_end_of_producer(error: KafkaError) -> bool:
     return error.fatal() or error.code() in _ENDS_PRODUCER
 
 
+def is_about_credentials(hint: str) -> bool:
+    """Tell whether the client's words on a connection are about who it is; no error code comes with them."""
+    return "uthentication fail" in hint
+
+
 def translate(error: KafkaError, *, action: str, servers: str, topic: str, hint: str = "") -> errors.StatefulSparkError:
     """Return our error.
 
@@ -59,7 +64,7 @@ def translate(error: KafkaError, *, action: str, servers: str, topic: str, hint:
     where = f"Could not {action} in the topic {topic} at {servers}"
     if error.code() in _NO_TOPIC:
         return no_topic(topic, servers)
-    if error.code() in _DENIED or "uthentication fail" in hint:
+    if error.code() in _DENIED or is_about_credentials(hint):
         return errors.SpecRejectedError(
             "KafkaAccessDenied", f"{where}: {hint or said}; check the sink's credentials and its rights on the topic."
         )

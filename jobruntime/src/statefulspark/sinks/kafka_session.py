@@ -20,10 +20,12 @@ from statefulspark.sinks import kafka_errors, kafka_rows, marker
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
 _T = TypeVar("_T")
 _OPEN_LIMIT_S = 30.0
-_LOOK_LIMIT_S = 10.0
+_LOOK_LIMIT_S = 5.0
+_LOOK_TURN_S = 0.5
 _COMMIT_LIMIT_S = 60.0
 _DEFAULTS: Mapping[str, str] = {
     "linger.ms": "20",
@@ -130,10 +132,22 @@ class Session:
         self._consumer.close()
 
     def _require_topic(self) -> None:
-        found = self._call("look up the topic", lambda: self._consumer.list_topics(self._target.topic, _LOOK_LIMIT_S))
+        found = self._call("look up the topic", self._metadata)
         problem = found.topics[self._target.topic].error
         if problem is not None:
             raise self._translated(problem, "look up the topic")
+
+    def _metadata(self) -> ClusterMetadata:
+        """Ask for the topic in short turns: between them the client tells why it gets no answer."""
+        deadline = time.monotonic() + _LOOK_LIMIT_S
+        while True:
+            try:
+                found: ClusterMetadata = self._consumer.list_topics(self._target.topic, _LOOK_TURN_S)
+                return found
+            except KafkaException:
+                self._consumer.poll(0)
+                if kafka_errors.is_about_credentials(self._hint) or time.monotonic() >= deadline:
+                    raise
 
     def _produce(self, batch: pa.RecordBatch, action: str) -> None:
         columns = [batch.column(name).to_pylist() for name in kafka_rows.STAGED.names]

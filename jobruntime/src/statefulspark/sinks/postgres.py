@@ -21,6 +21,7 @@ from statefulspark.sinks import extras, secret, staging
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
+    from statefulspark.storage import StorageOptions
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class PostgresSink:
         staged = staging.merge(parts)
         return None if staged is None else staged.to_json().encode()
 
-    def check_schema(self, schema: pa.Schema) -> None:
+    def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
         """Refuse a stream that does not fit the table, column by column, before the query starts.
 
         Raises:

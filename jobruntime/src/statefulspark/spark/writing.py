@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from statefulspark.spark.committing import Committer
     from statefulspark.spark.jobsinks import JobSink
+    from statefulspark.storage import StorageOptions
 
 _PART_SCHEMA = "part binary"
 
@@ -97,14 +98,14 @@ def two_phase(output: Output) -> TwoPhaseSink:
     return output.sink
 
 
-def check_schema(output: Output) -> None:
+def check_schema(output: Output, options: StorageOptions) -> None:
     """Refuse a stream that its sink would not take, before anything starts.
 
     Raises:
         SpecRejectedError: `SinkSchemaMismatch`.
     """
     if isinstance(output.sink, ChecksSchema):
-        output.sink.check_schema(arrow_types.to_arrow_schema(output.frame.schema, timezone="UTC"))
+        output.sink.check_schema(arrow_types.to_arrow_schema(output.frame.schema, timezone="UTC"), options)
 
 
 def start(

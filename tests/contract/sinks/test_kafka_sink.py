@@ -1,0 +1,164 @@
+"""What is the Kafka sink's own: refusals before anything is sent, keys and headers, and a marker that brokers forgot."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pyarrow as pa
+import pytest
+import sinkworlds
+from kafkabroker import Broker
+from s3server import S3Server
+from sinkworlds import World
+from statefulspark import errors, storage
+from statefulspark.sinks import base, kafka, kafka_rows
+from statefulspark.sinks.kafka import KafkaSink
+from statefulspark.sinks.marker import Marker
+from statefulspark.sinks.secret import Secret
+
+
+@pytest.fixture
+def world(kafka: Broker, s3: S3Server) -> World:
+    return sinkworlds.kafka_world(kafka, s3)
+
+
+def test_a_missing_topic_is_refused_when_the_sink_is_opened(world: World, kafka: Broker) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=r"The topic nowhere does not exist at 127.0.0.1"):
+        KafkaSink("nowhere", kafka.servers).open(world.at(0))
+
+
+def test_an_unreachable_broker_is_a_failure_that_may_pass(world: World) -> None:
+    sink = KafkaSink("clicks", "127.0.0.1:1", options={"socket.timeout.ms": "500"})
+    with pytest.raises(errors.TransientError, match=r"KafkaUnavailable.*topic clicks at 127.0.0.1:1"):
+        sink.open(world.at(0))
+
+
+def sasl(password: str | Secret) -> dict[str, str | Secret]:
+    return {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "writer",
+        "sasl.password": password,
+    }
+
+
+def test_a_wrong_password_is_named_as_such_and_not_shown(world: World, kafka: Broker, kafka_topic: str) -> None:
+    sink = KafkaSink(kafka_topic, kafka.sasl_servers, options=sasl("hunter2"))
+    with pytest.raises(errors.SpecRejectedError, match="KafkaAccessDenied") as refused:
+        sink.open(world.at(0))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_a_password_from_the_environment_is_used(world: World, kafka: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KAFKA_PASSWORD", "right")
+    sink = KafkaSink(
+        str(world.recipe["topic"]), kafka.sasl_servers, world_serializer(world), sasl(Secret.env("KAFKA_PASSWORD"))
+    )
+    sink.open(world.at(0))
+    sink.commit(world.prepared(world.at(0), [1, 2]), world.at(0))
+    assert world.read() == [1, 2]
+
+
+def world_serializer(world: World) -> kafka_rows.Serializer | None:
+    sink = world.sink
+    assert isinstance(sink, KafkaSink)
+    return sink.serializer
+
+
+def test_keys_values_and_tombstones_arrive_as_the_columns_have_them(
+    world: World, kafka: Broker, kafka_topic: str
+) -> None:
+    sink = KafkaSink(kafka_topic, kafka.servers)
+    rows = pa.RecordBatch.from_pydict(
+        {"key": ["a", "b", None], "value": ["1", None, "3"], "partition": pa.array([0, 0, 1], pa.int32())}
+    )
+    part = sink.write_part(iter([rows]), world.at(0))
+    assert part is not None
+    prepared = sink.prepare((part,), world.at(0))
+    assert prepared is not None
+    sink.open(world.at(0))
+    sink.commit(prepared, world.at(0))
+    assert kafka.read(kafka_topic) == [(b"a", b"1"), (b"b", None), (None, b"3")]
+
+
+def test_a_transaction_that_died_is_never_seen_by_readers_of_committed_data_and_is_by_others(
+    world: World, kafka: Broker, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Shows that the kill happened inside the transaction: the rows had reached the broker."""
+    context = world.at(0)
+    prepared = world.prepared(context, [1, 2])
+    drivers = sinkworlds.Drivers(tmp_path_factory.mktemp("drivers"))
+    steps: list[dict[str, object]] = [
+        {"open": 1},
+        {"kill": "commit_transaction", "when": "before"},
+        {"commit": prepared},
+    ]
+    drivers.start(world.recipe, context, steps).last_word()
+    drivers.stop()
+    world.sink.open(world.at(0, epoch=2))
+    topic = str(world.recipe["topic"])
+    assert (len(kafka.read(topic, committed_only=False)), kafka.read(topic)) == (2, [])
+
+
+class TestALostMarker:
+    """The brokers have forgotten the group's offsets, as they do when a job was away for longer than they keep them."""
+
+    @pytest.fixture
+    def left(self, world: World, kafka: Broker) -> tuple[World, bytes]:
+        """Return a world whose job committed batch 0, prepared batch 1, and was away."""
+        world.sink.open(world.at(0))
+        world.sink.commit(world.prepared(world.at(0), [1, 2]), world.at(0))
+        prepared = world.prepared(world.at(1), [3, 4])
+        kafka.delete_group(f"{world.context.transactional_id}/marker")
+        return world, prepared
+
+    def sink(self, world: World, **settings: object) -> base.TwoPhaseSink:
+        return sinkworlds.build({**world.recipe, **settings})
+
+    def test_does_not_bring_back_what_the_note_on_storage_says_is_committed(self, left: tuple[World, bytes]) -> None:
+        world, prepared = left
+        repeated = world.prepared(world.at(0), [1, 2])
+        world.sink.open(world.at(1, epoch=2))
+        world.sink.commit(repeated, world.at(0, epoch=2))
+        world.sink.commit(prepared, world.at(1, epoch=2))
+        assert world.read() == [1, 2, 3, 4]
+
+    @pytest.mark.parametrize(
+        ("policy", "expected"),
+        [pytest.param("commit", [1, 2, 3, 4], id="commit"), pytest.param("skip", [1, 2], id="skip")],
+    )
+    def test_leaves_a_batch_in_doubt_that_the_policy_decides(
+        self, left: tuple[World, bytes], policy: str, expected: list[int]
+    ) -> None:
+        world, prepared = left
+        in_doubt = {"offsets_kept": timedelta(0)}
+        world.sink.open(world.at(1, epoch=2))
+        with pytest.raises(errors.StateUnknownError, match=r"KafkaMarkerLost: Batch 1 .*\(2 rows, staged at .*'skip'"):
+            self.sink(world, **in_doubt).commit(prepared, world.at(1, epoch=2))
+        self.sink(world, **in_doubt, after_lost_marker=policy).commit(prepared, world.at(1, epoch=2))
+        assert world.read() == expected
+
+    def test_stays_in_doubt_over_a_restart(self, left: tuple[World, bytes]) -> None:
+        world, prepared = left
+        world.sink.open(world.at(1, epoch=2))
+        world.sink.open(world.at(1, epoch=3))
+        with pytest.raises(errors.StateUnknownError, match="KafkaMarkerLost"):
+            self.sink(world, offsets_kept=timedelta(0)).commit(prepared, world.at(1, epoch=3))
+
+
+def test_a_marker_that_somebody_else_wrote_is_never_guessed_at(world: World, kafka: Broker) -> None:
+    from confluent_kafka import Consumer, TopicPartition
+
+    group = f"{world.context.transactional_id}/marker"
+    stranger = Consumer({"bootstrap.servers": kafka.servers, "group.id": group, "log_level": 0})
+    stranger.commit(offsets=[TopicPartition(str(world.recipe["topic"]), 0, 7)], asynchronous=False)
+    stranger.close()
+    with pytest.raises(errors.StateUnknownError, match="KafkaMarkerUnreadable"):
+        world.sink.open(world.at(0))
+
+
+def test_the_note_on_storage_follows_each_commit(world: World) -> None:
+    world.sink.open(world.at(0))
+    world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
+    store = storage.open_store(world.context.staging_uri, world.context.options)
+    assert Marker.model_validate_json(store.read(kafka.NOTE)) == Marker(generation=1, batch_id=0, epoch=1)

@@ -1,0 +1,169 @@
+"""What is the PostgreSQL sink's own: refusals before anything is written, upserts, types, and failures in mid-commit."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import psycopg
+import pyarrow as pa
+import pytest
+import sinkworlds
+from postgresserver import Postgres
+from s3server import S3Server
+from sinkworlds import SCHEMA, World
+from statefulspark import errors
+from statefulspark.sinks.postgres import PostgresSink
+from statefulspark.storage import StorageOptions
+
+
+@pytest.fixture
+def world(postgres_database: str, s3: S3Server) -> World:
+    return sinkworlds.postgres_world(postgres_database, s3)
+
+
+@pytest.fixture
+def dsn(world: World) -> str:
+    return str(world.recipe["dsn"])
+
+
+def run(dsn: str, statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(dsn) as connection:
+        done = connection.execute(statement.encode())
+        return done.fetchall() if done.description else []
+
+
+def commit(sink: PostgresSink, world: World, batch_id: int, *batches: pa.RecordBatch) -> None:
+    context = world.at(batch_id)
+    part = sink.write_part(iter(batches), context)
+    assert part is not None
+    prepared = sink.prepare((part,), context)
+    assert prepared is not None
+    sink.commit(prepared, context)
+
+
+def words(rows: dict[int, str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pydict({"id": list(rows), "word": list(rows.values())}, schema=SCHEMA)
+
+
+def test_a_missing_table_is_refused_when_the_sink_is_opened(world: World, dsn: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=r"no the table|There is no") as refused:
+        PostgresSink("shop.nowhere", dsn).open(world.at(0))
+    assert refused.value.reason == "PostgresTableMissing"
+
+
+def test_a_wrong_password_is_named_as_such_and_not_shown(world: World, postgres: Postgres) -> None:
+    with pytest.raises(
+        errors.SpecRejectedError, match=r"PostgresAccessDenied.*password authentication failed"
+    ) as refused:
+        PostgresSink("words", postgres.dsn(password="hunter2")).open(world.at(0))
+    assert "hunter2" not in str(refused.value)
+
+
+def test_an_unreachable_server_is_a_failure_that_may_pass(world: World) -> None:
+    with pytest.raises(errors.TransientError, match=r"PostgresUnavailable.*table words of shop at 127.0.0.1:1"):
+        PostgresSink("words", "host=127.0.0.1 port=1 dbname=shop password=hunter2").open(world.at(0))
+
+
+def test_a_stream_that_does_not_fit_is_refused_column_by_column(dsn: str) -> None:
+    schema = pa.schema([("id", pa.string()), ("extra", pa.int64())])
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        PostgresSink("words", dsn).check_schema(schema, StorageOptions())
+    assert refused.value.reason == "SinkSchemaMismatch"
+    assert "id is string in the stream and int8 in the table; extra is not in the table" in refused.value.message
+
+
+def test_a_stream_that_fits_is_taken(dsn: str) -> None:
+    PostgresSink("words", dsn).check_schema(SCHEMA, StorageOptions())
+    PostgresSink("public.words", dsn).check_schema(SCHEMA, StorageOptions())
+
+
+def test_an_upsert_needs_a_unique_index_of_exactly_its_columns(dsn: str) -> None:
+    sink = PostgresSink("words", dsn, upsert_by=("id",))
+    with pytest.raises(errors.SpecRejectedError, match="PostgresKeyMissing"):
+        sink.check_schema(SCHEMA, StorageOptions())
+    run(dsn, "CREATE UNIQUE INDEX ON words (id)")
+    sink.check_schema(SCHEMA, StorageOptions())
+
+
+def test_an_upsert_replaces_rows_and_the_last_of_a_batch_counts(world: World, dsn: str) -> None:
+    run(dsn, "ALTER TABLE words ADD PRIMARY KEY (id)")
+    sink = PostgresSink("words", dsn, upsert_by=("id",))
+    sink.open(world.at(0))
+    commit(sink, world, 0, words({1: "one", 2: "two"}))
+    commit(sink, world, 1, words({2: "zwei", 3: "drei"}), words({3: "three"}))
+    assert run(dsn, "SELECT * FROM words ORDER BY id") == [(1, "one"), (2, "zwei"), (3, "three")]
+
+
+def test_values_arrive_as_they_are(world: World, dsn: str) -> None:
+    run(
+        dsn,
+        "CREATE TABLE kinds (b boolean, n numeric(10,2), f real, at timestamptz, local timestamp, day date, raw bytea, "
+        "tags text[], point jsonb, quoted text)",
+    )
+    rows = pa.RecordBatch.from_arrays(
+        [
+            pa.array([True, None]),
+            pa.array([Decimal("1.50"), None]),
+            pa.array([1.5, None], pa.float32()),
+            pa.array([datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC), None], pa.timestamp("us", tz="UTC")),
+            pa.array([datetime(2026, 1, 2), None], pa.timestamp("us")),
+            pa.array([date(2026, 1, 2), None]),
+            pa.array([b"\x00\xff", None]),
+            pa.array([["a", 'b"\\,{}'], None]),
+            pa.array([{"x": 1.5}, None]),
+            pa.array(["tab\tline\nback\\slash", None]),
+        ],
+        names=["b", "n", "f", "at", "local", "day", "raw", "tags", "point", "quoted"],
+    )
+    sink = PostgresSink("kinds", dsn)
+    sink.check_schema(rows.schema, StorageOptions())
+    sink.open(world.at(0))
+    commit(sink, world, 0, rows)
+    first, second = run(dsn, "SELECT * FROM kinds")
+    assert first == (
+        True,
+        Decimal("1.50"),
+        1.5,
+        datetime(2026, 1, 2, 3, 4, 5, 600, tzinfo=UTC),
+        datetime(2026, 1, 2),
+        date(2026, 1, 2),
+        b"\x00\xff",
+        ["a", 'b"\\,{}'],
+        {"x": 1.5},
+        "tab\tline\nback\\slash",
+    )
+    assert second == (None,) * 10
+
+
+def test_a_row_that_the_table_refuses_leaves_nothing_of_its_batch(world: World, dsn: str) -> None:
+    run(dsn, "ALTER TABLE words ADD CHECK (id < 100)")
+    sink = PostgresSink("words", dsn)
+    sink.open(world.at(0))
+    with pytest.raises(errors.SpecRejectedError, match=r"PostgresRefused.*words_id_check"):
+        commit(sink, world, 0, words({1: "one", 100: "hundred"}))
+    run(dsn, "ALTER TABLE words DROP CONSTRAINT words_id_check")
+    commit(sink, world, 0, words({1: "one", 100: "hundred"}))
+    assert world.read() == [1, 100]
+
+
+def test_a_row_of_the_marker_table_that_is_gone_is_never_guessed_at(world: World) -> None:
+    world.sink.open(world.at(0))
+    world.forget()
+    with pytest.raises(errors.StateUnknownError, match="PostgresMarkerMissing"):
+        world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
+
+
+def test_two_sinks_share_a_marker_table_and_nothing_else(world: World, dsn: str, s3: S3Server) -> None:
+    run(dsn, "CREATE TABLE others (id bigint, word text)")
+    other = PostgresSink("others", dsn)
+    context = sinkworlds._context(s3)
+    world.sink.open(world.at(0))
+    world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
+    other.open(context)
+    part = other.write_part(iter([words({2: "two"})]), context)
+    assert part is not None
+    prepared = other.prepare((part,), context)
+    assert prepared is not None
+    other.commit(prepared, context)
+    assert (world.read(), run(dsn, "SELECT id FROM others")) == ([1], [(2,)])
