@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, codec, descriptors, store, tables
+from statefulspark.state import chunks, codec, descriptors, store, tables, timers
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
 
@@ -58,13 +58,39 @@ DELTA = chunks.Chunk(
     ),
 )
 
+TYPES = chunks.Chunk(
+    chunks.ChunkKind.FULL,
+    (
+        chunks.Section(
+            _meta("record", descriptors.StateKind.VALUE, "record<carrier:str,delay:int,color:enum<RED,BLUE>>"),
+            {"AA": ("AA", 3, "RED"), "B6": ("B6", -1, None)},
+        ),
+        chunks.Section(
+            _meta("colors", descriptors.StateKind.LIST, "array<enum<RED,BLUE>>"),
+            {"AA": tables.ListChange(0, ["RED", "BLUE"])},
+        ),
+        chunks.Section(
+            _meta("degrees", descriptors.StateKind.MAP, "map<str,codec<degrees,2>>", has_ttl=True),
+            {"AA": tables.MapChange(replaced=True, puts={"JFK": (215, 1700000000000)})},
+        ),
+        chunks.Section(
+            _meta("struct", descriptors.StateKind.VALUE, "struct<a:bigint,b:array<string>>"), {7: {"a": 1, "b": ["x"]}}
+        ),
+        chunks.Section(
+            timers.meta_of(timers.TimeDomain.EVENT_TIME),
+            {"AA": tables.MapChange(replaced=True, puts={1700000000000: None})},
+        ),
+    ),
+)
+CHUNKS = [("chunk-v1-full.bin", FULL), ("chunk-v1-delta.bin", DELTA), ("chunk-v1-types.bin", TYPES)]
 
-@pytest.mark.parametrize(("name", "chunk"), [("chunk-v1-full.bin", FULL), ("chunk-v1-delta.bin", DELTA)])
+
+@pytest.mark.parametrize(("name", "chunk"), CHUNKS)
 def test_a_golden_chunk_of_version_1_reads_as_it_was_written(name: str, chunk: chunks.Chunk) -> None:
     assert chunks.decode((GOLDEN / name).read_bytes(), name) == chunk
 
 
-@pytest.mark.parametrize(("name", "chunk"), [("chunk-v1-full.bin", FULL), ("chunk-v1-delta.bin", DELTA)])
+@pytest.mark.parametrize(("name", "chunk"), CHUNKS)
 def test_this_release_writes_version_1_byte_for_byte(name: str, chunk: chunks.Chunk) -> None:
     assert chunks.encode(chunk) == (GOLDEN / name).read_bytes()
 
@@ -77,6 +103,20 @@ def test_a_golden_head_layout_reads_as_it_was_written() -> None:
         ("00000000000000aa", "00000000000000bb"),
     )
     assert head.pack_layout() == (GOLDEN / "head-layout-v1.bin").read_bytes()
+
+
+def test_a_golden_head_layout_of_version_2_has_the_type_of_the_key() -> None:
+    body = (GOLDEN / "head-layout-v2.bin").read_bytes()
+    head = store.Head.from_layout(9, "00000000000000bb", body)
+    assert (head.key_type, head.base, head.pack_layout()) == ("string, bigint", 7, body)
+
+
+def test_golden_timers_are_ordered_when_they_are_read() -> None:
+    group = store.GroupTables()
+    group.apply(chunks.decode((GOLDEN / "chunk-v1-types.bin").read_bytes(), "types"))
+    table = group.table(timers.meta_of(timers.TimeDomain.EVENT_TIME))
+    assert isinstance(table, tables.TimerTable)
+    assert table.peek() == (1700000000000, "AA")
 
 
 def test_a_delta_merged_into_a_full_chunk_is_a_full_chunk_without_deletions() -> None:

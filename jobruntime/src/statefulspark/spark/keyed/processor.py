@@ -17,7 +17,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
-from statefulspark.spark.keyed import log, packing, rows
+from statefulspark.spark.keyed import log, packing, pausing, rows
 from statefulspark.state import cache, evolution, functions, store, timers, ttl
 
 WORKER_CACHE = cache.LruCache()
@@ -107,7 +107,8 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         context = self._context or self._open()
-        loaded = store.load(self._log, self._tables, group)
+        with pausing.collection_paused():
+            loaded = store.load(self._log, self._tables, group)
         if loaded.head is not None:
             evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
         context.bind(loaded.tables)
@@ -118,16 +119,18 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             wake_ms = context.next_wake_ms(self._settings.clock)
             if wake_ms is not None:
                 self._log.wake_at(wake_ms)
-        store.commit(
-            self._log,
-            self._tables,
-            loaded,
-            new_id=new_id,
-            before_full=context.drop_expired,
-            key_type=self._settings.key_type,
-        )
-        if output:
-            yield self._output.to_pandas(output)
+        with pausing.collection_paused():
+            store.commit(
+                self._log,
+                self._tables,
+                loaded,
+                new_id=new_id,
+                before_full=context.drop_expired,
+                key_type=self._settings.key_type,
+            )
+            frame = self._output.to_pandas(output) if output else None
+        if frame is not None:
+            yield frame
 
     def _open(self) -> functions.KeyedContext:
         settings = self._settings
@@ -156,7 +159,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         cleans = context.cleans_for_every_record
         key: object = None
         try:
-            for key, group in _by_key(rows.to_keys(table, self._settings.key), rows.to_rows(table)).items():
+            for key, group in self._grouped(table).items():
                 context.enter(key)
                 if cleans:
                     context.clean(len(group))
@@ -168,6 +171,10 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         finally:
             context.leave()
         return output
+
+    def _grouped(self, table: pa.Table) -> dict[object, list[functions.InputRow]]:
+        with pausing.collection_paused():
+            return _by_key(rows.to_keys(table, self._settings.key), rows.to_rows(table))
 
     def _fire(self, context: functions.KeyedContext, output: list[object]) -> None:
         on_timer = self._function.on_timer
