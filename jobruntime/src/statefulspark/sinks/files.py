@@ -100,7 +100,7 @@ class FilesSink:
         parquet.write_table(table, buffer, compression=self.compression)
         body = buffer.getvalue()
         path = data_key(context)
-        storage.open_store(self.uri, context.options).create(path, body)
+        self.store(context).create(path, body)
         return PartFile(path=path, rows=table.num_rows, size_bytes=len(body)).to_json().encode()
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
@@ -116,7 +116,7 @@ class FilesSink:
         Raises:
             SpecRejectedError: `SinkFolderTaken`.
         """
-        store = storage.open_store(self.uri, context.options)
+        store = self.store(context)
         withdraw(store, context)
         sweep(store, through=context.batch_id, now=clock.utc_now())
 
@@ -126,11 +126,15 @@ class FilesSink:
         Raises:
             SpecRejectedError: `SinkFolderTaken`.
         """
-        publish(storage.open_store(self.uri, context.options), transaction, context)
+        publish(self.store(context), transaction, context)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Delete the files of a batch that will never be committed, unless it has been after all."""
-        discard(storage.open_store(self.uri, context.options), transaction, context)
+        discard(self.store(context), transaction, context)
+
+    def store(self, context: SinkContext) -> ObjectStore:
+        """Return the sink's folder."""
+        return storage.open_store(self.uri, context.options)
 
 
 def commit_key(batch_id: int) -> str:

@@ -1,0 +1,123 @@
+"""Drivers of a job with a files sink, on stores in memory: everything that touches storage is real, only Spark is not."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+from snapshots import Clock, Job, a_manifest
+from sparkroot import FakeQuery
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import Manifest
+from statefulspark.sinks import files
+from statefulspark.sinks.base import SinkContext, TwoPhaseSink
+from statefulspark.snapshot import catalog, closure, epochs
+from statefulspark.spark import announcing, committing, jobsinks
+from statefulspark.storage import StorageOptions
+from statefulspark.storage.port import ObjectStore
+
+ROWS = 3
+QUERY, SINK = "delays", "out"
+OUTPUT = "output"
+
+Row = tuple[int, int]
+"""A value, and the generation in which it was written."""
+
+
+@dataclass(frozen=True)
+class MemoryFiles(files.FilesSink):
+    """A files sink whose folder is in memory."""
+
+    folder: ObjectStore | None = None
+
+    def store(self, context: SinkContext) -> ObjectStore:
+        assert self.folder is not None
+        return self.folder
+
+
+class Driver:
+    """One start of the job, and what it does then, step by step."""
+
+    def __init__(
+        self,
+        bucket: ObjectStore,
+        clock: Clock,
+        restore: RestoreConfig | None = None,
+        *,
+        sink: TwoPhaseSink | None = None,
+        sink_uid: str = SINK,
+    ) -> None:
+        self.clock = clock
+        self.job = Job(clock).on(bucket)
+        self.plan = self.job.boot(restore)
+        who = jobsinks.Driver(self.job.store, StorageOptions(), "default/flights", self.job.epoch, self.plan.generation)
+        files_sink = MemoryFiles("memory://bucket/output", compression="none", folder=bucket.child(OUTPUT))
+        self.sink = jobsinks.JobSink(who, QUERY, sink_uid, sink or files_sink)
+        self.committer = committing.Committer(who, [self.sink])
+        self.announcer = announcing.Announcer(self.committer)
+        self.committer.start(self.plan.queries, allow_non_restored=bool(restore and restore.allow_non_restored_state))
+        self.query = FakeQuery(
+            self.job.store,
+            self.plan.generation,
+            partitions=1,
+            seed=self.job.epoch,
+            batch=self.plan.start_batches.get(QUERY, -1),
+        )
+
+    def prepare(self) -> int:
+        """Do everything of a batch that comes before Spark commits it."""
+        number = self.query.plan_batch()
+        context = self.sink.context(number)
+        part = self.sink.sink.write_part(_rows(number, self.plan.generation), context)
+        parts = () if part is None else (part,)
+        self.committer.prepared(self.sink, number, self.sink.sink.prepare(parts, context))
+        return number
+
+    def batch(self, count: int = 1) -> None:
+        """Run batches to their commit."""
+        for _ in range(count):
+            number = self.prepare()
+            self.query.finish_batch(number, {"0": self.query.attempt(number)})
+
+    def complete(self) -> Manifest:
+        """Complete a checkpoint; nobody hears of it yet."""
+        store, generation = self.job.store, self.plan.generation
+        closer = closure.Closer(store, self.query.path)
+        entry = closer.close_over(self.query.batch, self.committer.committed(QUERY))
+        number = catalog.next_snapshot_id(store)
+        self.announcer.covers(number, (entry,))
+        epochs.require_current(store, self.job.epoch)
+        manifest = a_manifest(number, [entry], now=self.clock.now, generation=generation)
+        catalog.write_checkpoint(store, manifest)
+        return manifest
+
+    def checkpoint(self) -> Manifest:
+        """Complete a checkpoint and announce it."""
+        manifest = self.complete()
+        self.announcer.complete(manifest.id)
+        return manifest
+
+
+def visible(bucket: ObjectStore) -> list[Row]:
+    """Return what a reader of the sink's folder sees."""
+    folder = bucket.child(OUTPUT)
+    return [row for commit in files.read_commits(folder) for file in commit.files for row in _read(folder, file.path)]
+
+
+def expected(*generations: tuple[int, int]) -> list[Row]:
+    """Return the rows of so many batches of each generation, one after the other."""
+    of_batches = [generation for generation, count in generations for _ in range(count)]
+    return [(batch * ROWS + row, generation) for batch, generation in enumerate(of_batches) for row in range(ROWS)]
+
+
+def _rows(batch: int, generation: int) -> Iterator[pa.RecordBatch]:
+    values = list(range(batch * ROWS, (batch + 1) * ROWS))
+    yield pa.RecordBatch.from_pydict({"value": values, "generation": [generation] * ROWS})
+
+
+def _read(folder: ObjectStore, path: str) -> list[Row]:
+    table = parquet.read_table(io.BytesIO(folder.read(path)))
+    return list(zip(table["value"].to_pylist(), table["generation"].to_pylist(), strict=True))

@@ -1,0 +1,166 @@
+"""A driver with a files sink killed at every write that it makes: the reader sees each record once, at every moment.
+
+The writes are counted by a dry run, so that a new one cannot be forgotten. At each the process dies before the write, or
+right after it. Spark is played by `sparkroot.FakeQuery`; the rest of the driver is the product's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from sinkdrivers import OUTPUT, ROWS, Driver, expected, visible
+from snapshots import Clock
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.sinks import files
+from statefulspark.storage.port import ObjectStore
+from statefulspark.testing import stores
+
+WRITES = frozenset({"write", "create", "copy", "delete"})
+BACK = RestoreConfig(snapshot="checkpoint:1")
+
+Story = Callable[[ObjectStore, Clock], None]
+
+
+def begin(bucket: ObjectStore, clock: Clock) -> None:
+    """The first life of a job: three checkpoints, one of them over two batches, and a batch that none covers."""
+    driver = Driver(bucket, clock)
+    driver.batch()
+    driver.checkpoint()
+    driver.batch(2)
+    driver.checkpoint()
+    driver.batch()
+
+
+def go_on(bucket: ObjectStore, clock: Clock) -> None:
+    """A restart: what was committed by Spark is salvaged, and the job goes on."""
+    driver = Driver(bucket, clock)
+    driver.batch()
+    driver.checkpoint()
+
+
+def go_back(bucket: ObjectStore, clock: Clock) -> None:
+    """A start from an older checkpoint, as a user asks for it: what came after it has never been."""
+    driver = Driver(bucket, clock, BACK)
+    driver.batch(2)
+    driver.checkpoint()
+
+
+def after(*stories: Story) -> stores.MemoryStore:
+    bucket = stores.MemoryStore("memory://bucket", Clock())
+    for story in stories:
+        story(bucket, Clock())
+    return bucket
+
+
+def crashes(story: Story, *before: Story) -> list[pytest.param]:  # type: ignore[valid-type]
+    """Return a plan for the death before and after every write of a story."""
+    counting = stores.FaultyStore(after(*before), stores.Plan(only=WRITES))
+    story(counting, Clock())
+    plan = stores.Plan(only=WRITES)
+    return [
+        pytest.param(died, id=f"{when} {operation.number}: {operation.name} {operation.key}")
+        for operation in counting.operations
+        for when, died in (
+            ("before", replace(plan, crash_before=operation.number)),
+            ("after", replace(plan, crash_after=operation.number)),
+        )
+    ]
+
+
+def killed(story: Story, plan: stores.Plan, bucket: stores.MemoryStore) -> None:
+    with contextlib.suppress(stores.CrashPoint):
+        story(stores.FaultyStore(bucket, plan), Clock())
+
+
+@pytest.mark.parametrize("plan", crashes(begin))
+def test_a48_killed_in_its_first_life_each_record_is_read_once(plan: stores.Plan) -> None:
+    """A.47, A.101: before, during and after prepare, checkpoint and commit."""
+    bucket = after()
+    killed(begin, plan, bucket)
+    left = visible(bucket)
+
+    successor = Driver(bucket, Clock())
+    recovered = visible(bucket)
+    successor.batch(2)
+    successor.checkpoint()
+
+    assert left == expected((1, 3))[: len(left)]
+    assert recovered[: len(left)] == left, "what was visible stays visible"
+    assert visible(bucket) == expected((successor.plan.generation, successor.query.batch + 1))
+
+
+@pytest.mark.parametrize("plan", crashes(go_on, begin))
+def test_a48_killed_while_it_recovers_each_record_is_read_once(plan: stores.Plan) -> None:
+    """A second death, in the start that commits what the first left prepared."""
+    bucket = after(begin)
+    killed(go_on, plan, bucket)
+    left = visible(bucket)
+
+    successor = Driver(bucket, Clock())
+    successor.batch()
+    successor.checkpoint()
+
+    assert left == expected((1, 5))[: len(left)]
+    assert len(left) >= 3 * ROWS
+    assert visible(bucket) == expected((1, successor.query.batch + 1))
+
+
+@pytest.mark.parametrize("plan", crashes(go_back, begin))
+def test_killed_while_it_goes_back_the_reader_sees_one_history(plan: stores.Plan) -> None:
+    """Batches after the cut are withdrawn and produced anew; no gap, no mixture of the two futures at any moment."""
+    bucket = after(begin)
+    killed(go_back, plan, bucket)
+    left = visible(bucket)
+
+    successor = Driver(bucket, Clock(), BACK)
+    successor.batch()
+    successor.checkpoint()
+
+    new = len([row for row in left if row[1] > 1]) // ROWS
+    old = batches_of_generation(left, 1)
+    generation = successor.plan.generation
+    assert left in (expected((1, old)), expected((1, 1), (generation, new)))
+    assert visible(bucket) == expected((1, 1), (generation, successor.query.batch))
+
+
+def batches_of_generation(rows: list[tuple[int, int]], generation: int) -> int:
+    return sum(row[1] == generation for row in rows) // ROWS
+
+
+def test_what_an_attempt_left_that_spark_did_not_commit_is_given_up() -> None:
+    """A prepared transaction after the restored cut is aborted, once a checkpoint covers its batch without it."""
+    bucket = after(begin)
+    dying = Driver(bucket, Clock())
+    dying.prepare()
+    listed = {info.key for info in bucket.list(f"{OUTPUT}/{files.DATA}")}
+
+    successor = Driver(bucket, Clock())
+    successor.batch()
+    kept = {info.key for info in bucket.list(f"{OUTPUT}/{files.DATA}")}
+    successor.checkpoint()
+
+    assert listed < kept, "a driver that was replaced may still win the batch until the checkpoint is complete"
+    left = {info.key for info in bucket.list(f"{OUTPUT}/{files.DATA}")}
+    named = {f"{OUTPUT}/{file.path}" for commit in files.read_commits(bucket.child(OUTPUT)) for file in commit.files}
+    assert left == named
+    assert visible(bucket) == expected((1, 5))
+
+
+def test_what_is_prepared_for_a_future_that_was_left_is_given_up() -> None:
+    bucket = after()
+    first = Driver(bucket, Clock())
+    first.batch()
+    first.checkpoint()
+    first.batch(2)
+    first.complete()  # And dies before its sinks commit.
+
+    back = Driver(bucket, Clock(), BACK)
+    back.batch()
+    back.checkpoint()
+
+    left = [info.key for info in bucket.list(f"{OUTPUT}/{files.DATA}")]
+    assert len(left) == 2
+    assert visible(bucket) == expected((1, 1), (back.plan.generation, 1))
