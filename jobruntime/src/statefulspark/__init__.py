@@ -28,6 +28,11 @@ if TYPE_CHECKING:
         SourceFunction,
     )
     from statefulspark.sinks.files import FilesSink
+    from statefulspark.sinks.iceberg import IcebergSink
+    from statefulspark.sinks.kafka import KafkaSink
+    from statefulspark.sinks.kafka_rows import JsonRows, KafkaRecord
+    from statefulspark.sinks.postgres import PostgresSink
+    from statefulspark.sinks.secret import Secret
     from statefulspark.spark.evolution import source
     from statefulspark.spark.functions import from_source
     from statefulspark.spark.keyed import flat_map_with_state, keyed_process, map_with_state
@@ -70,8 +75,12 @@ __all__ = [
     "FunctionInitializationContext",
     "FunctionSink",
     "FunctionSnapshotContext",
+    "IcebergSink",
     "InputRow",
     "Job",
+    "JsonRows",
+    "KafkaRecord",
+    "KafkaSink",
     "KeyedContext",
     "KeyedProcessFunction",
     "ListCheckpointed",
@@ -81,8 +90,10 @@ __all__ = [
     "OperatorStateStore",
     "Outcome",
     "Output",
+    "PostgresSink",
     "QueryContext",
     "ReducingState",
+    "Secret",
     "SinkFunction",
     "SourceCancelledError",
     "SourceContext",
@@ -109,6 +120,12 @@ _HOME = {
     "QueryContext": "statefulspark.job",
     "write": "statefulspark.job",
     "FilesSink": "statefulspark.sinks.files",
+    "IcebergSink": "statefulspark.sinks.iceberg",
+    "JsonRows": "statefulspark.sinks.kafka_rows",
+    "KafkaRecord": "statefulspark.sinks.kafka_rows",
+    "KafkaSink": "statefulspark.sinks.kafka",
+    "PostgresSink": "statefulspark.sinks.postgres",
+    "Secret": "statefulspark.sinks.secret",
     "from_source": "statefulspark.spark.functions",
     **dict.fromkeys(("flat_map_with_state", "keyed_process", "map_with_state"), "statefulspark.spark.keyed"),
     "source": "statefulspark.spark.evolution",
