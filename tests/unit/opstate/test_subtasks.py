@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import threading
 
 import pytest
@@ -348,3 +349,81 @@ def test_functions_that_cannot_run_are_refused(make, reason: str) -> None:  # ty
 
 def test_a_job_file_finds_everything_under_one_name() -> None:
     assert [getattr(ss, name) for name in opstate.__all__] == [getattr(opstate, name) for name in opstate.__all__]
+
+
+class Level(enum.Enum):
+    """A type of the user's own."""
+
+    LOW = 1
+    HIGH = 2
+
+
+class Celsius(ss.Codec[float]):
+    """A codec that wrote whole tenths first, and text since."""
+
+    name = "celsius"
+    version = 2
+
+    def encode(self, value: float) -> object:
+        return f"{value:.1f}"
+
+    def decode(self, stored: object) -> float:
+        return float(str(stored))
+
+    def migrate(self, stored: object, version: int) -> object:
+        return f"{int(str(stored)) / 10:.1f}"
+
+
+class CelsiusBefore(Celsius):
+    """Its first version."""
+
+    version = 1
+
+    def encode(self, value: float) -> object:
+        return round(value * 10)
+
+    def decode(self, stored: object) -> float:
+        return int(str(stored)) / 10
+
+
+def holding(call: tuple[str, object], *values: object) -> OperatorState:
+    made = started(Modes(call), 1)
+    for value in values:
+        made.functions[0].handles[0].add(value)
+    return through_storage(made.snapshot(AT))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "values", "expected"),
+    [
+        pytest.param(ss.ListState("one", Level), ss.ListState("one", Level), [Level.HIGH], [Level.HIGH], id="an enum"),
+        pytest.param(ss.ListState("one", int), ss.ListState("one", float), [7], [7.0], id="wider numbers"),
+        pytest.param(ss.ListState("one"), ss.ListState("one", int), [7], [7], id="a type given later"),
+        pytest.param(
+            ss.ListState("one", CelsiusBefore()),
+            ss.ListState("one", Celsius()),
+            [21.5],
+            [21.5],
+            id="a codec's new version",
+        ),
+    ],
+)
+def test_elements_follow_the_types_that_a_job_declares(
+    before: object, now: object, values: list[object], expected: list[object]
+) -> None:
+    made = started(Modes(("get_list_state", now)), 1, holding(("get_list_state", before), *values))
+
+    found = made.functions[0].handles[0].get()
+    again = started(Modes(("get_list_state", now)), 1, through_storage(made.snapshot(AT)))
+
+    assert (found, [type(one) for one in found]) == (expected, [type(one) for one in expected])
+    assert again.functions[0].handles[0].get() == expected
+
+
+def test_a14_an_incompatible_type_is_refused_by_both_names() -> None:
+    taken = holding(("get_list_state", ss.ListState("one", str)), "x")
+
+    with pytest.raises(errors.SpecRejectedError, match=r"array<str>.*array<int>") as caught:
+        started(Modes(("get_list_state", ss.ListState("one", int))), 1, taken)
+
+    assert caught.value.reason == "StateTypeIncompatible"

@@ -6,28 +6,57 @@ which stops using a state for a while does not lose it.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
-from statefulspark.opstate.model import ANY_TYPE, Mode, Part, StateMeta, SubtaskState
-from statefulspark.state import descriptors
-
-_ANY = re.compile(rf"\b{ANY_TYPE}\b")
+from statefulspark.opstate.model import Mode, Part, StateMeta, SubtaskState
+from statefulspark.state import chunks, conversions, descriptors, evolution
 
 T = TypeVar("T")
 K = TypeVar("K")
 V = TypeVar("V")
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How values are stored: types of the user's own, and what an older version of the job has written.
+
+    Attributes:
+        conversion: Between values and storable ones; None if they are the same.
+        migrate: Turns what was stored before into what is stored now; None if they are the same.
+    """
+
+    conversion: conversions.Conversion | None = None
+    migrate: Callable[[object], object] | None = None
+
+    def read(self, stored: object) -> object:
+        """Return the value of a stored one."""
+        if stored is None:
+            return None
+        now = stored if self.migrate is None else self.migrate(stored)
+        return now if self.conversion is None else self.conversion.decode(now)
+
+    def write(self, value: object) -> object:
+        """Return what is stored for a value."""
+        return value if value is None or self.conversion is None else self.conversion.encode(value)
+
+
 class OperatorListHandle(Generic[T]):
     """The list of one subtask. Unset reads as an empty list, never None; None is no element."""
 
-    __slots__ = ("_elements",)
+    __slots__ = ("_elements", "_form")
 
-    def __init__(self, part: Part = ()) -> None:
-        self._elements = list(cast("tuple[T, ...]", part))
+    def __init__(self, part: Part = (), form: Form | None = None) -> None:
+        """Hold stored elements.
+
+        Args:
+            part: As they are stored.
+            form: Between values and their stored form; None stores values as they are.
+        """
+        self._form = form or Form()
+        self._elements = [cast("T", self._form.read(element)) for element in part]
 
     def get(self) -> list[T]:
         """Return the elements in order, as a list of its own."""
@@ -69,16 +98,19 @@ class OperatorListHandle(Generic[T]):
 
     def part(self) -> Part:
         """Return the elements as they are written down."""
-        return tuple(self._elements)
+        return tuple(self._form.write(element) for element in self._elements)
 
 
 class BroadcastHandle(Generic[K, V]):
     """A map of which every subtask holds a copy; the function has to change all copies alike. An entry may hold None."""
 
-    __slots__ = ("_entries",)
+    __slots__ = ("_entries", "_form")
 
-    def __init__(self, part: Part = ()) -> None:
-        self._entries = dict(cast("tuple[tuple[K, V], ...]", part))
+    def __init__(self, part: Part = (), form: Form | None = None) -> None:
+        """Hold stored entries; see `OperatorListHandle`. Keys are stored as they are."""
+        self._form = form or Form()
+        pairs = cast("tuple[tuple[K, object], ...]", part)
+        self._entries = {entry: cast("V", self._form.read(value)) for entry, value in pairs}
 
     def get(self, entry: K) -> V | None:
         """Return the value of an entry, or None when there is no such entry."""
@@ -132,9 +164,10 @@ class BroadcastHandle(Generic[K, V]):
 
     def part(self) -> Part:
         """Return the entries as they are written down, in an order that only depends on what was put when."""
-        return tuple(self._entries.items())
+        return tuple((entry, self._form.write(value)) for entry, value in self._entries.items())
 
 
+_ListOrMap = descriptors.ListState[object] | descriptors.MapState[object, object]
 _Handle = OperatorListHandle[object] | BroadcastHandle[object, object]
 
 
@@ -188,45 +221,61 @@ class OperatorStateStore:
                 f"A {mode.value} state takes a descriptor such as {expected.__name__}('name'), not "
                 f"{type(descriptor).__name__}.",
             )
-        meta = _meta_of(descriptor, mode)
-        before = self._metas.get(meta.name) or (self._restored[meta.name].meta if meta.name in self._restored else None)
-        if before is not None:
-            _require_compatible(before, meta)
-        if meta.name not in self._handles:
-            part = self._restored[meta.name].part if meta.name in self._restored else ()
-            self._metas[meta.name] = meta
-            self._handles[meta.name] = BroadcastHandle(part) if mode is Mode.BROADCAST else OperatorListHandle(part)
+        chosen = cast("_ListOrMap", descriptor)
+        meta = _meta_of(chosen, mode)
+        if meta.name in self._handles:
+            _require_mode(self._metas[meta.name], meta)
+            _resolve(self._metas[meta.name], meta, chosen)
+            return self._handles[meta.name]
+        part: Part = ()
+        form = Form(_conversion(chosen, meta))
+        if meta.name in self._restored:
+            stored = self._restored[meta.name]
+            _require_mode(stored.meta, meta)
+            resolution = _resolve(stored.meta, meta, chosen)
+            part, meta = stored.part, replace(meta, type_text=resolution.meta.type_text)
+            form = Form(conversions.of(_value_type(chosen), resolution.kind), resolution.convert)
+        self._metas[meta.name] = meta
+        self._handles[meta.name] = (
+            BroadcastHandle(part, form) if mode is Mode.BROADCAST else OperatorListHandle(part, form)
+        )
         return self._handles[meta.name]
 
 
-def _meta_of(descriptor: object, mode: Mode) -> StateMeta:
-    chosen = cast("descriptors.ListState[object] | descriptors.MapState[object, object]", descriptor)
-    if chosen.ttl is not None:
+def _meta_of(descriptor: _ListOrMap, mode: Mode) -> StateMeta:
+    if descriptor.ttl is not None:
         raise errors.SpecRejectedError(
             "StateDescriptorInvalid",
-            f"State '{chosen.name}' has a time to live, which operator state does not know; leave it out.",
+            f"State '{descriptor.name}' has a time to live, which operator state does not know; leave it out.",
         )
-    return StateMeta(chosen.name, mode, chosen.type_text)
+    return StateMeta(descriptor.name, mode, descriptor.type_text)
 
 
-def _require_compatible(before: StateMeta, now: StateMeta) -> None:
+def _require_mode(before: StateMeta, now: StateMeta) -> None:
     if before.mode is not now.mode:
         raise errors.SpecRejectedError(
             "StateModeIncompatible",
             f"Incompatible state assignment modes. Was [{before.mode.value}], registered with [{now.mode.value}]. "
             f"State '{now.name}' was declared with the first; declare it so again, or give the new one another name.",
         )
-    if not _types_fit(before.type_text, now.type_text):
-        raise errors.SpecRejectedError(
-            "StateTypeIncompatible",
-            f"Incompatible operator state types. Was [{before.type_text}], registered with [{now.type_text}]. State "
-            f"'{now.name}' was declared with the first; declare it so again, or give the new one another name.",
-        )
 
 
-def _types_fit(one: str, other: str) -> bool:
-    """Tell whether two declared types agree; `any` in one of them, whole or inside, fits every type."""
-    return one == other or bool(_ANY.search(one) or _ANY.search(other))
+def _resolve(before: StateMeta, now: StateMeta, descriptor: _ListOrMap) -> evolution.Resolution:
+    """Compare types as keyed state does; see `evolution.resolve`."""
+    return evolution.resolve(_keyed(before), evolution.Declaration(_keyed(now), _value_type(descriptor)))
+
+
+def _conversion(descriptor: _ListOrMap, meta: StateMeta) -> conversions.Conversion | None:
+    return conversions.of(_value_type(descriptor), evolution.value_type(_keyed(meta)))
+
+
+def _keyed(meta: StateMeta) -> chunks.StateMeta:
+    kind = descriptors.StateKind.MAP if meta.mode is Mode.BROADCAST else descriptors.StateKind.LIST
+    return chunks.StateMeta(meta.name, kind, meta.type_text, has_ttl=False)
+
+
+def _value_type(descriptor: _ListOrMap) -> object:
+    return descriptor.value_type if isinstance(descriptor, descriptors.MapState) else descriptor.type
 
 
 def _without_none(values: Iterable[T] | None) -> list[T]:

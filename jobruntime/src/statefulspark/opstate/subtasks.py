@@ -99,7 +99,7 @@ class Subtasks(Generic[F]):
         function = self.functions[index]
         if isinstance(function, CheckpointedFunction):
             self._snapshot(lambda: function.snapshot_state(context), context)
-            return self._stores[index].contents()
+            return self._snapshot(self._stores[index].contents, context)
         if isinstance(function, ListCheckpointed):
             taken = self._snapshot(
                 lambda: function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp), context
