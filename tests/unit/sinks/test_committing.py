@@ -1,0 +1,338 @@
+"""The committer: what is committed when, in which order, by whom, and what happens when that fails."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pytest
+from sinkdrivers import QUERY, Driver
+from snapshots import Clock
+from statefulspark import errors
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.prepared import PreparedRecord
+from statefulspark.sinks.base import SinkContext
+from statefulspark.snapshot import closure, epochs, savepoint
+from statefulspark.spark import committing
+from statefulspark.testing import stores
+
+
+@dataclass
+class FakeSink:
+    """A sink that notes what it is told, and fails as the test says."""
+
+    told: list[str] = field(default_factory=list)
+    before_commit: Callable[[], None] = lambda: None
+    before_open: Callable[[], None] = lambda: None
+    transaction: bytes | None = b"{}"
+    failures: list[errors.StatefulSparkError] = field(default_factory=list)
+
+    def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+        return None
+
+    def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
+        return self.transaction
+
+    def open(self, context: SinkContext) -> None:
+        self.before_open()
+        self.told.append(f"open {context.generation}/{context.batch_id} by {context.committing_epoch}")
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        self.before_commit()
+        if self.failures:
+            raise self.failures.pop()
+        where = f"{context.generation}/{context.batch_id} of {context.epoch}"
+        self.told.append(f"commit {where} by {context.committing_epoch}")
+
+    def abort(self, transaction: bytes, context: SinkContext) -> None:
+        self.told.append(f"abort {context.generation}/{context.batch_id} of {context.epoch}: {transaction.decode()}")
+
+
+class OtherSink(FakeSink):
+    """Another kind of sink."""
+
+
+@pytest.fixture
+def bucket() -> stores.MemoryStore:
+    return stores.MemoryStore("memory://bucket", Clock())
+
+
+@pytest.fixture
+def sink() -> FakeSink:
+    return FakeSink()
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(committing, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(committing, "STOP_PATIENCE_S", 0.05)
+
+
+def start(bucket: stores.MemoryStore, sink: FakeSink, restore: RestoreConfig | None = None, uid: str = "out") -> Driver:
+    return Driver(bucket, Clock(), restore, sink=sink, sink_uid=uid)
+
+
+def news(sink: FakeSink) -> list[str]:
+    told, sink.told[:] = list(sink.told), []
+    return told
+
+
+def unavailable() -> errors.StatefulSparkError:
+    return errors.TransientError("KafkaUnavailable", "The broker does not answer.")
+
+
+def test_batches_are_committed_in_order_when_a_checkpoint_covers_them(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    """A.101."""
+    driver = start(bucket, sink)
+    driver.batch(3)
+    before = news(sink)
+    first = driver.checkpoint()
+    driver.batch(2)
+    second = driver.checkpoint()
+
+    assert before == ["open 1/-1 by 1"]
+    assert news(sink) == [f"commit 1/{batch} of 1 by 1" for batch in range(5)]
+    assert [entry.batch_id for entry in first.queries[0].prepared] == [0, 1, 2]
+    assert [entry.batch_id for entry in second.queries[0].prepared] == [3, 4], "what is committed is not named again"
+
+
+def test_what_could_not_be_committed_goes_with_the_next_checkpoint(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    """A.47: a completion may be missed; the next one implies it."""
+    driver = start(bucket, sink)
+    driver.batch(2)
+    missed = driver.complete()
+    driver.announcer.forget(missed.id)
+    driver.batch()
+    driver.checkpoint()
+
+    assert news(sink)[1:] == [f"commit 1/{batch} of 1 by 1" for batch in range(3)]
+
+
+def test_a_restart_commits_what_the_restored_cut_had_prepared(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    """A.48: recovered transactions are committed again, by the new epoch, before anything runs."""
+    driver = start(bucket, sink)
+    driver.batch(2)
+    driver.complete()
+    news(sink)
+
+    start(bucket, sink)
+    assert news(sink) == ["open 1/1 by 2", "commit 1/0 of 1 by 2", "commit 1/1 of 1 by 2"]
+
+
+def test_a_savepoint_whose_job_failed_to_commit_is_committed_by_whoever_restores_it(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    """A.164; from a copy in a new generation, too, which gives up what came after the savepoint."""
+    driver = start(bucket, sink)
+    driver.batch(2)
+    place = driver.job.savepoint(driver.query)
+    news(sink)
+
+    start(bucket, sink, RestoreConfig(snapshot=place.uri, id="one"))
+    in_place = news(sink)
+    start(bucket, sink, RestoreConfig(snapshot=place.uri, id="two")).batch()
+    start(bucket, sink, RestoreConfig(snapshot=place.uri, id="three"))
+
+    assert in_place[-2:] == ["commit 1/0 of 1 by 2", "commit 1/1 of 1 by 2"]
+    assert news(sink)[-3:] == ["commit 1/0 of 1 by 4", "commit 1/1 of 1 by 4", "abort 1/2 of 3: {}"]
+
+
+def test_failures_that_pass_are_waited_out_and_shown(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    driver = start(bucket, sink)
+    driver.batch()
+    sink.failures = [unavailable(), unavailable()]
+    seen: list[str | None] = []
+    sink.before_commit = lambda: seen.append(driver.announcer.trouble)
+
+    driver.checkpoint()
+
+    assert seen == [None, *["Committing is tried again: The broker does not answer."] * 2]
+    assert driver.announcer.trouble is None
+    assert news(sink)[-1] == "commit 1/0 of 1 by 1"
+
+
+def test_a_stop_waits_for_a_sink_only_so_long(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    """A.164: then it fails, and the batch stays prepared for the next driver."""
+    driver = start(bucket, sink)
+    driver.batch()
+    sink.failures = [unavailable() for _ in range(1000)]
+    driver.announcer.hurry()
+
+    with pytest.raises(errors.TransientError, match="does not answer"):
+        driver.checkpoint()
+
+    sink.failures = []
+    news(sink)
+    start(bucket, sink)
+    assert news(sink)[-1] == "commit 1/0 of 1 by 2"
+
+
+def test_a_driver_that_ends_lets_a_waiting_commit_fail(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    driver = start(bucket, sink)
+    driver.batch()
+    sink.failures = [unavailable() for _ in range(1000)]
+    driver.announcer.stop_trying()
+
+    with pytest.raises(errors.TransientError):
+        driver.checkpoint()
+    assert len(sink.failures) == 999
+
+
+def test_an_error_that_will_not_pass_fails_at_once_and_later_batches_wait(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    """A.47."""
+    driver = start(bucket, sink)
+    driver.batch(2)
+    sink.failures = [errors.StateUnknownError("KafkaMarkerLost", "Look.")]
+
+    with pytest.raises(errors.StateUnknownError):
+        driver.checkpoint()
+    assert news(sink) == ["open 1/-1 by 1"]
+
+
+def test_a_driver_that_was_replaced_commits_nothing(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    driver = start(bucket, sink)
+    driver.batch()
+    manifest = driver.complete()
+    epochs.claim(driver.job.store, assigned=None, holder="pod", claim_id="next", now=Clock().now)
+
+    with pytest.raises(errors.FencedError):
+        driver.announcer.complete(manifest.id)
+    assert news(sink) == ["open 1/-1 by 1"]
+
+
+def test_a_driver_that_is_replaced_while_it_waits_for_a_sink_commits_nothing(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    driver = start(bucket, sink)
+    driver.batch()
+
+    def replaced() -> None:
+        with contextlib.suppress(errors.StatefulSparkError):
+            epochs.claim(driver.job.store, assigned=2, holder="pod", claim_id="next", now=Clock().now)
+
+    sink.failures, sink.before_commit = [unavailable()], replaced
+
+    with pytest.raises(errors.FencedError):
+        driver.checkpoint()
+    assert news(sink) == ["open 1/-1 by 1"]
+
+
+def test_a_sink_that_cannot_be_opened_keeps_the_job_from_starting(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    def closed() -> None:
+        raise unavailable()
+
+    sink.before_open = closed
+
+    with pytest.raises(errors.TransientError):
+        start(bucket, sink)
+
+
+def test_an_attempt_that_is_repeated_in_the_same_driver_replaces_the_one_before(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    driver = start(bucket, sink)
+    sink.transaction = b'"first"'
+    driver.prepare()
+    sink.transaction = b'"second"'
+    driver.batch()
+    driver.checkpoint()
+
+    assert news(sink)[1:] == ['abort 1/0 of 1: "first"', "commit 1/0 of 1 by 1"]
+
+
+def test_an_attempt_with_nothing_to_commit_overrides_one_that_had_something(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    start(bucket, sink).prepare()
+    sink.transaction = None
+    driver = start(bucket, sink)
+    driver.batch(2)
+    news(sink)
+    manifest = driver.checkpoint()
+
+    assert news(sink) == ["abort 1/0 of 1: {}"]
+    assert [entry.path for entry in manifest.queries[0].prepared] == ["prepared/out/00000000-00000002.json"]
+
+
+def test_a_transaction_of_a_driver_that_won_the_batch_is_committed(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    """A driver that was replaced may commit the one batch that it had checked its epoch for."""
+    old = start(bucket, sink)
+    number = old.prepare()
+    new = start(bucket, sink)
+    old.query.finish_batch(number, {"0": old.query.attempt(number)})
+    new.query.batch = number
+    new.batch()
+    news(sink)
+    new.checkpoint()
+
+    assert news(sink) == ["commit 1/0 of 1 by 2", "commit 1/1 of 2 by 2"]
+
+
+def test_a_listing_that_hides_a_transaction_keeps_the_checkpoint_from_completing(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    driver = start(bucket, sink)
+    driver.batch(2)
+    entry = closure.close_over(driver.job.store, driver.query.path, 1)
+    lagging = entry.model_copy(update={"prepared": entry.prepared[:1]})
+
+    with pytest.raises(errors.SnapshotCorruptError, match="batch 1") as raised:
+        driver.announcer.covers(7, (lagging,))
+    assert raised.value.reason == "ClosureIncomplete"
+
+
+def test_a_sink_that_left_the_job_with_transactions_is_refused_by_name(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    driver = start(bucket, sink)
+    driver.batch()
+    driver.complete()
+
+    with pytest.raises(errors.SpecRejectedError, match=f"sink 'out' of query '{QUERY}'") as raised:
+        start(bucket, FakeSink(), uid="renamed")
+    assert raised.value.reason == "NonRestoredState"
+
+    other = FakeSink()
+    start(bucket, other, RestoreConfig(allow_non_restored_state=True), uid="renamed")
+    assert news(other) == ["open 1/0 by 3"]
+
+
+def test_another_kind_of_sink_under_the_same_uid_is_refused(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    driver = start(bucket, sink)
+    driver.batch()
+    driver.complete()
+
+    with pytest.raises(errors.SpecRejectedError, match="FakeSink 'out' for batch 0, and the job has a OtherSink"):
+        start(bucket, OtherSink())
+
+
+def test_a_transaction_of_another_job_is_left_to_that_job(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    driver = start(bucket, sink)
+    driver.batch()
+    for info in bucket.list(""):
+        if "/prepared/" in info.key:
+            record = PreparedRecord.parse(bucket.read(info.key), info.key)
+            bucket.write(info.key, record.model_copy(update={"job": "default/other"}).to_json().encode())
+    driver.complete()
+    news(sink)
+
+    start(bucket, sink)
+
+    assert news(sink) == ["open 1/0 by 2"]
+
+
+def test_a_savepoint_holds_the_records_and_can_be_moved(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    driver = start(bucket, sink)
+    driver.batch(2)
+
+    place = driver.job.savepoint(driver.query)
+
+    names = sorted(info.key.rpartition("/")[2] for info in place.store.list(place.folder) if "/prepared/" in info.key)
+    assert names == ["00000000-00000001.json", "00000001-00000001.json"]
+    assert savepoint.dispose(place.store, place.folder) > 2
