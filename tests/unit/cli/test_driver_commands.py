@@ -13,7 +13,7 @@ from fakecontrol import NOON, TOKEN, FakeControl, a_status, a_summary, served
 from statefulspark import errors
 from statefulspark.cli import main, status, waiting
 from statefulspark.contract import api, config
-from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import model
 from watched import Watched
 
@@ -111,6 +111,16 @@ def test_what_was_detached_can_be_waited_for(job: Job) -> None:
     assert ended == (0, f"{_SAVEPOINT.location}\n", "")
     assert (unknown[0], unknown[2].count("\n")) == (2, 1)
     assert "'unheard-of'" in unknown[2]
+
+
+def test_a_canonical_savepoint_is_asked_for_by_its_format(job: Job) -> None:
+    """A.158."""
+    job.control.completes_with = _SAVEPOINT
+
+    code, _, _ = job.run("savepoint", "create", "--request-id", "a", "--format", "canonical")
+
+    assert code == 0
+    assert job.control.started == [api.SavepointRequest(request_id="a", format=SnapshotFormat.CANONICAL)]
 
 
 def test_a_checkpoint_can_be_asked_for(job: Job) -> None:

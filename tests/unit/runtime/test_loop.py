@@ -70,7 +70,9 @@ class FakeWriter:
     before_complete: Callable[[], None] = lambda: None
     before_precopy: Callable[[], None] = lambda: None
     completed: list[tuple[snapshots.SnapshotOrder, Mapping[str, int]]] = field(default_factory=list)
+    before_note: Callable[[], None] = lambda: None
     discarded: list[int] = field(default_factory=list)
+    damage: list[tuple[str, int, str]] = field(default_factory=list)
 
     def complete(self, order: snapshots.SnapshotOrder, batches: Mapping[str, int]) -> api.SnapshotSummary:
         self.before_complete()
@@ -86,6 +88,10 @@ class FakeWriter:
     def prune(self) -> None:
         pass
 
+    def note_damage(self, query_uid: str, batch_id: int, said: str) -> None:
+        self.before_note()
+        self.damage.append((query_uid, batch_id, said))
+
 
 @dataclass
 class FakeAnnouncer:
@@ -94,6 +100,9 @@ class FakeAnnouncer:
     before_complete: Callable[[], None] = lambda: None
     told: list[str] = field(default_factory=list)
     trouble: str | None = None
+
+    def sinks(self) -> tuple[api.SinkStatus, ...]:
+        return (api.SinkStatus(query="counts", uid="out", pending_transactions=1),)
 
     def begun(self, snapshot_id: int) -> None:
         self.told.append(f"begun {snapshot_id}")
@@ -330,6 +339,40 @@ def test_a_query_that_fails_ends_the_job(start: Start) -> None:
     assert (ending.code, ending.reason) == (ExitCode.FAILED, "QueryFailed")
     assert "disk full" in ending.message
     assert job.writer.completed == []
+
+
+def test_a_query_whose_state_is_damaged_leaves_word_for_the_next_driver(start: Start) -> None:
+    job = start()
+    job.handle.failure = "[CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED] Checksum verification failed"
+    job.handle.isActive = False
+
+    ending = job.ended()
+
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, "StateDamaged")
+    [(query, batch, said)] = job.writer.damage
+    assert (query, batch) == ("counts", job.loop.status().queries[0].batch_id)
+    assert "Checksum verification failed" in said
+
+
+def test_damage_that_cannot_be_noted_ends_the_job_all_the_same(start: Start) -> None:
+    job = start(FakeWriter(before_note=_refuse))
+    job.handle.failure = "[CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED] Checksum verification failed"
+    job.handle.isActive = False
+
+    assert job.ended().reason == "StateDamaged"
+
+
+def test_a_query_that_an_older_driver_overtook_is_started_again_twice_at_most(start: Start) -> None:
+    job = start()
+
+    for starts in (2, 3):
+        job.handle.failure = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log"
+        job.handle.isActive = False
+        job.until(lambda starts=starts: job.starts == starts)  # type: ignore[misc]
+    job.handle.failure = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log"
+    job.handle.isActive = False
+
+    assert job.ended().reason == "ConcurrentDriver"
 
 
 def test_a_stop_that_fails_leaves_the_job_running(start: Start) -> None:

@@ -36,10 +36,12 @@ def _everything() -> str:
     run.fail(run.begin(a_checkpoint("fails")))
     last = a_summary(number=1).model_copy(update={"incremental_size_bytes": 10, "files": 7})
     query = api.QueryStatus(uid="counts", active=True, batch_id=12, last_commit_at=NOON)
+    sink = api.SinkStatus(query="counts", uid="out", committed_batch=11, pending_transactions=1)
     status = a_status(last_checkpoint=last).model_copy(
         update={
             "last_savepoint": a_summary(kind=SnapshotKind.SAVEPOINT),
             "queries": (query,),
+            "sinks": (sink,),
             "checkpoints": run.stats.counts,
         }
     )

@@ -56,6 +56,18 @@ class QueryStatus(WireModel):
     error: str | None = None
 
 
+class SinkStatus(WireModel):
+    """One sink with two-phase commit."""
+
+    query: str
+    """The query's uid."""
+    uid: str
+    committed_batch: int | None = None
+    """Its output is visible through this batch; absent until the first commit of this driver."""
+    pending_transactions: int = 0
+    """Prepared by this driver and not committed yet: they wait for the next checkpoint."""
+
+
 class SnapshotSummary(WireModel):
     """One completed checkpoint or savepoint."""
 
@@ -112,6 +124,7 @@ class JobStatus(WireModel):
     fallback: str | None = None
     """Why an older checkpoint than the newest was used, if one was."""
     queries: tuple[QueryStatus, ...] = ()
+    sinks: tuple[SinkStatus, ...] = ()
     checkpoints: CheckpointCounts = CheckpointCounts()
     last_checkpoint: SnapshotSummary | None = None
     last_savepoint: SnapshotSummary | None = None

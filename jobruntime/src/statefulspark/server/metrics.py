@@ -73,6 +73,8 @@ FAMILIES = (
     _counter("query_input_rows_total", "Rows read by this driver."),
     _gauge("query_rows_per_second", "Rate of the last batch."),
     _gauge("query_batch_duration_seconds", "Duration of the last batch."),
+    _gauge("sink_pending_transactions", "Prepared and not committed: they wait for the next checkpoint."),
+    _gauge("sink_committed_batch", "Its output is visible through this batch."),
 )  # fmt: skip
 """Every metric, in the order of the exposition. Those without a value yet are left out of it."""
 
@@ -113,6 +115,8 @@ def _samples(status: api.JobStatus, checkpoints: statistics.Checkpoints) -> Iter
         yield from _last("last_savepoint", status.last_savepoint)
     for query in status.queries:
         yield from _query(query)
+    for sink in status.sinks:
+        yield from _sink(sink)
 
 
 def _counts(counts: api.CheckpointCounts, checkpoints: statistics.Checkpoints) -> Iterator[_Sample]:
@@ -161,6 +165,13 @@ def _query(query: api.QueryStatus) -> Iterator[_Sample]:
     yield "query_input_rows_total", label, query.input_rows
     yield "query_rows_per_second", label, query.rows_per_second
     yield "query_batch_duration_seconds", label, query.batch_duration_ms / 1000
+
+
+def _sink(sink: api.SinkStatus) -> Iterator[_Sample]:
+    label = {"query": sink.query, "sink": sink.uid}
+    yield "sink_pending_transactions", label, sink.pending_transactions
+    if sink.committed_batch is not None:
+        yield "sink_committed_batch", label, sink.committed_batch
 
 
 def _braced(labels: _Labels) -> str:

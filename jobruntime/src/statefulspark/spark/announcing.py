@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from statefulspark.contract import api
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.spark import committing
 
@@ -58,6 +59,10 @@ class Announcer:
     def trouble(self) -> str | None:
         """Why an announcement takes long; None if it does not."""
         return self._committer.trouble
+
+    def sinks(self) -> tuple[api.SinkStatus, ...]:
+        """Return how far the sinks are."""
+        return self._committer.statuses()
 
     def begun(self, snapshot_id: int) -> None:
         """A snapshot has begun."""

@@ -68,7 +68,13 @@ class Board:
         else:
             self.last_checkpoint = summary
 
-    def status(self, queries: tuple[api.QueryStatus, ...], *, message: str | None = None) -> api.JobStatus:
+    def status(
+        self,
+        queries: tuple[api.QueryStatus, ...],
+        sinks: tuple[api.SinkStatus, ...] = (),
+        *,
+        message: str | None = None,
+    ) -> api.JobStatus:
         """Return everything as one frozen value."""
         who = self._identity
         return api.JobStatus(
@@ -82,6 +88,7 @@ class Board:
             restored_from=who.restored_from,
             fallback=who.fallback,
             queries=queries,
+            sinks=sinks,
             checkpoints=self.stats.counts,
             last_checkpoint=self.last_checkpoint,
             last_savepoint=self._last_savepoint,

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from statefulspark import clock, errors
-from statefulspark.contract import layout
+from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.sinks.base import SinkContext
@@ -183,6 +183,16 @@ class Committer:
         with self._lock:
             progress = {key[1]: one.committed for key, one in self._progress.items() if key[0] == query_uid}
         return {uid: batch for uid, batch in progress.items() if batch is not None}
+
+    def statuses(self) -> tuple[api.SinkStatus, ...]:
+        """Return how far every sink is, for the job's status."""
+        with self._lock:
+            return tuple(
+                api.SinkStatus(
+                    query=query, uid=uid, committed_batch=one.committed, pending_transactions=len(one.prepared)
+                )
+                for (query, uid), one in self._progress.items()
+            )
 
     def require_named(self, queries: Sequence[QueryEntry]) -> None:
         """Make sure that a cut names every transaction that this driver has prepared up to it.

@@ -356,4 +356,5 @@ class JobLoop(desk.Desk):
 
     def _build_status(self, message: str | None = None) -> api.JobStatus:
         statuses = tuple(query.status() for query in self._queries)
-        return self._board.status(statuses, message=message or self._announcer.trouble)
+        told = message or self._announcer.trouble
+        return self._board.status(statuses, self._announcer.sinks(), message=told)
