@@ -58,6 +58,7 @@ if TYPE_CHECKING:
         TtlVisibility,
         ValueState,
     )
+    from statefulspark.state_reading import read_state
 
 __version__ = "0.1.0"
 
@@ -110,6 +111,7 @@ __all__ = [
     "from_source",
     "keyed_process",
     "map_with_state",
+    "read_state",
     "source",
     "write",
 ]
@@ -127,6 +129,7 @@ _HOME = {
     "PostgresSink": "statefulspark.sinks.postgres",
     "Secret": "statefulspark.sinks.secret",
     "from_source": "statefulspark.spark.functions",
+    "read_state": "statefulspark.state_reading",
     **dict.fromkeys(("flat_map_with_state", "keyed_process", "map_with_state"), "statefulspark.spark.keyed"),
     "source": "statefulspark.spark.evolution",
     **dict.fromkeys(

@@ -185,10 +185,10 @@ def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_un
     uninterrupted = rig.run(kind, generation=1)
     rig.store.delete_many([info.key for info in rig.store.list("generations")])
 
-    (entry,) = rig.restore(manifest, partitions=5, groups=64)
+    (entry,) = rig.restore(manifest, partitions=3, groups=64)
     restored = replace(rig, groups=64).run(kind, generation=2)
 
     assert sorted(uninterrupted) == [2]
     assert restored == uninterrupted
-    assert {one.partitions for one in entry.operators} == {5}
+    assert {one.partitions for one in entry.operators} == {3}
     assert verify.verify_queries(rig.store, [entry]).ok

@@ -12,7 +12,7 @@ from typing import NoReturn
 
 import statefulspark
 from statefulspark import errors
-from statefulspark.cli import checkpoint, doctor, options, run, savepoint, status, stop, terminal
+from statefulspark.cli import checkpoint, doctor, options, run, savepoint, state, status, stop, terminal
 from statefulspark.contract.base import FORMAT_VERSION
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.spark import failures
@@ -81,7 +81,7 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=options.Help,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, checkpoint, savepoint, doctor, status, stop):
+    for command in (run, checkpoint, savepoint, state, doctor, status, stop):
         command.add_parser(commands)
     _add_version(commands)
     return parser

@@ -85,10 +85,12 @@ def open_root(args: argparse.Namespace) -> ObjectStore:
 
 def open_location(uri: str, args: argparse.Namespace) -> ObjectStore:
     """Return the store rooted at any location."""
-    options = StorageOptions.from_env(
-        endpoint=args.endpoint, region=args.region, allow_local_files=args.allow_local_files
-    )
-    return storage.open_store(uri.rstrip("/"), options)
+    return storage.open_store(uri.rstrip("/"), storage_options(args))
+
+
+def storage_options(args: argparse.Namespace) -> StorageOptions:
+    """Return how to reach the object store."""
+    return StorageOptions.from_env(endpoint=args.endpoint, region=args.region, allow_local_files=args.allow_local_files)
 
 
 def open_driver(args: argparse.Namespace) -> api_client.ApiClient:

@@ -1,0 +1,143 @@
+"""`statefulspark state`: what a snapshot holds, as a table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from statefulspark import errors, state_reading
+from statefulspark.cli import options, tables, terminal
+from statefulspark.contract.exit_codes import ExitCode
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_ONE = "s3://bucket/prefix/default/words/savepoints/00000043-nightly"
+_WIDEST = 60
+
+
+class StateOutput(StrEnum):
+    """How state is written."""
+
+    TABLE = "table"
+    """Columns for people."""
+    JSON = "json"
+    """One object per line."""
+    PARQUET = "parquet"
+    """A Parquet file."""
+    ARROW = "arrow"
+    """An Arrow IPC stream."""
+
+
+def add_parser(commands: options.SubParsers) -> None:
+    """Add the command and its verb."""
+    parser = commands.add_parser(
+        "state",
+        help="read the state in a snapshot",
+        description="Read the state in a checkpoint or savepoint. No job has to run; nothing is changed.",
+        epilog=f"example:\n  statefulspark state read {_ONE} --uid counts",
+        formatter_class=options.Help,
+    )
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_read(verbs)
+
+
+def _add_read(verbs: options.SubParsers) -> None:
+    parser = verbs.add_parser(
+        "read",
+        help="write the state of one operator as a table",
+        description="Write the state of one operator or function as a table. A canonical savepoint is read as it is; any "
+        "other snapshot with Spark, on this machine, which needs disk for the state of one query and takes some seconds to "
+        "start.",
+        epilog=f"examples:\n  statefulspark state read {_ONE} --uid counts --limit 20\n"
+        f"  statefulspark state read {_ONE} --uid counts --state seen --key ada -o json\n"
+        f"  statefulspark state read {_ONE} --uid counts -o parquet --file counts.parquet\n\n"
+        "exit codes:\n  0 done   15 no such snapshot   16 storage unavailable   17 broken",
+        formatter_class=options.Help,
+    )
+    parser.add_argument("snapshot", metavar="SNAPSHOT", help="URI of a checkpoint's or savepoint's folder")
+    parser.add_argument("--uid", required=True, help="uid of the operator or function, or QUERY/UID")
+    parser.add_argument("--state", metavar="NAME", help="which of its states; needed if there are several")
+    parser.add_argument("--key", help="only this key; a key of several columns separated by commas")
+    parser.add_argument("--limit", type=_count, metavar="N", help="at most this many rows")
+    parser.add_argument(
+        "-o", "--output", type=StateOutput, choices=tuple(StateOutput), default=StateOutput.TABLE, metavar="FORMAT",
+        help="table (default), json, parquet or arrow",
+    )  # fmt: skip
+    parser.add_argument("--file", type=Path, metavar="PATH", help="write there instead of to the terminal")
+    options.add_connection(parser)
+    parser.set_defaults(handle=_read)
+
+
+def _count(text: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
+    return int(text)
+
+
+def _read(args: argparse.Namespace) -> int:
+    table = state_reading.read_state(
+        args.snapshot,
+        uid=args.uid,
+        state=args.state,
+        key=args.key,
+        limit=args.limit,
+        options=options.storage_options(args),
+    )
+    _write(table, args.output, args.file)
+    return ExitCode.FINISHED
+
+
+def _write(table: pa.Table, output: StateOutput, path: Path | None) -> None:
+    if output in (StateOutput.PARQUET, StateOutput.ARROW):
+        body = _binary(table, output)
+        if path is None and sys.stdout.isatty():
+            raise errors.SpecRejectedError("FileMissing", f"-o {output.value} is not for a terminal; name a --file.")
+        _deliver(body, path)
+        return
+    text = _lines(table) if output is StateOutput.JSON else _aligned(table)
+    if path is None:
+        terminal.write(text)
+    else:
+        path.write_text(text)
+
+
+def _deliver(body: bytes, path: Path | None) -> None:
+    if path is None:
+        sys.stdout.buffer.write(body)
+    else:
+        path.write_bytes(body)
+
+
+def _binary(table: pa.Table, output: StateOutput) -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    sink = pa.BufferOutputStream()
+    if output is StateOutput.PARQUET:
+        parquet.write_table(table, sink)
+    else:
+        with pa.ipc.new_stream(sink, table.schema) as writer:
+            writer.write_table(table)
+    body: bytes = sink.getvalue().to_pybytes()
+    return body
+
+
+def _lines(table: pa.Table) -> str:
+    return "".join(f"{json.dumps(row, default=str, ensure_ascii=False)}\n" for row in table.to_pylist())
+
+
+def _aligned(table: pa.Table) -> str:
+    if not table.num_columns:
+        return "There is no state.\n"
+    found = [tuple(_cell(value) for value in row.values()) for row in table.to_pylist()]
+    return tables.columns([name.upper() for name in table.column_names], found)
+
+
+def _cell(value: object) -> str:
+    plain = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
+    return plain if len(plain) <= _WIDEST else f"{plain[: _WIDEST - 1]}…"

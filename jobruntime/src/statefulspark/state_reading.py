@@ -1,0 +1,81 @@
+"""`read_state`: the state of any snapshot as an Arrow table.
+
+Canonical savepoints and the state of functions without keys are read as they are. Keyed state and Spark's own operators in
+checkpoints and native savepoints are read with Spark, on this machine.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING
+
+from statefulspark import errors, storage
+from statefulspark.contract.manifest import MANIFEST_NAME
+from statefulspark.snapshot import base, restore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from statefulspark.snapshot.canonical.reading import Wish
+    from statefulspark.storage import StorageOptions
+
+
+def read_state(
+    uri: str,
+    *,
+    uid: str,
+    state: str | None = None,
+    key: str | None = None,
+    limit: int | None = None,
+    options: StorageOptions | None = None,
+) -> pa.Table:
+    """Read the state of an operator or function out of a snapshot; nothing is changed and no job has to run.
+
+    Args:
+        uri: The snapshot's folder: of a checkpoint, or of a native or canonical savepoint.
+        uid: The operator's uid, or `query/uid`. Spark's own operators are named `<name>-<operator id>`.
+        state: Name of the state; may be left out if there is one.
+        key: Only this key, as text.
+        limit: At most this many rows.
+        options: How to reach storage; from the `AWS_*` variables when omitted.
+
+    Returns:
+        One row per value, list element or map entry: `key` (or `key_1`, …), `index` or `entry`, `value`, and `renewed_ms`
+        with a time to live; for Spark's own operators `partition_key`, `key` and `value`.
+
+    Raises:
+        SpecRejectedError: `SnapshotNotFound`, `StateNotFound`, or `EngineMissing`: a native snapshot, and no pyspark.
+        SnapshotCorruptError: A file is missing or damaged.
+    """
+    from statefulspark.snapshot.canonical import reading
+
+    return read(uri, reading.Wish(uid, state, key, limit), options or storage.StorageOptions.from_env())
+
+
+def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
+    """Read what is wished for; see `read_state`."""
+    from statefulspark.snapshot.canonical import reading, shells
+
+    folder = uri.removesuffix(f"/{MANIFEST_NAME}").rstrip("/")
+    found = base.find(storage.open_store(folder, options), folder, lambda other: storage.open_store(other, options))
+    if found.manifest is None:
+        raise errors.InternalError("ManifestMissing", f"{uri} was found without a manifest.")
+    query, uid = reading.find(found.manifest, wish)
+    function = reading.read_function(found.place, query, wish, uid)
+    if function is not None:
+        return function
+    if shells.is_canonical(found.manifest):
+        return reading.read_operator(found.place, query, wish, uid)
+    try:
+        from statefulspark.spark.canonical import offline
+    except ModuleNotFoundError as error:
+        raise errors.SpecRejectedError(
+            "EngineMissing",
+            f"{uri} is a native snapshot, whose state only Spark can read, and {error.name} is not installed here; install "
+            "statefulspark[spark], or take a canonical savepoint, which needs no engine.",
+        ) from error
+    with tempfile.TemporaryDirectory(prefix="statefulspark-") as scratch:
+        local = storage.StorageOptions(allow_local_files=True)
+        target = offline.target(storage.open_store(f"file://{scratch}", local))
+        (entry,) = offline.convert(found.place, [query], target, local, only=uid)
+        return reading.read_operator(restore.SnapshotPlace(target.store, target.folder), entry, wish, uid)
