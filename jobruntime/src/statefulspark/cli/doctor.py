@@ -85,7 +85,7 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
     yield tables.pairs(
         (
             ("Job", job.location),
-            ("Health", f"BROKEN, {len(job.problems)} problems" if job.problems else "healthy"),
+            ("Health", _health(job.problems)),
             ("Owner", job.owner.owner_id),
             ("Epoch", _epoch(job.owner, now)),
             ("Restart", job.restart.sentence),
@@ -103,6 +103,12 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
     yield from _table(("GENERATION", "ROLE", "FILES", "SIZE", "MADE FROM"), rows, wide=wide)
     snapshots = [_snapshot_row(one, now) for one in (*job.checkpoints, *job.savepoints)]
     yield from _table(("SNAPSHOT", "STATE", "AGE", "TRIGGER", "FILES", "SIZE"), snapshots, wide=wide)
+
+
+def _health(problems: tuple[str, ...]) -> str:
+    if not problems:
+        return "healthy"
+    return f"BROKEN, {len(problems)} {'problem' if len(problems) == 1 else 'problems'}"
 
 
 def _section(title: str, lines: tuple[str, ...]) -> Iterator[str]:
