@@ -60,7 +60,7 @@ class CounterSource(ss.SourceFunction[int], ss.ListCheckpointed[int]):
         [self.offset] = state
 
 
-class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction):
+class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.CheckpointListener):
     """Writes a file for every 7 rows, and what is left after each batch; what is written twice must be the same."""
 
     def __init__(self, folder: str, plan: str) -> None:
@@ -90,6 +90,10 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction):
         self.files += 1
         self.buffered = []
         self.bomb.at("flush")
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        with (self.folder / f"{self.subtask}-of-{os.getpid()}.completed").open("a") as told:
+            told.write(f"{checkpoint_id}\n")
 
     def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
         self.state.update([(self.buffered, self.files)])

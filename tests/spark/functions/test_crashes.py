@@ -57,6 +57,14 @@ class Driver:
         bodies = [path.read_text() for path in self.output.glob("*.json")]
         return Counter(number for body in bodies if body for number in json.loads(body))
 
+    def told(self, process: subprocess.Popen[bytes]) -> list[int]:
+        """Return the checkpoints of whose completion the first subtask heard in one driver."""
+        file = self.output / f"0-of-{process.pid}.completed"
+        return [int(line) for line in file.read_text().split()] if file.exists() else []
+
+    def checkpoints(self) -> list[int]:
+        return sorted(int(path.parent.name) for path in self._storage.glob("*/*/checkpoints/*/_metadata.json"))
+
     def tail(self) -> str:
         return self._log.read_text()[-3000:]
 
@@ -80,3 +88,6 @@ def test_a50_a52_killed_anywhere_every_number_is_delivered_once(tmp_path: Path) 
     assert driver.ends(last) == DRAINED, f"{what}: {driver.tail()}"
     assert driver.delivered() == Counter([*range(NUMBERS), *range(NUMBERS)]), what
     assert list(driver.output.glob("*.torn")) == [], what
+    told = driver.told(last)
+    assert told == sorted(set(told)), "A.47: a completion stands for all older ones, and comes once"
+    assert told[-1] == driver.checkpoints()[-1], "the checkpoint of the stop holds everything, and is announced"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import decimal
 import json
+import runpy
 import sys
 import time
 from collections import Counter
@@ -29,6 +30,7 @@ from streams import wait_until
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "operator_state"
 NUMBERS = 120
 RANGES = 4
 
@@ -324,6 +326,23 @@ def test_every_type_of_column_passes(world: World) -> None:
     expected = list(VALUES)
     expected[4], expected[10] = bytearray(b"bytes"), Row(x=1, y="x")
     assert written.read_text() in (repr(tuple(expected)), repr((*VALUES[:10], Row(x=1, y="x"), None)))
+
+
+@pytest.mark.parametrize(
+    ("file", "query", "written"),
+    [
+        pytest.param("buffering_sink.py", "buffering", "from-*.json", id="the buffering sink"),
+        pytest.param("broadcast_rules.py", "numbers_by_rule", "divisible-by-2.*.txt", id="the rule filter"),
+    ],
+)
+def test_the_examples_run(world: World, file: str, query: str, written: str) -> None:
+    example = runpy.run_path(str(EXAMPLES / file))
+    parameters = {"output": str(world.folder), "rows_per_second": "100", "threshold": "5"}
+    context = ss.QueryContext("example", "default", parameters)
+
+    error = world.run(lambda spark: example[query](spark, context), lambda: any(world.folder.glob(written)))
+
+    assert error is None
 
 
 @pytest.mark.parametrize(
