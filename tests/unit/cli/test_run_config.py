@@ -42,7 +42,8 @@ def test_every_flag_arrives(job_file: Path) -> None:
     flags = (
         "--name w2 --namespace team --storage s3://b/p --endpoint http://s3:9000 --region eu --allow-local-files "
         "--savepoint-location s3://b/sp --checkpoint-interval 5s --checkpoint-timeout 1m --min-pause 500ms "
-        "--tolerable-failures 7 --retained 9 --from 41 --allow-non-restored-state --api-port 0 --master local[2] "
+        "--tolerable-failures 7 --retained 9 --checkpoint-max-age 2h --from 41 --claim-mode CLAIM "
+        "--allow-non-restored-state --api-port 0 --master local[2] "
         "--conf spark.a=1 --conf spark.b=x=y --parameter input=/data --parameter empty="
     )
 
@@ -59,8 +60,11 @@ def test_every_flag_arrives(job_file: Path) -> None:
             min_pause=timedelta(milliseconds=500),
             tolerable_failures=7,
             retained=9,
+            max_age=timedelta(hours=2),
         ),
-        restore=config.RestoreConfig(snapshot="checkpoint:41", allow_non_restored_state=True),
+        restore=config.RestoreConfig(
+            snapshot="checkpoint:41", allow_non_restored_state=True, claim_mode=config.ClaimMode.CLAIM
+        ),
         engine=config.EngineConfig(master="local[2]", conf={"spark.a": "1", "spark.b": "x=y"}),
         api_port=0,
         parameters={"input": "/data", "empty": ""},

@@ -242,6 +242,18 @@ def test_a_dry_run_says_what_and_why_and_writes_nothing(job: Job) -> None:
     assert any(line.startswith("keep ") and "retained checkpoint" in line for line in lines)
 
 
+def test_a_dry_run_tells_age_from_number(job: Job) -> None:
+    a_long_history(job, checkpoints=3)
+    policy = prune.PrunePolicy(retained=2, grace=POLICY.grace, max_age=timedelta(seconds=3 * GRACE_S))
+
+    lines = pruning.plan(job.store, policy, job.clock.now).lines
+
+    assert lines[:2] == (
+        "delete checkpoints/00000001/_metadata.json: more checkpoints than are retained",
+        "delete checkpoints/00000002/_metadata.json: older than 0:03:00",
+    )
+
+
 @pytest.mark.parametrize("number", range(1, 30))
 def test_a_pruner_that_dies_at_any_point_leaves_files_too_many_and_never_too_few(job: Job, number: int) -> None:
     a_long_history(job)

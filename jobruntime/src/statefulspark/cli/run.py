@@ -87,6 +87,8 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
         "--tolerable-failures", type=int, metavar="N", help="consecutive failures before the job fails, 3"
     )
     group.add_argument("--retained", type=int, metavar="N", help="completed checkpoints to keep, 3")
+    group.add_argument("--checkpoint-max-age", type=options.duration, metavar="TIME",
+                       help="drop older ones too, but for the newest")  # fmt: skip
 
 
 def _add_restore(parser: argparse.ArgumentParser) -> None:
@@ -95,6 +97,9 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     start.add_argument("--from", dest="snapshot", type=_snapshot, metavar="SNAPSHOT",
                        help="URI of a savepoint, or the number of a checkpoint")  # fmt: skip
     start.add_argument("--fresh", action="store_true", help="start with empty state although there are checkpoints")
+    group.add_argument("--claim-mode", choices=tuple(config.ClaimMode), metavar="MODE",
+                       help="who owns the snapshot afterwards: NO_CLAIM (nothing changes), CLAIM (the job, which deletes it "
+                       "once it is subsumed) or LEGACY (as NO_CLAIM)")  # fmt: skip
     group.add_argument("--allow-non-restored-state", action="store_true",
                        help="drop state whose uid is not in the job any more, instead of refusing to start")  # fmt: skip
 
@@ -188,6 +193,7 @@ def _checkpoint_flags(args: argparse.Namespace) -> _Fields:
         max_concurrent=args.max_concurrent,
         tolerable_failures=args.tolerable_failures,
         retained=args.retained,
+        max_age=args.checkpoint_max_age,
     )
 
 
@@ -195,6 +201,7 @@ def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
     """A start that is asked for on the command line replaces the file's, whose id would name another wish."""
     asked = args.snapshot is not None or args.fresh
     start: _Fields = {"snapshot": args.snapshot, "fresh": args.fresh} if asked else base
+    start = {**start, **_given(claim_mode=args.claim_mode)}
     return {**start, "allow_non_restored_state": True} if args.allow_non_restored_state else start
 
 

@@ -44,6 +44,7 @@ FAMILIES = (
     _gauge("generation", "Generation it writes to."),
     _gauge("up", "1 while every query runs."),
     _gauge("start_time_seconds", "When the driver started."),
+    _gauge("fallback", "1 if it started from older state than the newest, because that was damaged."),
     _counter("checkpoints_triggered_total", "Checkpoints and savepoints triggered."),
     _gauge("checkpoints_in_progress", "Checkpoints and savepoints under way."),
     _counter("checkpoints_completed_total", "Checkpoints and savepoints completed."),
@@ -104,6 +105,7 @@ def _samples(status: api.JobStatus, checkpoints: statistics.Checkpoints) -> Iter
         yield "generation", {}, status.generation
     yield "up", {}, float(status.state is api.JobState.RUNNING)
     yield "start_time_seconds", {}, status.started_at.timestamp()
+    yield "fallback", {}, float(status.fallback is not None)
     yield from _counts(status.checkpoints, checkpoints)
     if status.last_checkpoint is not None:
         yield from _last("last_checkpoint", status.last_checkpoint)

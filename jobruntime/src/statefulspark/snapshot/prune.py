@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from statefulspark.contract import layout
@@ -73,6 +73,7 @@ class PrunePlan:
         delete_files: Keys of files.
         freed_bytes: Their size.
         keep_reasons: Number of files kept, by reason.
+        drop_reasons: Why each of the checkpoints goes.
         delete_claimed: URIs of snapshots that the job claimed, and that are subsumed.
     """
 
@@ -82,12 +83,13 @@ class PrunePlan:
     freed_bytes: int
     keep_reasons: Mapping[str, int]
     delete_claimed: tuple[str, ...] = ()
+    drop_reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def lines(self) -> tuple[str, ...]:
         """The plan for people, one line each."""
         return (
-            *(f"delete {key}: more checkpoints than are retained" for key in self.delete_checkpoints),
+            *(f"delete {key}: {self.drop_reasons.get(key, _TOO_MANY)}" for key in self.delete_checkpoints),
             *(
                 f"delete {uri}: claimed, and followed by as many checkpoints as are retained"
                 for uri in self.delete_claimed
@@ -144,7 +146,15 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
         freed_bytes=sum(info.size_bytes for info in deleted),
         keep_reasons=reasons,
         delete_claimed=_subsumed_claims(inventory, retained, policy),
+        drop_reasons=_drop_reasons(inventory, policy),
     )
+
+
+def _drop_reasons(inventory: Inventory, policy: PrunePolicy) -> Mapping[str, str]:
+    newest_first = sorted(inventory.checkpoints, key=lambda manifest: manifest.id, reverse=True)
+    aged = newest_first[: max(policy.retained, 1)]
+    reasons = {layout.checkpoint_manifest(manifest.id): f"older than {policy.max_age}" for manifest in aged}
+    return reasons | {layout.checkpoint_manifest(number): _UNREADABLE for number in inventory.unreadable}
 
 
 def _subsumed_claims(inventory: Inventory, retained: Sequence[Manifest], policy: PrunePolicy) -> tuple[str, ...]:
@@ -172,6 +182,8 @@ def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) 
     )
 
 
+_TOO_MANY = "more checkpoints than are retained"
+_UNREADABLE = "it cannot be read, and newer checkpoints can"
 _NAMED = "a retained checkpoint, or a copy being made, needs it"
 _RUNNING = "the driver that runs now may need it"
 _BLOCKED = "a checkpoint cannot be read, so it is unknown what it needs"
