@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from py4j.protocol import Py4JJavaError
+
+from statefulspark import errors
 from statefulspark.snapshot import plans
 from statefulspark.spark.evolution import carry, probe
 from statefulspark.spark.keyed import registry
@@ -19,8 +22,18 @@ def describe(
         stream: What it writes.
         operators: Its keyed operators, as declared.
         partitions: How many state partitions the user asked for; None if nobody did.
+
+    Raises:
+        InternalError: `PlanUnreadable`: Spark planned something that is not known here. What Spark itself refuses, it
+            refuses as it would when the query starts.
     """
-    shape = probe.plan(stream.frame, stream.mode)
+    try:
+        shape = probe.plan(stream.frame, stream.mode)
+    except Py4JJavaError as error:
+        first = str(error.java_exception.toString()).splitlines()[0]
+        raise errors.InternalError(
+            "PlanUnreadable", f"The plan of query {uid!r} could not be compared with its state: {first}"
+        ) from error
     declared = {operator.uid: operator for operator in operators}
     return plans.PlannedQuery(
         uid=uid,
