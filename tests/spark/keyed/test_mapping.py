@@ -109,7 +109,11 @@ def test_a14_another_type_of_key_is_refused_with_both_types(spark: SparkSession,
 
     stream = FileStream(spark, tmp_path, SCHEMA)
     stream.feed([(1, 1)])
-    stream.run(lambda rows: ss.map_with_state(rows, key="key", function=count, uid="keys", schema="n bigint"))
+    stream.run(
+        lambda rows: ss.map_with_state(
+            rows, key="key", function=count, uid="keys", schema="n bigint", max_parallelism=1
+        )
+    )
     stream.feed([(1, 1)])
     with pytest.raises(StreamingQueryException, match=r"new key type \(int, bigint\).*previous key type \(bigint\)"):
         stream.run(

@@ -213,3 +213,13 @@ def test_timers_are_stored_as_a_map_state_that_no_user_state_can_be_named_like()
     ]
     with pytest.raises(errors.SpecRejectedError, match="is no name for a state"):
         descriptors.ValueState("_timer_state/event_user-timers")
+
+
+def test_timers_that_would_never_fire_are_refused() -> None:
+    worker, log = _worker(), MemoryLog()
+    worker.run(log, _set(("a", 10)))  # type: ignore[arg-type]
+    for domains in (frozenset(), frozenset({PROCESSING})):
+        with pytest.raises(errors.SpecRejectedError, match="has event-time timers, which would never fire"):
+            _worker(domains).run(log.attempt(), lambda _: None)
+    assert _fire(worker, log, watermark_ms=10) == [(10, "a", EVENT)]
+    _worker(frozenset()).run(log.attempt(), lambda _: None)

@@ -191,7 +191,7 @@ class KeyedContext:
         """Point all handles at the tables of a key group.
 
         Raises:
-            SpecRejectedError: A stored state does not fit what is declared.
+            SpecRejectedError: A stored state does not fit what is declared, or there are timers of another domain.
         """
         for name, state in self._states.items():
             stored = group.metas.get(name)
@@ -205,6 +205,7 @@ class KeyedContext:
                 state.cleaner.bind(table)
         for domain in self._timers.domains:
             domain.bind(group.table(domain.meta))  # type: ignore[arg-type]  # the shape follows from the name
+        timers.check_declared(group.tables, self._timers, self.uid)
 
     def _adopt(self, group: store.GroupTables, state: _State, stored: chunks.StateMeta) -> None:
         resolution = self._resolutions.get((state.meta.name, stored))

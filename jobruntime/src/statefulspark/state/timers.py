@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime
 import enum
+from collections.abc import Mapping
 from typing import Final, cast
 
 from statefulspark import errors
@@ -191,3 +192,20 @@ class TimerService:
     def now_ms(self, domain: TimeDomain) -> int:
         """Return the time of a domain."""
         return self._scope.watermark_ms if domain is TimeDomain.EVENT_TIME else self._scope.now_ms
+
+
+def check_declared(stored: Mapping[str, tables.Table], service: TimerService, uid: str) -> None:
+    """Refuse state with timers of a domain that the operator was not declared with: they would never fire.
+
+    Raises:
+        SpecRejectedError: There are such timers.
+    """
+    declared = {timers.meta.name for timers in service.domains}
+    for name, table in stored.items():
+        if name.startswith(tables.TIMER_PREFIX) and name not in declared and table.rows:
+            kind = name.removeprefix(tables.TIMER_PREFIX).partition("_")[0]
+            raise errors.SpecRejectedError(
+                "TimersNotDeclared",
+                f"The state of keyed operator '{uid}' has {kind}-time timers, which would never fire as it is declared "
+                f'now. Pass timers="{kind}-time" or timers="both" to keyed_process(), or give the operator another uid.',
+            )
