@@ -14,7 +14,7 @@ batches are produced anew. A folder belongs to one sink of one job; another one 
 forward again, to a savepoint of a future that was left, brings back what was withdrawn.
 
 Files of a batch that is given up are deleted. Those of attempts that nobody recorded are orphans: the batch was committed
-without them. Opening deletes the orphans of the latest batches, `remove_orphans` all of them.
+without them. Opening deletes those that a driver before left in the latest batches, `remove_orphans` all of them.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ ORPHAN_GRACE = timedelta(hours=1)
 _BATCHES_PER_FOLDER = 1000
 _SWEPT_BATCHES = 100
 """How far back opening looks for orphans."""
-_FILE = re.compile(r"^(?P<batch>\d{8,})-((?P<generation>\d{8,})-\d{8,}-)?[0-9a-f]{32}\.parquet$")
+_FILE = re.compile(r"^(?P<batch>\d{8,})-(?P<attempt>(?P<generation>\d{8,})-\d{8,}-)?[0-9a-f]{32}\.parquet$")
 
 
 class PartFile(base.WireModel):
@@ -255,14 +255,20 @@ def orphans(
 
 
 def sweep(store: ObjectStore, *, through: int, now: datetime, grace: timedelta = ORPHAN_GRACE) -> tuple[str, ...]:
-    """Delete the orphans of the latest batches up to one.
+    """Delete the orphans of the latest batches up to one, as far as they are of another driver than the batch's other files.
 
-    Cost: a LIST or two; a GET per batch that has a file older than the grace time and is looked at.
+    Cost: a LIST or two; a GET per batch that several drivers have written files for.
     """
     first = max(0, through - _SWEPT_BATCHES)
     folders = sorted({_folder(first), _folder(max(through, 0))})
-    files = [info for folder in folders for info in store.list(folder) if first <= _batch_of(info.key) <= through]
-    return _remove(store, files, now, grace)
+    attempts: dict[int, set[str]] = {}
+    latest = []
+    for info in (info for folder in folders for info in store.list(folder)):
+        match = _FILE.match(info.key.rpartition("/")[2])
+        if match and first <= int(match["batch"]) <= through:
+            attempts.setdefault(int(match["batch"]), set()).add(match["attempt"] or "")
+            latest.append(info)
+    return _remove(store, [info for info in latest if len(attempts[_batch_of(info.key)]) > 1], now, grace)
 
 
 def remove_orphans(store: ObjectStore, *, now: datetime, grace: timedelta = ORPHAN_GRACE) -> tuple[str, ...]:

@@ -1,0 +1,278 @@
+"""The files sink alone: what a commit writes, what going back withdraws, and which files nobody will ever need."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+from sinkdrivers import MemoryFiles
+from snapshots import Clock
+from statefulspark import errors
+from statefulspark.sinks import files
+from statefulspark.sinks.base import SinkContext, TwoPhaseSink
+from statefulspark.storage import StorageOptions
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+from statefulspark.testing import stores
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+HOUR = timedelta(hours=1)
+CONTEXT = SinkContext(
+    job="default/flights",
+    query_uid="delays",
+    uid="out",
+    generation=2,
+    batch_id=5,
+    epoch=3,
+    committing_epoch=3,
+    staging_uri="memory://bucket/staging",
+    options=StorageOptions(),
+)
+UNIQUE = "0123456789abcdef0123456789abcdef"
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock(NOON)
+
+
+@pytest.fixture
+def folder(clock: Clock) -> stores.MemoryStore:
+    return stores.MemoryStore("memory://bucket/out", clock)
+
+
+def at(batch: int, *, generation: int = 2, epoch: int = 3) -> SinkContext:
+    return replace(CONTEXT, batch_id=batch, generation=generation, epoch=epoch)
+
+
+def sink_in(folder: ObjectStore) -> MemoryFiles:
+    return MemoryFiles("memory://bucket/out", folder=folder)
+
+
+def stage(folder: ObjectStore, context: SinkContext, *counts: int) -> bytes:
+    """Write parts with so many rows each, and prepare them."""
+    sink = sink_in(folder)
+    found = (
+        sink.write_part(iter([pa.RecordBatch.from_pydict({"n": list(range(count))})]), context) for count in counts
+    )
+    transaction = sink.prepare(tuple(part for part in found if part is not None), context)
+    assert transaction is not None
+    return transaction
+
+
+def commit(folder: ObjectStore, context: SinkContext, *counts: int) -> None:
+    sink_in(folder).commit(stage(folder, context, *counts), context)
+
+
+def committed(folder: ObjectStore) -> list[tuple[int, int, int]]:
+    """Return batch, generation and epoch of every commit file."""
+    return [(one.batch_id, one.generation, one.epoch) for one in files.read_commits(folder)]
+
+
+def an_old_commit(folder: ObjectStore, batch: int) -> None:
+    """Write a commit file as releases wrote it that committed with every batch."""
+    body = {
+        "formatVersion": 1,
+        "batchId": batch,
+        "epoch": 1,
+        "committedAt": "2026-01-01T00:00:00Z",
+        "files": [{"path": f"data/{batch:08d}-{UNIQUE}.parquet", "rows": 2, "sizeBytes": 10}],
+    }
+    folder.write(files.commit_key(batch), json.dumps(body).encode())
+
+
+def test_it_is_a_two_phase_sink() -> None:
+    assert isinstance(files.FilesSink("s3://bucket/out"), TwoPhaseSink)
+
+
+def test_rows_are_invisible_until_the_commit_which_is_one_request(folder: stores.MemoryStore) -> None:
+    transaction = stage(folder, at(5), 3, 0, 2)
+    before = committed(folder)
+    faulty = stores.FaultyStore(folder)
+
+    sink_in(faulty).commit(transaction, at(5))
+
+    (found,) = files.read_commits(folder)
+    assert before == []
+    assert [operation.name for operation in faulty.operations] == ["create"]
+    assert sorted(file.rows for file in found.files) == [2, 3], "a partition without rows has no file"
+    tables = [parquet.read_table(io.BytesIO(folder.read(file.path))) for file in found.files]
+    assert sorted(table.num_rows for table in tables) == [2, 3]
+    assert found.sink == "statefulspark/default/flights/delays/out"
+
+
+def test_a_batch_without_rows_is_committed_too(folder: stores.MemoryStore) -> None:
+    commit(folder, at(5))
+
+    assert [(one.batch_id, one.files) for one in files.read_commits(folder)] == [(5, ())]
+
+
+def test_committing_again_changes_nothing_whoever_does_it(folder: stores.MemoryStore) -> None:
+    transaction = stage(folder, at(5), 1)
+    sink_in(folder).commit(transaction, at(5))
+    before = folder.read(files.commit_key(5))
+
+    sink_in(folder).commit(transaction, at(5))
+    sink_in(folder).commit(stage(folder, at(5, epoch=4), 1), at(5, epoch=4))
+
+    assert folder.read(files.commit_key(5)) == before
+
+
+def test_a_newer_generation_replaces_a_batch_and_an_older_one_never_does(folder: stores.MemoryStore) -> None:
+    """A driver that was replaced cannot take back what its successor has made of the batch."""
+    late = stage(folder, at(5, generation=1, epoch=2), 1)
+    commit(folder, at(5, generation=1, epoch=1), 1)
+    commit(folder, at(5, generation=2), 1)
+
+    sink_in(folder).commit(late, at(5, generation=1, epoch=2))
+
+    assert committed(folder) == [(5, 2, 3)]
+
+
+def test_commits_of_old_releases_are_read_and_replaced(folder: stores.MemoryStore) -> None:
+    an_old_commit(folder, 5)
+    (old,) = files.read_commits(folder)
+    commit(folder, at(5), 1)
+
+    assert (old.batch_id, old.generation, old.sink, old.files[0].rows) == (5, 0, None, 2)
+    assert committed(folder) == [(5, 2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("cut", "generation", "left"),
+    [
+        pytest.param(5, 1, [0, 1, 2, 3, 4, 5], id="at the end"),
+        pytest.param(9, 1, [0, 1, 2, 3, 4, 5], id="after batches that are not committed yet"),
+        pytest.param(2, 2, [0, 1, 2], id="back to an older cut, in a new generation"),
+        pytest.param(-1, 2, [], id="back to the beginning"),
+        pytest.param(2, 1, [0, 1, 2, 3, 4, 5], id="in the generation that committed them"),
+    ],
+)
+def test_opening_withdraws_the_future_that_did_not_happen(
+    folder: stores.MemoryStore, cut: int, generation: int, left: list[int]
+) -> None:
+    for batch in range(6):
+        commit(folder, at(batch, generation=1), 1)
+
+    sink_in(folder).open(at(cut, generation=generation))
+
+    assert [batch for batch, _, _ in committed(folder)] == left
+
+
+def test_opening_costs_two_requests_however_much_was_committed(folder: stores.MemoryStore) -> None:
+    for batch in range(30):
+        commit(folder, at(batch, generation=1), 1)
+    faulty = stores.FaultyStore(folder)
+
+    sink_in(faulty).open(at(29))
+
+    assert [operation.name for operation in faulty.operations] == ["info", "list"]
+
+
+@pytest.mark.parametrize(
+    ("cut", "left"),
+    [
+        pytest.param(1, [0, 1], id="the batch after the cut comes again"),
+        pytest.param(-1, [0, 1, 2], id="a job that starts anew replaces them one by one"),
+    ],
+)
+def test_opening_a_folder_of_an_old_release(folder: stores.MemoryStore, cut: int, left: list[int]) -> None:
+    for batch in range(3):
+        an_old_commit(folder, batch)
+
+    sink_in(folder).open(at(cut))
+
+    assert [batch for batch, _, _ in committed(folder)] == left
+
+
+def test_a_folder_belongs_to_one_sink(folder: stores.MemoryStore) -> None:
+    other = replace(at(5), uid="other")
+    commit(folder, at(6), 1)
+
+    with pytest.raises(
+        errors.SpecRejectedError, match="batch 6 of statefulspark/default/flights/delays/out"
+    ) as opening:
+        sink_in(folder).open(other)
+    with pytest.raises(errors.SpecRejectedError, match="give it a folder of its own") as committing:
+        commit(folder, replace(other, batch_id=6), 1)
+    assert opening.value.reason == committing.value.reason == "SinkFolderTaken"
+
+
+def test_aborting_deletes_the_files_and_again_is_fine(folder: stores.MemoryStore) -> None:
+    transaction = stage(folder, at(5), 2, 1)
+
+    sink_in(folder).abort(transaction, at(5))
+    sink_in(folder).abort(transaction, at(5))
+
+    assert folder.list("") == ()
+
+
+def test_what_was_committed_after_all_is_not_deleted(folder: stores.MemoryStore) -> None:
+    transaction = stage(folder, at(5), 2)
+    sink_in(folder).commit(transaction, at(5))
+    before = folder.list("")
+
+    sink_in(folder).abort(transaction, at(5))
+
+    assert folder.list("") == before
+
+
+def a_file(batch: int, generation: int | None = 2, *, age: timedelta = HOUR) -> ObjectInfo:
+    numbers = f"{batch:08d}" if generation is None else f"{batch:08d}-{generation:08d}-00000003"
+    return ObjectInfo(f"data/00000000/{numbers}-{UNIQUE}.parquet", 10, "etag", NOON - age)
+
+
+@pytest.mark.parametrize(
+    ("file", "is_orphan"),
+    [
+        pytest.param(a_file(5), True, id="its batch was committed without it"),
+        pytest.param(a_file(5, age=HOUR - timedelta(seconds=1)), False, id="it is young"),
+        pytest.param(a_file(6), False, id="its batch is not committed: it may be prepared"),
+        pytest.param(a_file(5, 1), True, id="of an older generation"),
+        pytest.param(a_file(5, 3), False, id="of a newer generation, which will replace the commit"),
+        pytest.param(a_file(5, None), True, id="named by an old release"),
+        pytest.param(replace(a_file(5), key="data/00000000/notes.txt"), False, id="not ours"),
+        pytest.param(a_file(4), False, id="its commit lists it"),
+    ],
+)
+def test_an_orphan_is_a_file_whose_batch_was_committed_without_it(file: ObjectInfo, is_orphan: bool) -> None:
+    part = files.PartFile(path=a_file(4).key, rows=1, size_bytes=10)
+    commits = {
+        batch: files.BatchCommit(batch_id=batch, epoch=3, committed_at=NOON, files=(part,), generation=2)
+        for batch in (4, 5)
+    }
+
+    assert files.orphans([file], commits, now=NOON) == ((file.key,) if is_orphan else ())
+
+
+def test_opening_removes_the_orphans_of_the_latest_batches(folder: stores.MemoryStore, clock: Clock) -> None:
+    commit(folder, at(5), 1)
+    kept = {info.key for info in folder.list("")}
+    stage(folder, at(5, epoch=2), 2)  # An attempt that nobody recorded.
+    waiting = stage(folder, at(6), 1)
+    prepared = {file.path for file in files.PreparedFiles.parse(waiting, "a test").files}
+    clock.now = datetime.now(UTC) + 2 * HOUR  # The sink asks the real clock; objects written from now on are young.
+    for info in folder.list(files.DATA):
+        assert info.modified_at == NOON
+
+    sink_in(folder).open(at(6))
+
+    assert {info.key for info in folder.list("")} == kept | prepared
+
+
+def test_all_orphans_can_be_removed(folder: stores.MemoryStore) -> None:
+    for batch in (0, 1500):
+        commit(folder, at(batch), 1)
+    kept = {info.key for info in folder.list("")}
+    for batch in (0, 1500):
+        stage(folder, at(batch), 1)
+
+    young = files.remove_orphans(folder, now=NOON + HOUR / 2)
+    old = files.remove_orphans(folder, now=NOON + HOUR)
+
+    assert (len(young), len(old)) == (0, 2)
+    assert {info.key for info in folder.list("")} == kept
