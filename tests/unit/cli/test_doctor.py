@@ -34,13 +34,17 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 @pytest.fixture
 def root(tmp_path: Path) -> str:
     """Make a storage root with one job that has one checkpoint."""
-    store = job_of(f"file://{tmp_path}/state")
+    fill(job_of(f"file://{tmp_path}/state"))
+    return f"file://{tmp_path}/state"
+
+
+def fill(store: ObjectStore) -> None:
+    """Do what a first start and its first checkpoint leave."""
     plan = recovery.plan_recovery(store, restore=RestoreConfig())
     recovery.carry_out(store, plan, recovery.Author("default", "words", 1, datetime(2026, 1, 1, tzinfo=UTC)))
     query = FakeQuery(store)
     query.run_batch()
     catalog.write_checkpoint(store, a_manifest(1, (closure.close_over(store, query.path, query.batch),)))
-    return f"file://{tmp_path}/state"
 
 
 def job_of(root: str) -> ObjectStore:
@@ -115,3 +119,30 @@ def test_what_cannot_be_explained_is_one_sentence(
 
     assert (ended[0], ended[1], ended[2].count("\n")) == (code, "", 1)
     assert said in ended[2]
+
+
+@pytest.mark.s3
+def test_the_same_is_said_of_a_job_on_s3(run: Run, s3: object, s3_bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    options: StorageOptions = s3.options()  # type: ignore[attr-defined]
+    store = storage.open_store(f"s3://{s3_bucket}/state/default/words", options)
+    fill(store)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", options.access_key or "")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", options.secret_key or "")
+    where = (f"s3://{s3_bucket}/state", "--deep", "--endpoint", options.endpoint or "")
+
+    healthy = run(*where)
+    key = next(info.key for info in store.list("generations") if "commits/" in info.key)
+    store.delete_many([key])
+    broken = run(*where)
+
+    assert (healthy[0], broken[0]) == (0, 1)
+    assert key in broken[1]
+
+
+def test_storage_that_cannot_be_reached_ends_with_16(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "a")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+
+    code, out, err = run("s3://bucket/state", "--endpoint", "http://127.0.0.1:9")
+
+    assert (code, out, err.count("\n")) == (16, "", 1)
