@@ -136,7 +136,10 @@ class World:
                 output = build(self.spark)
             plan = startplan.StartPlan(startplan.StartMode.CONTINUE, 1, queries=(self.entry(),), next_snapshot_id=7)
             place = Place(self._store, self._options, self._epoch)
-            bound = declared.bind(place, plan, {"numbers": output}, allow_non_restored=allow_non_restored)
+            declared.declare("numbers", output)
+            if not allow_non_restored:
+                declared.require_place(plan.queries)
+            bound = declared.bind(place, plan)
             root = f"{session.hadoop_uri(self._store.uri)}/{self._path}"
             query = bound["numbers"].queryName("numbers").option("checkpointLocation", root).start()
             try:

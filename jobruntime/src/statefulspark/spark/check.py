@@ -106,7 +106,10 @@ def examine(job: Job, job_config: config.JobConfig) -> Report:
         )
         spark = coming.result()
     found = starting.with_shells(found)
-    built = driver.build_queries(job, job_config, spark, functions.JobFunctions())
+    declared = functions.JobFunctions()
+    built = driver.build_queries(job, job_config, spark, declared)
+    if not job_config.restore.allow_non_restored_state:
+        declared.require_place(found.queries)
     return report_of(found, built, preparing.compare(job_config, found, built))
 
 

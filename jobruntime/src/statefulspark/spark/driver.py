@@ -86,11 +86,11 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
     declared = functions.JobFunctions()
     built = build_queries(job, job_config, spark, declared)
+    if not job_config.restore.allow_non_restored_state:
+        declared.require_place(found.queries)
     plan = preparing.make_ready(job_config, place, found, built, spark, author)
-    allow_non_restored = job_config.restore.allow_non_restored_state
-    outputs = {one.uid: one.output for one in built}
-    bound = declared.bind(place, plan, outputs, allow_non_restored=allow_non_restored)
-    built = tuple(replace(one, output=bound[one.uid]) for one in built)
+    bound = declared.bind(place, plan)
+    built = tuple(replace(one, output=bound.get(one.uid, one.output)) for one in built)
     loop = start(job_config, place, plan, built, spark, fence, started_at, declared)
     ending = serve(loop, job_config)
     declared.close()
@@ -147,6 +147,7 @@ def build_queries(
     for query in job.queries:
         with keyed.collecting(registry, query_uid=query.uid), functions_of_job.collecting(query.uid):
             output = query.function(spark, context)
+        functions_of_job.declare(query.uid, output)
         stream = carry.stream_of(output, query.uid)
         if isinstance(output, Output):
             writing.check_schema(output, settings.storage_options(job_config.storage))

@@ -93,13 +93,12 @@ def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None
         _log.info("source bound", extra={"source": one.uid, "segment": position.segment, "restored": state is not None})
 
 
-def bind_sink(query_uid: str, output: Output, start: Start, committed: int) -> BoundSink:
+def bind_sink(output: Output, start: Start, committed: int) -> BoundSink:
     """Restore the sink function of a query, with its state after the last committed batch.
 
     Cost: a listing, and a GET if it has state.
 
     Args:
-        query_uid: The query.
         output: What the query function returned, with a `FunctionSink`.
         start: Where the query starts.
         committed: Its last committed batch; -1 for none.
@@ -116,7 +115,7 @@ def bind_sink(query_uid: str, output: Output, start: Start, committed: int) -> B
         state = record.decode(log.read(found), f"{start.store.uri}/{found.key}", uid=output.uid)
     run = SinkRun(output.uid, output.sink, restored=state, checkpoint_id=start.checkpoint_id)
     _log.info("sink function bound", extra={"sink": output.uid, "batch": committed, "restored": state is not None})
-    return BoundSink(run, output.uid, query_uid, log, start.epoch, start.next_checkpoint_id)
+    return BoundSink(run, output.uid, log, start.epoch, start.next_checkpoint_id)
 
 
 def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Collection[str]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from statefulspark import errors
@@ -26,8 +26,8 @@ class JobFunctions:
     def __init__(self) -> None:
         """Know of none."""
         self._sources = registry.SourceRegistry()
+        self._outputs: dict[str, Output] = {}
         self._sinks: dict[str, sink.BoundSink] = {}
-        self._queries_of_sinks: dict[str, str] = {}
         self._next_checkpoint_id = 1
 
     def next_checkpoint_id(self) -> int:
@@ -35,15 +35,11 @@ class JobFunctions:
         return self._next_checkpoint_id
 
     @property
-    def uids(self) -> frozenset[str]:
-        """Uids of every function."""
-        return frozenset([*(one.uid for one in self._sources.declared), *self._sinks])
-
-    @property
     def participants(self) -> dict[str, str]:
         """How the coordinator names every function, and the query whose batches make its state durable."""
         sources = {one.uid: one.query_uid for one in self._sources.declared}
-        return {f"operator:{uid}": query_uid for uid, query_uid in {**sources, **self._queries_of_sinks}.items()}
+        sinks = {output.uid: query_uid for query_uid, output in self._outputs.items()}
+        return {f"operator:{uid}": query_uid for uid, query_uid in {**sources, **sinks}.items()}
 
     @contextlib.contextmanager
     def collecting(self, query_uid: str) -> Iterator[None]:
@@ -51,48 +47,51 @@ class JobFunctions:
         with registry.collecting(self._sources, query_uid=query_uid):
             yield
 
-    def bind(
-        self,
-        place: binding.Place,
-        plan: StartPlan,
-        outputs: Mapping[str, DataStreamWriter | Output],
-        *,
-        allow_non_restored: bool,
-    ) -> dict[str, DataStreamWriter | Output]:
+    def declare(self, query_uid: str, output: object) -> None:
+        """Record the function that a query writes to, if it does.
+
+        Raises:
+            SpecRejectedError: `OperatorUidTaken`.
+        """
+        if not isinstance(output, Output) or not isinstance(output.sink, FunctionSink):
+            return
+        if f"operator:{output.uid}" in self.participants:
+            raise errors.SpecRejectedError(
+                "OperatorUidTaken",
+                f"Two functions of the job have the uid {output.uid!r}. State is found by uid, so give each its own.",
+            )
+        self._outputs[query_uid] = output
+
+    def require_place(self, queries: Iterable[QueryEntry]) -> None:
+        """Refuse a job that lacks a function whose state it would start from.
+
+        Raises:
+            SpecRejectedError: `NonRestoredState`.
+        """
+        for entry in queries:
+            sinks = [self._outputs[entry.uid].uid] if entry.uid in self._outputs else []
+            binding.require_place(entry, sources=[one.uid for one in self._sources.of_query(entry.uid)], sinks=sinks)
+
+    def bind(self, place: binding.Place, plan: StartPlan) -> dict[str, DataStreamWriter]:
         """Restore every function, before any query starts.
 
         Args:
             place: The job's state, and the epoch under which it is written.
             plan: Where the job starts, carried out.
-            outputs: What each query function returned, by uid of the query.
-            allow_non_restored: State of functions that left the job may be dropped.
 
         Returns:
-            What to start for each query.
+            What to start instead of the outputs that were declared, by uid of the query.
 
         Raises:
-            SpecRejectedError: `NonRestoredState`, `OperatorUidTaken`.
             StatefulSparkError: See `binding`.
         """
         self._next_checkpoint_id = plan.next_snapshot_id
-        functions = {
-            uid: output for uid, output in outputs.items() if isinstance(output, Output) and _is_function(output)
-        }
-        if not allow_non_restored:
-            for entry in plan.queries:
-                sinks = [functions[entry.uid].uid] if entry.uid in functions else []
-                binding.require_place(
-                    entry, sources=[one.uid for one in self._sources.of_query(entry.uid)], sinks=sinks
-                )
-        self._queries_of_sinks = {output.uid: query_uid for query_uid, output in functions.items()}
-        committed = plan.start_batches
         for query_uid in dict.fromkeys(one.query_uid for one in self._sources.declared):
             binding.bind_sources(self._sources, query_uid, self._start(place, plan, query_uid))
-        for query_uid, output in functions.items():
-            start = self._start(place, plan, query_uid)
-            self._add(binding.bind_sink(query_uid, output, start, committed.get(query_uid, -1)))
-        bound = {uid: self._sinks[output.uid].writer(output) for uid, output in functions.items()}
-        return {**outputs, **bound}
+        for query_uid, output in self._outputs.items():
+            committed = plan.start_batches.get(query_uid, -1)
+            self._sinks[query_uid] = binding.bind_sink(output, self._start(place, plan, query_uid), committed)
+        return {query_uid: self._sinks[query_uid].writer(output) for query_uid, output in self._outputs.items()}
 
     def snapshot_begun(self, snapshot_id: int) -> None:
         """Take note that a snapshot has begun: what is done from now on is covered by a later one."""
@@ -101,9 +100,8 @@ class JobFunctions:
     def snapshot_covers(self, snapshot_id: int, queries: Iterable[QueryEntry]) -> None:
         """Take note of what a snapshot holds, before it can be complete: functions hear of no more than that."""
         for entry in queries:
-            for one in self._sinks.values():
-                if one.query_uid == entry.uid:
-                    one.run.covers(snapshot_id, entry.batch_id)
+            if entry.uid in self._sinks:
+                self._sinks[entry.uid].run.covers(snapshot_id, entry.batch_id)
             held = segments.in_offsets(entry.offsets)
             for feed in self._sources.feeds:
                 if feed.source.uid in held:
@@ -145,15 +143,3 @@ class JobFunctions:
             options=place.options,
             next_checkpoint_id=self.next_checkpoint_id,
         )
-
-    def _add(self, bound: sink.BoundSink) -> None:
-        if bound.uid in self.uids:
-            raise errors.SpecRejectedError(
-                "OperatorUidTaken",
-                f"Two functions of the job have the uid {bound.uid!r}. State is found by uid, so give each its own.",
-            )
-        self._sinks[bound.uid] = bound
-
-
-def _is_function(output: Output) -> bool:
-    return isinstance(output.sink, FunctionSink)

@@ -30,7 +30,6 @@ class BoundSink:
     Attributes:
         run: The function.
         uid: Its uid.
-        query_uid: The query.
         log: Where its state is kept.
         epoch: Of this driver.
         next_checkpoint_id: The number that the next checkpoint will have.
@@ -38,7 +37,6 @@ class BoundSink:
 
     run: SinkRun
     uid: str
-    query_uid: str
     log: sidelog.SideLog
     epoch: int
     next_checkpoint_id: Callable[[], int]
