@@ -18,12 +18,13 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from s3server import S3Server
 from snapshots import a_manifest
-from statefulspark import storage
+from statefulspark import errors, storage
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind
-from statefulspark.snapshot import closure, restore, savepoint, transfer, verify
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
+from statefulspark.snapshot import closure, recovery, restore, savepoint, transfer, verify
 from statefulspark.snapshot.canonical import shells
-from statefulspark.spark.canonical import export, filling
+from statefulspark.spark.canonical import export, filling, starting
 from statefulspark.storage.port import ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
@@ -83,15 +84,18 @@ class Rig:
         assert query.awaitTermination(300), "the query did not end"
         return output
 
-    def take(self, batch: int, *, key: str | None = "int, string") -> Manifest:
-        """Take a canonical savepoint of a batch, with its manifest."""
+    def closed(self, batch: int) -> QueryEntry:
+        """Close over a batch, with what a driver knows of the operators."""
         entry = closure.close_over(self.store, layout.query_root(1, "q"), batch)
-        known = {"key": key, "max_parallelism": self.groups}
+        known = {"key": "int, string", "max_parallelism": self.groups}
         operators = tuple(one.model_copy(update=known) if one.uid == "all" else one for one in entry.operators)
-        entry = entry.model_copy(update={"operators": operators})
+        return entry.model_copy(update={"operators": operators})
+
+    def take(self, batch: int) -> Manifest:
+        """Take a canonical savepoint of a batch, with its manifest."""
         target = savepoint.SavepointTarget(self.store, FOLDER)
         work = export.Export(self.store, self.hadoop, target, self.options)
-        queries = export.export(self.spark, [entry], work)
+        queries = export.export(self.spark, [self.closed(batch)], work)
         manifest = a_manifest(7, queries).model_copy(
             update={"kind": SnapshotKind.SAVEPOINT, "format": SnapshotFormat.CANONICAL}
         )
@@ -192,3 +196,51 @@ def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_un
     assert restored == uninterrupted
     assert {one.partitions for one in entry.operators} == {3}
     assert verify.verify_queries(rig.store, [entry]).ok
+
+
+def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snapshot(rig: Rig) -> None:
+    """A native snapshot that was moved is read, too: its absolute paths lead nowhere."""
+    rig.grow(1)
+    rig.run("keyed state and an aggregation of Spark's", generation=1)
+    manifest = rig.take(batch=0)
+    entry = rig.closed(batch=0)
+    request = savepoint.SavepointRequest(8, "default", "flights", Trigger.MANUAL, 1, 1, NOW)
+    target = savepoint.SavepointTarget(rig.store, "savepoints/00000008-native")
+    savepoint.take_savepoint(rig.store, [entry], request, target, completed_at=lambda: NOW)
+    rig.store.delete_many([info.key for info in rig.store.list("generations")])
+
+    def read(folder: str, uid: str, **chosen: str) -> list[dict[str, object]]:
+        found = ss.read_state(f"{rig.store.uri}/{folder}", uid=uid, options=rig.options, **chosen)
+        return sorted(found.to_pylist(), key=str)
+
+    assert manifest.format is SnapshotFormat.CANONICAL
+    for uid, chosen in (("all", {"state": "seen"}), ("stateStoreSave-0", {})):
+        canonical = read(FOLDER, uid, **chosen)
+        assert len(canonical) in (ROWS_PER_FILE, KEYS)
+        assert read(target.folder, uid, **chosen) == canonical
+    assert read(FOLDER, "all", state="total", key="3,name 0") == [
+        {"key_1": 3, "key_2": "name 0", "value": sum(range(3, ROWS_PER_FILE, 33))}
+    ]
+
+
+def test_a_missing_or_swapped_file_is_refused_by_name_before_anything_is_made(rig: Rig) -> None:
+    rig.grow(1)
+    rig.run("keyed state and an aggregation of Spark's", generation=1)
+    (entry,) = rig.take(batch=0).queries
+    parts = [f"{FOLDER}/{entry.path}/{file.path}" for file in entry.files if file.path.endswith(".parquet")]
+    wish = RestoreConfig(snapshot=f"{rig.store.uri}/{FOLDER}")
+    for part in parts[:2]:
+        body = rig.store.read(part)
+        for damage in (None, bytes(reversed(body))):
+            if damage is None:
+                rig.store.delete_many([part])
+            else:
+                rig.store.write(part, damage)
+            with pytest.raises(errors.SnapshotCorruptError, match=part.rpartition("/")[2]):
+                recovery.plan_recovery(rig.store, restore=wish)
+        rig.store.write(part, body)
+    plan = recovery.plan_recovery(rig.store, restore=wish)
+    assert (plan.mode, starting.with_shells(plan).queries[0].operators[0].uid) == (
+        recovery.StartMode.COPY, "stateStoreSave-0",
+    )  # fmt: skip
+    assert not rig.store.list("generations/00000002")

@@ -65,7 +65,10 @@ class GroupReader:
         ]
         if decoded[0].kind is not chunks.ChunkKind.FULL:
             raise self._incomplete(group)
-        return group, chunks.merge(decoded[0], decoded[1:])
+        tables = store.GroupTables()
+        for one in decoded:
+            tables.apply(one)
+        return group, tables.full()
 
     def require_complete(self) -> None:
         """Compare what came with what the heads name.

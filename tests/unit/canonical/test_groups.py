@@ -1,0 +1,123 @@
+"""Key groups taken apart into rows and put together again, also in another number (Flink A.60, A.66)."""
+
+from __future__ import annotations
+
+import pytest
+from statefulspark import errors
+from statefulspark.snapshot.canonical import groups, keytypes, rows
+from statefulspark.state import chunks, compaction, descriptors, keygroups, store, tables
+
+_VALUE = chunks.StateMeta("total", descriptors.StateKind.VALUE, "bigint", has_ttl=False)
+_LIST = chunks.StateMeta("seen", descriptors.StateKind.LIST, "array<any>", has_ttl=True)
+_MAP = chunks.StateMeta("parts", descriptors.StateKind.MAP, "map<any,any>", has_ttl=False)
+
+
+def a_chunk(kind: chunks.ChunkKind, **changes: tables.Changes) -> bytes:
+    metas = {"total": _VALUE, "seen": _LIST, "parts": _MAP}
+    return chunks.encode(chunks.Chunk(kind, tuple(chunks.Section(metas[name], one) for name, one in changes.items())))
+
+
+def a_layout(*versions: int) -> bytes:
+    return store.Head(versions[-1], "id", tuple(compaction.Run(one, 1, 1) for one in versions), ("id",)).pack_layout()
+
+
+_FULL = a_chunk(
+    chunks.ChunkKind.FULL,
+    total={"a": 1, "b": 2},
+    seen={"a": tables.ListChange(0, [("x", 10), ("y", 11)])},
+    parts={"b": tables.MapChange(replaced=True, puts={1: 0.5, 2: 1.5})},
+)
+_DELTA = a_chunk(
+    chunks.ChunkKind.DELTA,
+    total={"a": tables.DELETED, "c": 3},
+    seen={"a": tables.ListChange(1, [("z", 12)])},
+    parts={"b": tables.MapChange(replaced=False, puts={3: 2.5}, removed={1})},
+)
+_ROWS = {
+    ("total", "b", None, 2, 0),
+    ("total", "c", None, 3, 0),
+    ("seen", "a", 0, "x", 10),
+    ("seen", "a", 1, "z", 12),
+    ("parts", "b", 2, 1.5, 0),
+    ("parts", "b", 3, 2.5, 0),
+}
+
+
+def test_the_chunks_of_a_group_are_put_together_in_the_order_of_versions() -> None:
+    reader = groups.GroupReader("all")
+    reader.head(5, 9, a_layout(4, 9))
+    assert reader.chunk(5, 9, _DELTA) is None
+    assert reader.chunk(5, 4, _FULL) is None
+
+    group, chunk = reader.finish() or (None, None)
+
+    reader.require_complete()
+    assert group == 5
+    assert chunk is not None
+    assert {(meta.name, *row) for meta, row in groups.to_rows(chunk)} == _ROWS
+
+
+def test_rows_that_become_columns_and_a_group_again_hold_the_same_state() -> None:
+    reader = groups.GroupReader("all")
+    reader.chunk(5, 4, _FULL)
+    reader.chunk(5, 9, _DELTA)
+    _, chunk = reader.finish() or pytest.fail("no group")
+    found: dict[chunks.StateMeta, list[rows.Row]] = {}
+    for meta, row in groups.to_rows(chunk):
+        found.setdefault(meta, []).append(row)
+    back = {
+        meta: list(rows.from_table(meta, rows.to_table(meta, one[::-1], 1), 1, "part")) for meta, one in found.items()
+    }
+
+    stored = groups.build(back)
+
+    again = chunks.decode(stored.blob, "built")
+    assert {(meta.name, *row) for meta, row in groups.to_rows(again)} == _ROWS
+    assert stored == groups.build(back)
+    assert (stored.head.version, stored.head.base, stored.head.runs[0].size_bytes) == (1, 1, len(stored.blob))
+
+
+@pytest.mark.parametrize(
+    ("versions", "given"),
+    [((4, 9), {4: _FULL}), ((9,), {9: _DELTA}), ((4,), {4: _FULL, 9: _DELTA})],
+    ids=["a chunk is missing", "the full chunk is missing", "a chunk is there that the head does not name"],
+)
+def test_a_group_that_is_not_whole_is_refused(versions: tuple[int, ...], given: dict[int, bytes]) -> None:
+    reader = groups.GroupReader("all")
+    reader.head(5, versions[-1], a_layout(*versions))
+    for version, blob in given.items():
+        reader.chunk(5, version, blob)
+
+    def end() -> None:
+        reader.finish()
+        reader.require_complete()
+
+    with pytest.raises(errors.SnapshotCorruptError, match="key group 5 of operator 'all'"):
+        end()
+
+
+@pytest.mark.parametrize("types", [("bigint",), ("int",), ("string", "int"), ("date",)], ids=str)
+def test_unknown_key_types_are_found_by_the_groups_of_the_keys(types: tuple[str, ...]) -> None:
+    import datetime
+
+    made = {"bigint": lambda n: n, "int": lambda n: n, "string": str, "date": datetime.date.fromordinal}
+    keys = [tuple(made[kind](number) for kind in types) for number in range(1, 60)]
+    sample = [(key if len(key) > 1 else key[0], keygroups.key_group(key, types, 128)) for key in keys]
+
+    assert keytypes.settle("all", sample, declared=None, max_parallelism=128) == types
+
+
+def test_recorded_key_types_that_do_not_fit_the_groups_are_refused() -> None:
+    sample = [(number, keygroups.key_group((number,), ("bigint",), 128)) for number in range(60)]
+
+    with pytest.raises(errors.SnapshotCorruptError, match=r"'all'.*\(int\)"):
+        keytypes.settle("all", sample, declared=("int",), max_parallelism=128)
+
+
+@pytest.mark.parametrize(
+    ("text", "types"),
+    [(None, None), ("string", ("string",)), ("int, decimal(10,2), date", ("int", "decimal(10,2)", "date"))],
+    ids=str,
+)
+def test_key_types_are_read_from_a_manifest(text: str | None, types: tuple[str, ...] | None) -> None:
+    assert keytypes.parse(text) == types
