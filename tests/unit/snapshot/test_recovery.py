@@ -8,8 +8,8 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import Trigger
-from statefulspark.snapshot import catalog, closure, recovery, savepoint, verify
+from statefulspark.contract.manifest import GenerationRecord, Trigger
+from statefulspark.snapshot import catalog, closure, generations, recovery, savepoint, verify
 from statefulspark.snapshot.recovery import StartMode
 from statefulspark.testing import stores
 
@@ -215,6 +215,69 @@ def test_a_failing_store_is_an_error_and_never_an_empty_start(job: Job, number: 
 
     with pytest.raises(errors.TransientError):
         job.plan(store=faulty)
+
+
+def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_restore(job: Job) -> None:
+    """Its successor was asked for something else and runs in generation 1; a later start must find that one."""
+    query = FakeQuery(job.store, job.boot().generation)
+    query.run_batch()
+    job.checkpoint(query)
+    query.run_batch()
+    plan = job.plan(RestoreConfig(snapshot="checkpoint:1"))
+    sleeper = job.author()
+    successors: list[recovery.StartPlan] = []
+
+    def wake_up_too_late(copied: int) -> None:
+        if not successors:
+            successors.append(job.boot())
+            query.run_batch()
+
+    with pytest.raises(errors.SnapshotCorruptError, match="CopyIncomplete"):
+        recovery.carry_out(job.store, plan, sleeper, on_progress=wake_up_too_late)
+    with pytest.raises(errors.PreconditionFailedError, match="GenerationExists"):
+        generations.publish(job.store, GenerationRecord(generation=2, created_at=sleeper.now, epoch=sleeper.epoch))
+    again = job.boot()
+
+    assert (again.mode, again.generation, dict(again.start_batches)) == (StartMode.CONTINUE, 1, {"delays": 2})
+
+
+def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_savepoint(job: Job) -> None:
+    query = FakeQuery(job.store, job.boot().generation)
+    query.run_batch()
+    request = savepoint.SavepointRequest(1, "default", "flights", Trigger.MANUAL, 1, 1, job.clock.now)
+    place = savepoint.target(job.store, request)
+    entry = closure.close_over(job.store, query.path, 0)
+    successors: list[recovery.StartPlan] = []
+
+    def wake_up_too_late(copied: int) -> None:
+        if not successors:
+            successors.append(job.boot())
+
+    with pytest.raises(errors.FencedError):
+        savepoint.take_savepoint(
+            job.store, [entry], request, place, completed_at=job.clock, on_progress=wake_up_too_late
+        )
+
+    assert [ref.label for ref in catalog.list_snapshots(job.store)] == ["checkpoint 2"]  # the successor's
+
+
+def test_an_older_driver_that_completes_a_checkpoint_in_between_makes_the_start_look_again(job: Job) -> None:
+    query = FakeQuery(job.store, job.boot().generation)
+    query.run_batch()
+
+    class Overtaken(stores.FaultyStore):
+        """The older driver completes the checkpoint that the newcomer is about to salvage."""
+
+        def create(self, key: str, body: bytes) -> None:
+            if key == layout.checkpoint_manifest(1) and job.store.info(key) is None:
+                query.run_batch()
+                job.checkpoint(query)
+            super().create(key, body)
+
+    plan = recovery.find_start(Overtaken(job.store), job.author(), restore=RestoreConfig())
+
+    assert (plan.restored_from, dict(plan.start_batches)) == ("checkpoint 1", {"delays": 1})
+    assert catalog.next_snapshot_id(job.store) == 2
 
 
 def test_what_a_dead_driver_left_in_its_scratch_folder_is_removed_at_the_next_start(job: Job) -> None:
