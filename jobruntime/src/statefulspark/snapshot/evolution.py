@@ -223,7 +223,7 @@ def _require_same(query: QueryEntry, old: OperatorEntry, new: plans.PlannedOpera
     checks = (
         ("KeyChanged", "a key of type", old.key, new.key),
         ("ValueChanged", "values of type", old.value, new.value),
-        ("OutputModeChanged", "the output mode", old.mode, new.mode),
+        ("OutputModeChanged", "the output mode and clock", old.mode, new.mode),
     )
     for reason, what, was, now in checks:
         if was is not None and now is not None and was != now:

@@ -23,7 +23,7 @@ class PlannedOperator:
         max_parallelism: Key groups, for operators of ours.
         key: Types of the key's columns; None if they are not known.
         value: Types of the value's columns; None if they are not known.
-        mode: Output mode, where the state depends on it.
+        mode: Output mode, where the state depends on it; with its clock if it has timers: `update, ProcessingTime`.
     """
 
     operator_id: int

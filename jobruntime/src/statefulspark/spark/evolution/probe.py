@@ -154,7 +154,8 @@ def _grouped(node: JavaObject, operator: plans.PlannedOperator) -> plans.Planned
 def _with_state(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
     attributes = node.groupingAttributes()
     uid = _uid(attributes.apply(0)) if attributes.size() == 1 else None
-    mode = str(node.outputMode().toString()).lower()
+    clock = str(node.timeMode().toString())
+    mode = str(node.outputMode().toString()).lower() + ("" if clock == "NoTime" else f", {clock}")
     # The key of a keyed operator of ours is in the rows; the registry of the job knows it.
     return replace(operator, uid=uid, key=None if uid else _types(attributes), mode=mode)
 
