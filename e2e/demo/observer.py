@@ -119,7 +119,7 @@ class Observer:
 
     def _look_at_output(self) -> None:
         for query, sink in self._sinks.items():
-            # The newest batch is read again: a new driver commits it anew when the old one died in it.
+            # The newest batch is read again: its scores are looked at until a newer one is there.
             found = results.read_commits(sink, after_batch=self._newest[query] - 1)
             for commit in found:
                 self._remember(query, commit)

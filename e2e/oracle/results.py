@@ -1,7 +1,7 @@
 """What the job has committed, read the way any consumer would: through the commit files of the sink and nothing else.
 
-A batch is visible through `_commits/<batch, 8 digits>.json`, which lists the batch's Parquet files; a file that no
-commit lists does not exist for a reader. This reader shares no code with the sink.
+A batch is visible, once a checkpoint covers it, through `_commits/<batch, 8 digits>.json`, which lists the batch's Parquet
+files; a file that no commit lists does not exist for a reader. This reader shares no code with the sink.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Commit:
         batch_id: The engine's number of the batch, from 0.
         files: Keys of its Parquet files, relative to the sink's folder; empty for a batch without output.
         rows: How many rows they hold.
-        epoch: Number of the driver that committed it; a batch that runs again is committed anew, by a later one.
+        epoch: Number of the driver that wrote its rows.
         committed_at: When the sink wrote the commit, by the driver's clock.
     """
 
