@@ -58,7 +58,11 @@ def describe(status: api.JobStatus, *, now: datetime) -> str:
     if not status.queries:
         return head
     header = ("QUERY", "BATCH", "COMMITTED", "ROWS", "ROWS/S", "TOOK", "STATE")
-    return f"{head}\n{tables.columns(header, [_query(query, now) for query in status.queries])}"
+    text = f"{head}\n{tables.columns(header, [_query(query, now) for query in status.queries])}"
+    if not status.sinks:
+        return text
+    rows = [_sink(sink) for sink in status.sinks]
+    return f"{text}\n{tables.columns(('SINK', 'QUERY', 'COMMITTED', 'PENDING'), rows)}"
 
 
 def _snapshot(summary: api.SnapshotSummary | None, now: datetime) -> str | None:
@@ -73,6 +77,11 @@ def _failure(failure: api.FailedCheckpoint | None, now: datetime) -> str | None:
     if failure is None:
         return None
     return f"{failure.reason}, {durations.format_short(now - failure.failed_at)} ago: {failure.message}"
+
+
+def _sink(sink: api.SinkStatus) -> tuple[str, ...]:
+    committed = f"batch {sink.committed_batch}" if sink.committed_batch is not None else ""
+    return (sink.uid, sink.query, committed, str(sink.pending_transactions))
 
 
 def _query(query: api.QueryStatus, now: datetime) -> tuple[str, ...]:
