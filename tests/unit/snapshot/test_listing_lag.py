@@ -13,8 +13,9 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import FileEntry
 from statefulspark.snapshot import catalog, closure, epochs, prune, pruning, recovery, verify
-from statefulspark.testing import lagging
+from statefulspark.testing import lagging, stores
 
 FOR_EVER = 10**9
 POLICY = prune.PrunePolicy(retained=2, grace=timedelta(seconds=60))
@@ -187,3 +188,15 @@ def assert_everything_is_there(world: Lagging) -> None:
         report = verify.verify(store, catalog.read_manifest(store, ref.folder))
         assert report.ok, report.sentence
     closure.close_over(store, world.query.path, world.query.batch)
+
+
+def test_of_very_many_missing_files_some_are_looked_up_and_the_listing_is_believed_about_the_rest() -> None:
+    world = a_lagging_job(lag=0)
+    entry = closure.close_over(world.job.store, world.query.path, 2)
+    missing = tuple(FileEntry(path=f"state/0/0/{number}_x.changelog", size_bytes=1) for number in range(500))
+    store = stores.FaultyStore(world.job.store)
+
+    report = verify.verify_queries(store, [entry.model_copy(update={"files": (*entry.files, *missing)})])
+
+    assert len(report.problems) == len(missing)
+    assert len([one for one in store.operations if one.name == "info"]) <= 32
