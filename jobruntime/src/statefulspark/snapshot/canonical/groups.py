@@ -88,13 +88,19 @@ class GroupReader:
         )
 
 
-def build(found: Mapping[chunks.StateMeta, Iterable[rows.Row]]) -> StoredGroup:
-    """Store rows as a key group of version 1; the same rows give the same bytes, whoever attempts it."""
+def build(found: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type: str = "") -> StoredGroup:
+    """Store rows as a key group of version 1; the same rows give the same bytes, whoever attempts it.
+
+    Args:
+        found: Rows by state.
+        key_type: Types of the key's columns, for example `string, bigint`.
+    """
     sections = tuple(rows.to_section(meta, entries) for meta, entries in found.items())
     chunk = chunks.Chunk(chunks.ChunkKind.FULL, sections)
     blob = chunks.encode(chunk)
     unique_id = hashlib.sha256(blob).hexdigest()[:16]
-    return StoredGroup(store.Head(1, unique_id, (compaction.Run(1, len(blob), chunk.count),), (unique_id,)), blob)
+    run = compaction.Run(1, len(blob), chunk.count)
+    return StoredGroup(store.Head(1, unique_id, (run,), (unique_id,), key_type), blob)
 
 
 def to_rows(chunk: chunks.Chunk) -> Iterator[tuple[chunks.StateMeta, rows.Row]]:

@@ -181,7 +181,7 @@ def _keyed_store(
     built = (
         grouped.repartition(partitions, "key_group")
         .sortWithinPartitions("key_group")
-        .mapInArrow(tasks.BuildGroups(operator.states), tasks.GROUPS)
+        .mapInArrow(tasks.BuildGroups(operator.states, operator.key_types), tasks.GROUPS)
     )
     group = sql.struct("key_group")
     head = sql.struct(group.alias("key"), sql.struct("version", "id", "base", "layout").alias("value"))

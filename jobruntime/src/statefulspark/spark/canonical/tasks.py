@@ -260,9 +260,11 @@ class BuildGroups:
 
     Attributes:
         states: As in `ReadStates`.
+        key_types: Likewise.
     """
 
     states: tuple[documents.KeyedState, ...]
+    key_types: tuple[str, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row per key group: head and chunk."""
@@ -274,17 +276,19 @@ class BuildGroups:
                 *(column.to_pylist() for column in batch.columns), strict=True
             ):
                 if group != current and found:
-                    yield _group_row(cast("int", current), found)
+                    yield self._row(cast("int", current), found)
                     found = {}
                 current = group
                 row = (codec.unpack(key), codec.unpack(sub), codec.unpack(value), renewed)
                 found.setdefault(metas[state], []).append(row)
         if current is not None and found:
-            yield _group_row(current, found)
+            yield self._row(current, found)
+
+    def _row(self, group: int, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
+        return _group_row(group, groups.build(found, ", ".join(self.key_types)), found)
 
 
-def _group_row(group: int, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
-    stored = groups.build(found)
+def _group_row(group: int, stored: groups.StoredGroup, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
     head = stored.head
     timers = any(meta.name.startswith(TIMER_PREFIX) for meta in found)
     columns = [[group], [head.version], [head.unique_id], [head.base], [head.pack_layout()], [stored.blob], [timers]]

@@ -1,0 +1,108 @@
+"""Reading state offline: every released canonical format, through the function and the command (Flink A.158, B.3)."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+import statefulspark as ss
+from pyarrow import parquet
+from statefulspark import errors
+from statefulspark.cli import main
+from statefulspark.snapshot.canonical import documents
+from statefulspark.storage import StorageOptions
+
+_GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "canonical"
+_VERSIONS = sorted(folder for folder in _GOLDEN.iterdir() if folder.is_dir() and folder.name.startswith("version-"))
+_LOCAL = StorageOptions(allow_local_files=True)
+_NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
+_TOTAL = [{"key_1": "ada", "key_2": 1, "value": 7}, {"key_1": "bob", "key_2": 2, "value": -(2**63)}]
+
+
+def read(folder: Path, **wish: object) -> list[dict[str, object]]:
+    return ss.read_state(f"file://{folder}", options=_LOCAL, **wish).to_pylist()  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("folder", _VERSIONS, ids=lambda folder: folder.name)
+def test_every_released_version_is_read(folder: Path) -> None:
+    assert read(folder, uid="mean", state="total") == _TOTAL
+    assert read(folder, uid="delays/mean", state="seen") == [
+        {"key_1": "ada", "key_2": 1, "index": 0, "value": {"_1": _NOON, "_2": 0.5}, "renewed_ms": 1000},
+        {"key_1": "ada", "key_2": 1, "index": 1, "value": {"_1": _NOON, "_2": None}, "renewed_ms": 2000},
+    ]
+    assert read(folder, uid="mean", state="parts") == [
+        {"key_1": "ada", "key_2": 1, "entry": "x", "value": "[1, 2]"},
+        {"key_1": "bob", "key_2": 2, "entry": "y", "value": '{"nested": "1.50"}'},
+    ]
+    side = ({"k": 1}, {"k": 2})
+    assert read(folder, uid="stateStoreSave-0") == [
+        {"partition_key": one, "ordinal": number, "key": one, "value": {"k": 10 + 10 * number}}
+        for number, one in enumerate(side)
+    ]
+
+
+@pytest.fixture
+def savepoint(tmp_path: Path) -> Path:
+    return Path(shutil.copytree(_VERSIONS[-1], tmp_path / "savepoint"))
+
+
+def test_a_key_and_a_limit_choose_rows(savepoint: Path) -> None:
+    assert read(savepoint, uid="mean", state="total", key="bob,2") == _TOTAL[1:]
+    assert read(savepoint, uid="mean", state="total", limit=1) == _TOTAL[:1]
+    assert read(savepoint, uid="stateStoreSave-0", key="2")[0]["value"] == {"k": 20}
+    assert read(savepoint, uid="mean", state="total", key="nobody,2") == []
+
+
+@pytest.mark.parametrize(
+    ("wish", "told"),
+    [
+        ({"uid": "median"}, "delays/mean"),
+        ({"uid": "mean"}, "total"),
+        ({"uid": "mean", "state": "lost"}, "total"),
+    ],
+    ids=["no such uid", "several states and none named", "no such state"],
+)
+def test_what_does_not_exist_is_told_with_what_does(savepoint: Path, wish: dict[str, str], told: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=told):
+        read(savepoint, **wish)
+
+
+@pytest.mark.parametrize("damage", [None, b"", b"other"], ids=["missing", "empty", "swapped"])
+def test_a_damaged_part_is_named_and_never_shown(savepoint: Path, damage: bytes | None) -> None:
+    part = next(savepoint.rglob("total/*.parquet"))
+    if damage is None:
+        part.unlink()
+    else:
+        part.write_bytes(damage)
+
+    with pytest.raises(errors.SnapshotCorruptError, match=r"total/part-0000-00000\.parquet"):
+        read(savepoint, uid="mean", state="total")
+
+
+def test_the_command_writes_each_form(savepoint: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["state", "read", f"file://{savepoint}", "--uid", "mean", "--state", "total", "--allow-local-files"]
+    assert main.main(command) == 0
+    table = capsys.readouterr().out.splitlines()
+    assert main.main([*command, "-o", "json"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    for form in ("parquet", "arrow"):
+        assert main.main([*command, "-o", form, "--file", str(tmp_path / form)]) == 0
+
+    assert [line.split() for line in table] == [
+        ["KEY_1", "KEY_2", "VALUE"], ["ada", "1", "7"], ["bob", "2", "-9223372036854775808"],
+    ]  # fmt: skip
+    assert [json.loads(line) for line in lines] == _TOTAL
+    assert parquet.read_table(tmp_path / "parquet").to_pylist() == _TOTAL
+    assert pa.ipc.open_stream((tmp_path / "arrow").read_bytes()).read_all().to_pylist() == _TOTAL
+
+
+def test_a_document_of_a_later_version_is_refused(savepoint: Path) -> None:
+    path = savepoint / "files" / "delays" / documents.QUERY_DOCUMENT
+    path.write_text(json.dumps({**json.loads(path.read_text()), "formatVersion": 99}))
+
+    with pytest.raises(errors.SnapshotCorruptError, match="99"):
+        read(savepoint, uid="mean", state="total")
