@@ -381,3 +381,26 @@ def test_two_functions_with_one_uid_are_refused(world: World) -> None:
         world.run(numbers(world, sink_uid="ranges"), lambda: True)
 
     assert caught.value.reason == "OperatorUidTaken"
+
+
+class Everywhere(ss.BroadcastSinkFunction[Row]):
+    """Takes rows, and rows for all."""
+
+    def invoke(self, value: Row) -> None:
+        pass
+
+    def invoke_broadcast(self, value: Row) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "condition", ["kind = 'rule'", "value", "value >"], ids=["no column", "no condition", "no SQL"]
+)
+def test_a_broadcast_condition_that_spark_cannot_evaluate_is_refused(spark: SparkSession, condition: str) -> None:
+    rates = spark.readStream.format("rate").load()
+    output = ss.write(rates, sink=ss.FunctionSink(Everywhere(), broadcast=condition), uid="everywhere")
+
+    with pytest.raises(errors.SpecRejectedError, match="broadcast=") as caught:
+        functions.JobFunctions().declare("numbers", output)
+
+    assert caught.value.reason == "FunctionInvalid"

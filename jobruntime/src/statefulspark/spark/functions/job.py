@@ -51,7 +51,7 @@ class JobFunctions:
         """Record the function that a query writes to, if it does.
 
         Raises:
-            SpecRejectedError: `OperatorUidTaken`.
+            SpecRejectedError: `OperatorUidTaken`, or `FunctionInvalid`: its broadcast condition is none.
         """
         if not isinstance(output, Output) or not isinstance(output.sink, FunctionSink):
             return
@@ -60,6 +60,7 @@ class JobFunctions:
                 "OperatorUidTaken",
                 f"Two functions of the job have the uid {output.uid!r}. State is found by uid, so give each its own.",
             )
+        sink.check_condition(output, output.sink.broadcast)
         self._outputs[query_uid] = output
 
     def require_place(self, queries: Iterable[QueryEntry]) -> None:

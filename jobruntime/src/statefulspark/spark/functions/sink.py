@@ -6,9 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import functions as sql
+from pyspark.sql.types import BooleanType
 
-from statefulspark import clock
+from statefulspark import clock, errors
 from statefulspark.opstate.functions import FunctionSnapshotContext
 from statefulspark.snapshot import sidelog
 
@@ -68,3 +70,25 @@ class BoundSink:
         """Return the query's writer, with the function behind it."""
         writer = output.frame.writeStream.outputMode(output.mode).foreachBatch(self.write_batch)
         return writer.trigger(processingTime=output.trigger) if output.trigger else writer
+
+
+def check_condition(output: Output, condition: str | None) -> None:
+    """Refuse a broadcast condition that Spark cannot evaluate on the stream.
+
+    Raises:
+        SpecRejectedError: `FunctionInvalid`.
+    """
+    if condition is None:
+        return
+    try:
+        kind = output.frame.select(sql.expr(condition)).schema[0].dataType
+    except AnalysisException as error:
+        raise errors.SpecRejectedError(
+            "FunctionInvalid",
+            f"The sink {output.uid!r} has broadcast={condition!r}, which is no condition on its rows: {error}",
+        ) from error
+    if not isinstance(kind, BooleanType):
+        raise errors.SpecRejectedError(
+            "FunctionInvalid",
+            f"The sink {output.uid!r} has broadcast={condition!r}, which is of type {kind.simpleString()}; use a condition.",
+        )
