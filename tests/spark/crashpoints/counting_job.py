@@ -25,7 +25,9 @@ def counts(spark: SparkSession, ctx: ss.QueryContext) -> DataStreamWriter:
 
     def write(rows: DataFrame, batch: int) -> None:
         path = folder / f"{batch:06d}-{os.getpid()}.json"
-        path.write_text(json.dumps({str(row["k"]): row["count"] for row in rows.collect()}))
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps({str(row["k"]): row["count"] for row in rows.collect()}))
+        part.rename(path)  # in one step, since this process may be killed at any moment
 
     counted = source.selectExpr("value % 10 as k").groupBy("k").count()
     return counted.writeStream.outputMode("complete").foreachBatch(write).trigger(processingTime="300 milliseconds")

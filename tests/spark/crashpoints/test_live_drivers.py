@@ -36,14 +36,12 @@ def test_a_paused_driver_is_fenced_after_the_takeover_and_a_killed_one_is_follow
         first.pause()
         with driverprocess.running(_JOB, s3, root, tmp_path, *wishes) as second:
             wait_for(lambda: newest_batch(output, second) >= 5, "the second driver goes on", second)
-            commits_before = set(store.list_names("generations/00000001/counts/commits"))
             asleep_until = newest_batch(output, first)
             first.resume()
             wait_for(lambda: first.exit_code is not None, "the first driver ends", first)
             assert first.exit_code == ExitCode.FENCED
             # It may have been in the middle of one batch, whose result nobody committed for it.
             assert newest_batch(output, first) <= asleep_until + 1
-            assert commits_before <= set(store.list_names("generations/00000001/counts/commits"))
             wait_for(lambda: newest_batch(output, second) >= 7, "the second driver is not disturbed", second)
             second.kill()
         with driverprocess.running(_JOB, s3, root, tmp_path, *wishes) as third:
@@ -69,7 +67,7 @@ def newest_batch(output: Path, driver: driverprocess.DriverProcess) -> int:
 
 def wrong_results(output: Path) -> dict[str, int]:
     """Return the counted rows of each attempt whose counts do not add up to the rows of all batches so far."""
-    rows = {path.name: sum(json.loads(path.read_text() or "{}").values()) for path in output.iterdir()}
+    rows = {path.name: sum(json.loads(path.read_text()).values()) for path in output.glob("*.json")}
     return {name: count for name, count in rows.items() if count != ROWS_PER_BATCH * (int(name.split("-")[0]) + 1)}
 
 
