@@ -12,7 +12,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.manifest import Manifest, OwnerRecord, Trigger
-from statefulspark.snapshot import closure, doctor, epochs, prune, savepoint
+from statefulspark.snapshot import closure, doctor, epochs, generations, prune, savepoint
 from statefulspark.testing import stores
 
 
@@ -216,6 +216,16 @@ def test_a_generation_that_was_never_completed_is_explained(case: Case) -> None:
     assert [(one.generation, one.role) for one in health.generations] == [(2, "unfinished"), (1, "in use")]
     assert health.notes == ("Generation 2 was never completed; nothing starts from it.",)
     assert health.problems == ()
+
+
+def test_a_generation_that_was_given_up_is_explained(case: Case) -> None:
+    case.job.store.write("generations/00000002/reserved.json", case.job.store.read(layout.epoch(1)))
+    generations.abandon(case.job.store, (2,), epoch=1, now=case.job.clock.now)
+
+    health = case.examine()
+
+    assert [(one.generation, one.role) for one in health.generations] == [(2, "abandoned"), (1, "in use")]
+    assert (health.problems, health.restart.generation) == ((), 1)
 
 
 @pytest.mark.parametrize(
