@@ -274,3 +274,27 @@ def test_a_cut_holds_the_transactions_that_may_be_uncommitted(
     assert [(one.uid, one.batch_id) for one in entry.prepared] == [(uid, batch) for uid, batch, _ in prepared]
     assert [(one.uid, one.batch_id) for one in entry.operator_states] == [("rules", 1)]
     assert paths(entry) & RECORDS == {*keys, "operator-state/rules/00000001-00000001.json"}
+
+
+@pytest.mark.parametrize(
+    ("lines", "folders"),
+    [
+        pytest.param(("1", "0", "1"), {0: 1, 1: 0}, id="a stream that is used again, after another"),
+        pytest.param(("1", "1", "0"), {0: 1, 1: 0}, id="a stream that is used twice in a row"),
+        pytest.param(("1", "1"), {0: 1, 1: 1}, id="two streams at the same position"),
+    ],
+)
+def test_a_stream_that_is_used_twice_has_two_offsets_and_one_log(
+    store: stores.MemoryStore, lines: tuple[str, ...], folders: dict[int, int]
+) -> None:
+    query = FakeQuery(store)
+    query.run_batch()
+    offsets = "\n".join(["v1", "{}", *(f'{{"logOffset":{line}}}' for line in lines)])
+    store.write(f"{query.path}/offsets/0", offsets.encode())
+    wanted = {f"sources/{folder}/{number}" for folder, last in folders.items() for number in range(last + 1)}
+    for name in {*wanted, *(f"sources/{folder}/{last + 1}" for folder, last in folders.items())}:
+        store.write(f"{query.path}/{name}", b"v1")
+
+    entry = closure.close_over(store, query.path, 0)
+
+    assert {path for path in paths(entry) if path.startswith("sources/")} == wanted

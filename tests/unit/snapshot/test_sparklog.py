@@ -56,6 +56,18 @@ def test_offsets_are_one_line_per_source() -> None:
     assert sparklog.parse_offsets(OFFSETS, "offsets/7") == ('{"offset":800,"timestamp":8000}', "-")
 
 
+@pytest.mark.parametrize(
+    ("offsets", "partitions"),
+    [
+        pytest.param(OFFSETS, 2, id="as Spark pins it at the first batch"),
+        pytest.param(b'v1\n{"batchWatermarkMs":0}\n-', None, id="without settings"),
+        pytest.param(b'v1\n{"conf":{"spark.x":"1"}}\n-', None, id="without this setting"),
+    ],
+)
+def test_partitions_are_pinned_in_the_offset_log(offsets: bytes, partitions: int | None) -> None:
+    assert sparklog.pinned_partitions(offsets, "offsets/7") == partitions
+
+
 def test_a_spark_operator_is_named_after_its_name_and_id() -> None:
     assert sparklog.parse_operator(AGGREGATION, "x").uid == "stateStoreSave-0"
 
