@@ -1,4 +1,4 @@
-"""`read_state`: the state of any snapshot as an Arrow table.
+"""`read_state`: the state of any snapshot as an Arrow table; `convert`: any snapshot as a canonical one.
 
 Canonical savepoints and the state of functions without keys are read as they are. Keyed state and Spark's own operators in
 checkpoints and native savepoints are read with Spark, on this machine.
@@ -7,11 +7,12 @@ checkpoints and native savepoints are read with Spark, on this machine.
 from __future__ import annotations
 
 import tempfile
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from statefulspark import errors, storage
-from statefulspark.contract.manifest import MANIFEST_NAME
-from statefulspark.snapshot import base, restore
+from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotFormat, SnapshotKind
+from statefulspark.snapshot import base, catalog, restore, savepoint, verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -66,6 +67,54 @@ def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
         return function
     if shells.is_canonical(found.manifest):
         return reading.read_operator(found.place, query, wish, uid)
+    offline = _engine(uri)
+    with tempfile.TemporaryDirectory(prefix="statefulspark-") as scratch:
+        local = storage.StorageOptions(allow_local_files=True)
+        target = offline.target(storage.open_store(f"file://{scratch}", local))
+        (entry,) = offline.convert(found.place, [query], target, local, only=uid)
+        return reading.read_operator(restore.SnapshotPlace(target.store, target.folder), entry, wish, uid)
+
+
+def convert(uri: str, parent: str, folder: str, options: StorageOptions) -> Manifest:
+    """Write a snapshot anew as a canonical savepoint; the snapshot stays as it is.
+
+    Args:
+        uri: The snapshot's folder.
+        parent: URI of the folder in which the savepoint is made.
+        folder: Its name there.
+        options: How to reach storage.
+
+    Returns:
+        Its manifest, which is written last.
+
+    Raises:
+        SpecRejectedError: `SnapshotNotFound`; `AlreadyCanonical`; `EngineMissing`.
+        SnapshotCorruptError: `SnapshotBroken`: the snapshot does not verify; nothing was written.
+        PreconditionFailedError: `SavepointExists`.
+    """
+    found = base.find(storage.open_store(uri, options), uri, lambda other: storage.open_store(other, options))
+    manifest = found.manifest
+    if manifest is None or manifest.format is SnapshotFormat.CANONICAL:
+        raise errors.SpecRejectedError(
+            "AlreadyCanonical", f"{uri} is canonical already; copy it with `statefulspark savepoint copy`."
+        )
+    report = verify.verify_queries(found.place.store, found.queries, root=found.place.root)
+    if not report.ok:
+        raise errors.SnapshotCorruptError("SnapshotBroken", f"{uri} cannot be converted: {report.sentence}")
+    target = savepoint.SavepointTarget(storage.open_store(parent, options), folder)
+    if target.store.info(f"{folder}/{MANIFEST_NAME}") is not None:
+        raise errors.PreconditionFailedError(
+            "SavepointExists", f"{target.uri} is a savepoint already; name another folder."
+        )
+    entries = _engine(uri).convert(found.place, found.queries, target, options)
+    made = manifest.model_copy(
+        update={"kind": SnapshotKind.SAVEPOINT, "format": SnapshotFormat.CANONICAL, "queries": entries}
+    )
+    catalog.write_manifest(target.store, folder, made)
+    return made
+
+
+def _engine(uri: str) -> ModuleType:
     try:
         from statefulspark.spark.canonical import offline
     except ModuleNotFoundError as error:
@@ -74,8 +123,4 @@ def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
             f"{uri} is a native snapshot, whose state only Spark can read, and {error.name} is not installed here; install "
             "statefulspark[spark], or take a canonical savepoint, which needs no engine.",
         ) from error
-    with tempfile.TemporaryDirectory(prefix="statefulspark-") as scratch:
-        local = storage.StorageOptions(allow_local_files=True)
-        target = offline.target(storage.open_store(f"file://{scratch}", local))
-        (entry,) = offline.convert(found.place, [query], target, local, only=uid)
-        return reading.read_operator(restore.SnapshotPlace(target.store, target.folder), entry, wish, uid)
+    return offline

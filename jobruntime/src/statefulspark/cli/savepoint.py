@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from statefulspark import errors
-from statefulspark.cli import options, output, progress, reading, tables, terminal, verbs, waiting
+from statefulspark.cli import convert, options, output, progress, reading, tables, terminal, verbs, waiting
 from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotFormat, SnapshotKind
@@ -37,6 +37,7 @@ def add_parser(commands: options.SubParsers) -> None:
     )
     verbs.add(children, noun)
     _add_copy(children)
+    convert.add_parser(children)
     _add_dispose(children)
 
 
