@@ -49,6 +49,7 @@ _PUBLIC = [
     "TtlUpdate",
     "TtlVisibility",
     "ValueState",
+    "VectorizedProcessFunction",
     "flat_map_with_state",
     "from_source",
     "keyed_process",

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         TtlUpdate,
         TtlVisibility,
         ValueState,
+        VectorizedProcessFunction,
     )
     from statefulspark.state_reading import read_state
 
@@ -107,6 +108,7 @@ __all__ = [
     "TtlUpdate",
     "TtlVisibility",
     "ValueState",
+    "VectorizedProcessFunction",
     "flat_map_with_state",
     "from_source",
     "keyed_process",

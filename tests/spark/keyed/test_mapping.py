@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import operator
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import statefulspark as ss
 from keyedstream import FileStream
@@ -126,3 +128,38 @@ def test_a14_another_type_of_key_is_refused_with_both_types(spark: SparkSession,
                 max_parallelism=1,
             )
         )
+
+
+class Totals(ss.VectorizedProcessFunction):
+    """Sums per key, whole tables at a time."""
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        self.total = ctx.state(ss.ReducingState("total", operator.add, int))
+
+    def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
+        sums = rows.group_by("key").aggregate([("value", "sum")])
+        totals = self.total.add_many(ctx.keys(sums), ctx.values(sums["value_sum"]))  # type: ignore[arg-type]
+        return pa.table({"value": totals, "key": sums["key"]})
+
+
+def test_a_vectorized_function_equals_a_dict_and_is_named_when_its_table_is_wrong(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    batches = [[(key % 7, key * batch) for key in range(50)] for batch in range(1, 4)]
+    stream = FileStream(spark, tmp_path, SCHEMA)
+    totals: dict[int, int] = {}
+    expected = []
+    for rows in batches:
+        stream.feed(rows)
+        for key, value in rows:
+            totals[key] = totals.get(key, 0) + value
+        expected.append(sorted(totals.items()))
+
+    def build(schema: str) -> None:
+        stream.run(lambda rows: ss.keyed_process(rows, key="key", function=Totals(), uid="totals", schema=schema))
+
+    build(SCHEMA)
+    assert [sorted(map(tuple, stream.batches[number])) for number in sorted(stream.batches)] == expected
+    stream.feed([(1, 1)])
+    with pytest.raises(StreamingQueryException, match="returned a table with the columns value, key; the output has"):
+        build("key bigint, total bigint")

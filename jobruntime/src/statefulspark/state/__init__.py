@@ -25,7 +25,7 @@ from statefulspark.state.descriptors import (
     ValueState,
 )
 from statefulspark.state.entries import ListHandle, MapHandle
-from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction
+from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction, VectorizedProcessFunction
 from statefulspark.state.timers import NO_WATERMARK, TimeDomain, TimerService
 from statefulspark.state.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
 
@@ -55,4 +55,5 @@ __all__ = [
     "TtlVisibility",
     "ValueHandle",
     "ValueState",
+    "VectorizedProcessFunction",
 ]

@@ -6,7 +6,7 @@ between batches, so a value that is changed in place must be given to `update` a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar, cast
 
 from statefulspark.state import chunks, conversions, descriptors, expiry, tables
@@ -16,6 +16,8 @@ T = TypeVar("T")
 In = TypeVar("In")
 Acc = TypeVar("Acc")
 Out = TypeVar("Out")
+
+Reduce = Callable[[object, object], object]
 
 
 class Cells:
@@ -58,6 +60,34 @@ class Cells:
         if key in self._rows:
             del self._rows[key]
             self._dirty.add(key)
+
+    def fold(self, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
+        """Fold a value into the cell of each of many keys, and return the cells' values; None changes nothing."""
+        self.scope.require_group(self.meta)
+        if type(self) is Cells and len(set(keys)) == len(keys) and None not in values:
+            before = map(self._rows.get, keys)
+            folded = [value if old is None else reduce(old, value) for old, value in zip(before, values, strict=True)]
+            self._rows.update(zip(keys, folded, strict=True))
+            self._dirty.update(keys)
+            return folded
+        return fold_one_by_one(self, self.scope, keys, values, reduce)
+
+
+def fold_one_by_one(
+    cells: AnyCells, scope: scopes.Scope, keys: Sequence[object], values: Sequence[object], reduce: Reduce
+) -> list[object]:
+    """Fold values into the cells of keys, through all that stands between a handle and the table."""
+    folded = []
+    try:
+        for scope.key, value in zip(keys, values, strict=True):
+            before = cells.read()
+            after = before if value is None else value if before is None else reduce(before, value)
+            if value is not None:
+                cells.write(after)
+            folded.append(after)
+    finally:
+        scope.key = scopes.NO_KEY
+    return folded
 
 
 class ExpiringCells(Cells):
@@ -136,6 +166,11 @@ class ConvertingCells:
         """Remove the current key's value."""
         self._cells.remove()
 
+    def fold(self, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
+        """Fold a value into the cell of each of many keys, and return the cells' values; None changes nothing."""
+        self._cells.scope.require_group(self._cells.meta)
+        return fold_one_by_one(self, self._cells.scope, keys, values, reduce)
+
 
 AnyCells = Cells | ConvertingCells
 
@@ -196,6 +231,18 @@ class ReducingHandle(Generic[T]):
         before = cast("T | None", self._cells.read())
         self._cells.write(value if before is None else self._reduce(before, value))
 
+    def add_many(self, keys: Sequence[object], values: Sequence[T | None]) -> list[T | None]:
+        """Fold one value into the state of each of many keys; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has.
+            values: A value for each of them; None leaves the state of its key as it is.
+
+        Returns:
+            The folded value of each key, in the order of the keys.
+        """
+        return cast("list[T | None]", self._cells.fold(keys, values, cast("Reduce", self._reduce)))
+
     def get(self) -> T | None:
         """Return the folded value, or None when nothing was added."""
         return cast("T | None", self._cells.read())
@@ -222,6 +269,28 @@ class AggregatingHandle(Generic[In, Acc, Out]):
         accumulator = self._function.create() if before is None else before
         self._cells.write(self._function.add(accumulator, value))
 
+    def add_many(self, keys: Sequence[object], values: Sequence[In | None]) -> list[Out | None]:
+        """Fold one value into the accumulator of each of many keys; in `process_table` only.
+
+        Args:
+            keys: Keys that the table has; a key may come more than once.
+            values: A value for each of them; None leaves the accumulator of its key as it is.
+
+        Returns:
+            The result of each key after its value, in the order of the keys.
+        """
+        stored = self._cells.fold(keys, [None] * len(keys), _same)
+        before: dict[object, object] = dict(zip(keys, stored, strict=True))
+        results: list[Out | None] = []
+        for key, value in zip(keys, values, strict=True):
+            accumulator = cast("Acc | None", before[key])
+            if value is not None:
+                start = self._function.create() if accumulator is None else accumulator
+                before[key] = accumulator = self._function.add(start, value)
+            results.append(None if accumulator is None else self._function.result(accumulator))
+        self._cells.fold(list(before), list(before.values()), _newer)
+        return results
+
     def get(self) -> Out | None:
         """Return the result of what was added, or None when nothing was."""
         accumulator = cast("Acc | None", self._cells.read())
@@ -230,3 +299,11 @@ class AggregatingHandle(Generic[In, Acc, Out]):
     def clear(self) -> None:
         """Remove the accumulator of the current key."""
         self._cells.remove()
+
+
+def _same(before: object, _: object) -> object:
+    return before
+
+
+def _newer(_: object, after: object) -> object:
+    return after

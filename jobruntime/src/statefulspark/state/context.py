@@ -7,9 +7,9 @@ after the other (`enter`). What a user calls is `state`, `key`, `timer_service`,
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 from statefulspark import errors
 from statefulspark.state import (
@@ -26,6 +26,9 @@ from statefulspark.state import (
     ttl,
 )
 from statefulspark.state import scope as scopes
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -90,6 +93,8 @@ class KeyedContext:
         self._resolutions: dict[tuple[str, chunks.StateMeta], evolution.Resolution] = {}
         self._timers = timers.TimerService(self._scope, domains)
         self._firing: timers.TimeDomain | None = None
+        self._keys_of: Callable[[pa.Table], list[object]]
+        self._values_of: Callable[[pa.ChunkedArray], list[object]]
 
     @property
     def key(self) -> object:
@@ -116,6 +121,14 @@ class KeyedContext:
     def time_domain(self) -> timers.TimeDomain | None:
         """The domain of the timer that fires, None outside `on_timer`."""
         return self._firing
+
+    def keys(self, table: pa.Table) -> list[object]:
+        """Return the key of each row of a table that has the key columns, as `add_many` takes it."""
+        return self._keys_of(table)
+
+    def values(self, column: pa.ChunkedArray) -> list[object]:
+        """Return a column as Python values."""
+        return self._values_of(column)
 
     def is_late(self, moment: int | datetime.datetime) -> bool:
         """Tell whether a row with this event time comes after the watermark has passed it.
@@ -226,9 +239,22 @@ class KeyedContext:
         """Make a key the current one."""
         self._scope.key = key
 
+    def enter_group(
+        self, keys_of: Callable[[pa.Table], list[object]], values_of: Callable[[pa.ChunkedArray], list[object]]
+    ) -> None:
+        """Work on all keys of the bound key group at once.
+
+        Args:
+            keys_of: Gives the key of each row of a table.
+            values_of: Gives a column as Python values.
+        """
+        self._scope.has_group = True
+        self._keys_of, self._values_of = keys_of, values_of
+
     def leave(self) -> None:
         """Have no current key."""
         self._scope.key = scopes.NO_KEY
+        self._scope.has_group = False
         self._firing = None
 
     @property

@@ -9,12 +9,23 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable
-from typing import Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from statefulspark.state import cells, descriptors, ttl
 from statefulspark.state.context import KeyedContext
 
-__all__ = ["FlatMapWithState", "InputRow", "KeyedContext", "KeyedProcessFunction", "MapWithState", "declared_lifetimes"]
+__all__ = [
+    "FlatMapWithState",
+    "InputRow",
+    "KeyedContext",
+    "KeyedProcessFunction",
+    "MapWithState",
+    "VectorizedProcessFunction",
+    "declared_lifetimes",
+]
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 S = TypeVar("S")
 
@@ -60,6 +71,26 @@ class KeyedProcessFunction:
 
     def close(self) -> None:
         """Release what `open` acquired. Called once per partition and batch, unless the batch failed."""
+
+
+class VectorizedProcessFunction(KeyedProcessFunction):
+    """Base of functions over whole tables: all rows of a key group in a batch, as Arrow columns.
+
+    Rows are aggregated with Arrow, and reducing and aggregating states take one value for each key with `add_many`, so
+    that no Python runs per row. Other states and timers belong to one key and are not reached from here.
+    """
+
+    def process_table(self, rows: pa.Table, ctx: KeyedContext) -> pa.Table | None:
+        """Work on the rows of a key group.
+
+        Args:
+            rows: Every column of the input, at least one row. All rows of a key are in one table.
+            ctx: Time, and `ctx.keys(table)` and `ctx.values(column)`, which give what `add_many` takes.
+
+        Returns:
+            A table with the columns of the output schema, by name. None is no output.
+        """
+        raise NotImplementedError(f"{type(self).__qualname__} must override process_table()")
 
 
 class FlatMapWithState(KeyedProcessFunction, Generic[S]):

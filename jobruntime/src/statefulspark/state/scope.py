@@ -30,11 +30,13 @@ class Scope:
         key: The current key, or NO_KEY.
         now_ms: Processing time of the batch, milliseconds since 1970 in UTC.
         watermark_ms: Watermark of the batch in milliseconds since 1970.
+        has_group: Whether a whole key group is being worked on, and none of its keys.
     """
 
-    __slots__ = ("key", "now_ms", "watermark_ms")
+    __slots__ = ("has_group", "key", "now_ms", "watermark_ms")
 
     def __init__(self) -> None:
+        self.has_group = False
         self.key: object = NO_KEY
         self.now_ms = 0
         self.watermark_ms = -(2**63)
@@ -53,3 +55,16 @@ class Scope:
                 "open() or close().",
             )
         return self.key
+
+    def require_group(self, meta: chunks.StateMeta) -> None:
+        """Check that a whole key group is being worked on.
+
+        Raises:
+            SpecRejectedError: It is not.
+        """
+        if not self.has_group:
+            raise errors.SpecRejectedError(
+                "KeyedStateOutsideTable",
+                f"The state '{meta.name}' of many keys can only be used inside process_table() of a "
+                "VectorizedProcessFunction.",
+            )

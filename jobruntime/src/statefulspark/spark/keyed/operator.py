@@ -118,6 +118,11 @@ def keyed_process(
 def _check_timers(
     chosen: str | None, function: functions.KeyedProcessFunction, uid: str
 ) -> frozenset[state_timers.TimeDomain]:
+    if chosen is not None and isinstance(function, functions.VectorizedProcessFunction):
+        raise errors.SpecRejectedError(
+            "TimersInvalid",
+            f"Keyed operator '{uid}' has a VectorizedProcessFunction, which has no timers; leave timers out.",
+        )
     if chosen is None:
         if type(function).on_timer is functions.KeyedProcessFunction.on_timer:
             return frozenset()

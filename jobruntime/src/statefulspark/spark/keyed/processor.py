@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 import pandas as pd
 import pyarrow as pa
@@ -112,9 +113,13 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         if loaded.head is not None:
             evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
         context.bind(loaded.tables)
-        output = [] if table is None else self._process(context, table)
+        output: list[object] | pa.Table = []
+        if table is not None and isinstance(self._function, functions.VectorizedProcessFunction):
+            output = self._process_table(context, self._function, table)
+        elif table is not None:
+            output = self._process(context, table)
         if self._settings.domains:
-            self._fire(context, output)
+            self._fire(context, cast("list[object]", output))
             self._done.add(group)
             wake_ms = context.next_wake_ms(self._settings.clock)
             if wake_ms is not None:
@@ -128,7 +133,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
                 before_full=context.drop_expired,
                 key_type=self._settings.key_type,
             )
-            frame = self._output.to_pandas(output) if output else None
+            frame = self._output.to_pandas(output) if len(output) else None
         if frame is not None:
             yield frame
 
@@ -171,6 +176,19 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         finally:
             context.leave()
         return output
+
+    def _process_table(
+        self, context: functions.KeyedContext, function: functions.VectorizedProcessFunction, table: pa.Table
+    ) -> pa.Table | list[object]:
+        key = self._settings.key
+        context.enter_group(lambda part: rows.to_keys(part, key), rows.to_values)
+        try:
+            emitted = function.process_table(table, context)
+        except Exception as error:
+            raise self._failed("process_table", "", error) from error
+        finally:
+            context.leave()
+        return [] if emitted is None else emitted
 
     def _grouped(self, table: pa.Table) -> dict[object, list[functions.InputRow]]:
         with pausing.collection_paused():

@@ -81,16 +81,42 @@ class OutputSchema:
         self._nested = [isinstance(f.dataType, _NESTED) for f in schema.fields]
         self._uid = uid
 
-    def to_pandas(self, rows: list[object]) -> pd.DataFrame:
-        """Build the frame that Spark takes, from tuples, Rows or dicts.
+    def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
+        """Build the frame that Spark takes, from tuples, Rows or dicts, or from a table.
 
         Raises:
             SpecRejectedError: A row has the wrong number of columns, or a value does not fit its column.
         """
+        if isinstance(rows, pa.Table):
+            return self._from_table(rows)
         width = len(self._names)
         tuples = [row if isinstance(row, tuple) and len(row) == width else self._to_tuple(row) for row in rows]
         series = [self._column(index, values) for index, values in enumerate(zip(*tuples, strict=True))]
         return pd.DataFrame(dict(zip(self._names, series, strict=True)), copy=False)
+
+    def _from_table(self, table: pa.Table) -> pd.DataFrame:
+        missing = [name for name in self._names if name not in table.column_names]
+        if missing:
+            raise errors.SpecRejectedError(
+                "OutputRowInvalid",
+                f"Operator '{self._uid}' returned a table with the columns {', '.join(table.column_names)}; the output "
+                f"has {', '.join(self._names)}.",
+            )
+        columns = (self._from_array(index, table.column(name)) for index, name in enumerate(self._names))
+        return pd.DataFrame(dict(zip(self._names, columns, strict=True)), copy=False)
+
+    def _from_array(self, index: int, column: pa.ChunkedArray) -> pd.Series:
+        kind = self._types[index]
+        if self._nested[index]:
+            return pd.Series(column.to_pylist(maps_as_pydicts="strict"), dtype="object")
+        try:
+            return pd.Series(column.cast(kind).combine_chunks(), dtype=pd.ArrowDtype(kind), copy=False)
+        except pa.ArrowException as error:
+            raise errors.SpecRejectedError(
+                "OutputValueInvalid",
+                f"Operator '{self._uid}' returned a column '{self._names[index]}' of type {column.type} that does not "
+                f"fit {kind}: {error}.",
+            ) from error
 
     def _column(self, index: int, values: tuple[object, ...]) -> pd.Series:
         if self._nested[index]:
