@@ -18,13 +18,14 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from s3server import S3Server
 from snapshots import a_manifest
-from statefulspark import errors, storage
+from statefulspark import errors, state_reading, storage
 from statefulspark.contract import layout
-from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.config import EngineConfig, JobConfig, RestoreConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
-from statefulspark.snapshot import closure, recovery, restore, savepoint, transfer, verify
-from statefulspark.snapshot.canonical import shells
-from statefulspark.spark.canonical import export, filling, starting
+from statefulspark.job import Job, QueryContext
+from statefulspark.snapshot import closure, recovery, savepoint, transfer, verify
+from statefulspark.spark import driver, functions, preparing
+from statefulspark.spark.canonical import export, starting
 from statefulspark.storage.port import ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
@@ -102,20 +103,26 @@ class Rig:
         self.store.write(f"{FOLDER}/_metadata.json", manifest.to_json(indent=1).encode())
         return manifest
 
-    def restore(self, manifest: Manifest, *, partitions: int, groups: int) -> tuple[QueryEntry, ...]:
-        """Make generation 2 of a canonical savepoint."""
-        place = restore.SnapshotPlace(self.store, FOLDER)
-        copied = restore.materialise(self.store, place, [shells.shell(query) for query in manifest.queries], 2)
-        how = filling.Filling(
-            self.store,
-            self.hadoop,
-            place,
-            manifest.queries,
-            self.options,
-            partitions={"q": partitions},
-            key_groups={"q": {"all": groups}},
+    def restore(self, kind: str, *, partitions: int) -> recovery.StartPlan:
+        """Do what a driver does from the claim until its queries could be started, from the canonical savepoint."""
+        build, mode = QUERIES[kind]
+        job = Job("flights")
+
+        @job.query(uid="q")
+        def q(spark: SparkSession, ctx: QueryContext) -> object:
+            return build(self).writeStream.outputMode(mode)
+
+        job_config = JobConfig(
+            name="flights",
+            storage=StorageConfig(uri="s3://unused"),
+            restore=RestoreConfig(snapshot=f"{self.store.uri}/{FOLDER}"),
+            engine=EngineConfig(conf={"spark.sql.shuffle.partitions": str(partitions)}),
         )
-        return filling.fill(self.spark, how, copied)
+        place = preparing.Place(self.store, self.options, 1)
+        author = recovery.Author("default", "flights", 1, NOW)
+        found = preparing.find_state(job, job_config, place, author)
+        built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions())
+        return preparing.make_ready(job_config, place, found, built, self.spark, author)
 
 
 def _everything() -> ss.KeyedProcessFunction:
@@ -184,17 +191,20 @@ def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_un
 ) -> None:
     rig.grow(2)
     rig.run(kind, generation=1)
-    manifest = rig.take(batch=1)
+    rig.take(batch=1)
     rig.grow(1)
     uninterrupted = rig.run(kind, generation=1)
     rig.store.delete_many([info.key for info in rig.store.list("generations")])
 
-    (entry,) = rig.restore(manifest, partitions=3, groups=64)
-    restored = replace(rig, groups=64).run(kind, generation=2)
+    changed = replace(rig, groups=64)
+    plan = changed.restore(kind, partitions=3)
+    restored = changed.run(kind, plan.generation)
 
+    (entry,) = plan.queries
     assert sorted(uninterrupted) == [2]
     assert restored == uninterrupted
     assert {one.partitions for one in entry.operators} == {3}
+    assert {one.max_parallelism for one in entry.operators if one.uid == "all"} <= {64}
     assert verify.verify_queries(rig.store, [entry]).ok
 
 
@@ -218,6 +228,12 @@ def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snaps
         canonical = read(FOLDER, uid, **chosen)
         assert len(canonical) in (ROWS_PER_FILE, KEYS)
         assert read(target.folder, uid, **chosen) == canonical
+    parent, _, name = f"{rig.store.uri}/savepoints/00000009-converted".rpartition("/")
+    converted = state_reading.convert(target.uri, parent, name, rig.options)
+    assert [one.operators for one in converted.queries] == [entry.operators for entry in manifest.queries]
+    assert read("savepoints/00000009-converted", "all", state="parts") == read(FOLDER, "all", state="parts")
+    with pytest.raises(errors.PreconditionFailedError, match="00000009-converted"):
+        state_reading.convert(target.uri, parent, name, rig.options)
     assert read(FOLDER, "all", state="total", key="3,name 0") == [
         {"key_1": 3, "key_2": "name 0", "value": sum(range(3, ROWS_PER_FILE, 33))}
     ]

@@ -40,8 +40,7 @@ def test_every_released_version_is_read(folder: Path) -> None:
     ]
     side = ({"k": 1}, {"k": 2})
     assert read(folder, uid="stateStoreSave-0") == [
-        {"partition_key": one, "ordinal": number, "key": one, "value": {"k": 10 + 10 * number}}
-        for number, one in enumerate(side)
+        {"partition_key": one, "key": one, "value": {"k": 10 + 10 * number}} for number, one in enumerate(side)
     ]
 
 

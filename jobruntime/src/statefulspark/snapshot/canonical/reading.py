@@ -19,6 +19,10 @@ from statefulspark.snapshot import restore
 from statefulspark.snapshot.canonical import documents, parts, rows, values
 
 
+_ORDINAL = "ordinal"
+"""Column with the order of the rows of Spark's own operators."""
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What somebody wants to see.
@@ -155,7 +159,9 @@ def _shown(part: object) -> str:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """Turn columns in the state's own encoding into JSON text."""
+    """Turn columns in the state's own encoding into JSON text, and leave out what is for the restore only."""
+    if _ORDINAL in table.column_names:
+        table = table.drop_columns([_ORDINAL])
     for index, field in enumerate(table.schema):
         written = (field.metadata or {}).get(values.METADATA_KEY)
         if written is not None and json.loads(written) == values.MSGPACK:
