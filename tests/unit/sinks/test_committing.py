@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -12,10 +12,11 @@ from sinkdrivers import QUERY, Driver
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.sinks.base import SinkContext
 from statefulspark.snapshot import closure, epochs, savepoint
-from statefulspark.spark import committing
+from statefulspark.spark import announcing, committing
 from statefulspark.testing import stores
 
 
@@ -110,6 +111,62 @@ def test_what_could_not_be_committed_goes_with_the_next_checkpoint(bucket: store
     driver.checkpoint()
 
     assert news(sink)[1:] == [f"commit 1/{batch} of 1 by 1" for batch in range(3)]
+
+
+def test_snapshots_that_pile_up_while_a_sink_is_away_are_not_all_remembered(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    """A.47: the newest completion stands for those before it."""
+    driver = start(bucket, sink)
+    numbers = []
+    for _ in range(12):
+        driver.batch()
+        numbers.append(driver.complete().id)
+
+    remembered = []
+    for number in numbers:
+        driver.announcer.complete(number)
+        remembered.append(len(news(sink)))
+
+    assert remembered == [1, 0, 0, 0, 5, 1, 1, 1, 1, 1, 1, 1], "the first call saw the sink opened"
+
+
+def test_everybody_hears_in_flinks_order(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    """A.47, A.101: sinks commit, functions are notified, positions are published; an aborted one is only announced."""
+
+    class Function:
+        def snapshot_begun(self, snapshot_id: int) -> None:
+            sink.told.append(f"begun {snapshot_id}")
+
+        def snapshot_covers(self, snapshot_id: int, queries: Sequence[QueryEntry]) -> None:
+            sink.told.append(f"{snapshot_id} covers {[query.batch_id for query in queries]}")
+
+        def notify_complete(self, checkpoint_id: int) -> None:
+            sink.told.append(f"complete {checkpoint_id}")
+
+        def notify_aborted(self, checkpoint_id: int) -> None:
+            sink.told.append(f"aborted {checkpoint_id}")
+
+    driver = start(bucket, sink)
+    driver.announcer = announcing.Announcer(
+        driver.committer,
+        [Function()],
+        [lambda queries: sink.told.append(f"published {queries[0].uid} {queries[0].offsets}")],
+    )
+    news(sink)
+    driver.batch()
+    driver.announcer.begun(1)
+    driver.checkpoint()
+    driver.announcer.aborted(2)
+
+    assert news(sink) == [
+        "begun 1",
+        "commit 1/0 of 1 by 1",
+        "1 covers [0]",
+        "complete 1",
+        """published delays ('{"offset":0}',)""",
+        "aborted 2",
+    ]
 
 
 def test_a_restart_commits_what_the_restored_cut_had_prepared(bucket: stores.MemoryStore, sink: FakeSink) -> None:

@@ -19,6 +19,10 @@ Publisher = Callable[[Sequence[QueryEntry]], None]
 """Tells the outside how far a completed snapshot has come; called last. It must not raise for what may pass."""
 
 
+_REMEMBERED = 8
+"""While a sink is away, snapshots complete and cannot be announced; the newest ones name everything that waits."""
+
+
 class Listener(Protocol):
     """Hears of snapshots."""
 
@@ -77,7 +81,9 @@ class Announcer:
         """
         self._committer.require_named(queries)
         with self._lock:
-            self._covered[snapshot_id] = queries
+            self._covered[snapshot_id] = tuple(query.model_copy(update={"files": ()}) for query in queries)
+            for oldest in sorted(self._covered)[:-_REMEMBERED]:
+                del self._covered[oldest]
 
     def forget(self, snapshot_id: int) -> None:
         """A snapshot ended that nobody has to hear of."""
