@@ -18,7 +18,6 @@ from statefulspark.opstate import record
 from statefulspark.snapshot import restore
 from statefulspark.snapshot.canonical import documents, parts, rows, values
 
-
 _ORDINAL = "ordinal"
 """Column with the order of the rows of Spark's own operators."""
 
