@@ -42,6 +42,8 @@ def test_the_commands_are_these() -> None:
         "savepoint verify",
         "savepoint copy",
         "savepoint dispose",
+        "state",
+        "state read",
         "doctor",
         "status",
         "stop",
