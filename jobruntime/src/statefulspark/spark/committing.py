@@ -23,6 +23,7 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.sinks.base import SinkContext
 from statefulspark.snapshot import epochs, sidelog
+from statefulspark.spark import jobsinks
 from statefulspark.spark.jobsinks import Driver, JobSink
 from statefulspark.storage.port import ObjectStore
 
@@ -104,7 +105,7 @@ class Committer:
             StatefulSparkError: A sink cannot be opened, or a transaction not be committed.
         """
         if not allow_non_restored:
-            self._require_sinks(restored)
+            jobsinks.require_place(restored, self._sinks)
         self.hurry()
         batches = {query.uid: query.batch_id for query in restored}
         for sink in self.sinks:
@@ -115,23 +116,6 @@ class Committer:
         for key, progress in self._progress.items():
             progress.committed = max(batches.get(key[0], -1), -1 if progress.committed is None else progress.committed)
         self._deadline_s = FOREVER_S
-
-    def _require_sinks(self, restored: Sequence[QueryEntry]) -> None:
-        lost = sorted(
-            {
-                f"sink {entry.uid!r} of query {query.uid!r}"
-                for query in restored
-                for entry in query.prepared
-                if (query.uid, entry.uid) not in self._sinks
-            }
-        )
-        if lost:
-            raise errors.SpecRejectedError(
-                "NonRestoredState",
-                f"The state on storage holds transactions of {', '.join(lost)}, which the job does not have, and their "
-                "records may not be visible yet. Give the job back those uids, or set allowNonRestoredState to start "
-                "without them.",
-            )
 
     def _find_strays(self, sink: JobSink, batches: Mapping[str, int]) -> Iterable[_Stray]:
         here, after = self._driver.generation, batches.get(sink.query_uid, -1)

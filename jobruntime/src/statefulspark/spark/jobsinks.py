@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 
+from statefulspark import errors
 from statefulspark.contract import layout
+from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
+from statefulspark.job import Output
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.snapshot import sidelog
 from statefulspark.storage.options import StorageOptions
@@ -81,4 +85,34 @@ class JobSink:
             committing_epoch=self.driver.epoch,
             staging_uri=f"{self.driver.store.uri}/{layout.staging(self.query_uid, self.uid)}",
             options=self.driver.options,
+        )
+
+
+def keys_of(outputs: Mapping[str, object]) -> frozenset[tuple[str, str]]:
+    """Return query and uid of every sink, from what the query functions returned by query uid."""
+    return frozenset((query_uid, output.uid) for query_uid, output in outputs.items() if isinstance(output, Output))
+
+
+def require_place(restored: Iterable[QueryEntry], sinks: Container[tuple[str, str]]) -> None:
+    """Refuse a job that lacks a sink whose transactions it would start from.
+
+    Args:
+        restored: The queries, as they are restored.
+        sinks: Query and uid of every sink that the job has now.
+
+    Raises:
+        SpecRejectedError: `NonRestoredState`.
+    """
+    lost = {
+        f"sink {entry.uid!r} of query {query.uid!r}"
+        for query in restored
+        for entry in query.prepared
+        if (query.uid, entry.uid) not in sinks
+    }
+    if lost:
+        raise errors.SpecRejectedError(
+            "NonRestoredState",
+            f"The state on storage holds transactions of {', '.join(sorted(lost))}, which the job does not have, and their "
+            "records may not be visible yet. Give the job back those uids, or set allowNonRestoredState to start without "
+            "them.",
         )

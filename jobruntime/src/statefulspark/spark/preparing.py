@@ -15,7 +15,7 @@ import statefulspark
 from statefulspark import storage
 from statefulspark.contract import config
 from statefulspark.snapshot import evolution, plans, recovery
-from statefulspark.spark import session
+from statefulspark.spark import jobsinks, session
 from statefulspark.spark.canonical import starting
 from statefulspark.spark.evolution import carry
 
@@ -101,6 +101,8 @@ def compare(
     Raises:
         SpecRejectedError: The job has no place for the state, or could not read it.
     """
+    if not job_config.restore.allow_non_restored_state:
+        jobsinks.require_place(found.queries, jobsinks.keys_of({one.uid: one.output for one in built}))
     changes = evolution.compare(
         found.queries,
         (one.planned for one in built),
