@@ -32,6 +32,13 @@ def test_a_completion_stands_for_all_older_ones_and_none_is_announced_twice() ->
     assert told((1, 0), (2, 1), covers={2: 1, 3: 1}, complete=(2, 2, 3)) == [2, None, 3]
 
 
+def test_numbers_of_an_earlier_driver_are_told_to_nobody() -> None:
+    completions = Completions(heard=4)
+    completions.taken(5, 0)
+
+    assert [completions.complete(5), completions.complete(4)] == [None, None]
+
+
 def test_a_function_that_takes_no_state_hears_of_every_checkpoint() -> None:
     assert told(covers={}, complete=(1, 2, 5)) == [1, 2, 5]
 

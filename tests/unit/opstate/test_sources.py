@@ -484,7 +484,7 @@ def test_a48_a_source_hears_of_a_checkpoint_that_holds_its_segments(closing: lis
     fed.notify_complete(10)
     fed.notify_aborted(11)
 
-    assert [function.told for function in fed.source._function.functions] == [[8, 10, -11]] * 2  # type: ignore[attr-defined]
+    assert [function.told for function in fed.source._function.functions] == [[10, -11]] * 2  # type: ignore[attr-defined]
 
 
 def test_damage_is_told_as_damage_across_the_socket(

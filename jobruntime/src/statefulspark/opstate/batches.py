@@ -27,7 +27,13 @@ class SinkRun:
     """Runs a `FunctionSink`. Batches come from one thread, notifications may come from another."""
 
     def __init__(
-        self, uid: str, sink: FunctionSink, *, restored: OperatorState | None, checkpoint_id: int | None
+        self,
+        uid: str,
+        sink: FunctionSink,
+        *,
+        restored: OperatorState | None,
+        checkpoint_id: int | None,
+        heard: int = 0,
     ) -> None:
         """Make and open the function's subtasks.
 
@@ -36,6 +42,7 @@ class SinkRun:
             sink: What the user declared.
             restored: Its state in the restored cut; None if the cut has none of it.
             checkpoint_id: Number of the restored snapshot; None if the job starts empty.
+            heard: The newest number that was given before this driver.
 
         Raises:
             StatefulSparkError: The function cannot be copied, initialised or opened.
@@ -48,7 +55,7 @@ class SinkRun:
         self._attempted: int | None = None
         self._is_repeat = True
         self._lock = threading.RLock()
-        self._completions = Completions()
+        self._completions = Completions(heard)
         self._subtasks = self._made()
 
     @property

@@ -14,11 +14,11 @@ import threading
 class Completions:
     """What one function took under which number, and what it may be told. Safe from any thread."""
 
-    def __init__(self) -> None:
-        """Know of no state."""
+    def __init__(self, heard: int = 0) -> None:
+        """Know of no state; numbers up to `heard` were given before this driver, and are told to nobody."""
         self._taken: list[tuple[int, int]] = []
         self._covered: dict[int, int] = {}
-        self._told = 0
+        self._told = heard
         self._lock = threading.Lock()
 
     def taken(self, checkpoint_id: int, position: int) -> None:

@@ -82,7 +82,7 @@ class SourceFeed:
         self._next_checkpoint_id = next_checkpoint_id
         self._filled: dict[SegmentName, tuple[int, ...]] = {}
         self._unwritten: _Taken | None = None
-        self._completions = Completions()
+        self._completions = Completions(next_checkpoint_id() - 1)
         self._guard = threading.Lock()
 
     @property

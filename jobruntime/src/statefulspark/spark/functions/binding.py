@@ -113,7 +113,8 @@ def bind_sink(output: Output, start: Start, committed: int) -> BoundSink:
     state = None
     if found is not None:
         state = record.decode(log.read(found), f"{start.store.uri}/{found.key}", uid=output.uid)
-    run = SinkRun(output.uid, output.sink, restored=state, checkpoint_id=start.checkpoint_id)
+    heard = start.next_checkpoint_id() - 1
+    run = SinkRun(output.uid, output.sink, restored=state, checkpoint_id=start.checkpoint_id, heard=heard)
     _log.info("sink function bound", extra={"sink": output.uid, "batch": committed, "restored": state is not None})
     return BoundSink(run, output.uid, log, start.epoch, start.next_checkpoint_id)
 

@@ -1,0 +1,208 @@
+"""All functions of a job: declared, refused, restored at the right batch, told of the right checkpoints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import pyarrow as pa
+import pytest
+import statefulspark as ss
+from pyspark.sql import DataFrame
+from statefulspark import errors, opstate, storage
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import OperatorStateEntry, QueryEntry
+from statefulspark.job import Output
+from statefulspark.opstate import record
+from statefulspark.opstate.model import Mode, NamedState, OperatorState, StateMeta
+from statefulspark.snapshot import sidelog, startplan
+from statefulspark.snapshot.segments import SegmentName
+from statefulspark.sources import segmentfile
+from statefulspark.spark import functions
+from statefulspark.spark.functions import registry
+from statefulspark.testing import stores
+
+
+class Remembering(opstate.SinkFunction[object], opstate.CheckpointedFunction, opstate.CheckpointListener):
+    """Tells what it was restored with, and which checkpoints it heard of."""
+
+    seen: list[tuple[object, ...]] = []  # noqa: RUF012 - shared by all copies on purpose
+
+    def initialize_state(self, context: opstate.FunctionInitializationContext) -> None:
+        state = context.operator_state_store.get_list_state(ss.ListState("values"))
+        self.seen.append(("restored", context.restored_checkpoint_id, state.get()))
+
+    def snapshot_state(self, context: opstate.FunctionSnapshotContext) -> None:
+        pass
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self.seen.append(("complete", checkpoint_id))
+
+
+class Position(opstate.SourceFunction[int], opstate.ListCheckpointed[int]):
+    """Tells what it was restored with."""
+
+    def run(self, ctx: opstate.SourceContext[int]) -> None:
+        pass
+
+    def cancel(self) -> None:
+        pass
+
+    def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
+        return []
+
+    def restore_state(self, state: list[int]) -> None:
+        Remembering.seen.append(("position", state))
+
+
+class Stream:
+    """As much of a DataFrame as is touched before a query starts."""
+
+    @property
+    def writeStream(self) -> Stream:  # noqa: N802 - Spark's name
+        return self
+
+    def outputMode(self, mode: str) -> Stream:  # noqa: N802 - Spark's name
+        return self
+
+    def foreachBatch(self, function: object) -> Stream:  # noqa: N802 - Spark's name
+        return self
+
+
+@dataclass
+class Place:
+    """A job's state in memory."""
+
+    store: storage.ObjectStore
+    options: storage.StorageOptions
+    epoch: int = 2
+
+
+@pytest.fixture
+def place() -> Place:
+    Remembering.seen = []
+    return Place(stores.MemoryStore(), storage.StorageOptions())
+
+
+def state_of(name: str, *values: object) -> OperatorState:
+    return OperatorState(1, {name: NamedState(StateMeta(name, Mode.SPLIT), (values,))})
+
+
+def write_record(place: Place, batch: int, *values: object) -> None:
+    log = sidelog.SideLog(place.store, layout.query_root(1, "q"))
+    name = sidelog.RecordName(sidelog.RecordKind.OPERATOR_STATE, "out", batch, 1)
+    log.write(name, record.encode("out", state_of("values", *values)))
+
+
+def write_segment(place: Place, number: int, position: int) -> SegmentName:
+    name = SegmentName("counter", number, 1)
+    body = record.encode("counter", state_of("list-checkpointed", position))
+    root = place.store.child(layout.query_root(1, "q"))
+    root.write(name.key, segmentfile.encode(name, pa.schema([("n", pa.int64())]), [[(1,)]], body))
+    root.write(f"offsets/{number}", f'v1\n{{}}\n{{"uid":"counter","segment":{number},"epoch":1}}'.encode())
+    return name
+
+
+def a_plan(entry: QueryEntry) -> startplan.StartPlan:
+    return startplan.StartPlan(startplan.StartMode.CONTINUE, 1, queries=(entry,), next_snapshot_id=5)
+
+
+def a_job(*, sink: str | None = "out", source: str | None = None) -> functions.JobFunctions:
+    declared = functions.JobFunctions()
+    if source:
+        with declared.collecting("q"):
+            schema = pa.schema([("n", pa.int64())])
+            registry.building().registry.add(registry.DeclaredSource(source, "q", Position(), 1, schema, 10))
+    if sink:
+        frame = cast("DataFrame", Stream())
+        declared.declare("q", Output(frame, opstate.FunctionSink(Remembering()), sink, "append", None))
+    return declared
+
+
+def test_a138_a_sink_function_gets_its_state_after_the_last_committed_batch(place: Place) -> None:
+    write_record(place, 3, "three")
+    write_record(place, 5, "five")
+    write_record(place, 8, "of a batch that was never committed")
+
+    started = a_job().bind(place, a_plan(QueryEntry(uid="q", batch_id=7, path="generations/00000001/q")))
+
+    assert Remembering.seen == [("restored", None, ["five"])]
+    assert list(started) == ["q"]
+
+
+def test_a52_a_source_goes_on_after_the_newest_planned_batch(place: Place) -> None:
+    write_segment(place, 7, 70)
+    write_segment(place, 8, 80)  # Planned and not committed: it runs again, with this very segment.
+
+    declared = a_job(sink=None, source="counter")
+    declared.bind(place, a_plan(QueryEntry(uid="q", batch_id=7, path="generations/00000001/q")))
+    declared.close()
+
+    assert Remembering.seen == [("position", [80])]
+
+
+def test_a43_functions_start_empty_where_nothing_is_stored(place: Place) -> None:
+    declared = a_job(source="counter")
+    declared.bind(place, a_plan(QueryEntry(uid="q", batch_id=-1, path="generations/00000001/q")))
+    declared.close()
+
+    assert Remembering.seen == [("restored", None, [])]
+
+
+@pytest.mark.parametrize(
+    ("sink", "source", "lost"),
+    [
+        pytest.param("out", "counter", None, id="everything has its place"),
+        pytest.param("other", "counter", "function 'out'", id="a sink has another uid"),
+        pytest.param(None, "counter", "function 'out'", id="the sink left"),
+        pytest.param("out", None, "source 'counter'", id="the source left"),
+    ],
+)
+def test_a_function_that_left_the_job_is_named(sink: str | None, source: str | None, lost: str | None) -> None:
+    entry = QueryEntry(
+        uid="q",
+        batch_id=4,
+        path="generations/00000001/q",
+        offsets=('{"uid":"counter","segment":5,"epoch":1}', '{"kafka":{"0":1}}'),
+        operator_states=(OperatorStateEntry(uid="out", path="operator-state/out/x.json", batch_id=4),),
+    )
+    declared = a_job(sink=sink, source=source)
+    if lost is None:
+        declared.require_place([entry])
+    else:
+        with pytest.raises(errors.SpecRejectedError, match=f"{lost} of query 'q'") as caught:
+            declared.require_place([entry])
+        assert caught.value.reason == "NonRestoredState"
+    declared.close()
+
+
+def test_every_function_takes_part_in_checkpoints_with_its_query() -> None:
+    declared = a_job(source="counter")
+
+    assert declared.participants == {"operator:counter": "q", "operator:out": "q"}
+    declared.close()
+
+
+def test_one_uid_for_two_functions_is_refused() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="'out'") as caught:
+        a_job(source="out")
+
+    assert caught.value.reason == "OperatorUidTaken"
+
+
+def test_a48_a_sink_hears_of_a_checkpoint_up_to_the_batch_that_it_holds(place: Place) -> None:
+    declared = a_job()
+    declared.bind(place, a_plan(QueryEntry(uid="q", batch_id=-1, path="generations/00000001/q")))
+    run = declared._sinks["q"].run
+    assert declared.next_checkpoint_id() == 5
+    for batch in (0, 1):
+        run.begin(batch)
+        run.end(opstate.FunctionSnapshotContext(declared.next_checkpoint_id(), 0))
+    declared.snapshot_begun(5)  # Batch 1 is not committed yet.
+    assert declared.next_checkpoint_id() == 6
+
+    for checkpoint, batch in ((5, 0), (6, 1)):
+        declared.snapshot_covers(checkpoint, [QueryEntry(uid="q", batch_id=batch, path="generations/00000001/q")])
+        declared.notify_complete(checkpoint)
+
+    assert [one for one in Remembering.seen if one[0] == "complete"] == [("complete", 6)]
