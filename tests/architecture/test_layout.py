@@ -60,6 +60,7 @@ _PUBLIC = [
     "from_source",
     "keyed_process",
     "map_with_state",
+    "read_state",
     "source",
     "write",
 ]
