@@ -41,6 +41,7 @@ def test_the_commands_are_these() -> None:
         "savepoint show",
         "savepoint verify",
         "savepoint copy",
+        "savepoint convert",
         "savepoint dispose",
         "state",
         "state read",
