@@ -6,6 +6,7 @@ data only finds, and where in the sink's code a kill is worth a test.
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 import subprocess
@@ -17,9 +18,10 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pyarrow as pa
+import pyarrow.parquet as parquet
 from pyiceberg.catalog import load_catalog
 from statefulspark import storage
-from statefulspark.sinks import base, iceberg, kafka, kafka_rows, postgres
+from statefulspark.sinks import base, files, iceberg, kafka, kafka_rows, postgres
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
@@ -125,6 +127,7 @@ def build(recipe: Recipe) -> base.TwoPhaseSink:
         "kafka": lambda **given: kafka.KafkaSink(**given, serializer=kafka_rows.JsonRows(key="id")),
         "postgres": postgres.PostgresSink,
         "iceberg": iceberg.IcebergSink,
+        "files": files.FilesSink,
     }
     return makers[str(recipe["kind"])](**settings)
 
@@ -201,6 +204,23 @@ def iceberg_world(folder: Path, s3: S3Server) -> World:
 
     recipe = {"kind": "iceberg", "table": "shop.words", "catalog": properties}
     return World(recipe, context, read, forget, staged)
+
+
+def files_world(s3: S3Server) -> World:
+    """Return a sink in front of a new folder; its commit files are the marker, so there is none to forget."""
+    context = _context(s3)
+    uri = f"s3://{s3.new_bucket('files')}/out"
+    store = storage.open_store(uri, context.options)
+
+    def read() -> list[int]:
+        bodies = [store.read(file.path) for commit in files.read_commits(store) for file in commit.files]
+        return sorted(number for body in bodies for number in parquet.read_table(io.BytesIO(body))["id"].to_pylist())
+
+    def staged() -> tuple[str, ...]:
+        listed = {file.path for commit in files.read_commits(store) for file in commit.files}
+        return tuple(info.key for info in store.list(files.DATA) if info.key not in listed)
+
+    return World({"kind": "files", "uri": uri}, context, read, lambda: None, staged)
 
 
 def _context(s3: S3Server) -> base.SinkContext:

@@ -20,11 +20,13 @@ from s3server import S3Server
 from sinkworlds import Drivers, World
 from statefulspark import errors
 
-KINDS = ("kafka", "postgres", "iceberg")
+MARKED = ("kafka", "postgres", "iceberg")
+KINDS = ("files", *MARKED)
 IDS = list(range(1, 101))
 
 When = Literal["before", "after"]
 POINTS: Mapping[str, tuple[tuple[str, When], ...]] = {
+    "files": (("publish", "before"), ("create", "before"), ("create", "after"), ("publish", "after")),
     "kafka": (
         ("begin_transaction", "before"),
         ("produce", "after"),
@@ -62,7 +64,7 @@ def world(request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> World
     if kind == "postgres":
         server: Postgres = request.getfixturevalue("postgres")
         return sinkworlds.postgres_world(server.new_database(), s3)
-    return sinkworlds.iceberg_world(tmp_path, s3)
+    return sinkworlds.iceberg_world(tmp_path, s3) if kind == "iceberg" else sinkworlds.files_world(s3)
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +75,8 @@ def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
 
 
 every_sink = pytest.mark.parametrize("world", KINDS, indirect=True)
+every_marked_sink = pytest.mark.parametrize("world", MARKED, indirect=True)
+"""Those with a marker in another system: it fences, and a batch without rows needs no transaction."""
 
 
 @every_sink
@@ -127,7 +131,7 @@ def test_giving_up_an_attempt_leaves_the_attempt_that_was_committed(world: World
     assert (world.read(), world.staged()) == ([1, 2], ())
 
 
-@every_sink
+@every_marked_sink
 def test_what_a_left_generation_had_prepared_is_given_up_after_the_new_one_went_on(world: World) -> None:
     left, taken = world.prepared(world.at(9), [1, 2]), world.at(1, generation=2)
     world.sink.open(taken)
@@ -136,14 +140,14 @@ def test_what_a_left_generation_had_prepared_is_given_up_after_the_new_one_went_
     assert (world.read(), world.staged()) == ([3], ())
 
 
-@every_sink
+@every_marked_sink
 def test_a_batch_without_rows_has_no_transaction(world: World) -> None:
     first = world.at(0)
     assert world.sink.write_part(iter(()), first) is None
     assert world.sink.prepare((), first) is None
 
 
-@every_sink
+@every_marked_sink
 def test_a_new_generation_commits_its_own_batches_and_none_of_the_one_it_left(world: World) -> None:
     world.sink.open(world.at(0))
     left = world.prepared(world.at(5), [1, 2])
@@ -155,7 +159,7 @@ def test_a_new_generation_commits_its_own_batches_and_none_of_the_one_it_left(wo
     assert world.read() == [3, 4, 5, 6]
 
 
-@every_sink
+@every_marked_sink
 def test_a_driver_that_was_replaced_commits_nothing(world: World, drivers: Drivers) -> None:
     first, second = world.at(0), world.at(0, epoch=2)
     prepared = world.prepared(first, IDS)
@@ -169,7 +173,7 @@ def test_a_driver_that_was_replaced_commits_nothing(world: World, drivers: Drive
     assert (said, fenced, world.read()) == ("Fenced", [], IDS)
 
 
-@every_sink
+@every_marked_sink
 def test_a_driver_that_was_replaced_cannot_open_the_sink_again(world: World) -> None:
     world.sink.open(world.at(0, epoch=2))
     with pytest.raises(errors.FencedError, match="Epoch 2"):
@@ -195,7 +199,7 @@ def test_each_record_is_there_once_when_the_driver_is_killed(
     assert world.read() == [*IDS, 1000]
 
 
-@every_sink
+@every_marked_sink
 def test_without_the_marker_a_repeated_commit_would_show_each_record_twice(world: World) -> None:
     """Shows that the others can fail: the marker is what keeps them true."""
     first = world.at(0)
