@@ -1,0 +1,38 @@
+"""Orders from Kafka, totals by customer into PostgreSQL and a copy of every order into Iceberg, each exactly once.
+
+Settings come from parameters, credentials from the environment: PG_DSN on the driver, CATALOG_TOKEN on the driver and the
+executors.
+"""
+
+import statefulspark as ss
+from pyspark.sql import DataFrame, SparkSession, functions
+
+job = ss.Job("orders")
+
+
+def orders(spark: SparkSession, ctx: ss.QueryContext, *, group: str) -> DataFrame:
+    """Read the topic; the group is for lag monitors alone."""
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", ctx.parameter("brokers"))
+    reader = reader.option("subscribe", ctx.parameter("topic", "orders")).option("startingOffsets", "earliest")
+    rows = reader.option("statefulspark.publish.offsets.group", group).load()
+    fields = functions.from_json(functions.col("value").cast("string"), "id bigint, customer string, amount double")
+    return rows.select(fields.alias("order")).select("order.*")
+
+
+@job.query(uid="totals")
+def totals(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
+    """Keep one row per customer up to date."""
+    sums = orders(spark, ctx, group="orders-totals").groupBy("customer").agg(functions.sum("amount").alias("total"))
+    sink = ss.PostgresSink("totals", dsn=ss.Secret.env("PG_DSN"), upsert_by=("customer",))
+    return ss.write(sums, sink=sink, uid="postgres", mode="update")
+
+
+@job.query(uid="archive")
+def archive(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
+    """Keep every order."""
+    catalog = {"type": "rest", "uri": ctx.parameter("catalog"), "token": ss.Secret.env("CATALOG_TOKEN")}
+    sink = ss.IcebergSink("shop.orders", catalog)
+    return ss.write(orders(spark, ctx, group="orders-archive"), sink=sink, uid="iceberg", mode="append")
+
+
+job.run()
