@@ -151,8 +151,9 @@ def build_queries(
         stream = carry.stream_of(output, query.uid)
         if isinstance(output, Output):
             writing.check_schema(output, settings.storage_options(job_config.storage))
-        planned = describe.describe(query.uid, stream, registry.of_query(query.uid), partitions=partitions)
-        built.append(BuiltQuery(query.uid, output, stream, planned))
+        operators = registry.of_query(query.uid)
+        planned = describe.describe(query.uid, stream, operators, partitions=partitions)
+        built.append(BuiltQuery(query.uid, output, stream, planned, operators))
     return tuple(built)
 
 
@@ -196,7 +197,9 @@ def start(
         committer=committer,
         announcer=announcer,
         restored=plan.queries,
-        taker=taking.Taker(spark, place.store, place.options),
+        taker=taking.Taker(
+            spark, place.store, place.options, tuple(operator for one in built for operator in one.operators)
+        ),
     )
     refs = catalog.list_snapshots(place.store)
     retained = tuple(sorted(ref.id for ref in refs if ref.kind is SnapshotKind.CHECKPOINT))

@@ -18,6 +18,7 @@ from statefulspark.snapshot import evolution, plans, recovery
 from statefulspark.spark import jobsinks, session
 from statefulspark.spark.canonical import starting
 from statefulspark.spark.evolution import carry
+from statefulspark.spark.keyed import registry
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -49,6 +50,8 @@ class BuiltQuery:
     """What it writes."""
     planned: plans.PlannedQuery
     """What its plan says about its state."""
+    operators: tuple[registry.Operator, ...] = ()
+    """Its keyed operators, as they were declared."""
 
 
 def versions() -> dict[str, str]:

@@ -8,8 +8,8 @@ partition and about 100 MB of memory, and takes one core from the job. More task
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from pydantic import JsonValue
@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 
-from statefulspark import errors
+from statefulspark import clock, errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
 from statefulspark.snapshot import closure, plans, savepoint, transfer
@@ -44,6 +44,7 @@ class Export:
         options: How workers reach the target.
         parallelism: Partitions that are read at a time.
         on_progress: Called with the number of operators done and their total number.
+        lifetimes_ms: Time to live by state by operator uid, where expired entries are to be left out.
     """
 
     source: ObjectStore
@@ -52,6 +53,7 @@ class Export:
     options: StorageOptions
     parallelism: int = 1
     on_progress: Callable[[int, int], None] | None = None
+    lifetimes_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def place(self, query: QueryEntry) -> tasks.Place:
         """Return where a query's files go."""
@@ -136,7 +138,14 @@ def _export_keyed(
             log["value"]["blob"].alias("blob"),
         )
     )
-    task = tasks.KeyedExport(work.place(query), operator.uid, keytypes.parse(operator.key), _groups_of(operator, query))
+    task = tasks.KeyedExport(
+        work.place(query),
+        operator.uid,
+        keytypes.parse(operator.key),
+        _groups_of(operator, query),
+        lifetimes_ms=tuple(work.lifetimes_ms.get(operator.uid, {}).items()),
+        now_ms=int(clock.utc_now().timestamp() * 1000),
+    )
     states: dict[str, documents.KeyedState] = {}
     types: tuple[str, ...] = ()
     for result in _run(rows, task):

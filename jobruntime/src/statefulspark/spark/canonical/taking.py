@@ -16,6 +16,7 @@ from statefulspark.storage.port import ObjectStore
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from statefulspark.spark.keyed import Operator
     from statefulspark.storage import StorageOptions
 
 _log = logging.getLogger(__name__)
@@ -29,11 +30,13 @@ class Taker:
         session: The job's session.
         store: The job's root.
         options: How workers reach storage.
+        operators: Its keyed operators.
     """
 
     session: SparkSession
     store: ObjectStore
     options: StorageOptions
+    operators: tuple[Operator, ...] = ()
 
     def take(
         self,
@@ -57,7 +60,14 @@ class Taker:
             )
 
         hadoop = transfer.hadoop_uri(self.store.uri)
-        work = export.Export(self.store, hadoop, target, self.options, on_progress=on_progress)
+        work = export.Export(
+            self.store,
+            hadoop,
+            target,
+            self.options,
+            on_progress=on_progress,
+            lifetimes_ms={operator.uid: operator.lifetimes_ms() for operator in self.operators},
+        )
         entries = export.export(self.session, queries, work)
         self._remove_leftovers(entries, target)
         return savepoint.publish(

@@ -13,7 +13,7 @@ from pyspark import TaskContext
 from statefulspark import storage
 from statefulspark.snapshot.canonical import documents, groups, keytypes, parts, rows
 from statefulspark.spark.canonical import tables
-from statefulspark.state import chunks, codec
+from statefulspark.state import chunks, codec, expiry
 from statefulspark.storage import StorageOptions
 
 RESULT = "result string"
@@ -63,6 +63,8 @@ class KeyedExport:
         operator: Uid.
         key_types: As recorded; None if they are not known.
         max_parallelism: Number of key groups.
+        lifetimes_ms: Time to live by state, where expired entries are to be left out.
+        now_ms: Processing time.
         flush_bytes: State that is gathered before it is written.
     """
 
@@ -70,6 +72,8 @@ class KeyedExport:
     operator: str
     key_types: tuple[str, ...] | None
     max_parallelism: int
+    lifetimes_ms: tuple[tuple[str, int], ...] = ()
+    now_ms: int = 0
     flush_bytes: int = parts.FLUSH_BYTES
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,7 +105,8 @@ class _KeyedWork:
         if finished is None:
             return
         group, chunk = finished
-        for meta, row in groups.to_rows(chunk):
+        alive = expiry.without_expired(chunk, dict(self.task.lifetimes_ms), self.task.now_ms)
+        for meta, row in groups.to_rows(alive):
             self.gathered.setdefault(meta, []).append(row)
             if len(self.sample) < keytypes.SAMPLE:
                 self.sample.append((row[0], group))

@@ -6,6 +6,7 @@ a few calls per key group, and the keys are worked on in Python.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Literal
 
@@ -92,6 +93,7 @@ def keyed_process(
         key=columns,
         key_type=key_type,
         function=type(function).__qualname__,
+        lifetimes_ms=functools.partial(_lifetimes_ms, function),
     )
     settings = processor.Settings(
         uid=uid,
@@ -139,6 +141,12 @@ def _check_timers(
             f"{', '.join(map(repr, state_timers.TIMER_CHOICES))}, or None.",
         )
     return domains
+
+
+def _lifetimes_ms(function: functions.KeyedProcessFunction) -> dict[str, int]:
+    """Return the times to live of states whose expired entries canonical savepoints leave out (Flink A.29)."""
+    declared = functions.declared_lifetimes(function)
+    return {name: life.duration_ms for name, life in declared.items() if life.full_snapshot}
 
 
 def _check_function(function: object, uid: str) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from statefulspark import errors
@@ -26,6 +26,7 @@ class Operator:
         key: Key columns.
         key_type: Their types, for example `string, bigint`.
         function: Qualified name of the function's class.
+        lifetimes_ms: Tells the times to live of states whose expired entries canonical savepoints leave out.
     """
 
     uid: str
@@ -34,6 +35,7 @@ class Operator:
     key: tuple[str, ...]
     key_type: str
     function: str
+    lifetimes_ms: Callable[[], Mapping[str, int]] = dict
 
 
 class OperatorRegistry:
@@ -97,7 +99,15 @@ def collecting(registry: OperatorRegistry, *, query_uid: str) -> Iterator[Operat
         _collection.reset(token)
 
 
-def declare(*, uid: str, max_parallelism: int, key: tuple[str, ...], key_type: str, function: str) -> None:
+def declare(
+    *,
+    uid: str,
+    max_parallelism: int,
+    key: tuple[str, ...],
+    key_type: str,
+    function: str,
+    lifetimes_ms: Callable[[], Mapping[str, int]] = dict,
+) -> None:
     """Record an operator in the registry that is collecting, if one is.
 
     Raises:
@@ -105,7 +115,9 @@ def declare(*, uid: str, max_parallelism: int, key: tuple[str, ...], key_type: s
     """
     collection = _collection.get()
     if collection is not None:
-        collection.registry.add(Operator(uid, collection.query_uid, max_parallelism, key, key_type, function))
+        collection.registry.add(
+            Operator(uid, collection.query_uid, max_parallelism, key, key_type, function, lifetimes_ms)
+        )
 
 
 def check_uid(uid: str) -> None:

@@ -1,0 +1,79 @@
+"""What workers do with batches of state, without an engine: parts out of key groups, and key groups out of parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+from statefulspark.snapshot.canonical import documents, groups
+from statefulspark.spark.canonical import tasks
+from statefulspark.state import chunks, descriptors, keygroups, store
+from statefulspark.storage import StorageOptions
+
+_META = chunks.StateMeta("seen", descriptors.StateKind.VALUE, "any", has_ttl=True)
+_KEYS = [f"key {number}" for number in range(40)]
+
+
+def a_place(folder: Path) -> tasks.Place:
+    return tasks.Place(f"file://{folder}", "files/q", StorageOptions(allow_local_files=True))
+
+
+def a_store_of(number_of_groups: int) -> pa.RecordBatch:
+    """Return the heads and chunks of a store in which every key holds its number, renewed at that time."""
+    spread: dict[int, list[tuple[object, object, object, int]]] = {}
+    for number, key in enumerate(_KEYS):
+        spread.setdefault(keygroups.key_group((key,), ("string",), number_of_groups), []).append(
+            (key, None, number, number)
+        )
+    built = {group: groups.build({_META: found}) for group, found in spread.items()}
+    heads = [(group, 1, one.head.pack_layout(), None) for group, one in built.items()]
+    logs = [(group, 1, None, one.blob) for group, one in built.items()]
+    columns = list(zip(*(heads + logs), strict=True))
+    kinds = (pa.int32(), pa.int64(), pa.binary(), pa.binary())
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)],
+        names=["key_group", "version", "layout", "blob"],
+    )
+
+
+def states_of(results: list[pa.RecordBatch]) -> documents.KeyedState:
+    import json
+
+    texts = [json.loads(text) for batch in results for text in batch.column(0).to_pylist()]
+    found = [documents.KeyedState.model_validate_json(text["state"]) for text in texts]
+    assert {tuple(text["types"]) for text in texts} == {("string",)}
+    return found[0].model_copy(update={"files": tuple(file for one in found for file in one.files)})
+
+
+def test_keys_move_to_their_groups_of_another_number_through_several_parts(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    export = tasks.KeyedExport(place, "all", None, 16, flush_bytes=200)
+    state = states_of(list(export([a_store_of(16)])))
+    assert len(state.files) > 2
+
+    read = tasks.ReadStates(place, (state,), ("string",))
+    numbers = pa.RecordBatch.from_pydict({"state": [0] * len(state.files), "part": list(range(len(state.files)))})
+    entries = pa.Table.from_batches(list(read([numbers])))
+    group = [keygroups.key_group((key,), ("string",), 4) for key in entries.column("hash_0").to_pylist()]
+    sorted_entries = entries.drop_columns(["hash_0"]).append_column("group", pa.array(group)).sort_by("group")
+    built = pa.Table.from_batches(list(tasks.BuildGroups((state,), ("string",))(sorted_entries.to_batches())))
+
+    held = {}
+    for row in built.to_pylist():
+        head = store.Head.from_layout(row["version"], row["id"], row["layout"])
+        (section,) = chunks.decode(row["blob"], "built").sections
+        held.update({key: (row["key_group"], cell) for key, cell in section.changes.items()})
+        assert (head.key_type, section.meta, row["has_timers"]) == ("string", _META, False)
+    assert held == {
+        key: (keygroups.key_group((key,), ("string",), 4), (number, number)) for number, key in enumerate(_KEYS)
+    }
+
+
+def test_a29_expired_entries_are_left_out_where_the_job_asks_for_it(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    export = tasks.KeyedExport(place, "all", ("string",), 16, lifetimes_ms=(("seen", 10),), now_ms=35)
+
+    state = states_of(list(export([a_store_of(16)])))
+
+    # Renewed at 26 to 39, with 10 ms to live, at 35: those of 25 and before are gone.
+    assert state.rows == 14
