@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 import pyarrow as pa
 import pytest
@@ -15,7 +16,7 @@ from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.sinks.base import SinkContext
-from statefulspark.snapshot import closure, epochs, savepoint
+from statefulspark.snapshot import closure, epochs, prune, pruning, savepoint, sidelog
 from statefulspark.spark import announcing, committing
 from statefulspark.testing import stores
 
@@ -129,6 +130,21 @@ def test_snapshots_that_pile_up_while_a_sink_is_away_are_not_all_remembered(
         remembered.append(len(news(sink)))
 
     assert remembered == [1, 0, 0, 0, 5, 1, 1, 1, 1, 1, 1, 1], "the first call saw the sink opened"
+
+
+def test_records_go_with_the_last_checkpoint_that_names_them(bucket: stores.MemoryStore, sink: FakeSink) -> None:
+    driver = start(bucket, sink)
+    policy = prune.PrunePolicy(retained=1, grace=timedelta(seconds=1))
+    for _ in range(6):
+        driver.batch()
+        driver.checkpoint()
+        pruning.run(driver.job.store, policy, driver.clock.forward(5))
+    waiting = driver.prepare()
+
+    pruning.run(driver.job.store, policy, driver.clock.forward(5))
+
+    left = driver.sink.log.all_of(sidelog.RecordKind.PREPARED)
+    assert [name.batch for name in left] == [5, waiting], "the newest checkpoint's, and what runs now"
 
 
 def test_everybody_hears_in_flinks_order(bucket: stores.MemoryStore, sink: FakeSink) -> None:
