@@ -17,15 +17,17 @@ from pathlib import Path
 import pytest
 import statefulspark as ss
 from pyspark import cloudpickle
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from snapshots import a_manifest
 from statefulspark import errors, storage
 from statefulspark.contract import config
+from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Trigger
 from statefulspark.job import Job, QueryContext
-from statefulspark.snapshot import catalog, closure, plans, recovery
-from statefulspark.spark import driver, functions, preparing, session
+from statefulspark.snapshot import catalog, closure, plans, recovery, verify
+from statefulspark.spark import check, driver, failures, functions, preparing, session
 from statefulspark.storage.port import ObjectStore
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -50,6 +52,13 @@ class Count(ss.KeyedProcessFunction):
         seen = (self._seen.value() or 0) + len(rows)
         self._seen.update(seen)
         yield key, seen
+
+
+class CountInText(Count):
+    """Declares another type for the same state."""
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        self._seen = ctx.state(ss.ValueState("seen", str))
 
 
 @dataclass
@@ -79,10 +88,10 @@ class World:
         reader = self.spark.readStream.schema("k string").option("maxFilesPerTrigger", 1)
         return reader.json(str(self.folder / name))
 
-    def start(
+    def look(
         self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
-    ) -> tuple[recovery.StartPlan, tuple[preparing.BuiltQuery, ...]]:
-        """Do what a driver does until its queries could be started."""
+    ) -> tuple[config.JobConfig, preparing.Place, recovery.StartPlan, tuple[preparing.BuiltQuery, ...]]:
+        """Do what a driver does until it compares the job with its state."""
         self.epoch += 1
         job = Job("flights")
 
@@ -97,10 +106,23 @@ class World:
             engine=config.EngineConfig(conf=conf or {}),
         )
         place = preparing.Place(self.store, self.options, self.epoch)
-        author = recovery.Author("default", "flights", self.epoch, NOW)
-        found = preparing.find_state(job, job_config, place, author)
+        found = preparing.find_state(job, job_config, place, self.author)
         built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions())
-        return preparing.make_ready(job_config, place, found, built, self.spark, author), built
+        return job_config, place, found, built
+
+    @property
+    def author(self) -> recovery.Author:
+        return recovery.Author("default", "flights", self.epoch, NOW)
+
+    def start(
+        self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
+    ) -> tuple[recovery.StartPlan, tuple[preparing.BuiltQuery, ...]]:
+        """Do what a driver does until its queries could be started."""
+        job_config, place, found, built = self.look(build, conf=conf, restore=restore)
+        return preparing.make_ready(job_config, place, found, built, self.spark, self.author), built
+
+    def keys(self) -> frozenset[str]:
+        return frozenset(info.key for info in self.store.list(""))
 
     def run(self, plan: recovery.StartPlan, built: Sequence[preparing.BuiltQuery]) -> Rows:
         """Run the query over the rest of the input; return what it emitted."""
@@ -136,10 +158,8 @@ class World:
         )
 
 
-def keyed(uid: str, frame: DataFrame, *, max_parallelism: int = 128) -> DataFrame:
-    counted = ss.keyed_process(
-        frame, key="k", function=Count(), uid=uid, schema="k string, n bigint", max_parallelism=max_parallelism
-    )
+def keyed(uid: str, frame: DataFrame, *, function: type[ss.KeyedProcessFunction] = Count) -> DataFrame:
+    counted = ss.keyed_process(frame, key="k", function=function(), uid=uid, schema="k string, n bigint")
     return counted.select(sql.lit(uid).alias("step"), "k", "n")
 
 
@@ -204,7 +224,7 @@ def test_a_new_operator_starts_empty_and_the_others_go_on(world: World) -> None:
 
 def test_an_operator_that_left_the_job_is_refused_by_name(world: World) -> None:
     """A.167."""
-    before = {info.key for info in world.store.list("")}
+    before = world.keys()
 
     with pytest.raises(errors.SpecRejectedError) as refused:
         world.start(lambda left, right: united(keyed("bb", right), total(left)), restore=world.wish())
@@ -212,7 +232,7 @@ def test_an_operator_that_left_the_job_is_refused_by_name(world: World) -> None:
     assert refused.value.reason == "NonRestoredState"
     assert "checkpoint 1 holds state of operator 'aa' of query 'q'" in refused.value.message
     assert "allowNonRestoredState" in refused.value.message
-    assert {info.key for info in world.store.list("")} == before
+    assert world.keys() == before
 
 
 def test_an_operator_that_left_the_job_is_left_behind_when_that_is_allowed(world: World) -> None:
@@ -238,3 +258,72 @@ def test_state_is_spread_over_more_partitions_and_over_fewer_again(world: World)
     narrower = world.restored(recorded, again, conf={setting: "2"})
 
     assert {(batch - 2, *rest) for batch, *rest in narrower} == world.uninterrupted
+
+
+def test_named_sources_swap_their_places_and_read_something_else(world: World) -> None:
+    """A name is given to what was unnamed, then kept while the plan and the description change."""
+
+    def swapped(left: DataFrame, right: DataFrame) -> DataFrame:
+        left, right = ss.source(left, name="first"), ss.source(right, name="second")
+        return united(keyed("bb", right), keyed("aa", left), total(left))
+
+    plan, built = world.start(swapped, restore=world.wish())
+
+    assert [source.name for source in built[0].planned.source_entries] == ["second", "first", "first"]
+    assert world.run(plan, built) == world.uninterrupted
+
+
+def test_a_dry_run_tells_what_would_happen_and_writes_nothing(world: World) -> None:
+    before = world.keys()
+    job_config, _, found, built = world.look(
+        lambda left, right: united(keyed("bb", right), keyed("cc", right), keyed("aa", left), total(left)),
+        conf={"spark.sql.shuffle.partitions": "3"},
+        restore=world.wish(),
+    )
+
+    report = check.report_of(found, built, preparing.compare(job_config, found, built))
+
+    (query,) = report.queries
+    assert (query.moved, query.added, query.dropped, query.partitions) == (
+        ("aa", "bb", "stateStoreSave-2"),
+        ("cc",),
+        (),
+        3,
+    )
+    assert report.new_generation
+    assert "This job can start from checkpoint 1." in check.sentences(report)
+    assert "operator 'cc' is new and starts empty" in check.sentences(report)
+    assert world.keys() == before
+
+
+def test_another_type_of_key_is_refused_before_anything_is_written(world: World) -> None:
+    """A.14: a key is never migratable."""
+    before = world.keys()
+
+    with pytest.raises(errors.SpecRejectedError, match=r"operator 'aa' of query 'q'.*\(string\).*\(int\)") as refused:
+        world.start(
+            lambda left, right: united(
+                keyed("aa", left.select(sql.hash("k").alias("k"))), keyed("bb", right), total(left)
+            ),
+            restore=world.wish(),
+        )
+
+    assert refused.value.reason == "KeyChanged"
+    assert world.keys() == before
+
+
+def test_a_type_that_only_the_first_batch_finds_ends_as_not_retriable_and_leaves_the_snapshot(world: World) -> None:
+    """A.13, A.14."""
+    plan, built = world.start(
+        lambda left, right: united(keyed("aa", left, function=CountInText), keyed("bb", right), total(left)),
+        restore=world.wish(),
+    )
+
+    with pytest.raises(StreamingQueryException) as failed:
+        world.run(plan, built)
+
+    failure = failures.of_query("q", str(failed.value), fenced=False)
+    assert failure.code is ExitCode.INCOMPATIBLE_STATE
+    assert not world.store.list_names(f"generations/{plan.generation:08d}/q/commits/{RECORDED}")
+    manifest = catalog.read_manifest(world.store, "checkpoints/00000001")
+    assert verify.verify_queries(world.store, manifest.queries, deep=True).ok
