@@ -252,7 +252,7 @@ def test_a_checkpoint_can_be_asked_for_and_its_parts_are_told(start: Start) -> N
     )
     assert [ack.participant for ack in told.acknowledgements] == ["counts", "sink:out"]
     assert told.size_bytes == a_summary().size_bytes
-    assert job.loop.checkpoints().counts == job.loop.status().checkpoints
+    job.until(lambda: job.loop.checkpoints().counts == job.loop.status().checkpoints)  # Published once a turn.
     assert job.loop.checkpoint(2) is None
 
 
