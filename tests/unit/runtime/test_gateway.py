@@ -32,8 +32,11 @@ def java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     monkeypatch.delenv(gateway.ENV_ARCHIVE, raising=False)
     _install(tmp_path, _ANSWERS)
+    started = gateway._Started()
+    monkeypatch.setattr(gateway, "_started", started)
     yield tmp_path / "bin"
-    gateway.abandon()
+    if started.launch is not None:
+        started.launch.stop()
 
 
 def _install(home: Path, answer: str) -> None:

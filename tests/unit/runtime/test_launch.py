@@ -214,7 +214,8 @@ def test_the_process_says_one_line_and_exits_with_the_code(tmp_path: Path) -> No
 
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment, check=False)
 
-    line = json.loads(ended.stderr.splitlines()[-1])
+    # Spark's JVM, on its way up beside the job file, may have its last words too.
+    line = json.loads([line for line in ended.stderr.splitlines() if line.startswith("{")][-1])
     assert ended.returncode == ExitCode.BAD_JOB
     assert (line["level"], line["code"], line["reason"]) == ("ERROR", "BAD_JOB", "JobFileRaised")
     assert f"{file} line 3 raised ValueError: broken" in line["why"]

@@ -123,7 +123,10 @@ def _run(args: argparse.Namespace) -> int:
     if args.file.is_file():
         # Spark's JVM comes up while the job file and what it imports are read.
         gateway.start(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
-    return launch.run_file(args.file, job_config, report=args.check)
+    try:
+        return launch.run_file(args.file, job_config, report=args.check)
+    finally:
+        gateway.abandon()
 
 
 def build_config(args: argparse.Namespace) -> config.JobConfig:

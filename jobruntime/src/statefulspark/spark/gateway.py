@@ -101,6 +101,7 @@ class Launch:
 @dataclass(slots=True)
 class _Started:
     launch: Launch | None = None
+    is_connected: bool = False
 
 
 _started = _Started()
@@ -131,13 +132,14 @@ def connect(conf: Mapping[str, str]) -> None:
     start(conf)
     assert _started.launch is not None  # noqa: S101 - it was just started
     port, secret = wait(_started.launch)
+    _started.is_connected = True
     # PySpark's own way of being given a JVM.
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
 
 
 def abandon() -> None:
-    """End a JVM that was started and is not going to be used."""
-    if _started.launch is not None:
+    """End a JVM that was started and never used; one that PySpark knows ends with this process."""
+    if _started.launch is not None and not _started.is_connected:
         _started.launch.stop()
         _started.launch = None
 
