@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import timedelta
 
 import pyarrow as pa
@@ -31,6 +32,25 @@ def test_an_unreachable_broker_is_a_failure_that_may_pass(world: World) -> None:
     sink = KafkaSink("clicks", "127.0.0.1:1", options={"socket.timeout.ms": "500"})
     with pytest.raises(errors.TransientError, match=r"KafkaUnavailable.*topic clicks at 127.0.0.1:1"):
         sink.open(world.at(0))
+
+
+def test_an_option_that_the_client_does_not_know_is_refused_by_name(world: World, kafka: Broker) -> None:
+    sink = KafkaSink(str(world.recipe["topic"]), kafka.servers, options={"lingr.ms": "5"})
+    with pytest.raises(errors.SpecRejectedError, match=r'KafkaRefused.*"lingr\.ms"'):
+        sink.open(world.at(0))
+
+
+def test_a_record_that_the_broker_does_not_take_is_refused_and_leaves_nothing(world: World, kafka: Broker) -> None:
+    sink = KafkaSink(str(world.recipe["topic"]), kafka.servers, options={"message.max.bytes": "50000000"})
+    rows = pa.RecordBatch.from_pydict({"value": [b"small", os.urandom(3_000_000)], "key": ["a", "b"]})
+    part = sink.write_part(iter([rows]), world.at(0))
+    assert part is not None
+    prepared = sink.prepare((part,), world.at(0))
+    assert prepared is not None
+    sink.open(world.at(0))
+    with pytest.raises(errors.SpecRejectedError, match="KafkaRefused"):
+        sink.commit(prepared, world.at(0))
+    assert kafka.read(str(world.recipe["topic"])) == []
 
 
 def sasl(password: str | Secret) -> dict[str, str | Secret]:

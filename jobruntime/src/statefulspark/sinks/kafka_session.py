@@ -27,11 +27,13 @@ _OPEN_LIMIT_S = 30.0
 _LOOK_LIMIT_S = 5.0
 _LOOK_TURN_S = 0.5
 _COMMIT_LIMIT_S = 60.0
-_DEFAULTS: Mapping[str, str] = {
+_DEFAULTS: Mapping[str, str | bool] = {
     "linger.ms": "20",
     "batch.size": "500000",
     "compression.type": "lz4",
     "queue.buffering.max.kbytes": "65536",
+    # A report for each record that arrived costs more than sending it.
+    "delivery.report.only.error": True,
     # The broker's own limit unless it was changed; a batch that takes longer to send is rolled back.
     "transaction.timeout.ms": "900000",
 }
@@ -72,20 +74,23 @@ class Session:
     """One producer, from its opening until it is fenced or closed; not for several threads at once."""
 
     def __init__(self, target: Target) -> None:
-        """Connect nothing yet; `open` does."""
+        """Connect nothing yet; `open` does.
+
+        Raises:
+            SpecRejectedError: `KafkaRefused`: the client does not know an option, or not its value.
+        """
         self._target = target
         self._hint = ""
         self._undelivered: KafkaError | None = None
         client = {"bootstrap.servers": target.servers, "error_cb": self._note, "log_level": 0, **target.settings}
-        self._consumer = Consumer(
-            {
-                **_without_producer_settings(client),
-                "group.id": target.group,
-                "enable.auto.commit": False,
-                "isolation.level": "read_committed",
-            }
-        )
-        self._producer = Producer({**_DEFAULTS, **client, "transactional.id": target.transactional_id})
+        reader = _without_producer_settings(client) | {
+            "group.id": target.group,
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+        }
+        writer = {**_DEFAULTS, **client, "transactional.id": target.transactional_id}
+        self._consumer = self._call("use the options", lambda: Consumer(reader))
+        self._producer = self._call("use the options", lambda: Producer(writer))
 
     def open(self) -> marker.Marker | None:
         """Fence every older producer and return the marker; None if there is none.
@@ -165,7 +170,9 @@ class Session:
         partition: int,
         action: str,
     ) -> None:
-        pairs: list[tuple[str, str | bytes | None]] = [(header["key"], header["value"]) for header in headers or ()]
+        pairs: list[tuple[str, str | bytes | None]] | None = None
+        if headers:
+            pairs = [(header["key"], header["value"]) for header in headers]
         while True:
             try:
                 self._producer.produce(self._target.topic, value, key, partition, self._delivered, headers=pairs)
@@ -176,14 +183,15 @@ class Session:
                 raise self._translated(kafka_errors.cause(error), action) from error
 
     def _leave(self, after: marker.Marker, action: str) -> None:
-        offset = TopicPartition(self._target.topic, 0, after.batch_id + 1, metadata=after.to_json())
-        group = self._consumer.consumer_group_metadata()
-        self._call(action, lambda: self._producer.send_offsets_to_transaction([offset], group, _COMMIT_LIMIT_S))
+        # All records first: a record that is refused says why, and what follows it only that something failed.
         deadline = time.monotonic() + _COMMIT_LIMIT_S
         while self._producer.flush(1.0) and self._undelivered is None and time.monotonic() < deadline:
             pass
         if self._undelivered is not None:
             raise self._translated(self._undelivered, action)
+        offset = TopicPartition(self._target.topic, 0, after.batch_id + 1, metadata=after.to_json())
+        group = self._consumer.consumer_group_metadata()
+        self._call(action, lambda: self._producer.send_offsets_to_transaction([offset], group, _COMMIT_LIMIT_S))
 
     def _roll_back(self) -> None:
         try:

@@ -1,0 +1,68 @@
+"""A job that reads Kafka and writes to Kafka, PostgreSQL and Iceberg; it kills itself just before a sink commits.
+
+Parameters: where everything is, and `kill`: the class of a sink whose first commit from batch 1 on is not lived to see.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import statefulspark as ss
+from pyspark.sql import SparkSession
+from statefulspark.sinks.base import SinkContext, TwoPhaseSink
+from statefulspark.sinks.iceberg import IcebergSink
+from statefulspark.sinks.kafka import KafkaSink
+from statefulspark.sinks.postgres import PostgresSink
+from statefulspark.spark import kafka_offsets
+
+job = ss.Job("sinks")
+
+
+def die_before_a_commit(sink: str) -> None:
+    """Let the process die between prepare and commit of a sink."""
+    kinds: tuple[type[TwoPhaseSink], ...] = (KafkaSink, PostgresSink, IcebergSink)
+    for kind in kinds:
+        if kind.__name__ != sink:
+            continue
+        commit = kind.commit
+
+        def dying(self: TwoPhaseSink, transaction: bytes, context: SinkContext) -> None:
+            if context.batch_id >= 1:
+                os.kill(os.getpid(), signal.SIGKILL)
+            commit(self, transaction, context)  # noqa: B023 - at most one is replaced
+
+        kind.commit = dying  # type: ignore[method-assign]
+
+
+def query(uid: str, sink: ss.KafkaSink | ss.PostgresSink | ss.IcebergSink, group: str = "") -> None:
+    @job.query(uid=uid)
+    def build(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
+        die_before_a_commit(ctx.parameter("kill", ""))
+        reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", os.environ["TEST_KAFKA"])
+        reader = reader.option("subscribe", os.environ["TEST_INPUT"]).option("startingOffsets", "earliest")
+        if group:
+            reader = reader.option(kafka_offsets.GROUP_OPTION, group)
+        rows = reader.option("maxOffsetsPerTrigger", "20").load()
+        rows = rows.selectExpr(
+            "CAST(CAST(value AS STRING) AS BIGINT) AS id", "concat('word ', CAST(value AS STRING)) AS word"
+        )
+        return ss.write(rows, sink=sink, uid="out", mode="append", trigger="200 milliseconds")
+
+
+query(
+    "to-kafka",
+    ss.KafkaSink(os.environ["TEST_TOPIC"], os.environ["TEST_KAFKA"], serializer=ss.JsonRows(key="id")),
+    group="sinks-job",
+)
+query("to-postgres", ss.PostgresSink("words", dsn=ss.Secret.env("TEST_DSN")))
+query(
+    "to-iceberg",
+    ss.IcebergSink(
+        "shop.words",
+        {"type": "sql", "uri": ss.Secret.env("TEST_CATALOG"), "warehouse": os.environ["TEST_WAREHOUSE"]},
+    ),
+)
+
+if __name__ == "__main__":
+    job.run()

@@ -1,0 +1,97 @@
+"""One real job from Kafka into Kafka, PostgreSQL and Iceberg, killed between prepare and commit: each record is there once.
+
+Everything is real: Spark, the broker, PostgreSQL, S3. It also proves that a job can read Kafka with nothing but the package,
+that offsets are published after a checkpoint, and that no password reaches storage or the log.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+import sinkworlds
+from confluent_kafka import Producer
+from kafkabroker import Broker
+from postgresserver import PASSWORD, Postgres
+from s3server import S3Server
+
+pytestmark = [pytest.mark.spark, pytest.mark.s3]
+
+JOB = Path(__file__).with_name("sinks_job.py")
+KILLED, DRAINED = -signal.SIGKILL, 10
+COUNT = 100
+PATIENCE_S = 200.0
+
+
+class Drivers:
+    """Starts of the job, one after the other."""
+
+    def __init__(self, storage: str, environment: Mapping[str, str], log: Path) -> None:
+        self._storage, self._log = storage, log
+        self._environment = {**os.environ, **environment}
+
+    def start(self, kill: str = "") -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(JOB), "--storage", self._storage]
+        command += ["--checkpoint-interval", "500ms", "--api-port", "0", "--parameter", f"kill={kill}"]
+        with self._log.open("ab") as log:
+            return subprocess.Popen(command, stdout=log, stderr=log, env=self._environment)
+
+    def tail(self) -> str:
+        return self._log.read_text()[-4000:]
+
+
+def test_killed_between_prepare_and_commit_each_record_is_in_each_system_once(
+    kafka: Broker, postgres: Postgres, s3: S3Server, tmp_path: Path
+) -> None:
+    """A.48, A.101: what the restored checkpoint had prepared is committed, once, by the next driver."""
+    dsn = postgres.new_database()
+    worlds = (
+        sinkworlds.kafka_world(kafka, s3),
+        sinkworlds.postgres_world(dsn, s3),
+        sinkworlds.iceberg_world(tmp_path, s3),
+    )
+    source, bucket = kafka.new_topic(), s3.new_bucket("job")
+    catalog = worlds[2].recipe["catalog"]
+    assert isinstance(catalog, dict)
+    options = s3.options()
+    environment = {
+        "AWS_ENDPOINT_URL": str(options.endpoint),
+        "AWS_ACCESS_KEY_ID": str(options.access_key),
+        "AWS_SECRET_ACCESS_KEY": str(options.secret_key),
+        "TEST_KAFKA": kafka.servers,
+        "TEST_INPUT": source,
+        "TEST_TOPIC": str(worlds[0].recipe["topic"]),
+        "TEST_DSN": dsn,
+        "TEST_CATALOG": catalog["uri"],
+        "TEST_WAREHOUSE": catalog["warehouse"],
+    }
+    log = tmp_path / "driver.log"
+    drivers = Drivers(f"s3://{bucket}/state", environment, log)
+    produce(kafka, source)
+
+    # In this order they commit: Kafka has the batch then, and the other two have only prepared it.
+    assert drivers.start("PostgresSink").wait(PATIENCE_S) == KILLED, drivers.tail()
+    last = drivers.start()
+    deadline_s = time.monotonic() + PATIENCE_S
+    while any(len(world.read()) < COUNT for world in worlds) and last.poll() is None and time.monotonic() < deadline_s:
+        time.sleep(0.5)
+    last.send_signal(signal.SIGTERM)
+    assert last.wait(PATIENCE_S) == DRAINED, drivers.tail()
+
+    assert [world.read() for world in worlds] == [list(range(COUNT))] * 3
+    assert kafka.committed("sinks-job", source) == {0: COUNT // 2, 1: COUNT // 2}
+    written = [path for path in (s3.objects / bucket).rglob("*") if path.is_file()]
+    assert not [path for path in [*written, log] if f"password={PASSWORD}".encode() in path.read_bytes()]
+
+
+def produce(kafka: Broker, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka.servers})
+    for number in range(COUNT):
+        producer.produce(topic, str(number).encode(), partition=number % 2)
+    assert producer.flush(30) == 0
