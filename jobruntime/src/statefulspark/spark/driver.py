@@ -20,40 +20,21 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors, launch, storage
-from statefulspark.contract import config, layout, statistics
-from statefulspark.contract.manifest import OwnerRecord, SnapshotKind
-from statefulspark.coordinator import machine, model
+from statefulspark.contract import config, layout
+from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.job import Output, QueryContext
 from statefulspark.server.http import ApiServer
-from statefulspark.snapshot import catalog, epochs, parallelism
-from statefulspark.spark import (
-    announcing,
-    committing,
-    functions,
-    jobsinks,
-    jvm,
-    kafka_offsets,
-    keyed,
-    preparing,
-    queries,
-    session,
-    settings,
-    snapshots,
-    writing,
-)
-from statefulspark.spark.board import Board, Identity
-from statefulspark.spark.canonical import taking
+from statefulspark.snapshot import epochs, parallelism
+from statefulspark.spark import assembly, functions, jvm, keyed, preparing, session, settings, snapshots, writing
 from statefulspark.spark.evolution import carry, describe
 from statefulspark.spark.loop import JobLoop
 from statefulspark.spark.preparing import BuiltQuery, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
 
     from statefulspark.job import Job
-    from statefulspark.snapshot.recovery import StartPlan
-    from statefulspark.storage import ObjectStore, StorageOptions
+    from statefulspark.storage import StorageOptions
 
 _log = logging.getLogger(__name__)
 
@@ -91,7 +72,7 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     plan = preparing.make_ready(job_config, place, found, built, spark, author)
     bound = declared.bind(place, plan)
     built = tuple(replace(one, output=bound.get(one.uid, one.output)) for one in built)
-    loop = start(job_config, place, plan, built, spark, fence, started_at, declared)
+    loop = assembly.assemble(assembly.Parts(job_config, place, plan, built, spark, fence, started_at, declared))
     ending = serve(loop, job_config)
     declared.close()
     location = ending.snapshot.location if ending.snapshot else None
@@ -155,123 +136,6 @@ def build_queries(
         planned = describe.describe(query.uid, stream, operators, partitions=partitions)
         built.append(BuiltQuery(query.uid, output, stream, planned, operators))
     return tuple(built)
-
-
-def start(
-    job_config: config.JobConfig,
-    place: Place,
-    plan: StartPlan,
-    built: tuple[BuiltQuery, ...],
-    spark: SparkSession,
-    fence: jvm.Fence,
-    started_at: datetime,
-    declared: functions.JobFunctions,
-) -> JobLoop:
-    """Commit what was prepared, start the queries behind their gates, and make the loop that runs them."""
-    gate = jvm.Gate(spark)
-    committer = open_sinks(job_config, place, plan, built)
-    targets = [target for one in built for target in kafka_offsets.targets(one.uid, one.stream.frame)]
-    announcer = announcing.Announcer(
-        committer, [declared], [kafka_offsets.OffsetPublisher(spark, targets).publish] if targets else []
-    )
-    running = tuple(_start_query(one, place, plan, gate, committer) for one in built)
-    identity = Identity(
-        job=job_config.name,
-        namespace=job_config.namespace,
-        epoch=place.epoch,
-        generation=plan.generation,
-        revision=job_config.revision,
-        started_at=started_at,
-        restored_from=plan.restored_from,
-        fallback=plan.fallback,
-    )
-    writer = snapshots.SnapshotWriter(
-        place.store,
-        identity=identity,
-        places=tuple(query.place for query in running),
-        plans={one.uid: one.planned for one in built},
-        settings=job_config.checkpoint,
-        savepoint_location=job_config.savepoint_location,
-        open_store=lambda uri: storage.open_store(uri, place.options),
-        versions=preparing.versions(),
-        committer=committer,
-        announcer=announcer,
-        restored=plan.queries,
-        taker=taking.Taker(
-            spark, place.store, place.options, tuple(operator for one in built for operator in one.operators)
-        ),
-    )
-    refs = catalog.list_snapshots(place.store)
-    retained = tuple(sorted(ref.id for ref in refs if ref.kind is SnapshotKind.CHECKPOINT))
-    return JobLoop(
-        board=Board(
-            identity,
-            snapshots.summarise_restored(place.store, plan.restored),
-            config=statistics.EffectiveConfig.of(job_config),
-        ),
-        running=running,
-        gate=gate,
-        fence=fence,
-        writer=writer,
-        announcer=announcer,
-        participants={**declared.participants, **{f"sink:{one.uid}": one.query_uid for one in committer.sinks}},
-        coordinator=machine.initial(
-            coordinator_settings(job_config.checkpoint), next_id=plan.next_snapshot_id, retained=retained
-        ),
-    )
-
-
-def open_sinks(
-    job_config: config.JobConfig, place: Place, plan: StartPlan, built: tuple[BuiltQuery, ...]
-) -> committing.Committer:
-    """Open every sink of the job, and commit what the restored cut had prepared."""
-    who = jobsinks.Driver(
-        store=place.store,
-        options=place.options,
-        job=f"{job_config.namespace}/{job_config.name}",
-        epoch=place.epoch,
-        generation=plan.generation,
-    )
-    outputs = [(one.uid, one.output) for one in built if isinstance(one.output, Output)]
-    committer = committing.Committer(
-        who, [jobsinks.JobSink(who, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
-    )
-    committer.start(plan.queries, allow_non_restored=job_config.restore.allow_non_restored_state)
-    return committer
-
-
-def coordinator_settings(checkpoint: config.CheckpointConfig) -> model.Settings:
-    """Return the coordinator's settings, in seconds."""
-    return model.Settings(
-        interval_s=checkpoint.interval.total_seconds(),
-        timeout_s=checkpoint.timeout.total_seconds(),
-        min_pause_s=checkpoint.min_pause.total_seconds(),
-        max_concurrent=checkpoint.max_concurrent,
-        tolerable_failures=checkpoint.tolerable_failures,
-        retained=checkpoint.retained,
-    )
-
-
-def _start_query(
-    one: BuiltQuery, place: Place, plan: StartPlan, gate: jvm.Gate, committer: committing.Committer
-) -> queries.RunningQuery:
-    path = layout.query_root(plan.generation, one.uid)
-    where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(place.store.uri)}/{path}")
-
-    participant = None
-    if isinstance(one.output, Output):
-        participant = writing.SinkParticipant(committer.sink(one.uid, one.output.uid), committer)
-
-    def begin() -> StreamingQuery:
-        committed = max(plan.start_batches.get(one.uid, -1), _newest_entry(place.store, f"{path}/commits"))
-        gate.register(where.root, last_offsets=_newest_entry(place.store, f"{path}/offsets"), last_committed=committed)
-        return writing.start(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
-
-    return queries.RunningQuery(where, begin, begin(), gate.facts()[where.root])
-
-
-def _newest_entry(store: ObjectStore, log: str) -> int:
-    return max((int(name) for name in store.list_names(log) if name.isdigit()), default=-1)
 
 
 def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshots.Ending:

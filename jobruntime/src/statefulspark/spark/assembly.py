@@ -1,0 +1,187 @@
+"""Puts a driver together once its state is ready: sinks, queries behind their gates, the writer of snapshots, the loop."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from statefulspark import storage
+from statefulspark.contract import config, layout, statistics
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator import machine, model
+from statefulspark.job import Output
+from statefulspark.snapshot import catalog
+from statefulspark.spark import (
+    announcing,
+    committing,
+    functions,
+    jobsinks,
+    jvm,
+    kafka_offsets,
+    preparing,
+    queries,
+    session,
+    snapshots,
+    writing,
+)
+from statefulspark.spark.board import Board, Identity
+from statefulspark.spark.canonical import taking
+from statefulspark.spark.loop import JobLoop
+from statefulspark.spark.preparing import BuiltQuery, Place
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from statefulspark.snapshot.recovery import StartPlan
+    from statefulspark.storage import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a start has found and made so far.
+
+    Attributes:
+        job_config: How to run the job.
+        place: Where its state is, and the epoch.
+        plan: What was restored, in which generation.
+        built: Its queries, bound to what their functions restore.
+        spark: The session.
+        fence: It is up.
+        started_at: When the driver started.
+        declared: Functions and sources of the job that have state.
+    """
+
+    job_config: config.JobConfig
+    place: Place
+    plan: StartPlan
+    built: tuple[BuiltQuery, ...]
+    spark: SparkSession
+    fence: jvm.Fence
+    started_at: datetime
+    declared: functions.JobFunctions
+
+
+def assemble(parts: Parts) -> JobLoop:
+    """Commit what was prepared, start the queries, and make the loop that runs them."""
+    gate = jvm.Gate(parts.spark)
+    committer = _open_sinks(parts)
+    announcer = _announcer(parts, committer)
+    identity = _identity(parts)
+    running = tuple(_start_query(one, parts, gate, committer) for one in parts.built)
+    return JobLoop(
+        board=Board(
+            identity,
+            snapshots.summarise_restored(parts.place.store, parts.plan.restored),
+            config=statistics.EffectiveConfig.of(parts.job_config),
+        ),
+        running=running,
+        gate=gate,
+        fence=parts.fence,
+        writer=_writer(parts, identity, running, committer, announcer),
+        announcer=announcer,
+        participants={**parts.declared.participants, **{f"sink:{one.uid}": one.query_uid for one in committer.sinks}},
+        coordinator=_coordinator(parts),
+    )
+
+
+def _open_sinks(parts: Parts) -> committing.Committer:
+    """Open every sink of the job, and commit what the restored cut had prepared."""
+    who = jobsinks.Driver(
+        store=parts.place.store,
+        options=parts.place.options,
+        job=f"{parts.job_config.namespace}/{parts.job_config.name}",
+        epoch=parts.place.epoch,
+        generation=parts.plan.generation,
+    )
+    outputs = [(one.uid, one.output) for one in parts.built if isinstance(one.output, Output)]
+    committer = committing.Committer(
+        who, [jobsinks.JobSink(who, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
+    )
+    committer.start(parts.plan.queries, allow_non_restored=parts.job_config.restore.allow_non_restored_state)
+    return committer
+
+
+def _announcer(parts: Parts, committer: committing.Committer) -> announcing.Announcer:
+    """Return who is told of a completed checkpoint: sinks, then functions, then consumer groups."""
+    targets = [target for one in parts.built for target in kafka_offsets.targets(one.uid, one.stream.frame)]
+    publish = [kafka_offsets.OffsetPublisher(parts.spark, targets).publish] if targets else []
+    return announcing.Announcer(committer, [parts.declared], publish)
+
+
+def _identity(parts: Parts) -> Identity:
+    return Identity(
+        job=parts.job_config.name,
+        namespace=parts.job_config.namespace,
+        epoch=parts.place.epoch,
+        generation=parts.plan.generation,
+        revision=parts.job_config.revision,
+        started_at=parts.started_at,
+        restored_from=parts.plan.restored_from,
+        fallback=parts.plan.fallback,
+    )
+
+
+def _writer(
+    parts: Parts,
+    identity: Identity,
+    running: tuple[queries.RunningQuery, ...],
+    committer: committing.Committer,
+    announcer: announcing.Announcer,
+) -> snapshots.SnapshotWriter:
+    place = parts.place
+    operators = tuple(operator for one in parts.built for operator in one.operators)
+    return snapshots.SnapshotWriter(
+        place.store,
+        identity=identity,
+        places=tuple(query.place for query in running),
+        plans={one.uid: one.planned for one in parts.built},
+        settings=parts.job_config.checkpoint,
+        savepoint_location=parts.job_config.savepoint_location,
+        open_store=lambda uri: storage.open_store(uri, place.options),
+        versions=preparing.versions(),
+        committer=committer,
+        announcer=announcer,
+        restored=parts.plan.queries,
+        taker=taking.Taker(parts.spark, place.store, place.options, operators),
+    )
+
+
+def _coordinator(parts: Parts) -> model.State:
+    checkpoint = parts.job_config.checkpoint
+    refs = catalog.list_snapshots(parts.place.store)
+    return machine.initial(
+        model.Settings(
+            interval_s=checkpoint.interval.total_seconds(),
+            timeout_s=checkpoint.timeout.total_seconds(),
+            min_pause_s=checkpoint.min_pause.total_seconds(),
+            max_concurrent=checkpoint.max_concurrent,
+            tolerable_failures=checkpoint.tolerable_failures,
+            retained=checkpoint.retained,
+        ),
+        next_id=parts.plan.next_snapshot_id,
+        retained=tuple(sorted(ref.id for ref in refs if ref.kind is SnapshotKind.CHECKPOINT)),
+    )
+
+
+def _start_query(
+    one: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: committing.Committer
+) -> queries.RunningQuery:
+    store = parts.place.store
+    path = layout.query_root(parts.plan.generation, one.uid)
+    where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(store.uri)}/{path}")
+    participant = None
+    if isinstance(one.output, Output):
+        participant = writing.SinkParticipant(committer.sink(one.uid, one.output.uid), committer)
+
+    def begin() -> StreamingQuery:
+        committed = max(parts.plan.start_batches.get(one.uid, -1), _newest_entry(store, f"{path}/commits"))
+        gate.register(where.root, last_offsets=_newest_entry(store, f"{path}/offsets"), last_committed=committed)
+        return writing.start(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
+
+    return queries.RunningQuery(where, begin, begin(), gate.facts()[where.root])
+
+
+def _newest_entry(store: ObjectStore, log: str) -> int:
+    return max((int(name) for name in store.list_names(log) if name.isdigit()), default=-1)
