@@ -21,10 +21,10 @@ KILLED, DRAINED = -signal.SIGKILL, 10
 PATIENCE_S = 240.0
 POINTS = (
     ("emit", 1, 250),  # while the source emits, between two of its steps
-    ("cut", 1, 6),  # while its state is taken, before the segment is written
+    ("cut", 1, 2),  # while its state is taken, before the segment is written
     ("row", 1, 250),  # while the sink takes a row
-    ("flush", 1, 30),  # after it wrote outside, before anything of that is kept
-    ("snapshot", 1, 6),  # while its state is taken, before the record is written
+    ("flush", 1, 10),  # after it wrote outside, before anything of that is kept
+    ("snapshot", 1, 2),  # while its state is taken, before the record is written
 )
 
 
@@ -53,6 +53,14 @@ class Driver:
             process.kill()
             raise AssertionError(f"did not end: {self.tail()}") from None
 
+    def lives(self, process: subprocess.Popen[bytes]) -> int:
+        """Wait until it has ended, or has delivered everything and is told to drain; return its exit code."""
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self.delivered().total() < 2 * NUMBERS and process.poll() is None and time.monotonic() < deadline_s:
+            time.sleep(0.2)
+        process.send_signal(signal.SIGTERM)
+        return self.ends(process)
+
     def delivered(self) -> Counter[int]:
         bodies = [path.read_text() for path in self.output.glob("*.json")]
         return Counter(number for body in bodies if body for number in json.loads(body))
@@ -77,15 +85,12 @@ def test_a50_a52_killed_anywhere_every_number_is_delivered_once(tmp_path: Path) 
     what = f"seed {seed}, killed at {plans}"
     driver = Driver(tmp_path)
 
-    for plan in plans:
-        assert driver.ends(driver.start(plan)) == KILLED, f"{what}: {driver.tail()}"
+    # The second life may find too little left to get to its point; it drains then, as the last one does.
+    ended = [driver.lives(driver.start(plan)) for plan in plans]
+    assert ended[0] == KILLED, f"{what}: {ended} {driver.tail()}"
+    assert ended[1] in (KILLED, DRAINED), f"{what}: {ended} {driver.tail()}"
     last = driver.start()
-    deadline_s = time.monotonic() + PATIENCE_S
-    while driver.delivered().total() < 2 * NUMBERS and last.poll() is None and time.monotonic() < deadline_s:
-        time.sleep(0.2)
-    last.send_signal(signal.SIGTERM)
-
-    assert driver.ends(last) == DRAINED, f"{what}: {driver.tail()}"
+    assert driver.lives(last) == DRAINED, f"{what}: {driver.tail()}"
     assert driver.delivered() == Counter([*range(NUMBERS), *range(NUMBERS)]), what
     assert list(driver.output.glob("*.torn")) == [], what
     told = driver.told(last)

@@ -141,7 +141,7 @@ def lost_a_race(text: str) -> bool:
     After a take-over that is the driver before: it committed the batch that it had checked its epoch for. Starting the
     query again is safe, since Spark reads the log anew and goes on after that batch.
     """
-    return "CONCURRENT_STREAM_LOG_UPDATE" in text
+    return "CONCURRENT_STREAM_LOG_UPDATE" in text or "Multiple streaming queries are concurrently using" in text
 
 
 def _is_damage(text: str) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import contextvars
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from statefulspark import errors
 from statefulspark.contract import layout
@@ -35,7 +35,7 @@ class Operator:
     key: tuple[str, ...]
     key_type: str
     function: str
-    lifetimes_ms: Callable[[], Mapping[str, int]] = dict
+    lifetimes_ms: Callable[[], Mapping[str, int]] = field(default=dict, compare=False)
 
 
 class OperatorRegistry:
