@@ -42,11 +42,8 @@ def ours_s(size_mb: int, turns: int, *, with_bare: list[float]) -> list[float]:
     """Return the seconds of restarts with state; a bare start is measured before each."""
     took = []
     with machine.workplace() as (server, folder):
-        keys = size_mb * 1_000_000 // state_size.VALUE_BYTES
         feeder = state_size.Feeder(folder / "input")
-        step = state_size.FILL_BATCH_BYTES // state_size.VALUE_BYTES
-        for first in range(0, keys, step):
-            feeder.write(range(first, min(keys, first + step)))
+        feeder.fill(size_mb)
         driver = machine.Driver(
             "blobs.py",
             f"s3://{(bucket := server.new_bucket())}/state",

@@ -45,6 +45,12 @@ class Feeder:
         hidden.rename(self.folder / f"{self.files:06}.parquet")
         self.files += 1
 
+    def fill(self, size_mb: int) -> None:
+        """Write files that name every key of a state of this size once."""
+        keys, step = size_mb * 1_000_000 // VALUE_BYTES, FILL_BATCH_BYTES // VALUE_BYTES
+        for first in range(0, keys, step):
+            self.write(range(first, min(keys, first + step)))
+
     def trickle(self) -> None:
         """Touch a few keys twice a second from now on."""
         self._thread.start()
@@ -61,11 +67,8 @@ class Feeder:
 def measure(size_mb: int, rounds: int) -> machine.Json:
     """Measure one size."""
     with machine.workplace() as (server, folder):
-        keys = size_mb * 1_000_000 // VALUE_BYTES
-        step = FILL_BATCH_BYTES // VALUE_BYTES
         feeder = Feeder(folder / "input")
-        for first in range(0, keys, step):
-            feeder.write(range(first, min(keys, first + step)))
+        feeder.fill(size_mb)
         driver = machine.Driver(
             "blobs.py",
             f"s3://{server.new_bucket()}/state",

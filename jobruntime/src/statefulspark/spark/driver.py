@@ -62,7 +62,6 @@ def run(job: Job, job_config: config.JobConfig) -> int:
         author = preparing.author_of(job_config, place, started_at)
         found = preparing.find_state(job, job_config, place, author)
         spark = coming.result()
-    session.activate(spark)
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
     declared = functions.JobFunctions()

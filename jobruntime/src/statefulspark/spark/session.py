@@ -67,7 +67,7 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
 
 
 def activate(session: SparkSession) -> None:
-    """Make a session the active one of the calling thread; each has its own thread in the JVM, where Spark looks for it."""
+    """Make a session the active one of the calling thread: Spark looks there, and it may have been built in another."""
     jvm = session._jvm
     assert jvm is not None  # noqa: S101 - a classic session always has a JVM
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)

@@ -187,7 +187,7 @@ class FsspecStore:
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
         """See the port: CopyObject, and UploadPartCopy for what is too large for it."""
-        if not isinstance(source, FsspecStore) or source._connection is not self._connection:
+        if not isinstance(source, FsspecStore) or not self.can_copy_from(source):
             raise stores_apart(source, self)
         progress = _Progress(on_progress)
         copies = [

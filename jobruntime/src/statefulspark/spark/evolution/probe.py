@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, cast
 
 from statefulspark.snapshot import plans
+from statefulspark.spark import session as spark_session
 from statefulspark.spark.evolution import naming
 from statefulspark.spark.keyed import packing
 
@@ -51,20 +52,11 @@ def plan(frame: DataFrame, mode: str) -> Shape:
         mode: Output mode: `append`, `update` or `complete`.
     """
     analyzed = frame._jdf.queryExecution().analyzed()
-    _make_active(frame.sparkSession)
+    spark_session.activate(frame.sparkSession)
     incremental = execution(frame.sparkSession, analyzed, mode, "<none>", partitions=None)
     planned = incremental.state().apply(incremental.sparkPlan())
     operators = {one.operator_id: one for node in nodes(planned) if (one := _operator(node)) is not None}
     return Shape(tuple(operators[number] for number in sorted(operators)), tuple(_sources(analyzed)))
-
-
-def _make_active(session: SparkSession) -> None:
-    """Let nodes that are made in this thread find their session; it may have been started in another one."""
-    jvm = session._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
-    getattr(getattr(jvm.org.apache.spark.sql.classic, "SparkSession$"), "MODULE$").setActiveSession(
-        session._jsparkSession
-    )
 
 
 def execution(
