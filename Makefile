@@ -15,6 +15,7 @@ PYTEST_ARGS ?=
 
 include jvm.mk
 include kafka.mk
+include flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
 

@@ -1,0 +1,65 @@
+"""The keyed count in PyFlink; run by the Python of `build/flink`, with the jars of `bench/flink` on the class path.
+
+Argument 1 is JSON: keys, rows, valueBytes, parallelism, settings. Rows are made by Java; Python does what a PyFlink job does, the
+key and the count. What comes out is looked at in Java. Prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+
+from pyflink.common import Configuration, Types
+from pyflink.datastream import DataStream, KeyedProcessFunction, RuntimeContext, StreamExecutionEnvironment
+from pyflink.datastream.state import ValueStateDescriptor
+from pyflink.java_gateway import get_gateway
+
+
+class Counting(KeyedProcessFunction):
+    """Counts the rows of each key; the state of a key is its count and a payload, in bytes."""
+
+    def __init__(self, value_bytes: int) -> None:
+        """Say how many bytes a value has."""
+        self.value_bytes = value_bytes
+
+    def open(self, runtime_context: RuntimeContext) -> None:
+        """Declare the state: bytes, which PyFlink passes on as they are when it is told that they are."""
+        self.state = runtime_context.get_state(ValueStateDescriptor("count", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+        self.random = __import__("random")
+
+    def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[tuple[int, int]]:
+        """Count a row."""
+        stored = self.state.value()
+        if stored is None:
+            count, payload = 1, self.random.randbytes(self.value_bytes - 8)
+        else:
+            count, payload = int.from_bytes(stored[:8], "big") + 1, stored[8:]
+        self.state.update(count.to_bytes(8, "big") + payload)
+        yield value, count
+
+
+def main() -> None:
+    """Run the job and say what Java saw."""
+    wish = json.loads(sys.argv[1])
+    configuration = Configuration()
+    for name, value in wish["settings"].items():
+        configuration.set_string(name, value)
+    environment = StreamExecutionEnvironment.get_execution_environment(configuration)
+    environment.set_parallelism(wish["parallelism"])
+    environment.get_config().enable_object_reuse()
+    bench = get_gateway().jvm.statefulspark.bench
+    made = bench.Pyflink.source(
+        environment._j_stream_execution_environment, wish["keys"], wish["rows"], wish["parallelism"]
+    )
+    counts = (
+        DataStream(made)
+        .key_by(lambda key: key, key_type=Types.LONG())
+        .process(Counting(wish["valueBytes"]), Types.TUPLE([Types.LONG(), Types.LONG()]))
+    )
+    bench.Pyflink.watch(counts._j_data_stream)
+    environment.execute("count")
+    print(bench.Pyflink.measured(), flush=True)
+
+
+main()
