@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark import errors, storage
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotFormat, SnapshotKind
-from statefulspark.snapshot import base, catalog, restore, savepoint, verify
+from statefulspark.snapshot import base, catalog, progress, restore, savepoint, verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -75,7 +75,9 @@ def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
         return reading.read_operator(restore.SnapshotPlace(target.store, target.folder), entry, wish, uid)
 
 
-def convert(uri: str, parent: str, folder: str, options: StorageOptions) -> Manifest:
+def convert(
+    uri: str, parent: str, folder: str, options: StorageOptions, *, on_progress: progress.Report | None = None
+) -> Manifest:
     """Write a snapshot anew as a canonical savepoint; the snapshot stays as it is.
 
     Args:
@@ -83,6 +85,7 @@ def convert(uri: str, parent: str, folder: str, options: StorageOptions) -> Mani
         parent: URI of the folder in which the savepoint is made.
         folder: Its name there.
         options: How to reach storage.
+        on_progress: Hears of every file that is copied to this machine and every operator that is written.
 
     Returns:
         Its manifest, which is written last.
@@ -106,7 +109,7 @@ def convert(uri: str, parent: str, folder: str, options: StorageOptions) -> Mani
         raise errors.PreconditionFailedError(
             "SavepointExists", f"{target.uri} is a savepoint already; name another folder."
         )
-    entries = _engine(uri).convert(found.place, found.queries, target, options)
+    entries = _engine(uri).convert(found.place, found.queries, target, options, on_progress=on_progress)
     made = manifest.model_copy(
         update={"kind": SnapshotKind.SAVEPOINT, "format": SnapshotFormat.CANONICAL, "queries": entries}
     )

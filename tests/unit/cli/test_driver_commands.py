@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
@@ -94,6 +95,26 @@ def test_a_savepoint_is_waited_for_and_its_location_printed(job: Job) -> None:
     assert (code, out) == (0, f"{_SAVEPOINT.location}\n")
     assert err == "savepoint nightly-1: in progress\n"
     assert job.control.started == [api.SavepointRequest(request_id="nightly-1", name="nightly")]
+
+
+def test_while_a_savepoint_is_copied_it_is_told_how_far_it_is(job: Job) -> None:
+    copied = api.Progress(unit="files", done=3, total=12, done_bytes=3 * 1024**3, total_bytes=12 * 1024**3)
+
+    def copy() -> None:
+        job.control.operations.report("nightly-1", copied)
+        time.sleep(1.5)  # Longer than a client waits between two looks.
+        job.control.operations.complete("nightly-1", _SAVEPOINT)
+
+    timer = threading.Timer(0.2, copy)
+    timer.start()
+    code, out, err = job.run("savepoint", "create", "--request-id", "nightly-1")
+
+    timer.join()
+    assert (code, out) == (0, f"{_SAVEPOINT.location}\n")
+    assert err.splitlines() == [
+        "savepoint nightly-1: in progress",
+        "savepoint nightly-1 [######..................]  25%  3.00 GiB of 12.0 GiB, 3 of 12 files",
+    ]
 
 
 def test_without_a_request_id_each_savepoint_is_a_new_one(job: Job) -> None:

@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statefulspark.cli import output, progress, yaml_text
 from statefulspark.cli.terminal import OutputFormat
+from statefulspark.contract import api
 
 _JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -83,9 +84,9 @@ class _Clock:
 
 
 def test_a_bar_tells_rate_and_remaining_time() -> None:
-    text = progress.bar_text("copying", 3 * 1024**3, 12 * 1024**3, 30)
+    text = progress.bar_text("copying", 3 * 1024**3, 12 * 1024**3, 3 * 1024**3 / 30, "3 of 12 files")
 
-    assert text == "copying [######..................]  25%  3.00 GiB of 12.0 GiB  102 MiB/s  1m30s left"
+    assert text == "copying [######..................]  25%  3.00 GiB of 12.0 GiB, 3 of 12 files  102 MiB/s  1m30s left"
 
 
 @pytest.mark.parametrize(("done", "total"), [(0, 0), (0, 10), (10, 10)])
@@ -114,3 +115,47 @@ def test_progress_suits_where_it_goes(terminal: bool, quiet: bool, lines: int) -
     assert screen.getvalue().count("\n") == lines
     assert ("\r" in screen.getvalue()) is (terminal and not quiet)
     assert ("100%" in screen.getvalue()) is not quiet
+
+
+def _lines(*shown: api.Progress, every_s: float = 20.0) -> list[str]:
+    screen, clock = _Screen(terminal=False), _Clock()
+    with progress.Bar("savepoint a", stream=screen, clock=clock) as bar:
+        for one in shown:
+            bar.report(one)
+            clock.now_s += every_s
+    return screen.getvalue().splitlines()
+
+
+def a_copy(done: int, total: int) -> api.Progress:
+    return api.Progress(unit="files", done=done, total=total, done_bytes=done * 1024, total_bytes=total * 1024)
+
+
+def test_what_is_shown_already_is_not_written_again() -> None:
+    lines = _lines(a_copy(0, 4), a_copy(2, 4), a_copy(2, 4), a_copy(4, 4), a_copy(4, 4))
+
+    assert [line.split("] ")[1] for line in lines] == [
+        "  0%  0 B of 4.00 KiB, 0 of 4 files",
+        " 50%  2.00 KiB of 4.00 KiB, 2 of 4 files  102 B/s  20s left",
+        "100%  4.00 KiB of 4.00 KiB, 4 of 4 files  68 B/s  0s left",
+    ]
+
+
+def test_a_rate_counts_from_what_was_there_before_and_anew_for_the_difference_of_a_stop() -> None:
+    lines = _lines(a_copy(100, 200), a_copy(120, 200), a_copy(0, 8), a_copy(4, 8))
+
+    assert [line.split(" files")[1].split() for line in lines] == [
+        [],
+        ["1.00", "KiB/s", "1m20s", "left"],
+        [],
+        ["204", "B/s", "20s", "left"],
+    ]
+
+
+def test_operators_have_a_bar_without_bytes() -> None:
+    lines = _lines(*(api.Progress(unit="operators", done=done, total=2) for done in range(3)))
+
+    assert lines == [
+        "savepoint a [........................]   0%  0 of 2 operators",
+        "savepoint a [############............]  50%  1 of 2 operators",
+        "savepoint a [########################] 100%  2 of 2 operators",
+    ]

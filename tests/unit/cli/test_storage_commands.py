@@ -13,7 +13,15 @@ import yaml
 from statefulspark import storage
 from statefulspark.cli import main
 from statefulspark.contract import config, layout
-from statefulspark.contract.manifest import FileEntry, Manifest, OperatorEntry, QueryEntry, SnapshotKind, Trigger
+from statefulspark.contract.manifest import (
+    FileEntry,
+    Manifest,
+    OperatorEntry,
+    QueryEntry,
+    SnapshotFormat,
+    SnapshotKind,
+    Trigger,
+)
 from statefulspark.storage import ObjectStore, StorageOptions
 
 _NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -102,10 +110,10 @@ def test_checkpoints_are_listed_newest_first(run: Run, root: ObjectStore) -> Non
 
     header, *rows = [line.split() for line in result.out.splitlines()]
     assert result.code == 0
-    assert header == ["ID", "TRIGGER", "AGE", "SIZE", "FILES", "BATCHES"]
-    assert [(row[0], row[1], row[-1]) for row in rows] == [
-        ("42", "periodic", "counts=12"),
-        ("41", "periodic", "counts=12"),
+    assert header == ["ID", "TRIGGER", "FORMAT", "AGE", "SIZE", "FILES", "BATCHES"]
+    assert [(row[0], row[1], row[2], row[-1]) for row in rows] == [
+        ("42", "periodic", "native", "counts=12"),
+        ("41", "periodic", "native", "counts=12"),
     ]
 
 
@@ -114,8 +122,8 @@ def test_a_wide_list_says_where_they_are(run: Run, root: ObjectStore) -> None:
 
     result = run("checkpoint", "list", "-o", "wide", *at(root))
 
-    assert result.out.splitlines()[1].split()[-5:] == [
-        "2.0s", "7", "3", "native", f"{root.uri}/checkpoints/00000042",
+    assert result.out.splitlines()[1].split()[-4:] == [
+        "2.0s", "7", "3", f"{root.uri}/checkpoints/00000042",
     ]  # fmt: skip
 
 
@@ -135,9 +143,28 @@ def test_json_carries_the_names_of_the_api(run: Run, root: ObjectStore) -> None:
                 "completedAt": "2026-11-21T12:00:02Z",
                 "sizeBytes": 11,
                 "batches": {"counts": 12},
+                "format": "native",
             }
         ]
     }
+
+
+def test_savepoints_are_listed_with_their_format(run: Run, root: ObjectStore) -> None:
+    """A.158."""
+    put_savepoint(root, 43, "nightly")
+    parquet = a_manifest(SnapshotKind.SAVEPOINT, 44, "files/counts", "rescale")
+    parquet = parquet.model_copy(update={"format": SnapshotFormat.CANONICAL})
+    root.write(f"{layout.savepoint(44, 'rescale')}/_metadata.json", parquet.to_json().encode())
+
+    table = run("savepoint", "list", *at(root)).out
+    listed = json.loads(run("savepoint", "list", "-o", "json", *at(root)).out)
+    shown = run("savepoint", "show", "44", *at(root)).out
+
+    assert [line.split()[:3] for line in table.splitlines()] == [
+        ["ID", "TRIGGER", "FORMAT"], ["44", "manual", "canonical"], ["43", "manual", "native"],
+    ]  # fmt: skip
+    assert [one["format"] for one in listed["snapshots"]] == ["canonical", "native"]
+    assert "Format:         canonical\n" in shown
 
 
 def test_a_damaged_manifest_does_not_hide_the_others(run: Run, root: ObjectStore) -> None:

@@ -16,6 +16,7 @@ from statefulspark.contract import api, statistics
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import machine, model
+from statefulspark.snapshot import progress
 from statefulspark.spark import announcing, jvm, queries, snapshots
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.loop import JobLoop
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 _WAIT_S = 10.0
+_COPIED = api.Progress(unit="files", done=3, total=12, done_bytes=30, total_bytes=100)
 
 
 class FakeGate:
@@ -74,12 +76,18 @@ class FakeWriter:
     discarded: list[int] = field(default_factory=list)
     damage: list[tuple[str, int, str]] = field(default_factory=list)
 
-    def complete(self, order: snapshots.SnapshotOrder, batches: Mapping[str, int]) -> api.SnapshotSummary:
+    def complete(
+        self, order: snapshots.SnapshotOrder, batches: Mapping[str, int], *, on_progress: progress.Report
+    ) -> api.SnapshotSummary:
+        on_progress(_COPIED)
         self.before_complete()
         self.completed.append((order, batches))
         return a_summary(kind=order.kind, number=order.snapshot_id)
 
-    def precopy(self, order: snapshots.SnapshotOrder, batches: Mapping[str, int]) -> None:
+    def precopy(
+        self, order: snapshots.SnapshotOrder, batches: Mapping[str, int], *, on_progress: progress.Report
+    ) -> None:
+        on_progress(_COPIED)
         self.before_precopy()
 
     def discard(self, order: snapshots.SnapshotOrder) -> None:
@@ -286,6 +294,17 @@ def test_a_query_that_fails_aborts_what_waits_for_it(start: Start) -> None:
     assert operation.reason == "TASK_FAILURE"
     assert "disk full" in str(operation.message)
     assert job.ended().code is ExitCode.FAILED
+
+
+def test_who_asked_for_a_savepoint_can_see_how_far_its_copy_is(start: Start) -> None:
+    go_on = threading.Event()
+    job = start(FakeWriter(before_complete=lambda: None if go_on.wait(_WAIT_S) else _refuse()))
+    job.loop.request_savepoint(api.SavepointRequest(request_id="a"))
+
+    job.until(lambda: getattr(job.loop.operation("a"), "progress", None) == _COPIED)
+    go_on.set()
+
+    assert job.ended_operation("a").progress is None
 
 
 def test_a_stop_ends_every_query_at_its_boundary(start: Start) -> None:

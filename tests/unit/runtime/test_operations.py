@@ -58,6 +58,23 @@ def test_how_an_operation_ended_is_remembered() -> None:
     )
 
 
+def test_how_far_an_operation_is_is_told_until_it_ends() -> None:
+    known = operations.Operations()
+    known.begin("a", "savepoint")
+    copied = api.Progress(unit="files", done=3, total=12, done_bytes=30, total_bytes=100)
+
+    known.report("a", copied)
+    under_way = known.get("a")
+    known.complete("a", a_summary())
+    known.report("a", copied)
+
+    assert under_way is not None
+    assert under_way.progress == copied
+    assert known.get("a") == api.Operation(
+        request_id="a", kind="savepoint", state=api.OperationState.COMPLETED, snapshot=a_summary()
+    )
+
+
 @pytest.mark.parametrize("key", ["periodic", "drain", "unheard-of"])
 def test_what_nobody_asked_for_is_not_an_operation(key: str) -> None:
     known = operations.Operations()

@@ -6,7 +6,7 @@ import pytest
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
-from statefulspark.contract import layout
+from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Trigger
 from statefulspark.snapshot import catalog, closure, generations, recovery, savepoint, verify
@@ -227,8 +227,8 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_restore(job:
     sleeper = job.author()
     successors: list[recovery.StartPlan] = []
 
-    def wake_up_too_late(copied: int) -> None:
-        if not successors:
+    def wake_up_too_late(copied: api.Progress) -> None:
+        if copied.done and not successors:
             successors.append(job.boot())
             query.run_batch()
 
@@ -249,8 +249,8 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_savepoint(jo
     entry = closure.close_over(job.store, query.path, 0)
     successors: list[recovery.StartPlan] = []
 
-    def wake_up_too_late(copied: int) -> None:
-        if not successors:
+    def wake_up_too_late(copied: api.Progress) -> None:
+        if copied.done and not successors:
             successors.append(job.boot())
 
     with pytest.raises(errors.FencedError):

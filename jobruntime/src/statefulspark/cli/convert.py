@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from statefulspark import errors, state_reading
-from statefulspark.cli import options, terminal
+from statefulspark.cli import options, output, progress, snapshots
 from statefulspark.contract.exit_codes import ExitCode
 
 
@@ -24,6 +24,7 @@ def add_parser(children: options.SubParsers) -> None:
     )
     parser.add_argument("source", metavar="SOURCE", help="URI of the snapshot's folder")
     parser.add_argument("target", metavar="TARGET", help="URI of the new savepoint's folder")
+    output.add_flag(parser)
     options.add_connection(parser)
     parser.set_defaults(handle=_convert)
 
@@ -34,8 +35,9 @@ def _convert(args: argparse.Namespace) -> int:
         raise errors.SpecRejectedError(
             "LocationInvalid", f"{args.target!r} must be the URI of a folder below a bucket or directory."
         )
-    manifest = state_reading.convert(args.source, parent, folder, options.storage_options(args))
-    terminal.write(
-        f"savepoint {args.target.rstrip('/')} written ({len(manifest.queries)} queries, {manifest.size_bytes} bytes)"
-    )
+    with progress.Bar("converting", quiet=args.quiet) as bar:
+        manifest = state_reading.convert(
+            args.source, parent, folder, options.storage_options(args), on_progress=bar.report
+        )
+    output.write(snapshots.converted(manifest, args.target.rstrip("/")), args.output)
     return ExitCode.FINISHED

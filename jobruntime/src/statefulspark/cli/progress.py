@@ -12,34 +12,39 @@ from datetime import timedelta
 from typing import TextIO
 
 from statefulspark.cli import durations, tables
+from statefulspark.contract import api
 
 REDRAW_S = 0.1
 LINE_S = 10.0
 _CELLS = 24
 
 
-def bar_text(what: str, done_bytes: int, total_bytes: int, elapsed_s: float) -> str:
-    """Return one line: what, bar, share, bytes, rate, remaining time.
+def bar_text(what: str, done_bytes: int, total_bytes: int, rate: float, counted: str = "") -> str:
+    """Return one line: what, bar, share, bytes, what else is counted, rate, remaining time.
 
     Args:
         what: For example `copying`.
         done_bytes: So far.
         total_bytes: In the end; zero counts as done.
-        elapsed_s: Since the beginning.
+        rate: Bytes per second; zero if it is not known yet.
+        counted: For example `3 of 12 files`.
     """
     share = min(1.0, done_bytes / total_bytes) if total_bytes else 1.0
-    filled = int(share * _CELLS)
-    rate = done_bytes / elapsed_s if elapsed_s > 0 else 0.0
-    bar = "#" * filled + "." * (_CELLS - filled)
-    text = f"{what} [{bar}] {share:4.0%}  {tables.size(done_bytes)} of {tables.size(total_bytes)}"
+    size = f"{tables.size(done_bytes)} of {tables.size(total_bytes)}"
+    text = f"{what} {_bar(share)}  {', '.join(part for part in (size, counted) if part)}"
     if rate <= 0:
         return text
     left = durations.format_short(timedelta(seconds=max(0.0, total_bytes - done_bytes) / rate))
     return f"{text}  {tables.size(int(rate))}/s  {left} left"
 
 
+def _bar(share: float) -> str:
+    filled = int(share * _CELLS)
+    return f"[{'#' * filled}{'.' * (_CELLS - filled)}] {share:4.0%}"
+
+
 class Bar:
-    """Shows how far work on a known number of bytes is. Use it as a context manager; leaving it ends the line."""
+    """Shows how far work is. Use it as a context manager; leaving it ends the line."""
 
     def __init__(
         self,
@@ -49,24 +54,66 @@ class Bar:
         stream: TextIO | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Show nothing yet."""
+        """Show nothing yet.
+
+        Args:
+            what: What is going on, for example `copying`.
+            quiet: Show nothing at all.
+            stream: Standard error when omitted.
+            clock: Seconds since some moment.
+        """
         self._what = what
         self._quiet = quiet
         self._stream = stream or sys.stderr
         self._in_place = self._stream.isatty()
         self._clock = clock
-        self._began_s = clock()
-        self._shown_s: float | None = None
+        self._began = (clock(), 0)
+        self._last: int | None = None
+        self._due: tuple[float, object] | None = None
+        self._written = False
 
-    def show(self, done_bytes: int, total_bytes: int) -> None:
+    def show(self, done_bytes: int, total_bytes: int, counted: str = "") -> None:
         """Show how far it is, unless that was shown a moment ago."""
         now_s = self._clock()
-        pause_s = REDRAW_S if self._in_place else LINE_S
-        is_end = done_bytes >= total_bytes
-        if self._quiet or (self._shown_s is not None and now_s - self._shown_s < pause_s and not is_end):
+        if self._last is None or done_bytes < self._last:  # What was there before, or another phase, has taken no time.
+            self._began = now_s, done_bytes
+        self._last = done_bytes
+        if self._is_due(now_s, (done_bytes, total_bytes), is_end=done_bytes >= total_bytes):
+            self._write(bar_text(self._what, done_bytes, total_bytes, self._rate(now_s, done_bytes), counted))
+
+    def report(self, progress: api.Progress) -> None:
+        """Show what a savepoint's copy reports."""
+        counted = f"{progress.done} of {progress.total} {progress.unit}"
+        if progress.done_bytes is not None and progress.total_bytes is not None:
+            self.show(progress.done_bytes, progress.total_bytes, counted)
+        elif self._is_due(self._clock(), progress, is_end=progress.done >= progress.total):
+            self._write(f"{self._what} {_bar(progress.done / progress.total if progress.total else 1.0)}  {counted}")
+
+    def wait(self, elapsed_s: float) -> None:
+        """Show that it goes on, and for how long it has; elsewhere than at a terminal once."""
+        if self._quiet or (self._written and not self._in_place):
             return
-        self._shown_s = now_s
-        text = bar_text(self._what, done_bytes, total_bytes, now_s - self._began_s)
+        text = f"{self._what}: in progress"
+        self._write(f"{text} ({durations.format_short(timedelta(seconds=elapsed_s))})" if self._in_place else text)
+
+    def _rate(self, now_s: float, done_bytes: int) -> float:
+        began_s, began_bytes = self._began
+        return (done_bytes - began_bytes) / (now_s - began_s) if now_s > began_s else 0.0
+
+    def _is_due(self, now_s: float, state: object, *, is_end: bool) -> bool:
+        """Tell whether to write; what is there already is not written again, and an end at once."""
+        if self._quiet:
+            return False
+        if self._due is not None:
+            written_s, written = self._due
+            pause_s = REDRAW_S if self._in_place else LINE_S
+            if state == written or (now_s - written_s < pause_s and not is_end):
+                return False
+        self._due = now_s, state
+        return True
+
+    def _write(self, text: str) -> None:
+        self._written = True
         self._stream.write(f"\r\033[K{text}" if self._in_place else f"{text}\n")
         self._stream.flush()
 
@@ -74,6 +121,6 @@ class Bar:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._in_place and self._shown_s is not None:
+        if self._in_place and self._written:
             self._stream.write("\n")
             self._stream.flush()

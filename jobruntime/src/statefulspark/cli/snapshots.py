@@ -31,32 +31,28 @@ class Listed:
     manifest: Manifest | errors.SnapshotCorruptError
 
 
-def summary(manifest: Manifest, location: str) -> api.SnapshotSummary:
-    """Return what the driver's API would say about a snapshot."""
-    return api.SnapshotSummary(
-        kind=manifest.kind,
-        id=manifest.id,
-        location=location,
-        trigger=manifest.trigger,
-        triggered_at=manifest.triggered_at,
-        completed_at=manifest.completed_at,
-        size_bytes=manifest.size_bytes,
-        batches={query.uid: query.batch_id for query in manifest.queries},
-    )
-
-
 def listed(snapshots: Sequence[Listed], *, now: datetime) -> output.Result:
     """Return a list in the order given."""
 
     def draw(wide: bool) -> str:
-        header = ["ID", "TRIGGER", "AGE", "SIZE", "FILES", "BATCHES"]
-        extra = ["TOOK", "EPOCH", "GENERATION", "FORMAT", "LOCATION"]
+        header = ["ID", "TRIGGER", "FORMAT", "AGE", "SIZE", "FILES", "BATCHES"]
+        extra = ["TOOK", "EPOCH", "GENERATION", "LOCATION"]
         rows = [_row(one, now) for one in snapshots]
         shown = header + extra if wide else header
         return tables.columns(shown, [row[: len(shown)] for row in rows])
 
     names = [f"{one.kind.value}/{one.id}" for one in snapshots]
     return output.Result({"snapshots": [_json_item(one) for one in snapshots]}, names, draw)
+
+
+def converted(manifest: Manifest, location: str) -> output.Result:
+    """Return what a conversion has made, as a list would show it."""
+    made = api.SnapshotSummary.of(manifest, location)
+    sentence = (
+        f"savepoint {location} written ({len(manifest.queries)} queries, {tables.size(manifest.size_bytes)} in "
+        f"{_file_count(manifest)} files)\n"
+    )
+    return output.Result(made, [_name(manifest)], lambda _: sentence)
 
 
 def described(manifest: Manifest, location: str) -> output.Result:
@@ -120,11 +116,12 @@ def _describe(manifest: Manifest, location: str, *, wide: bool) -> str:
 def _row(listed: Listed, now: datetime) -> list[str]:
     manifest = listed.manifest
     if isinstance(manifest, errors.SnapshotCorruptError):
-        return [str(listed.id), "unreadable", "", "", "", "", "", "", "", "", listed.location]
+        return [str(listed.id), "unreadable", "", "", "", "", "", "", "", "", listed.location]  # As many as below.
     batches = ",".join(f"{query.uid}={query.batch_id}" for query in manifest.queries)
     return [
         str(listed.id),
         manifest.trigger.value,
+        manifest.format.value,
         durations.format_short(now - manifest.completed_at),
         tables.size(manifest.size_bytes),
         str(_file_count(manifest)),
@@ -132,7 +129,6 @@ def _row(listed: Listed, now: datetime) -> list[str]:
         _took(manifest),
         str(manifest.epoch),
         str(manifest.generation),
-        manifest.format.value,
         listed.location,
     ]
 
@@ -141,7 +137,7 @@ def _json_item(listed: Listed) -> Mapping[str, object]:
     if isinstance(listed.manifest, errors.SnapshotCorruptError):
         where = {"kind": listed.kind.value, "id": listed.id, "location": listed.location}
         return {**where, "reason": listed.manifest.reason, "message": listed.manifest.message}
-    item: dict[str, object] = json.loads(summary(listed.manifest, listed.location).to_json())
+    item: dict[str, object] = json.loads(api.SnapshotSummary.of(listed.manifest, listed.location).to_json())
     return item
 
 

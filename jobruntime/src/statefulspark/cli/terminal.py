@@ -30,34 +30,3 @@ def note(text: str) -> None:
     """Tell a person something that is no result."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()
-
-
-class Progress:
-    """One line that says how far something is; rewritten in place on a terminal, and otherwise written when it changes.
-
-    Use it as a context manager; leaving it ends the line.
-    """
-
-    def __init__(self, *, quiet: bool = False) -> None:
-        """Show nothing yet, and nothing at all if it is to be quiet."""
-        self._quiet = quiet
-        self._in_place = sys.stderr.isatty()
-        self._shown = ""
-
-    def show(self, what: str, *, elapsed: str) -> None:
-        """Show what is going on and for how long."""
-        if self._quiet:
-            return
-        if self._in_place:
-            sys.stderr.write(f"\r\033[K{what} ({elapsed})")
-            sys.stderr.flush()
-        elif what != self._shown:
-            note(what)
-        self._shown = what
-
-    def __enter__(self) -> Progress:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._in_place and self._shown:
-            sys.stderr.write("\n")

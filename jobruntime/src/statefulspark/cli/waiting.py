@@ -15,13 +15,13 @@ from typing import Protocol, TypeVar
 from pydantic import ValidationError
 
 from statefulspark import errors
-from statefulspark.cli import durations, options, output, terminal
+from statefulspark.cli import options, output, progress, terminal
 from statefulspark.cli.terminal import OutputFormat
 from statefulspark.contract import api
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
 
-LOOK_S = 2
+LOOK_S = 1
 """Each question is answered after this long at the latest, so that the progress line moves."""
 RETRY_S = 0.5
 DEFAULT_TIMEOUT = timedelta(minutes=10)
@@ -127,13 +127,15 @@ def until_ended(
         StateUnknownError: `StopUnseen`: the driver was gone before it told how its stop ended.
     """
     started_at_s = answered_at_s = clock.monotonic()
-    with terminal.Progress(quiet=quiet) as progress:
+    with progress.Bar(f"{operation.kind} {operation.request_id}", quiet=quiet) as bar:
         while operation.state is api.OperationState.IN_PROGRESS:
             elapsed_s = clock.monotonic() - started_at_s
             if elapsed_s >= timeout_s:
                 raise _still_in_progress(operation, timeout_s)
-            what = f"{operation.kind} {operation.request_id}: in progress"
-            progress.show(what, elapsed=durations.format_short(timedelta(seconds=elapsed_s)))
+            if operation.progress is not None:
+                bar.report(operation.progress)
+            else:
+                bar.wait(elapsed_s)
             try:
                 operation = driver.operation(operation.request_id, wait_s=LOOK_S)
                 answered_at_s = clock.monotonic()

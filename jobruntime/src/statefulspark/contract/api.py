@@ -12,7 +12,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from statefulspark.contract.base import UtcDatetime, WireModel
-from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
+from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 
 
 class JobState(StrEnum):
@@ -88,6 +88,28 @@ class SnapshotSummary(WireModel):
     """Number of its files."""
     phases_ms: dict[str, int] | None = None
     """How long the parts of writing it took: `closure`, `fence`, `copy` (savepoints), `manifest`."""
+    format: SnapshotFormat = SnapshotFormat.NATIVE
+    """The form of its state."""
+
+    @classmethod
+    def of(cls, manifest: Manifest, location: str) -> SnapshotSummary:
+        """Return a manifest in short.
+
+        Args:
+            manifest: The snapshot's.
+            location: Absolute URI of its folder.
+        """
+        return cls(
+            kind=manifest.kind,
+            id=manifest.id,
+            location=location,
+            trigger=manifest.trigger,
+            triggered_at=manifest.triggered_at,
+            completed_at=manifest.completed_at,
+            size_bytes=manifest.size_bytes,
+            batches={query.uid: query.batch_id for query in manifest.queries},
+            format=manifest.format,
+        )
 
 
 class CheckpointCounts(WireModel):
@@ -162,6 +184,19 @@ class StopRequest(WireModel):
     trigger: Trigger = Trigger.STOP
 
 
+class Progress(WireModel):
+    """How far a savepoint's copy is. A stop copies twice: ahead while the job runs, and then what has changed since."""
+
+    unit: str
+    """What is counted: `files`, or `operators` for a canonical savepoint."""
+    done: int = Field(ge=0)
+    total: int = Field(ge=0)
+    done_bytes: int | None = None
+    """Roughly, since several files are copied at a time; absent where bytes are not known before."""
+    total_bytes: int | None = None
+    """Of the files that are copied; those that were there already are not among them."""
+
+
 class Operation(WireModel):
     """A checkpoint, savepoint or stop: answer of the POSTs (202) and of `GET /v1/operations/<requestId>?waitSeconds=<n>`.
 
@@ -175,6 +210,8 @@ class Operation(WireModel):
     snapshot: SnapshotSummary | None = None
     reason: str | None = None
     message: str | None = None
+    progress: Progress | None = None
+    """While a savepoint's files are copied."""
 
 
 class ApiError(WireModel):

@@ -30,6 +30,7 @@ from statefulspark.snapshot import (
     generations,
     head,
     plans,
+    progress,
     restore,
     rewrite,
     transfer,
@@ -149,7 +150,7 @@ def carry_out(
     rewrites: Mapping[str, rewrite.Rewrite] | None = None,
     finish: Finisher | None = None,
     hadoop_root: str | None = None,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: progress.Report | None = None,
 ) -> StartPlan:
     """Complete what was left behind and make the new generation, so that Spark can be started.
 

@@ -7,13 +7,13 @@ whose plan has changed, more of the small files are rewritten on the way; see `r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
-from statefulspark.snapshot import closure, listing, rewrite, transfer
+from statefulspark.snapshot import closure, listing, progress, rewrite, transfer
 from statefulspark.storage.port import ObjectStore
 
 
@@ -44,7 +44,7 @@ def materialise(
     uids: Mapping[str, str] | None = None,
     rewrites: Mapping[str, rewrite.Rewrite] | None = None,
     hadoop_root: str | None = None,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: progress.Report | None = None,
 ) -> tuple[QueryEntry, ...]:
     """Copy queries of a snapshot into a generation that is reserved and not in use.
 
@@ -58,7 +58,7 @@ def materialise(
         uids: New uid of a query by its old one; those not named keep theirs.
         rewrites: How a query changes on the way, by its old uid; those not named stay as they are.
         hadoop_root: URI of the job's root as Spark sees it; derived from the store when omitted.
-        on_progress: Called with the number of files copied.
+        on_progress: Hears of every file that is copied.
 
     Returns:
         The queries as they are in the generation now.
@@ -72,12 +72,13 @@ def materialise(
         for query in queries
         for path in [layout.query_root(generation, (uids or {}).get(query.uid, query.uid))]
     )
-    pairs = [
-        (source.key(move.query, file.path), f"{move.path}/{place}")
+    copies = [
+        (source.key(move.query, file.path), f"{move.path}/{place}", file.size_bytes)
         for move in moves
         for file, place in rewrite.files_to_copy(move.query, move.rewrite)
     ]
-    transfer.copy(source.store, store, pairs, on_progress=on_progress)
+    on_files = progress.of_files([size_bytes for *_, size_bytes in copies], on_progress) if on_progress else None
+    transfer.copy(source.store, store, [(old, new) for old, new, _ in copies], on_progress=on_files)
     hadoop = hadoop_root or transfer.hadoop_uri(store.uri)
     return tuple(_finish(store, source, move, hadoop) for move in moves)
 

@@ -25,7 +25,7 @@ from statefulspark.contract.manifest import (
     Trigger,
 )
 from statefulspark.contract.notes import CLAIM_NAME, SavepointPointer
-from statefulspark.snapshot import catalog, closure, epochs, listing, transfer
+from statefulspark.snapshot import catalog, closure, epochs, listing, progress, transfer
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
@@ -101,7 +101,7 @@ def copy_missing(
     queries: Sequence[QueryEntry],
     place: SavepointTarget,
     *,
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: progress.Report | None = None,
 ) -> int:
     """Copy the files that are not in the savepoint's folder yet. Cost: a LIST per 1,000 files, a copy per missing file.
 
@@ -109,19 +109,21 @@ def copy_missing(
         store: The job's root, to which the queries' paths are relative.
         queries: Closures as of any committed batch; call it again with later ones.
         place: Where the savepoint goes.
-        on_progress: Called with the number of files copied.
+        on_progress: Hears of every file that is copied.
 
     Returns:
         How many files were copied.
     """
     present = listing.below(place.store, place.folder)
-    pairs = [
-        (f"{query.path}/{file.path}", f"{place.folder}/{key}")
+    missing = [
+        (query, file)
         for query in queries
         for file in query.files
-        if not _is_there(present.get(key := f"{_folder(query)}/{file.path}"), file)
+        if not _is_there(present.get(f"{_folder(query)}/{file.path}"), file)
     ]
-    transfer.copy(store, place.store, pairs, on_progress=on_progress)
+    pairs = [(f"{query.path}/{file.path}", f"{place.folder}/{_folder(query)}/{file.path}") for query, file in missing]
+    on_files = progress.of_files([file.size_bytes for _, file in missing], on_progress) if on_progress else None
+    transfer.copy(store, place.store, pairs, on_progress=on_files)
     return len(pairs)
 
 
@@ -132,7 +134,7 @@ def take_savepoint(
     place: SavepointTarget,
     *,
     completed_at: Callable[[], datetime],
-    on_progress: Callable[[int], None] | None = None,
+    on_progress: progress.Report | None = None,
 ) -> Manifest:
     """Copy what is missing, drop what was copied ahead in vain, check it, and write the manifest.
 
@@ -145,7 +147,7 @@ def take_savepoint(
         request: Everything else about it.
         place: From `target`.
         completed_at: Tells the time, UTC, once the files are in place.
-        on_progress: Called with the number of files copied.
+        on_progress: Hears of every file that is copied.
 
     Returns:
         The manifest, with paths relative to the savepoint's folder.

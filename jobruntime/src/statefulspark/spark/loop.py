@@ -7,6 +7,7 @@ the coordinator, sees whether a stop has reached its batch boundary, and publish
 
 from __future__ import annotations
 
+import functools
 import logging
 import queue
 import random
@@ -19,6 +20,7 @@ from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import machine, model
+from statefulspark.snapshot import progress
 from statefulspark.spark import announcing, desk, failures, queries
 from statefulspark.spark.background import Background, Lane
 from statefulspark.spark.board import Board
@@ -201,7 +203,7 @@ class JobLoop(desk.Desk):
         # What can be copied while the job runs is copied now, so that the pause does not grow with the state.
         self._background.submit(
             Lane.SAVEPOINT,
-            lambda: self._writer.precopy(order, self._committed()),
+            lambda: self._writer.precopy(order, self._committed(), on_progress=self._report(order)),
             on_done=lambda _: self._on_copied_ahead(order),
             on_failed=lambda error: self._on_trigger_failed(order, error),
         )
@@ -226,10 +228,13 @@ class JobLoop(desk.Desk):
         order = self._orders[command.snapshot_id]
         self._background.submit(
             order.lane,
-            lambda: self._writer.complete(order, command.batches),
+            lambda: self._writer.complete(order, command.batches, on_progress=self._report(order)),
             on_done=lambda summary: self._on_written(order, summary),
             on_failed=lambda error: self._on_write_failed(order, error),
         )
+
+    def _report(self, order: SnapshotOrder) -> progress.Report:
+        return functools.partial(self._operations.report, order.coordinator_request.key)
 
     def _on_written(self, order: SnapshotOrder, summary: api.SnapshotSummary) -> None:
         if self._coordinator.find(order.snapshot_id) is None:

@@ -39,11 +39,16 @@ class Operations:
 
     def complete(self, request_id: str, snapshot: api.SnapshotSummary | None) -> None:
         """Mark an operation as completed."""
-        self._update(request_id, {"state": api.OperationState.COMPLETED, "snapshot": snapshot})
+        self._update(request_id, {"state": api.OperationState.COMPLETED, "snapshot": snapshot, "progress": None})
 
     def fail(self, request_id: str, reason: str, message: str) -> None:
         """Mark an operation as failed, and why."""
-        self._update(request_id, {"state": api.OperationState.FAILED, "reason": reason, "message": message})
+        ended = {"state": api.OperationState.FAILED, "reason": reason, "message": message, "progress": None}
+        self._update(request_id, ended)
+
+    def report(self, request_id: str, progress: api.Progress) -> None:
+        """Note how far an operation is; nothing if it has ended meanwhile."""
+        self._update(request_id, {"progress": progress})
 
     def get(self, request_id: str) -> api.Operation | None:
         """Return an operation, or None if it is not known."""
@@ -53,7 +58,7 @@ class Operations:
     def _update(self, request_id: str, changes: dict[str, object]) -> None:
         with self._lock:
             known = self._by_id.get(request_id)
-            if known is not None:
+            if known is not None and known.state is api.OperationState.IN_PROGRESS:
                 self._by_id[request_id] = known.model_copy(update=changes)
 
     def _forget_old(self) -> None:

@@ -16,7 +16,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind
 from statefulspark.contract.notes import DamageNote
 from statefulspark.coordinator import model
-from statefulspark.snapshot import catalog, closure, damage, epochs, prune, pruning, savepoint
+from statefulspark.snapshot import catalog, closure, damage, epochs, progress, prune, pruning, savepoint
 from statefulspark.snapshot import plans as query_plans
 from statefulspark.spark import announcing, committing, measure
 from statefulspark.spark.background import Lane
@@ -128,12 +128,15 @@ class SnapshotWriter:
         # Each lane remembers what it read of each query: a closer is used by one thread.
         self._closers = {lane: {place.uid: closure.Closer(store, place.path) for place in places} for lane in Lane}
 
-    def complete(self, order: SnapshotOrder, batches: Mapping[str, int]) -> api.SnapshotSummary:
+    def complete(
+        self, order: SnapshotOrder, batches: Mapping[str, int], *, on_progress: progress.Report | None = None
+    ) -> api.SnapshotSummary:
         """Make a snapshot of committed batches complete; its manifest is written last.
 
         Args:
             order: Which snapshot.
             batches: Committed batch by query uid.
+            on_progress: Hears how far the copy of a savepoint is.
 
         Returns:
             The snapshot in short.
@@ -158,20 +161,27 @@ class SnapshotWriter:
         place = self._savepoint_target(order, request)
         with watch.phase("copy"):
             if order.is_canonical and self._taker is not None:
-                manifest = self._taker.take(entries, request, place, completed_at=clock.utc_now)
+                manifest = self._taker.take(
+                    entries, request, place, completed_at=clock.utc_now, on_progress=on_progress
+                )
             else:
-                manifest = savepoint.take_savepoint(self._store, entries, request, place, completed_at=clock.utc_now)
+                manifest = savepoint.take_savepoint(
+                    self._store, entries, request, place, completed_at=clock.utc_now, on_progress=on_progress
+                )
         self._copying.pop(order.snapshot_id, None)
-        return measure.measured(summarise(place.uri, manifest), manifest.queries, manifest.size_bytes, watch)
+        summary = api.SnapshotSummary.of(manifest, place.uri)
+        return measure.measured(summary, manifest.queries, manifest.size_bytes, watch)
 
-    def precopy(self, order: SnapshotOrder, batches: Mapping[str, int]) -> None:
+    def precopy(
+        self, order: SnapshotOrder, batches: Mapping[str, int], *, on_progress: progress.Report | None = None
+    ) -> None:
         """Copy what a savepoint will need as far as it exists now, while the job runs."""
         if order.is_canonical:
             return
         entries = self._close_over(order, batches)
         self._copying[order.snapshot_id] = entries
         place = self._savepoint_target(order, self._savepoint_request(order))
-        savepoint.copy_missing(self._store, entries, place)
+        savepoint.copy_missing(self._store, entries, place, on_progress=on_progress)
 
     def discard(self, order: SnapshotOrder) -> None:
         """Remove what was written for a snapshot that will never complete."""
@@ -233,7 +243,7 @@ class SnapshotWriter:
             versions=self._versions,
         )
         catalog.write_checkpoint(self._store, manifest)
-        return summarise(f"{self._store.uri}/{layout.checkpoint(manifest.id)}", manifest)
+        return api.SnapshotSummary.of(manifest, f"{self._store.uri}/{layout.checkpoint(manifest.id)}")
 
     def _savepoint_request(self, order: SnapshotOrder) -> savepoint.SavepointRequest:
         who = self._identity
@@ -258,22 +268,8 @@ class SnapshotWriter:
         return savepoint.target(self._store, request, location=location, open_store=self._open_store)
 
 
-def summarise(location: str, manifest: Manifest) -> api.SnapshotSummary:
-    """Return a manifest in short."""
-    return api.SnapshotSummary(
-        kind=manifest.kind,
-        id=manifest.id,
-        location=location,
-        trigger=manifest.trigger,
-        triggered_at=manifest.triggered_at,
-        completed_at=manifest.completed_at,
-        size_bytes=manifest.size_bytes,
-        batches={query.uid: query.batch_id for query in manifest.queries},
-    )
-
-
 def summarise_restored(store: ObjectStore, manifest: Manifest | None) -> api.SnapshotSummary | None:
     """Return the checkpoint that was restored; None if it was none of the job's own."""
     if manifest is None or manifest.kind is not SnapshotKind.CHECKPOINT:
         return None
-    return summarise(f"{store.uri}/{layout.checkpoint(manifest.id)}", manifest)
+    return api.SnapshotSummary.of(manifest, f"{store.uri}/{layout.checkpoint(manifest.id)}")

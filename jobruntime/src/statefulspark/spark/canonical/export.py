@@ -8,7 +8,7 @@ partition and about 100 MB of memory, and takes one core from the job. More task
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -18,9 +18,9 @@ from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 
 from statefulspark import clock, errors
-from statefulspark.contract import layout
+from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
-from statefulspark.snapshot import closure, plans, savepoint, transfer
+from statefulspark.snapshot import closure, plans, progress, savepoint, transfer
 from statefulspark.snapshot.canonical import documents, engine_files, keytypes, shells
 from statefulspark.spark.canonical import tables, tasks
 from statefulspark.storage.port import ObjectStore
@@ -43,7 +43,7 @@ class Export:
         target: Where the savepoint goes.
         options: How workers reach the target.
         parallelism: Partitions that are read at a time.
-        on_progress: Called with the number of operators done and their total number.
+        on_progress: Hears of every operator that is written.
         lifetimes_ms: Time to live by state by operator uid, where expired entries are to be left out.
     """
 
@@ -52,7 +52,7 @@ class Export:
     target: savepoint.SavepointTarget
     options: StorageOptions
     parallelism: int = 1
-    on_progress: Callable[[int, int], None] | None = None
+    on_progress: progress.Report | None = None
     lifetimes_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def place(self, query: QueryEntry) -> tasks.Place:
@@ -81,18 +81,30 @@ def export(session: SparkSession, queries: Sequence[QueryEntry], work: Export) -
         StateUnknownError: `CanonicalFailed`: Spark could not read or write; the message says why.
     """
     beside = tables.side_session(session)
-    total = sum(len(query.operators) for query in queries)
-    done = 0
+    count = _Count(sum(len(query.operators) for query in queries), work.on_progress)
     entries = []
     for query in queries:
         states = []
         for operator in query.operators:
             states.append(_export_operator(beside, query, operator, work))
-            done += 1
-            if work.on_progress:
-                work.on_progress(done, total)
+            count.one_more()
         entries.append(_finish(query, tuple(states), work))
     return tuple(entries)
+
+
+class _Count:
+    """Tells how many operators are written."""
+
+    def __init__(self, total: int, report: progress.Report | None) -> None:
+        self._total = total
+        self._report = report
+        self._done = -1
+        self.one_more()
+
+    def one_more(self) -> None:
+        self._done += 1
+        if self._report:
+            self._report(api.Progress(unit="operators", done=self._done, total=self._total))
 
 
 def _export_operator(

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from statefulspark import storage
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.snapshot import restore, rewrite, savepoint
+from statefulspark.snapshot import progress, restore, rewrite, savepoint
 from statefulspark.spark import gateway, settings
 from statefulspark.spark.canonical import export
 from statefulspark.storage import StorageOptions
@@ -60,6 +60,7 @@ def convert(
     options: StorageOptions,
     *,
     only: str | None = None,
+    on_progress: progress.Report | None = None,
 ) -> tuple[QueryEntry, ...]:
     """Write queries of a native snapshot in canonical form.
 
@@ -71,6 +72,7 @@ def convert(
         target: Where they go.
         options: How the target is reached.
         only: Uid of the one operator that is wanted; None takes all.
+        on_progress: Hears of each file that is copied to this machine and each operator that is written, query by query.
 
     Returns:
         The queries with paths relative to the target's folder.
@@ -78,7 +80,7 @@ def convert(
     Raises:
         SnapshotCorruptError, StateUnknownError: See `export.export`.
     """
-    return tuple(_convert_one(place, query, target, options, only) for query in queries)
+    return tuple(_convert_one(place, query, target, options, only, on_progress) for query in queries)
 
 
 def _convert_one(
@@ -87,6 +89,7 @@ def _convert_one(
     target: savepoint.SavepointTarget,
     options: StorageOptions,
     only: str | None,
+    on_progress: progress.Report | None,
 ) -> QueryEntry:
     with tempfile.TemporaryDirectory(prefix="statefulspark-") as folder, engine() as session:
         local = storage.open_store(f"file://{folder}", StorageOptions(allow_local_files=True))
@@ -95,9 +98,9 @@ def _convert_one(
         kept = {one.operator_id: one.operator_id for one in wanted.operators}
         how = rewrite.Rewrite(kept, identity.lines, identity.source_logs)
         (copied,) = restore.materialise(
-            local, place, [wanted], 1, rewrites={query.uid: how}, hadoop_root=f"file:{folder}"
+            local, place, [wanted], 1, rewrites={query.uid: how}, hadoop_root=f"file:{folder}", on_progress=on_progress
         )
-        work = export.Export(local, f"file:{folder}", target, options, parallelism=2)
+        work = export.Export(local, f"file:{folder}", target, options, parallelism=2, on_progress=on_progress)
         (entry,) = export.export(session, [copied], work)
         return entry
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat
-from statefulspark.snapshot import savepoint, transfer
+from statefulspark.snapshot import progress, savepoint, transfer
 from statefulspark.spark.canonical import export
 from statefulspark.storage.port import ObjectStore
 
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
     from statefulspark.spark.keyed import Operator
     from statefulspark.storage import StorageOptions
-
-_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +42,21 @@ class Taker:
         target: savepoint.SavepointTarget,
         *,
         completed_at: Callable[[], datetime],
+        on_progress: progress.Report | None = None,
     ) -> Manifest:
         """Write a canonical savepoint of a cut; the caller keeps the cut's files from being pruned.
+
+        Args:
+            queries: The cut.
+            request: Everything else about the savepoint.
+            target: Where it goes.
+            completed_at: Tells the time, UTC, once the files are in place.
+            on_progress: Hears of every operator that is written.
 
         Raises:
             SnapshotCorruptError, StateUnknownError: See `export.export`; there is no savepoint then.
             PreconditionFailedError: `SavepointExists`; a newer epoch owns the job.
         """
-
-        def on_progress(done: int, total: int) -> None:
-            _log.info(
-                "canonical savepoint under way",
-                extra={"savepoint": request.id, "operators_done": done, "operators": total},
-            )
-
         hadoop = transfer.hadoop_uri(self.store.uri)
         work = export.Export(
             self.store,
