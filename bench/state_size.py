@@ -150,7 +150,11 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--rounds", type=int, default=7, help="checkpoints per size")
     chosen = parser.parse_args(arguments)
-    found = {size: measure(size, chosen.rounds) for size in chosen.sizes}
+    found: dict[int, machine.Json] = {}
+    for size in chosen.sizes:
+        began_s = time.monotonic()
+        found[size] = measure(size, chosen.rounds)
+        print(f"{size} MB measured after {time.monotonic() - began_s:.0f} s", flush=True)
     columns = ("checkpoint_s", "savepoint_s", "gap_quiet_s", "gap_savepoint_s", "stop_s")
     machine.table(
         ("state", "checkpoint", "savepoint", "commit gap", "gap while saving", "stop with savepoint"),
