@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from statefulspark.state import cache, compaction, functions, store, timers, ttl
 
@@ -56,7 +56,7 @@ def new_ids() -> Callable[[], str]:
 
 
 class Worker:
-    """A Python worker: a cache, and a function that declares states."""
+    """A Python worker: a cache, and a function that declares states. With no memory it works on the disk tier."""
 
     def __init__(
         self,
@@ -65,12 +65,15 @@ class Worker:
         *,
         domains: frozenset[timers.TimeDomain] = frozenset(),
         ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
+        tier: store.Tier | None = None,
+        memory_bytes: int = cache.DEFAULT_LIMIT_BYTES,
     ) -> None:
         self._declare = declare
         self._ids = ids
         self._domains = domains
         self._ttl_change = ttl_change
-        self.cache = cache.LruCache()
+        self._tier = tier
+        self.cache = cache.LruCache(memory_bytes)
 
     def run(
         self,
@@ -81,6 +84,7 @@ class Worker:
         watermark_ms: int = timers.NO_WATERMARK,
         policy: compaction.Policy | None = None,
         group: int = 0,
+        keys: Collection[object] | None = None,
     ) -> store.Written:
         """Run one attempt of a batch on one key group."""
         context = functions.KeyedContext(
@@ -88,8 +92,8 @@ class Worker:
         )
         self._declare(context)
         context.opened()
-        tables = self.cache.of("test")
-        loaded = store.load(log, tables, group)
+        tables = self.cache.of("test", self._tier)
+        loaded = store.load(log, tables, group, keys=None if keys is None else lambda: keys)
         context.bind(loaded.tables)
         work(context)
         context.leave()

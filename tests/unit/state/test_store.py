@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import copy
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import compaction, descriptors, functions, store
+from statefulspark.state import compaction, descriptors, functions, store, tiers
 
 Model = dict[str, dict[object, object]]
 KEYS = st.sampled_from([None, "a", "b", ("c", 1), 7])
@@ -132,12 +134,18 @@ POLICIES = st.sampled_from(
 
 
 @settings(max_examples=50, deadline=None)
-@given(steps=st.lists(STEPS, max_size=15), policy=POLICIES)
+@given(steps=st.lists(STEPS, max_size=15), policy=POLICIES, disk=st.booleans())
 def test_any_interleaving_of_batches_retries_and_workers_equals_a_dict(
-    steps: list[Step], policy: compaction.Policy
+    steps: list[Step], policy: compaction.Policy, disk: bool
 ) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        _check_interleaving(steps, policy, [tiers.DiskTier(Path(folder)) if disk else None] * 2)
+
+
+def _check_interleaving(steps: list[Step], policy: compaction.Policy, disks: list[tiers.DiskTier | None]) -> None:
+    """Two workers share a disk, if there is one, and have no memory; the third has memory and no disk."""
     states, ids = States(), new_ids()
-    workers = [Worker(states.declare, ids) for _ in range(3)]
+    workers = [Worker(states.declare, ids, tier=disk, memory_bytes=0 if disk else 1 << 30) for disk in [*disks, None]]
     log = MemoryLog()
     model: Model = {"value": {}, "total": {}, "list": {}, "map": {}}
     keys: list[object] = [None, "a", "b", ("c", 1), 7]
@@ -147,15 +155,23 @@ def test_any_interleaving_of_batches_retries_and_workers_equals_a_dict(
         for operation in step.operations:
             operation.on_model(after)
 
-        def work(_: functions.KeyedContext, step: Step = step, before: Model = model, after: Model = after) -> None:
-            assert states.read(keys) == before
+        touched = list(dict.fromkeys(operation.key for operation in step.operations))
+
+        def work(
+            _: functions.KeyedContext,
+            step: Step = step,
+            before: Model = model,
+            after: Model = after,
+            touched: list[object] = touched,
+        ) -> None:
+            assert states.read(touched) == _only(before, touched)
             for operation in step.operations:
                 operation.on_state(states)
-            assert states.read(keys) == after
+            assert states.read(touched) == _only(after, touched)
 
         for worker in step.workers:
             attempt = log.attempt()
-            workers[worker].run(attempt, work, policy=policy)
+            workers[worker].run(attempt, work, policy=policy, keys=touched)
         if step.commits:
             log.adopt(attempt)
             model = after
@@ -165,6 +181,11 @@ def test_any_interleaving_of_batches_retries_and_workers_equals_a_dict(
 
     for worker in [*workers, Worker(states.declare, ids)]:
         worker.run(log.attempt(), check)
+        worker.run(log.attempt(), check, keys=keys)
+
+
+def _only(model: Model, keys: list[object]) -> Model:
+    return {name: {key: rows[key] for key in keys if key in rows} for name, rows in model.items()}
 
 
 def _counter() -> tuple[States, Worker, MemoryLog]:

@@ -1,17 +1,25 @@
-"""The cache of key groups in a Python worker: tables as objects, least recently used first out, bounded in bytes.
+"""The cache of key groups in a Python worker: tables as objects, bounded in bytes, and a tier on disk for the others.
 
 One cache serves all operators of the worker; entries are found by operator and key group, and validated by version
 and id, so what is in it can be old but never wrong. Sizes are estimates from the stored size and the number of keys.
+
+A batch touches most key groups, one after the other. Dropping the least recently used one would then drop each just
+before it is needed, so a key group takes another one's place only if it was used twice since that one was used
+last; otherwise it stays outside.
 """
 
 from __future__ import annotations
 
 import collections
+import itertools
 import threading
+from collections.abc import Iterator
 
 from statefulspark.state import store
 
 DEFAULT_LIMIT_BYTES = 1 << 30
+_NEVER = -1
+_Id = tuple[str, int]
 
 
 class LruCache:
@@ -24,7 +32,9 @@ class LruCache:
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
         self._limit_bytes = limit_bytes
         self._held_bytes = 0
-        self._entries: collections.OrderedDict[tuple[str, int], store.CachedGroup] = collections.OrderedDict()
+        self._entries: collections.OrderedDict[_Id, store.CachedGroup] = collections.OrderedDict()
+        self._uses: dict[_Id, tuple[int, int]] = {}
+        self._now = 0
         self._lock = threading.Lock()
 
     @property
@@ -36,48 +46,76 @@ class LruCache:
         """Change the limit; what is over it goes at once."""
         with self._lock:
             self._limit_bytes = limit_bytes
-            self._evict()
+            while self._held_bytes > self._limit_bytes:
+                self._drop(next(iter(self._entries)))
 
     def clear(self) -> None:
         """Forget everything."""
         with self._lock:
             self._entries.clear()
+            self._uses.clear()
             self._held_bytes = 0
 
-    def of(self, operator: str) -> OperatorCache:
-        """Return the view of one operator."""
-        return OperatorCache(self, operator)
+    def of(self, operator: str, tier: store.Tier | None = None) -> OperatorCache:
+        """Return the view of one operator.
+
+        Args:
+            operator: Its uid.
+            tier: Where its key groups are that there is no memory for; without one they are built anew each time.
+        """
+        return OperatorCache(self, operator, tier)
 
     def take(self, operator: str, group: int) -> store.CachedGroup | None:
         """Remove and return an entry."""
         with self._lock:
-            cached = self._entries.pop((operator, group), None)
+            used = operator, group
+            self._now += 1
+            self._uses[used] = (self._uses.get(used, (_NEVER, _NEVER))[1], self._now)
+            cached = self._entries.pop(used, None)
             if cached is not None:
                 self._held_bytes -= cached.size_bytes
             return cached
 
-    def put(self, operator: str, group: int, cached: store.CachedGroup) -> None:
-        """Keep an entry as the most recently used one."""
+    def admits(self, operator: str, group: int, size_bytes: int) -> bool:
+        """Tell whether there would be memory for a key group that was just looked for."""
         with self._lock:
-            before = self._entries.pop((operator, group), None)
-            if before is not None:
-                self._held_bytes -= before.size_bytes
-            self._entries[operator, group] = cached
-            self._held_bytes += cached.size_bytes
-            self._evict()
+            room_bytes = self._limit_bytes - self._held_bytes - size_bytes
+            for other in self._replaceable((operator, group)):
+                if room_bytes >= 0:
+                    break
+                room_bytes += self._entries[other].size_bytes
+            return room_bytes >= 0
 
-    def _evict(self) -> None:
-        while self._held_bytes > self._limit_bytes:
-            _, evicted = self._entries.popitem(last=False)
-            self._held_bytes -= evicted.size_bytes
+    def put(self, operator: str, group: int, cached: store.CachedGroup) -> None:
+        """Keep an entry as the most recently used one, if there is room for it or others have not been used for long."""
+        with self._lock:
+            kept = operator, group
+            self._uses.setdefault(kept, (_NEVER, self._now))
+            self._drop(kept)
+            self._entries[kept] = cached
+            self._held_bytes += cached.size_bytes
+            while self._held_bytes > self._limit_bytes:
+                self._drop(next(self._replaceable(kept), kept))
+
+    def _replaceable(self, candidate: _Id) -> Iterator[_Id]:
+        """Return what was not used since the candidate was used before, the least recently used first."""
+        before, _ = self._uses.get(candidate, (_NEVER, _NEVER))
+        old = itertools.takewhile(lambda other: self._uses[other][1] <= before, self._entries)
+        return (other for other in old if other != candidate)
+
+    def _drop(self, dropped: _Id) -> None:
+        cached = self._entries.pop(dropped, None)
+        if cached is not None:
+            self._held_bytes -= cached.size_bytes
 
 
 class OperatorCache:
     """The part of a cache that belongs to one operator."""
 
-    def __init__(self, shared: LruCache, operator: str) -> None:
+    def __init__(self, shared: LruCache, operator: str, tier: store.Tier | None = None) -> None:
         self._shared = shared
         self._operator = operator
+        self._tier = tier
 
     def take(self, group: int) -> store.CachedGroup | None:
         """Remove and return what is there for a group."""
@@ -86,3 +124,7 @@ class OperatorCache:
     def put(self, group: int, cached: store.CachedGroup) -> None:
         """Keep tables."""
         self._shared.put(self._operator, group, cached)
+
+    def tier_for(self, group: int, size_bytes: int) -> store.Tier | None:
+        """Return the tier, unless there is memory for a group of this size."""
+        return None if self._shared.admits(self._operator, group, size_bytes) else self._tier

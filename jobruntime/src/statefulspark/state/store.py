@@ -7,21 +7,25 @@ latest versions. A copy of the tables kept in memory is used only when its versi
 the head's it is current, older it catches up by the runs after it, and otherwise it is thrown away and the tables are
 built from the chunks. A retried, speculative or lost attempt therefore never serves another attempt's data.
 
+A key group that does not fit into memory is loaded in part: the rows of the batch's keys, from a tier on disk that is
+held to the same rule.
+
 When runs are merged is told by `compaction`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import Protocol
 
 import msgpack
 
 from statefulspark import errors
-from statefulspark.state import chunks, compaction, evolution, expiry, tables
+from statefulspark.state import chunks, compaction, grouptables
 
-AnyTable = tables.CellTable | tables.ListTable | tables.MapTable
+GroupTables = grouptables.GroupTables
+"""The tables of a key group, by the name under which the rest of the package knows them."""
 
 LINEAGE_LENGTH = 32
 """How many of the latest version ids a head remembers: a copy that is older than that is built anew."""
@@ -104,82 +108,6 @@ class ChunkLog(Protocol):
         """Remove a chunk."""
 
 
-class GroupTables:
-    """The tables of all states of one key group, by name. States that the job no longer declares stay in it."""
-
-    __slots__ = ("metas", "must_rewrite", "tables")
-
-    def __init__(self) -> None:
-        self.metas: dict[str, chunks.StateMeta] = {}
-        self.tables: dict[str, AnyTable] = {}
-        self.must_rewrite = False
-
-    def table(self, meta: chunks.StateMeta) -> AnyTable:
-        """Return the table of a state, an empty one if it is new.
-
-        Raises:
-            SpecRejectedError: The stored state has another kind or type, or a time to live where there is none now.
-        """
-        stored = self.metas.get(meta.name)
-        if stored is not None and stored != meta:
-            self.adopt(evolution.resolve(stored, evolution.Declaration(meta)), now_ms=0)
-        elif stored is None:
-            self.metas[meta.name] = meta
-            self.tables[meta.name] = meta.shape.table()
-        return self.tables[meta.name]
-
-    def adopt(self, resolution: evolution.Resolution, *, now_ms: int) -> None:
-        """Take stored values over as what is declared now; rewritten values are written with the next commit.
-
-        Args:
-            resolution: How.
-            now_ms: Last renewal of values that get a time to live.
-        """
-        meta = resolution.meta
-        if resolution.rewrites:
-            stored = self.metas[meta.name]
-            expiry.convert_cells(self.tables[meta.name], _rewriting(resolution, stored.has_ttl, now_ms))
-            self.must_rewrite = True
-        self.metas[meta.name] = meta
-
-    def apply(self, chunk: chunks.Chunk) -> None:
-        """Bring the tables up to date with a chunk."""
-        for section in chunk.sections:
-            name = section.meta.name
-            if name not in self.tables:
-                self.tables[name] = section.meta.shape.table()
-            self.metas[name] = section.meta
-            self.tables[name].apply(section.changes)
-
-    def take_changes(self) -> chunks.Chunk:
-        """Return what changed since the last call as a delta, and forget it."""
-        sections = ((self.metas[name], table.take_changes()) for name, table in self.tables.items())
-        kept = tuple(chunks.Section(meta, changes) for meta, changes in sections if changes)
-        return chunks.Chunk(chunks.ChunkKind.DELTA, kept)
-
-    def full(self) -> chunks.Chunk:
-        """Return everything as a full chunk."""
-        kept = (chunks.Section(self.metas[name], table.full()) for name, table in self.tables.items() if table.rows)
-        return chunks.Chunk(chunks.ChunkKind.FULL, tuple(kept))
-
-    @property
-    def keys(self) -> int:
-        """Number of keys, counted once per state."""
-        return sum(len(table.rows) for table in self.tables.values())
-
-
-def _rewriting(resolution: evolution.Resolution, had_ttl: bool, now_ms: int) -> Callable[[object], object]:
-    convert, change, has_ttl = resolution.convert, resolution.ttl_change, resolution.meta.has_ttl
-
-    def rewrite(cell: object) -> object:
-        value, renewed_ms = cast("tuple[object, int]", cell) if had_ttl else (cell, now_ms)
-        if convert is not None and value is not None:
-            value = convert(value)
-        return (value, now_ms if change == "on" else renewed_ms) if has_ttl else value
-
-    return rewrite
-
-
 @dataclass(frozen=True, slots=True)
 class CachedGroup:
     """Tables in memory, and the version that they are."""
@@ -190,8 +118,24 @@ class CachedGroup:
     size_bytes: int
 
 
+class Tier(Protocol):
+    """Where key groups are that do not fit into memory. May forget at any time; what it returns is as of the head."""
+
+    def read(self, group: int, head: Head, log: ChunkLog, keys: Collection[object]) -> GroupTables | None:
+        """Return the rows of some keys, or None when only all of them can be had."""
+
+    def scan(self, group: int, head: Head) -> GroupTables | None:
+        """Return all rows, or None when they are not there."""
+
+    def note(self, group: int, before: Head, after: Head, delta: bytes) -> None:
+        """Keep what leads from a version to one that is stored in full."""
+
+
 class GroupCache(Protocol):
     """Where tables wait for the next batch. May forget at any time, must never change what it was given."""
+
+    def tier_for(self, group: int, size_bytes: int) -> Tier | None:
+        """Return what to read a part of a key group from, or None when there is memory for all of it."""
 
     def take(self, group: int) -> CachedGroup | None:
         """Remove and return what is there for a group."""
@@ -202,11 +146,19 @@ class GroupCache(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LoadedGroup:
-    """A key group that a batch works on."""
+    """A key group that a batch works on.
+
+    Attributes:
+        group: Its number.
+        head: Its version; None when there is no state yet.
+        tables: Its rows.
+        tier: Where its other rows are; None when the tables have all of them.
+    """
 
     group: int
     head: Head | None
     tables: GroupTables
+    tier: Tier | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,10 +174,19 @@ class Written:
     total_bytes: int
 
 
-def load(log: ChunkLog, cache: GroupCache, group: int) -> LoadedGroup:
+def load(
+    log: ChunkLog, cache: GroupCache, group: int, *, keys: Callable[[], Collection[object]] | None = None
+) -> LoadedGroup:
     """Get the tables of a key group as of its head: from memory if they are valid there, else from the chunks.
 
     The cache no longer has the group afterwards: a batch that fails half way leaves nothing behind.
+
+    Args:
+        log: The key group's log.
+        cache: Where tables of earlier batches may be.
+        group: Number of the key group.
+        keys: Returns the keys that the batch works on. With it, a key group that does not fit into memory is loaded in
+            part, and the tables have the rows of no other keys.
 
     Raises:
         SnapshotCorruptError: A chunk that the head names is missing or unreadable.
@@ -235,16 +196,28 @@ def load(log: ChunkLog, cache: GroupCache, group: int) -> LoadedGroup:
         return LoadedGroup(group, None, GroupTables())
     # A full chunk says nothing about what was deleted before it, so only a copy from its time or later can catch up.
     if cached is not None and cached.version >= head.base and head.has_ancestor(cached.version, cached.unique_id):
-        found, after = cached.tables, cached.version
-    else:
-        found, after = GroupTables(), 0
+        return LoadedGroup(group, head, _build(log, group, head, cached))
+    tier = None if keys is None else cache.tier_for(group, _size_bytes(head, sum(run.count for run in head.runs)))
+    part = None if tier is None or keys is None else tier.read(group, head, log, keys())
+    if part is not None:
+        return LoadedGroup(group, head, part, tier)
+    return LoadedGroup(group, head, _build(log, group, head))
+
+
+def _build(log: ChunkLog, group: int, head: Head, cached: CachedGroup | None = None) -> GroupTables:
+    found = GroupTables() if cached is None else cached.tables
     for run in head.runs:
-        if run.version > after:
-            found.apply(_read(log, group, run))
-    return LoadedGroup(group, head, found)
+        if cached is None or run.version > cached.version:
+            found.apply(read_chunk(log, group, run))
+    return found
 
 
-def _read(log: ChunkLog, group: int, run: compaction.Run) -> chunks.Chunk:
+def read_chunk(log: ChunkLog, group: int, run: compaction.Run) -> chunks.Chunk:
+    """Read a chunk that a head names.
+
+    Raises:
+        SnapshotCorruptError: It is missing or unreadable.
+    """
     stored = log.chunk(run.version)
     if stored is None:
         raise errors.SnapshotCorruptError(
@@ -290,8 +263,9 @@ def commit(
     merged = _count_merged(loaded, head, len(delta_blob), policy)
     kept = head.runs[: len(head.runs) - merged] if head else ()
     if head is None or not kept:
-        before_full(loaded.tables)
-        chunk = loaded.tables.full()
+        whole = loaded.tables if loaded.tier is None else _whole(log, loaded, delta)
+        before_full(whole)
+        chunk = whole.full()
         blob = chunks.encode(chunk)
     else:
         chunk, blob = _merged(log, loaded.group, head.runs[len(kept) :], delta, delta_blob)
@@ -303,7 +277,9 @@ def commit(
     runs = (*kept, compaction.Run(version, len(blob), chunk.count))
     new_head = Head(version, unique_id, runs, lineage, key_type or (head.key_type if head else ""))
     log.set_head(new_head)
-    loaded.tables.must_rewrite = False
+    if loaded.tier is not None and head is not None and new_head.base == version and not _rewrote(loaded.tables):
+        loaded.tier.note(loaded.group, head, new_head, delta_blob)
+    loaded.tables.written()
     _keep(cache, loaded, new_head)
     return Written(len(delta_blob), len(blob))
 
@@ -315,9 +291,30 @@ def _count_merged(loaded: LoadedGroup, head: Head | None, new_bytes: int, policy
     return (policy or compaction.policy_of(loaded.group)).runs_to_merge(runs, new_bytes)
 
 
+def _whole(log: ChunkLog, loaded: LoadedGroup, delta: chunks.Chunk) -> GroupTables:
+    """Put a key group that was loaded in part together, with what the batch changed."""
+    if loaded.tier is None or loaded.head is None:
+        return loaded.tables
+    whole = loaded.tier.scan(loaded.group, loaded.head) or _build(log, loaded.group, loaded.head)
+    whole.adopt_like(loaded.tables)
+    whole.apply(delta)
+    return whole
+
+
+def _rewrote(part: GroupTables) -> bool:
+    """Tell whether writing a key group in full changed rows that the delta does not name."""
+    return part.must_rewrite or any(meta.has_ttl for meta in part.metas.values())
+
+
+def _size_bytes(head: Head, keys: int) -> int:
+    mean_bytes = sum(run.size_bytes for run in head.runs) / max(1, sum(run.count for run in head.runs))
+    return int(keys * (_KEY_BYTES + 2 * mean_bytes))
+
+
 def _keep(cache: GroupCache, loaded: LoadedGroup, head: Head) -> None:
-    size_bytes = loaded.tables.keys * _KEY_BYTES + 2 * sum(run.size_bytes for run in head.runs)
-    cache.put(loaded.group, CachedGroup(head.version, head.unique_id, loaded.tables, size_bytes))
+    if loaded.tier is None:
+        size_bytes = _size_bytes(head, loaded.tables.keys)
+        cache.put(loaded.group, CachedGroup(head.version, head.unique_id, loaded.tables, size_bytes))
 
 
 def _merged(
@@ -325,6 +322,6 @@ def _merged(
 ) -> tuple[chunks.Chunk, bytes]:
     if not runs:
         return delta, delta_blob
-    oldest, *newer = (_read(log, group, run) for run in runs)
+    oldest, *newer = (read_chunk(log, group, run) for run in runs)
     together = chunks.merge(oldest, [*newer, delta])
     return together, chunks.encode(together)

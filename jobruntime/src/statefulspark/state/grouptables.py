@@ -1,0 +1,101 @@
+"""The tables of one key group: all states of an operator, in memory, in full or for some of the keys.
+
+They are built from chunks, changed by handles, and give what changed as a chunk again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+from statefulspark.state import chunks, evolution, expiry, tables
+
+AnyTable = tables.CellTable | tables.ListTable | tables.MapTable
+
+
+class GroupTables:
+    """The tables of all states of one key group, by name. States that the job no longer declares stay in it."""
+
+    __slots__ = ("_adopted", "metas", "must_rewrite", "tables")
+
+    def __init__(self) -> None:
+        self.metas: dict[str, chunks.StateMeta] = {}
+        self.tables: dict[str, AnyTable] = {}
+        self.must_rewrite = False
+        self._adopted: list[tuple[evolution.Resolution, int]] = []
+
+    def table(self, meta: chunks.StateMeta) -> AnyTable:
+        """Return the table of a state, an empty one if it is new.
+
+        Raises:
+            SpecRejectedError: The stored state has another kind or type, or a time to live where there is none now.
+        """
+        stored = self.metas.get(meta.name)
+        if stored is not None and stored != meta:
+            self.adopt(evolution.resolve(stored, evolution.Declaration(meta)), now_ms=0)
+        elif stored is None:
+            self.metas[meta.name] = meta
+            self.tables[meta.name] = meta.shape.table()
+        return self.tables[meta.name]
+
+    def adopt(self, resolution: evolution.Resolution, *, now_ms: int) -> None:
+        """Take stored values over as what is declared now; rewritten values are written with the next commit.
+
+        Args:
+            resolution: How.
+            now_ms: Last renewal of values that get a time to live.
+        """
+        meta = resolution.meta
+        if resolution.rewrites:
+            stored = self.metas[meta.name]
+            expiry.convert_cells(self.tables[meta.name], _rewriting(resolution, stored.has_ttl, now_ms))
+            self.must_rewrite = True
+        self.metas[meta.name] = meta
+        self._adopted.append((resolution, now_ms))
+
+    def adopt_like(self, part: GroupTables) -> None:
+        """Take over what was taken over in a part of this key group."""
+        for resolution, now_ms in part._adopted:
+            self.adopt(resolution, now_ms=now_ms)
+
+    def written(self) -> None:
+        """Take note that everything that was taken over is written."""
+        self.must_rewrite = False
+        self._adopted.clear()
+
+    def apply(self, chunk: chunks.Chunk) -> None:
+        """Bring the tables up to date with a chunk."""
+        for section in chunk.sections:
+            name = section.meta.name
+            if name not in self.tables:
+                self.tables[name] = section.meta.shape.table()
+            self.metas[name] = section.meta
+            self.tables[name].apply(section.changes)
+
+    def take_changes(self) -> chunks.Chunk:
+        """Return what changed since the last call as a delta, and forget it."""
+        sections = ((self.metas[name], table.take_changes()) for name, table in self.tables.items())
+        kept = tuple(chunks.Section(meta, changes) for meta, changes in sections if changes)
+        return chunks.Chunk(chunks.ChunkKind.DELTA, kept)
+
+    def full(self) -> chunks.Chunk:
+        """Return everything as a full chunk."""
+        kept = (chunks.Section(self.metas[name], table.full()) for name, table in self.tables.items() if table.rows)
+        return chunks.Chunk(chunks.ChunkKind.FULL, tuple(kept))
+
+    @property
+    def keys(self) -> int:
+        """Number of keys, counted once per state."""
+        return sum(len(table.rows) for table in self.tables.values())
+
+
+def _rewriting(resolution: evolution.Resolution, had_ttl: bool, now_ms: int) -> Callable[[object], object]:
+    convert, change, has_ttl = resolution.convert, resolution.ttl_change, resolution.meta.has_ttl
+
+    def rewrite(cell: object) -> object:
+        value, renewed_ms = cast("tuple[object, int]", cell) if had_ttl else (cell, now_ms)
+        if convert is not None and value is not None:
+            value = convert(value)
+        return (value, now_ms if change == "on" else renewed_ms) if has_ttl else value
+
+    return rewrite

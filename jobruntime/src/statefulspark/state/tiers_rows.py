@@ -1,0 +1,91 @@
+"""Keys and rows of keyed state as bytes in the disk tier: one record per key and state, with a checksum.
+
+The key of a record is the number of the state and the packed key, so that the records of a state lie together and one
+is found without reading others. A key that is longer than a file takes is replaced by its SHA-256 and kept in the
+record. This is a cache's format, never read by another release, so it carries no version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from typing import cast
+
+from statefulspark.state import codec
+
+_LONGEST_KEY_BYTES = 480
+_HASHED = b"\xc1"
+"""No msgpack value begins with this byte."""
+_PLAIN, _TUPLE, _WITH_KEY = b"\0", b"\1", b"\2"
+_CHECKSUM_BYTES = 4
+_PREFIX_BYTES = 2
+
+
+class RecordDamagedError(Exception):
+    """A record is not what was written."""
+
+
+def prefix(number: int) -> bytes:
+    """Return how the records of a state begin; number 0 is not a state's."""
+    return number.to_bytes(_PREFIX_BYTES, "big")
+
+
+def record_key(start: bytes, key: object) -> bytes:
+    """Return the key of a record.
+
+    Args:
+        start: The prefix of the state.
+        key: The user's key.
+    """
+    packed = codec.pack(key)
+    return start + (packed if len(packed) <= _LONGEST_KEY_BYTES else _HASHED + hashlib.sha256(packed).digest())
+
+
+def encode(record: bytes, key: object, row: object) -> bytes:
+    """Write a row: a cell, a list or a dict.
+
+    Args:
+        record: The key of the record.
+        key: The user's key.
+        row: Of the types that `codec` stores.
+    """
+    if record[_PREFIX_BYTES : _PREFIX_BYTES + 1] == _HASHED:
+        body = _WITH_KEY + codec.pack([key, row])
+    elif type(row) is tuple:
+        body = _TUPLE + codec.pack(list(row))
+    else:
+        body = _PLAIN + codec.pack(row)
+    return zlib.crc32(body, zlib.crc32(record)).to_bytes(_CHECKSUM_BYTES, "big") + body
+
+
+def decode(record: bytes, stored: bytes) -> object:
+    """Read the row of a record.
+
+    Raises:
+        RecordDamagedError: The checksum says that it is not what was written.
+    """
+    return _read(record, stored)[1]
+
+
+def decode_with_key(record: bytes, stored: bytes) -> tuple[object, object]:
+    """Read key and row of a record.
+
+    Raises:
+        RecordDamagedError: The checksum says that it is not what was written.
+    """
+    has_key, row = _read(record, stored)
+    if has_key:
+        key = cast("list[object]", codec.unpack(stored[_CHECKSUM_BYTES + 1 :]))[0]
+    else:
+        key = codec.unpack(record[_PREFIX_BYTES:])
+    return key, row
+
+
+def _read(record: bytes, stored: bytes) -> tuple[bool, object]:
+    body = stored[_CHECKSUM_BYTES:]
+    if zlib.crc32(body, zlib.crc32(record)).to_bytes(_CHECKSUM_BYTES, "big") != stored[:_CHECKSUM_BYTES]:
+        raise RecordDamagedError
+    kind, row = body[:1], codec.unpack(body[1:])
+    if kind == _WITH_KEY:
+        return True, cast("list[object]", row)[1]
+    return False, tuple(cast("list[object]", row)) if kind == _TUPLE else row
