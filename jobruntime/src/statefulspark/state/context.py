@@ -262,6 +262,11 @@ class KeyedContext:
         """Whether a state wants to be cleaned up a little for every processed record."""
         return bool(self._each_record)
 
+    @property
+    def cleans_on_the_way(self) -> bool:
+        """Whether accesses to one key look at the entries of others, to clean them up."""
+        return any(state.cleaner is not None for state in self._states.values())
+
     def clean(self, records: int) -> None:
         """Look for expired entries, once for each processed record."""
         for cleaner, _ in self._each_record:

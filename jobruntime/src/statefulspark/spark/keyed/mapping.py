@@ -19,6 +19,7 @@ class _Options(TypedDict, total=False):
 
     max_parallelism: int
     cache_bytes: int
+    disk_bytes: int | None
     ttl_change: ttl.TtlChange
 
 
@@ -44,7 +45,7 @@ def map_with_state(
         schema: Columns of the output.
         state_type: Type of the state; without one it takes every value that can be stored.
         state_ttl: Time to live of the state.
-        options: `max_parallelism`, `cache_bytes` and `ttl_change`, as for `keyed_process`.
+        options: `max_parallelism`, `cache_bytes`, `disk_bytes` and `ttl_change`, as for `keyed_process`.
 
     Returns:
         One row for each row of the input; rows of one key in the order in which a batch has them.
@@ -79,7 +80,7 @@ def flat_map_with_state(
         schema: Columns of the output.
         state_type: Type of the state; without one it takes every value that can be stored.
         state_ttl: Time to live of the state.
-        options: `max_parallelism`, `cache_bytes` and `ttl_change`, as for `keyed_process`.
+        options: `max_parallelism`, `cache_bytes`, `disk_bytes` and `ttl_change`, as for `keyed_process`.
 
     Returns:
         What the function returned, rows of one key in order.

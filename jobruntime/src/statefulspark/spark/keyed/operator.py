@@ -50,6 +50,7 @@ def keyed_process(
     max_parallelism: int = keygroups.DEFAULT_MAX_PARALLELISM,
     output_mode: Literal["update", "append"] = "update",
     cache_bytes: int = cache.DEFAULT_LIMIT_BYTES,
+    disk_bytes: int | None = None,
     timers: TimerChoice | None = None,
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
 ) -> DataFrame:
@@ -67,8 +68,11 @@ def keyed_process(
         schema: Columns of the output, as DDL ("carrier string, delay double") or a StructType.
         max_parallelism: Number of key groups, 1 to 32768; fixed for the life of the state.
         output_mode: Must be the output mode of the query; `append` allows further stateful operators after this one.
-        cache_bytes: Memory that state may take in each Python worker between batches, estimated. State beyond that is
-            read again from the state store when it is needed.
+        cache_bytes: Memory that state may take in each Python worker between batches, estimated; where
+            `spark.executor.pyspark.memory` is set, half a worker's share of it at most. Key groups beyond that wait on
+            the executor's disk, in Spark's local directory.
+        disk_bytes: Disk that they may take there; None is as much as is free, 0 is none. What has no place there is
+            built anew from the state store in each batch.
         timers: Time domains in which the function sets timers: "event-time" (the watermark of the input),
             "processing-time", or "both". With processing-time timers Spark plans a batch at every trigger, also
             without input, so give the query a trigger interval. It is fixed for the life of the state.
@@ -102,6 +106,7 @@ def keyed_process(
         schema=_parse_schema(schema, uid),
         timezone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
         cache_bytes=cache_bytes,
+        disk_bytes=disk_bytes,
         domains=domains,
         ttl_change=ttl_change,
     )

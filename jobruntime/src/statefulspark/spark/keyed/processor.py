@@ -8,7 +8,7 @@ process between batches (`cache`), validated each time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -18,11 +18,8 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
-from statefulspark.spark.keyed import log, packing, pausing, rows
+from statefulspark.spark.keyed import caching, log, packing, pausing, rows
 from statefulspark.state import cache, evolution, functions, store, timers, ttl
-
-WORKER_CACHE = cache.LruCache()
-"""Tables of this Python worker. Spark keeps workers between batches; a new one starts empty and rebuilds."""
 
 
 def new_id() -> str:
@@ -41,6 +38,7 @@ class Settings:
         schema: Output columns.
         timezone: Session time zone.
         cache_bytes: Memory that tables may take in a worker, estimated.
+        disk_bytes: Disk of an executor that key groups beyond that may take; None is what is free.
         domains: Time domains in which it has timers.
         ttl_change: What happens when a time to live was switched on or off.
     """
@@ -51,6 +49,7 @@ class Settings:
     schema: spark_types.StructType
     timezone: str
     cache_bytes: int = cache.DEFAULT_LIMIT_BYTES
+    disk_bytes: int | None = None
     domains: frozenset[timers.TimeDomain] = field(default_factory=frozenset)
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE
 
@@ -109,7 +108,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         context = self._context or self._open()
         with pausing.collection_paused():
-            loaded = store.load(self._log, self._tables, group)
+            loaded = store.load(self._log, self._tables, group, keys=self._batch_keys(context, table))
         if loaded.head is not None:
             evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
         context.bind(loaded.tables)
@@ -137,10 +136,19 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         if frame is not None:
             yield frame
 
+    def _batch_keys(
+        self, context: functions.KeyedContext, table: pa.Table | None
+    ) -> Callable[[], Collection[object]] | None:
+        """Return what tells the keys of the rows, or None where rows of other keys may be needed, too."""
+        if table is None or self._settings.domains or context.cleans_on_the_way:
+            return None
+        return lambda: set(rows.to_keys(table, self._settings.key))
+
     def _open(self) -> functions.KeyedContext:
         settings = self._settings
-        WORKER_CACHE.limit(settings.cache_bytes)
-        self._tables = WORKER_CACHE.of(settings.uid)
+        self._tables = caching.open_cache(
+            settings.uid, cache_bytes=settings.cache_bytes, disk_bytes=settings.disk_bytes
+        )
         self._output = rows.OutputSchema(settings.schema, settings.uid, settings.timezone)
         now_ms, watermark_ms = self._log.times()
         context = functions.KeyedContext(

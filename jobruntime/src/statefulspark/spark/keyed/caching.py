@@ -1,0 +1,52 @@
+"""What a Python worker keeps between batches: key groups in memory, and those beyond it on the executor's disk.
+
+The disk is Spark's local directory of this executor, which Spark makes when the executor starts and removes when it
+ends. All workers of the executor share the files in it.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from statefulspark.state import cache, tiers
+
+WORKER_CACHE = cache.LruCache()
+"""Tables of this Python worker. Spark keeps workers between batches; a new one starts empty and rebuilds."""
+_TIERS: dict[Path, tiers.DiskTier] = {}
+_FOLDER = "statefulspark-keyed"
+_LOCAL_DIRECTORIES, _WORKER_MEMORY_MB = "SPARK_LOCAL_DIRS", "PYSPARK_EXECUTOR_MEMORY_MB"
+
+
+def open_cache(
+    uid: str, *, cache_bytes: int, disk_bytes: int | None, env: Mapping[str, str] = os.environ
+) -> cache.OperatorCache:
+    """Return what this worker keeps for an operator.
+
+    Args:
+        uid: The operator.
+        cache_bytes: Memory for tables, estimated; where Spark limits the worker's memory (`spark.executor.pyspark.memory`),
+            half of that at most.
+        disk_bytes: Disk for the operator's key groups beyond that; None is as much as is free, 0 is none.
+        env: Where Spark tells the worker its limit and its directories.
+    """
+    WORKER_CACHE.limit(memory_bytes(cache_bytes, env))
+    return WORKER_CACHE.of(uid, None if disk_bytes == 0 else _tier_of(uid, disk_bytes, env))
+
+
+def memory_bytes(cache_bytes: int, env: Mapping[str, str]) -> int:
+    """Return the memory that tables may take in a worker."""
+    worker_mb = int(env.get(_WORKER_MEMORY_MB) or -1)
+    return cache_bytes if worker_mb <= 0 else min(cache_bytes, (worker_mb << 20) // 2)
+
+
+def _tier_of(uid: str, disk_bytes: int | None, env: Mapping[str, str]) -> tiers.DiskTier | None:
+    directories = [name for name in env.get(_LOCAL_DIRECTORIES, "").split(",") if name]
+    if not directories:
+        return None
+    folder = Path(directories[zlib.crc32(uid.encode()) % len(directories)]) / _FOLDER / uid
+    tier = _TIERS.setdefault(folder, tiers.DiskTier(folder))
+    tier.limit_bytes = disk_bytes
+    return tier
