@@ -102,6 +102,10 @@ class Timers:
             del self._table.rows[key]
         self._table.touch(key, at_ms)
 
+    def moments(self) -> list[int]:
+        """Return the timers of the current key, earliest first."""
+        return sorted(cast("dict[int, object]", self._table.rows.get(self._scope.require_key(self.meta), {})))
+
     def next_ms(self) -> int | None:
         """Return the earliest moment in the key group, None when there is no timer."""
         first = self._table.peek()

@@ -88,7 +88,7 @@ def keyed_process(
     registry.check_uid(uid)
     keygroups.check_max_parallelism(max_parallelism)
     _check_function(function, uid)
-    _check_key(df, columns, uid)
+    check_key(df, columns, uid)
     domains = _check_timers(timers, function, uid)
     key_type = ", ".join(df.schema[column].dataType.simpleString() for column in columns)
     registry.declare(
@@ -103,23 +103,27 @@ def keyed_process(
         uid=uid,
         key=columns,
         key_type=key_type,
-        schema=_parse_schema(schema, uid),
+        schema=parse_schema(schema, uid),
         timezone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
         cache_bytes=cache_bytes,
         disk_bytes=disk_bytes,
         domains=domains,
         ttl_change=ttl_change,
     )
-    hashed = sql.hash(*(df[f"`{column}`"] for column in columns))
-    packed = df.withColumn(packing.GROUP, sql.pmod(hashed, sql.lit(max_parallelism))).mapInArrow(
-        packing.pack, packing.packed_schema(uid)
-    )
+    packed = pack_by_group(df, columns, max_parallelism, uid)
     return packed.groupBy(packing.GROUP).transformWithStateInPandas(
         processor.KeyedProcessor(function, settings),
         settings.schema,
         output_mode.capitalize(),
         _TIME_MODES[settings.clock] if domains else "None",
     )
+
+
+def pack_by_group(df: DataFrame, columns: tuple[str, ...], max_parallelism: int, uid: str) -> DataFrame:
+    """Return the rows of a frame, packed by key group, on the way to an operator."""
+    hashed = sql.hash(*(df[f"`{column}`"] for column in columns))
+    grouped = df.withColumn(packing.GROUP, sql.pmod(hashed, sql.lit(max_parallelism)))
+    return grouped.mapInArrow(packing.pack, packing.packed_schema(uid))
 
 
 def _check_timers(
@@ -163,7 +167,12 @@ def _check_function(function: object, uid: str) -> None:
         )
 
 
-def _check_key(df: DataFrame, columns: tuple[str, ...], uid: str) -> None:
+def check_key(df: DataFrame, columns: tuple[str, ...], uid: str) -> None:
+    """Refuse key columns that state cannot be kept by.
+
+    Raises:
+        SpecRejectedError: There is none, one is not in the input, or has a type that is no key.
+    """
     if not columns:
         raise errors.SpecRejectedError("KeyMissing", f"Keyed operator '{uid}' names no key column.")
     if packing.GROUP in df.columns:
@@ -185,7 +194,12 @@ def _check_key(df: DataFrame, columns: tuple[str, ...], uid: str) -> None:
             )
 
 
-def _parse_schema(schema: str | spark_types.StructType, uid: str) -> spark_types.StructType:
+def parse_schema(schema: str | spark_types.StructType, uid: str) -> spark_types.StructType:
+    """Return the output schema.
+
+    Raises:
+        SpecRejectedError: It has no columns.
+    """
     parsed = spark_types.StructType.fromDDL(schema) if isinstance(schema, str) else schema
     if not isinstance(parsed, spark_types.StructType) or not parsed.fields:
         raise errors.SpecRejectedError(

@@ -214,11 +214,15 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         finally:
             context.leave()
 
+    @property
+    def _function_name(self) -> str:
+        return type(self._function).__qualname__
+
     def _failed(self, method: str, where: str, error: Exception) -> errors.SpecRejectedError:
         known = isinstance(error, errors.StatefulSparkError)
         reason = error.reason if isinstance(error, errors.StatefulSparkError) else "FunctionFailed"
         told = error.message if isinstance(error, errors.StatefulSparkError) else f"{type(error).__name__}: {error}"
-        name = type(self._function).__qualname__
+        name = self._function_name
         hint = "" if known else " The batch was not committed and no state was changed."
         return errors.SpecRejectedError(
             reason, f"{name}.{method}() of keyed operator '{self._settings.uid}' failed{where}: {told}.{hint}"
