@@ -1,0 +1,81 @@
+"""Timers as Spark fires them.
+
+Which timers fire in a batch is settled once, after its rows: those that are due then, earliest first. What a callback
+does changes nothing in that: a timer that it sets fires in the next batch at the earliest, also when it is due already,
+and one that it deletes fires nevertheless. A timer is there until its callback has returned, so the callback finds it
+listed, cannot set it again, and loses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from statefulspark import state as keyed_state
+from statefulspark.state import timers as state_timers
+
+
+class Timers:
+    """The timers of the current key, in the one time domain that an operator has.
+
+    Args:
+        context: Has the key, and the timers themselves.
+        now_ms: The time of the domain in this batch.
+    """
+
+    def __init__(self, context: keyed_state.KeyedContext, now_ms: int) -> None:
+        self._context, self._now_ms = context, now_ms
+        self._firing: dict[object, set[int]] = {}
+        self._deleted: dict[object, set[int]] = {}
+
+    @property
+    def _domain(self) -> state_timers.Timers:
+        return self._context.timer_service.domains[0]
+
+    def register(self, at_ms: int) -> None:
+        """Set a timer."""
+        key, moment = self._context.key, int(at_ms)
+        if moment in self._deleted.get(key, ()):
+            # It fires in this batch whatever happens, and is gone then.
+            self._deleted[key].discard(moment)
+            self._firing[key].add(moment)
+        elif moment not in self._firing.get(key, ()):
+            self._domain.register(moment)
+
+    def delete(self, at_ms: int) -> None:
+        """Delete a timer."""
+        key, moment = self._context.key, int(at_ms)
+        if moment in self._firing.get(key, ()):
+            self._firing[key].discard(moment)
+            self._deleted.setdefault(key, set()).add(moment)
+        else:
+            self._domain.delete(moment)
+
+    def listed(self) -> list[int]:
+        """Return the timers that are set, earliest first."""
+        return sorted({*self._domain.moments(), *self._firing.get(self._context.key, ())})
+
+    def fire(self) -> Iterator[int]:
+        """Take all timers of the bound key group that are due; each one's key becomes the current one.
+
+        Yields:
+            The moment of the timer.
+        """
+        due: list[tuple[int, object]] = []
+        while (first := self._domain.take_due(self._now_ms)) is not None:
+            due.append(first)
+            self._firing.setdefault(first[1], set()).add(first[0])
+        try:
+            for at_ms, key in due:
+                self._context.enter(key)
+                yield at_ms
+                self._firing[key].discard(at_ms)
+                self._deleted.get(key, set()).discard(at_ms)
+        finally:
+            self._firing.clear()
+            self._deleted.clear()
+            self._context.leave()
+
+    def is_overdue(self) -> bool:
+        """Tell whether the bound key group has timers that are due and wait for the next batch."""
+        next_ms = self._domain.next_ms()
+        return next_ms is not None and next_ms <= self._now_ms

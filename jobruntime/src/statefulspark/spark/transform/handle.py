@@ -1,0 +1,191 @@
+"""The handle that a processor is initialised with: it declares states, sets timers and tells about the query.
+
+What Spark refuses is refused here, with Spark's error class: states declared after `init`, timers set in it or in a
+mode without timers, a time to live in another mode than processing time.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pyspark import TaskContext
+from pyspark.sql import types as spark_types
+from pyspark.sql.streaming import stateful_processor
+
+from statefulspark import state as keyed_state
+from statefulspark.spark.transform import firing, forms, states
+from statefulspark.spark.transform.modes import TimeMode
+
+ParseSchema = Callable[[str], spark_types.StructType]
+_BATCH_QUERY = "00000000-0000-0000-0000-000000000000"
+
+
+class HandleState(enum.Enum):
+    """What the processor is doing, in Spark's words."""
+
+    CREATED = "CREATED"
+    """`init` runs."""
+    INITIALIZED = "INITIALIZED"
+    """Rows are handled."""
+    DATA_PROCESSED = "DATA_PROCESSED"
+    """Timers fire."""
+    TIMER_PROCESSED = "TIMER_PROCESSED"
+    """`close` runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryInfo:
+    """Which query and batch a processor runs in, as `StatefulProcessorHandle.getQueryInfo` tells it in Scala."""
+
+    query_id: uuid.UUID
+    run_id: uuid.UUID
+    batch_id: int
+
+    def getQueryId(self) -> uuid.UUID:  # noqa: N802 - Spark's name
+        """Return the id of the query, the same over restarts."""
+        return self.query_id
+
+    def getRunId(self) -> uuid.UUID:  # noqa: N802 - Spark's name
+        """Return the id of this run of the query."""
+        return self.run_id
+
+    def getBatchId(self) -> int:  # noqa: N802 - Spark's name
+        """Return the number of the batch."""
+        return self.batch_id
+
+
+class Handle(stateful_processor.StatefulProcessorHandle):
+    """Spark's handle on our state.
+
+    Args:
+        context: Declares states.
+        timers: Sets timers.
+        mode: The time mode.
+        parse_schema: Reads a schema that is given as DDL.
+
+    Attributes:
+        state: What the processor is doing.
+        deleted: Names given to `deleteIfExists`.
+    """
+
+    def __init__(
+        self, context: keyed_state.KeyedContext, timers: firing.Timers, mode: TimeMode, parse_schema: ParseSchema
+    ) -> None:
+        self._context, self._timers, self._mode, self._parse = context, timers, mode, parse_schema
+        self.state = HandleState.CREATED
+        self.deleted: set[str] = set()
+
+    def getValueState(  # noqa: N802 - Spark's name
+        self,
+        stateName: str,  # noqa: N803 - Spark's name
+        schema: spark_types.StructType | str,
+        ttlDurationMs: int | None = None,  # noqa: N803 - Spark's name
+    ) -> states.ValueState:
+        """Declare a value state. Without a time to live, or with one of 0, values stay."""
+        self._in_init("get_value_state")
+        form = self._form(schema)
+        ttl = self._ttl(stateName, ttlDurationMs)
+        descriptor = keyed_state.ValueState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
+        return states.ValueState(self._context.state(descriptor), form)
+
+    def getListState(  # noqa: N802 - Spark's name
+        self,
+        stateName: str,  # noqa: N803 - Spark's name
+        schema: spark_types.StructType | str,
+        ttlDurationMs: int | None = None,  # noqa: N803 - Spark's name
+    ) -> states.ListState:
+        """Declare a list state. The time to live is that of each element."""
+        self._in_init("get_list_state")
+        form = self._form(schema)
+        ttl = self._ttl(stateName, ttlDurationMs)
+        descriptor = keyed_state.ListState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
+        return states.ListState(stateName, self._context.state(descriptor), form)
+
+    def getMapState(  # noqa: N802 - Spark's name
+        self,
+        stateName: str,  # noqa: N803 - Spark's name
+        userKeySchema: spark_types.StructType | str,  # noqa: N803 - Spark's name
+        valueSchema: spark_types.StructType | str,  # noqa: N803 - Spark's name
+        ttlDurationMs: int | None = None,  # noqa: N803 - Spark's name
+    ) -> states.MapState:
+        """Declare a map state. The time to live is that of each entry."""
+        self._in_init("get_map_state")
+        key, value = self._form(userKeySchema), self._form(valueSchema)
+        ttl = self._ttl(stateName, ttlDurationMs)
+        descriptor = keyed_state.MapState[tuple[object, ...], tuple[object, ...]](
+            stateName,
+            key,  # type: ignore[arg-type]  # whatever has a type_text is a type
+            value,  # type: ignore[arg-type]
+            ttl,
+        )
+        return states.MapState(self._context.state(descriptor), key, value)
+
+    def registerTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803 - Spark's names
+        """Set a timer of the current key; one that is set already stays as it is."""
+        self._with_timers("register_timer")
+        self._timers.register(expiryTimestampMs)
+
+    def deleteTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803 - Spark's names
+        """Delete a timer of the current key; one that is not set is fine."""
+        self._with_timers("delete_timer")
+        self._timers.delete(expiryTimestampMs)
+
+    def listTimers(self) -> Iterator[int]:  # noqa: N802 - Spark's name
+        """Return the timers of the current key, earliest first, with the one that fires."""
+        self._with_timers("list_timers")
+        return iter(self._timers.listed())
+
+    def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803 - Spark's names
+        """Delete a state of all keys; in `init` only. A state of that name may be declared anew after it."""
+        self._in_init("delete_if_exists")
+        self.deleted.add(stateName)
+
+    def getQueryInfo(self) -> QueryInfo:  # noqa: N802 - Spark's name
+        """Return ids of query, run and batch. PySpark 4.2 has this in Scala only; it is here for both."""
+        task = TaskContext.get()
+        properties = (task and task._localProperties) or {}
+        return QueryInfo(
+            uuid.UUID(properties.get("sql.streaming.queryId") or _BATCH_QUERY),
+            uuid.UUID(properties.get("sql.streaming.runId") or properties.get("spark.jobGroup.id") or _BATCH_QUERY),
+            int(properties.get("streaming.sql.batchId") or 0),
+        )
+
+    def _form(self, schema: spark_types.StructType | str) -> forms.RowForm:
+        return forms.RowForm(self._parse(schema) if isinstance(schema, str) else schema)
+
+    def _ttl(self, name: str, duration_ms: int | None) -> keyed_state.Ttl | None:
+        if not duration_ms:
+            return None
+        if self._mode is not TimeMode.PROCESSING_TIME:
+            states.refuse(
+                "STATEFUL_PROCESSOR_CANNOT_ASSIGN_TTL_IN_NO_PROCESSING_TIME_MODE",
+                f"Cannot use TTL for state={name} in timeMode={self._mode.value}, use TimeMode.ProcessingTime() instead.",
+            )
+        if duration_ms < 0:
+            states.refuse(
+                "STATEFUL_PROCESSOR_TTL_DURATION_MUST_BE_POSITIVE",
+                f"TTL duration must be greater than zero for State store operation=update on state={name}.",
+            )
+        return keyed_state.Ttl(milliseconds=duration_ms)
+
+    def _in_init(self, operation: str) -> None:
+        if self.state is not HandleState.CREATED:
+            self._refuse_state(operation)
+
+    def _with_timers(self, operation: str) -> None:
+        if self._mode is TimeMode.NONE:
+            states.refuse(
+                "STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_TIME_MODE",
+                f"Failed to perform stateful processor operation={operation} with invalid timeMode=None.",
+            )
+        if self.state not in (HandleState.INITIALIZED, HandleState.DATA_PROCESSED):
+            self._refuse_state(operation)
+
+    def _refuse_state(self, operation: str) -> None:
+        states.refuse(
+            "STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_HANDLE_STATE",
+            f"Failed to perform stateful processor operation={operation} with invalid handle state={self.state.value}.",
+        )

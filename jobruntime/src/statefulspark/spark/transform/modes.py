@@ -1,0 +1,63 @@
+"""Spark's time modes, and what they are here."""
+
+from __future__ import annotations
+
+import enum
+
+from statefulspark import errors
+from statefulspark import state as keyed_state
+
+
+class TimeMode(enum.Enum):
+    """What timers and times to live go by, in Spark's words."""
+
+    NONE = "None"
+    """There are neither."""
+    PROCESSING_TIME = "ProcessingTime"
+    """The clock of the machine that plans the batches."""
+    EVENT_TIME = "EventTime"
+    """The watermark of the input; there is no time to live."""
+
+    @property
+    def domains(self) -> frozenset[keyed_state.TimeDomain]:
+        """The time domain of the timers."""
+        return _DOMAINS[self]
+
+
+_DOMAINS: dict[TimeMode, frozenset[keyed_state.TimeDomain]] = {
+    TimeMode.NONE: frozenset(),
+    TimeMode.PROCESSING_TIME: frozenset({keyed_state.TimeDomain.PROCESSING_TIME}),
+    TimeMode.EVENT_TIME: frozenset({keyed_state.TimeDomain.EVENT_TIME}),
+}
+_OUTPUT_MODES = {"append": "Append", "update": "Update"}
+
+
+def time_mode(name: str) -> TimeMode:
+    """Return a time mode by its name, in any case.
+
+    Raises:
+        SpecRejectedError: There is no such mode.
+    """
+    for mode in TimeMode:
+        if mode.value.lower() == str(name).lower():
+            return mode
+    raise errors.SpecRejectedError(
+        "TimeModeInvalid",
+        f"[STATEFUL_PROCESSOR_UNKNOWN_TIME_MODE] Unknown time mode {name!r}. Accepted timeMode values are 'none', "
+        "'processingTime', 'eventTime'.",
+    )
+
+
+def output_mode(name: str) -> str:
+    """Return an output mode as Spark writes it, by its name in any case.
+
+    Raises:
+        SpecRejectedError: It is no output mode of this operator.
+    """
+    found = _OUTPUT_MODES.get(str(name).lower())
+    if found is None:
+        raise errors.SpecRejectedError(
+            "OutputModeInvalid",
+            f"The output mode {name!r} is not supported by transformWithState: use Append or Update.",
+        )
+    return found

@@ -1,0 +1,197 @@
+"""`transform_with_state` and `transform_with_state_in_pandas`: Spark's operator on our state.
+
+A processor that was written for `GroupedData.transformWithState` runs unchanged; the call changes. Where results differ
+from Spark's is told in docs/state.md.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
+
+from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import types as spark_types
+from pyspark.sql.streaming import stateful_processor
+
+from statefulspark import errors
+from statefulspark.spark.keyed import operator, packing, registry
+from statefulspark.spark.keyed import processor as keyed_processor
+from statefulspark.spark.transform import function, grouping, inputs, lateness, modes, processor
+from statefulspark.state import cache, keygroups, ttl
+
+
+class _Options(TypedDict, total=False):
+    """What Spark's operator does not have."""
+
+    max_parallelism: int
+    cache_bytes: int
+    ttl_change: ttl.TtlChange
+
+
+class _Payload(enum.Enum):
+    """What a processor handles."""
+
+    ROWS = "rows"
+    """Rows of Spark."""
+    FRAMES = "frames"
+    """Frames of pandas."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The arguments of one call."""
+
+    uid: str
+    payload: _Payload
+    processor: stateful_processor.StatefulProcessor
+    schema: spark_types.StructType | str
+    output_mode: str
+    time_mode: str
+    initial: GroupedData | None
+    event_time_column: str
+
+
+def transform_with_state(
+    grouped: GroupedData,
+    statefulProcessor: stateful_processor.StatefulProcessor,  # noqa: N803 - Spark's name
+    outputStructType: spark_types.StructType | str,  # noqa: N803 - Spark's name
+    outputMode: str,  # noqa: N803 - Spark's name
+    timeMode: str,  # noqa: N803 - Spark's name
+    initialState: GroupedData | None = None,  # noqa: N803 - Spark's name
+    eventTimeColumnName: str = "",  # noqa: N803 - Spark's name
+    *,
+    uid: str,
+    **options: Unpack[_Options],
+) -> DataFrame:
+    """Run a processor of Spark's over Rows, as `df.groupBy(…).transformWithState(…)` does.
+
+    Args:
+        grouped: `df.groupBy(…)`.
+        statefulProcessor: The processor.
+        outputStructType: Columns of the Rows that it yields.
+        outputMode: "Update" or "Append"; the output mode of the query.
+        timeMode: "None", "ProcessingTime" or "EventTime".
+        initialState: A grouped batch frame with the same key; handed over in the query's first batch.
+        eventTimeColumnName: Column of the output that carries the event time on, for a stateful operator after this one.
+        uid: Names the state of this operator for as long as the job lives: 1 to 63 lower-case letters, digits, `-`
+            and `_`.
+        options: `max_parallelism`, `cache_bytes` and `ttl_change`, as for `keyed_process`.
+
+    Returns:
+        What the processor yielded.
+
+    Raises:
+        SpecRejectedError: An argument cannot be used; the message names it.
+    """
+    given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
+    return _transform(grouped, _Call(uid, _Payload.ROWS, *given), options)
+
+
+def transform_with_state_in_pandas(
+    grouped: GroupedData,
+    statefulProcessor: stateful_processor.StatefulProcessor,  # noqa: N803 - Spark's name
+    outputStructType: spark_types.StructType | str,  # noqa: N803 - Spark's name
+    outputMode: str,  # noqa: N803 - Spark's name
+    timeMode: str,  # noqa: N803 - Spark's name
+    initialState: GroupedData | None = None,  # noqa: N803 - Spark's name
+    eventTimeColumnName: str = "",  # noqa: N803 - Spark's name
+    *,
+    uid: str,
+    **options: Unpack[_Options],
+) -> DataFrame:
+    """Run a processor of Spark's over pandas frames, as `df.groupBy(…).transformWithStateInPandas(…)` does.
+
+    All rows of a key in a batch come as one frame. Arguments, result and errors are those of `transform_with_state`.
+    """
+    given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
+    return _transform(grouped, _Call(uid, _Payload.FRAMES, *given), options)
+
+
+def _transform(grouped: GroupedData, call: _Call, options: _Options) -> DataFrame:
+    output_mode, mode = modes.output_mode(call.output_mode), modes.time_mode(call.time_mode)
+    registry.check_uid(call.uid)
+    groups = options.get("max_parallelism", keygroups.DEFAULT_MAX_PARALLELISM)
+    keygroups.check_max_parallelism(groups)
+    _check_processor(call)
+    source = grouping.of(grouped, f"The input of keyed operator '{call.uid}'")
+    operator.check_key(source.df, source.key, call.uid)
+    initial = _initial(call, source)
+    key_schema = spark_types.StructType([source.df.schema[name] for name in source.key])
+    wrapped = function.ProcessorFunction(call.processor, mode, key_schema)
+    settings = _settings(call, source, key_schema, mode, options)
+    handed = processor.Handed(
+        rows=_inputs(call, source, settings.timezone),
+        initial=None if initial is None else _inputs(call, initial, settings.timezone),
+        frames=call.payload is _Payload.FRAMES,
+        late=lateness.of(source.df) if mode is modes.TimeMode.EVENT_TIME else None,
+    )
+    registry.declare(
+        uid=call.uid,
+        max_parallelism=groups,
+        key=source.key,
+        key_type=settings.key_type,
+        function=wrapped.name,
+    )
+    packed = _packed(source, groups, call.uid)
+    return packed.transformWithStateInPandas(
+        processor.TransformProcessor(wrapped, settings, handed),
+        settings.schema,
+        output_mode,
+        mode.value,
+        None if initial is None else _packed(initial, groups, call.uid),
+        call.event_time_column,
+    )
+
+
+def _packed(source: grouping.Grouping, groups: int, uid: str) -> GroupedData:
+    return operator.pack_by_group(source.df, source.key, groups, uid).groupBy(packing.GROUP)
+
+
+def _settings(
+    call: _Call,
+    source: grouping.Grouping,
+    key_schema: spark_types.StructType,
+    mode: modes.TimeMode,
+    options: _Options,
+) -> keyed_processor.Settings:
+    return keyed_processor.Settings(
+        uid=call.uid,
+        key=source.key,
+        key_type=", ".join(field.dataType.simpleString() for field in key_schema.fields),
+        schema=operator.parse_schema(call.schema, call.uid),
+        timezone=str(source.df.sparkSession.conf.get("spark.sql.session.timeZone")),
+        cache_bytes=options.get("cache_bytes", cache.DEFAULT_LIMIT_BYTES),
+        domains=mode.domains,
+        ttl_change=options.get("ttl_change", ttl.TtlChange.REFUSE),
+    )
+
+
+def _inputs(call: _Call, source: grouping.Grouping, timezone: str) -> inputs.Inputs:
+    if call.payload is _Payload.ROWS:
+        return inputs.RowInputs(source.key)
+    return inputs.FrameInputs(source.key, source.hidden, timezone)
+
+
+def _initial(call: _Call, source: grouping.Grouping) -> grouping.Grouping | None:
+    if call.initial is None:
+        return None
+    initial = grouping.of(call.initial, f"The initial state of keyed operator '{call.uid}'")
+    kinds = [[frame.df.schema[name].dataType for name in frame.key] for frame in (source, initial)]
+    if kinds[0] != kinds[1]:
+        wanted, found = (", ".join(kind.simpleString() for kind in of_frame) for of_frame in kinds)
+        raise errors.SpecRejectedError(
+            "InitialStateInvalid",
+            f"The initial state of keyed operator '{call.uid}' is grouped by ({found}), and its input by ({wanted}).",
+        )
+    return initial
+
+
+def _check_processor(call: _Call) -> None:
+    given: object = call.processor
+    if not isinstance(given, stateful_processor.StatefulProcessor):
+        hint = " Pass an instance, not the class." if isinstance(given, type) else ""
+        raise errors.SpecRejectedError(
+            "FunctionInvalid",
+            f"The processor of keyed operator '{call.uid}' must be a StatefulProcessor, and is {given!r:.100}.{hint}",
+        )

@@ -1,0 +1,188 @@
+"""The stateful processor that runs a user's by key group: initial state, late rows, and timers as Spark fires them.
+
+What a batch does with a key group is that of `keyed.processor`; this one says what is done with its rows and its
+timers, and what Spark does besides: rows before the watermark are dropped, initial state comes in the first batch, and
+timers that are set in a callback wait for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+from pyspark.sql.streaming import stateful_processor
+
+from statefulspark import errors
+from statefulspark import state as keyed_state
+from statefulspark.spark.keyed import packing, processor
+from statefulspark.spark.keyed import rows as keyed_rows
+from statefulspark.spark.transform import function, inputs, lateness
+from statefulspark.state import store
+
+_METHODS = {"open": "init", "process": "handleInputRows", "on_timer": "handleExpiredTimer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """How rows go in and out.
+
+    Attributes:
+        rows: Makes what the processor is called with of the input.
+        initial: The same for initial state; None without any.
+        frames: Whether pandas frames come out, and not Rows.
+        late: Drops late rows; None where there are none.
+    """
+
+    rows: inputs.Inputs
+    initial: inputs.Inputs | None
+    frames: bool
+    late: lateness.EventTime | None
+
+
+class TransformProcessor(processor.KeyedProcessor):
+    """Runs a `StatefulProcessor` per key, by key group.
+
+    Args:
+        wrapped: The user's processor, as a function.
+        settings: How the operator runs.
+        handed: How rows go in and out.
+    """
+
+    def __init__(self, wrapped: function.ProcessorFunction, settings: processor.Settings, handed: Handed) -> None:
+        super().__init__(wrapped, settings)
+        self._wrapped, self._handed = wrapped, handed
+        self._initializes = False
+        self._overdue: set[int] = set()
+        self._emptied: set[int] = set()
+        self._group = -1
+
+    def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
+        """Declare the state variables."""
+        super().init(handle)
+        self._wrapped.parse_schema = handle._statefulProcessorApiClient._parse_string_schema
+        if self._handed.late is not None:
+            self._watermarks = lateness.WatermarkLog(handle, self._settings.uid)
+
+    def handleInitialState(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[int],
+        initialState: pd.DataFrame,  # noqa: N803 - Spark's name
+        timerValues: object,  # noqa: N803 - Spark's name
+    ) -> None:
+        """Hand initial state of a key group over; its rows may follow."""
+        self._initializes = True
+        for _ in self._work_on(int(key[0]), packing.unpack(list(initialState[packing.ROWS]))):
+            pass
+        self._initializes = False
+        # Timers that are set and due already fire after the rows; without rows Spark calls for them.
+        self._done.discard(int(key[0]))
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[int],
+        timerValues: object,  # noqa: N803 - Spark's name
+        expiredTimerInfo: object,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Work on the timers of a key group that had no rows in this batch."""
+        yield from super().handleExpiredTimer(key, timerValues, expiredTimerInfo)
+        if int(key[0]) in self._overdue:
+            # Spark forgets the timer that it calls for, so the next batch needs another one that is due.
+            at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
+            self._log.wake_at(at_ms - 1 if at_ms > 1 else at_ms + 1)
+
+    def close(self) -> None:
+        """Close the processor, if it was opened, and note the watermark."""
+        super().close()
+        self._overdue.clear()
+        self._emptied.clear()
+        if self._handed.late is not None:
+            self._watermarks.note(self._log.times()[1])
+
+    def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
+        self._group = group
+        if table is not None and not self._initializes and self._handed.late is not None:
+            table = self._handed.late.on_time(table, self._watermarks.before_ms(group))
+        if self._context is None:
+            self._context = self._open()
+        self._empty_deleted(group)
+        for output in super()._work_on(group, table):
+            yield from output if isinstance(output, list) else (output,)
+
+    def _open(self) -> keyed_state.KeyedContext:
+        context = super()._open()
+        self._output = _Frames() if self._handed.frames else _Rows(self._settings)  # type: ignore[assignment]
+        return context
+
+    def _process(self, context: keyed_state.KeyedContext, table: pa.Table) -> list[object]:
+        try:
+            if not self._initializes:
+                return self._wrapped.rows(context, self._handed.rows.by_key(table)) if len(table) else []
+            self._wrapped.initialize(context, cast("inputs.Inputs", self._handed.initial).by_key(table))
+        except Exception as error:
+            raise self._failed("handleInitialState" if self._initializes else "process", "", error) from error
+        return []
+
+    def _fire(self, context: keyed_state.KeyedContext, output: list[object]) -> None:
+        if self._initializes:
+            return
+        try:
+            output.extend(self._wrapped.fire(context))
+        except Exception as error:
+            raise self._failed("on_timer", "", error) from error
+        if self._wrapped.is_overdue():
+            self._overdue.add(self._group)
+
+    def _failed(self, method: str, where: str, error: Exception) -> errors.SpecRejectedError:
+        return super()._failed(_METHODS.get(method, method), where, error)
+
+    @property
+    def _function_name(self) -> str:
+        return self._wrapped.name
+
+    def _empty_deleted(self, group: int) -> None:
+        """Delete what `init` deleted with `deleteIfExists`, before the group is first used in a batch."""
+        if not self._wrapped.deleted or group in self._emptied:
+            return
+        self._emptied.add(group)
+        loaded = store.load(self._log, self._tables, group)
+        found = self._wrapped.deleted & loaded.tables.metas.keys()
+        for name in found:
+            del loaded.tables.metas[name], loaded.tables.tables[name]
+        loaded.tables.must_rewrite = loaded.tables.must_rewrite or bool(found)
+        store.commit(self._log, self._tables, loaded, new_id=processor.new_id, key_type=self._settings.key_type)
+
+
+class _Rows(keyed_rows.OutputSchema):
+    """Rows of Spark's as columns: matched by name, what is missing is null, what is more is left out."""
+
+    def __init__(self, settings: processor.Settings) -> None:
+        super().__init__(settings.schema, settings.uid, settings.timezone)
+        self._places: dict[tuple[str, ...], list[int] | None] = {}
+
+    def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
+        """Build the frame that Spark takes."""
+        return super().to_pandas([self._in_order(row) for row in rows])
+
+    def _in_order(self, row: object) -> tuple[object, ...]:
+        if not isinstance(row, spark_types.Row) or not hasattr(row, "__fields__"):
+            raise self._rejected(row)
+        if any(self._nested):
+            values = row.asDict(True)  # noqa: FBT003 - Spark's signature
+            return tuple([values.get(name) for name in self._names])
+        fields = tuple(row.__fields__)
+        if fields == tuple(self._names):
+            return row
+        values = dict(zip(fields, row, strict=True))
+        return tuple([values.get(name) for name in self._names])
+
+
+class _Frames:
+    """Frames of pandas, as they are: Spark checks them."""
+
+    def to_pandas(self, frames: list[object]) -> list[object]:
+        """Return the frames."""
+        return frames

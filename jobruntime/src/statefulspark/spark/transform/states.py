@@ -1,0 +1,185 @@
+"""Spark's value, list and map state on top of our handles: the same methods, the same answers.
+
+Each belongs to the key that is being processed. Reading gives copies; an iterator is a snapshot of the moment at which
+it was made. Expired values, elements and entries are gone for every method.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NoReturn
+
+from pyspark.sql import types as spark_types
+from pyspark.sql.streaming import stateful_processor
+
+from statefulspark import errors
+from statefulspark import state as keyed_state
+from statefulspark.spark.transform import forms
+
+Stored = tuple[object, ...]
+
+
+class ValueState(stateful_processor.ValueState):
+    """One row.
+
+    Args:
+        handle: Where it is kept.
+        form: How it is kept.
+    """
+
+    def __init__(self, handle: keyed_state.ValueHandle[Stored], form: forms.RowForm) -> None:
+        self._handle, self._form = handle, form
+
+    def exists(self) -> bool:
+        """Tell whether there is a value."""
+        return self._handle.value() is not None
+
+    def get(self) -> tuple[object, ...] | None:
+        """Return the value, None when there is none."""
+        stored = self._handle.value()
+        return None if stored is None else self._form.load(stored)
+
+    def update(self, newValue: tuple[object, ...]) -> None:  # noqa: N803 - Spark's name
+        """Set the value.
+
+        Raises:
+            TypeError: It is None; use `clear`.
+            SpecRejectedError: It has another number of columns than the schema.
+        """
+        self._handle.update(self._form.store(newValue))
+
+    def clear(self) -> None:
+        """Remove the value."""
+        self._handle.clear()
+
+
+class ListState(stateful_processor.ListState):
+    """A list of rows.
+
+    Args:
+        name: Its name, for errors.
+        handle: Where it is kept.
+        form: How an element is kept.
+    """
+
+    def __init__(self, name: str, handle: keyed_state.ListHandle[Stored], form: forms.RowForm) -> None:
+        self._name, self._handle, self._form = name, handle, form
+
+    def exists(self) -> bool:
+        """Tell whether there is an element."""
+        return bool(self._handle.get())
+
+    def get(self) -> Iterator[tuple[object, ...]]:
+        """Return the elements, oldest first."""
+        return map(self._form.load, self._handle.get())
+
+    def put(self, newState: Iterable[tuple[object, ...]]) -> None:  # noqa: N803 - Spark's name
+        """Replace the list.
+
+        Raises:
+            TypeError: It, or an element, is None.
+            SpecRejectedError: It is empty; use `clear`. Or an element has another number of columns than the schema.
+        """
+        self._handle.update(self._checked(newState))
+
+    def appendValue(self, newState: tuple[object, ...]) -> None:  # noqa: N802, N803 - Spark's names
+        """Append an element.
+
+        Raises:
+            TypeError: It is None.
+            SpecRejectedError: It has another number of columns than the schema.
+        """
+        self._handle.add(self._form.store(newState))
+
+    def appendList(self, newState: Iterable[tuple[object, ...]]) -> None:  # noqa: N802, N803 - Spark's names
+        """Append elements.
+
+        Raises:
+            TypeError: The list, or an element, is None.
+            SpecRejectedError: There is none, or one has another number of columns than the schema.
+        """
+        self._handle.add_all(self._checked(newState))
+
+    def clear(self) -> None:
+        """Remove the list."""
+        self._handle.clear()
+
+    def _checked(self, values: Iterable[tuple[object, ...]]) -> list[Stored]:
+        stored = [self._form.store(value) for value in values]
+        if not stored:
+            raise errors.SpecRejectedError(
+                "StateValueInvalid",
+                "[ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE] Cannot write empty list values to State Store for "
+                f"StateName {self._name}. Use clear() to remove the list.",
+            )
+        return stored
+
+
+class MapState(stateful_processor.MapState):
+    """Rows by rows.
+
+    Args:
+        handle: Where it is kept.
+        key_form: How a key is kept.
+        value_form: How a value is kept.
+    """
+
+    def __init__(
+        self,
+        handle: keyed_state.MapHandle[Stored, Stored],
+        key_form: forms.RowForm,
+        value_form: forms.RowForm,
+    ) -> None:
+        self._handle, self._key_form, self._value_form = handle, key_form, value_form
+
+    def exists(self) -> bool:
+        """Tell whether there is an entry."""
+        return not self._handle.is_empty()
+
+    def getValue(self, key: tuple[object, ...]) -> spark_types.Row | None:  # noqa: N802 - Spark's name
+        """Return the value of a key as a Row, None when there is none."""
+        stored = self._handle.get(self._key_form.store_key(key))
+        return None if stored is None else self._value_form.load_row(stored)
+
+    def containsKey(self, key: tuple[object, ...]) -> bool:  # noqa: N802 - Spark's name
+        """Tell whether there is an entry."""
+        return self._handle.contains(self._key_form.store_key(key))
+
+    def updateValue(self, key: tuple[object, ...], value: tuple[object, ...]) -> None:  # noqa: N802 - Spark's name
+        """Set the value of a key.
+
+        Raises:
+            TypeError: The key or the value is None.
+            SpecRejectedError: One has another number of columns than its schema.
+        """
+        self._handle.put(self._key_form.store_key(key), self._value_form.store(value))
+
+    def iterator(self) -> Iterator[tuple[tuple[object, ...], tuple[object, ...]]]:
+        """Return keys and values, in no particular order."""
+        load_key, load_value = self._key_form.load, self._value_form.load
+        return iter([(load_key(key), load_value(value)) for key, value in self._handle.entries()])
+
+    def keys(self) -> Iterator[tuple[object, ...]]:
+        """Return the keys, in no particular order."""
+        return map(self._key_form.load, self._handle.keys())
+
+    def values(self) -> Iterator[tuple[object, ...]]:
+        """Return the values, in no particular order."""
+        return map(self._value_form.load, self._handle.values())
+
+    def removeKey(self, key: tuple[object, ...]) -> None:  # noqa: N802 - Spark's name
+        """Remove an entry; an absent one is fine."""
+        self._handle.remove(self._key_form.store_key(key))
+
+    def clear(self) -> None:
+        """Remove all entries."""
+        self._handle.clear()
+
+
+def refuse(error_class: str, message: str) -> NoReturn:
+    """Fail as Spark does, with its error class.
+
+    Raises:
+        SpecRejectedError: Always.
+    """
+    raise errors.SpecRejectedError("StatefulProcessorFailed", f"[{error_class}] {message}")
