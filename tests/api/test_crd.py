@@ -91,6 +91,14 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"checkpoint": {"interval": "soon"}}, "spec.checkpoint.interval", id="a duration without a unit"),
         pytest.param({"deletionPolicy": "Forget"}, "spec.deletionPolicy", id="an unknown deletion policy"),
         pytest.param({"restore": {"from": "file:///x"}}, "restore.from must be", id="a restore from a local folder"),
+        pytest.param(
+            {"restore": {"claimMode": "Legacy"}}, "Use NoClaim, which copies", id="sharing a snapshot's files"
+        ),
+        pytest.param({"restore": {"claimMode": "Mine"}}, '"NoClaim", "Claim"', id="an unknown claim mode"),
+        pytest.param({"checkpoint": {"maxConcurrent": 0}}, "spec.checkpoint.maxConcurrent", id="no checkpoint at all"),
+        pytest.param({"checkpoint": {"maxAge": "1d"}}, "spec.checkpoint.maxAge", id="an age in days"),
+        pytest.param({"checkpoint": {"mode": "Exactly"}}, "spec.checkpoint.mode", id="an unknown mode"),
+        pytest.param({"savepoint": {"format": "Parquet"}}, '"Native", "Canonical"', id="an unknown format"),
         pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
         pytest.param({"executor": {"instances": -1}}, "spec.executor.instances", id="a negative number"),
         pytest.param({"image": ""}, "spec.image", id="no image"),

@@ -26,7 +26,7 @@ from statefulspark.contract.api import (
     SnapshotSummary,
     StopRequest,
 )
-from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
 from statefulspark_operator.api.status import SnapshotStatus, StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
@@ -140,6 +140,7 @@ class FakeDriver:
     next_checkpoint_at: datetime = START
     stop_id: str | None = None
     savepoints_fail: bool = False
+    savepoint_formats: dict[str, SnapshotFormat] = field(default_factory=dict)
     answers: bool = True
 
     def tick(self, now: datetime) -> None:
@@ -285,6 +286,7 @@ class FakeDrivers:
         if driver is not None:
             running = Operation(request_id=request.request_id, kind="savepoint", state=OperationState.IN_PROGRESS)
             driver.operations.setdefault(request.request_id, running)
+            driver.savepoint_formats[request.request_id] = request.format
         return None if driver else DriverSilent("no answer")
 
 

@@ -8,7 +8,8 @@ from datetime import timedelta
 import jobworld
 import pytest
 from jobworld import JobWorld
-from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.contract.config import ClaimMode
+from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import DriverState, OperationPhase, Phase, StatefulSparkJobStatus, UpgradeState
 from statefulspark_operator.cluster import resources
@@ -360,21 +361,24 @@ def test_a_savepoint_that_vanished_stalls_instead_of_going_back_to_a_checkpoint(
 
 def test_a_savepoint_by_nonce_leaves_the_job_running() -> None:
     world = running()
-    world.change({"savepointNonce": "monday"})
+    world.change({"savepointNonce": "monday", "savepoint": {"format": "Canonical"}})
     world.run_until(lambda: world.status.last_savepoint is not None)
 
     assert (world.status.epoch, world.status.phase) == (1, Phase.RUNNING)
     assert world.status.operation is not None
     assert world.status.operation.state is OperationPhase.COMPLETED
+    assert list(world.driver.savepoint_formats.values()) == [SnapshotFormat.CANONICAL]
 
 
 def test_restore_from_restarts_the_job_from_there_once() -> None:
     world = running()
     first = world.storage.snapshots[0].location
     world.run(30)
-    world.change({"restore": {"from": first}})
+    world.change({"restore": {"from": first, "claimMode": "Claim"}})
     world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
     assert world.driver.restored_from == "checkpoint 1"
+    assert world.status.restore is not None
+    assert world.status.restore.claim_mode is ClaimMode.CLAIM
     world.run(30)
     world.change({"restore": {"from": None}})
     world.run(20)

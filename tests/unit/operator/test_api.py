@@ -57,10 +57,13 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
 
     assert {name: cost.name for name, cost in costs.items() if cost is not ChangeCost.RESTART} == {
         "driver.terminationGracePeriodSeconds": "IGNORE",
+        "checkpoint.mode": "IGNORE",
         "restore.allowNonRestoredState": "IGNORE",
+        "restore.claimMode": "IGNORE",
         "restore.takeOver": "IGNORE",
         "savepoint.location": "RELOAD",
         "savepoint.timeout": "RELOAD",
+        "savepoint.format": "RELOAD",
         "savepoint.onFailure": "RELOAD",
         "restore.from": "RELOAD",
         "restore.freshState": "RELOAD",

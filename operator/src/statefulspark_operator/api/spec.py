@@ -10,7 +10,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, JsonValue
+from pydantic import Field, JsonValue, field_validator
 from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
@@ -18,6 +18,10 @@ from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmM
 STORAGE_MESSAGE = (
     "storage.uri must be an s3:// location: state on one node's disk (file://, hostPath) cannot be restored on another "
     "node, so a crash or a move of the driver would lose it"
+)
+LEGACY_MESSAGE = (
+    "Legacy is refused: it shares files with a snapshot that nobody owns. Use NoClaim, which copies and leaves the snapshot "
+    "alone, or Claim, which makes it the job's own"
 )
 NAME_MAX_LENGTH = 45
 """Names derived from it, `<name>-driver-<epoch>` and executor pods, have to fit into 63 characters."""
@@ -61,6 +65,35 @@ class SavepointFailurePolicy(StrEnum):
     """Go on from the latest completed checkpoint; what came after it is read again."""
     ABORT = "Abort"
     """Keep the old revision and give up on this change until the spec changes again."""
+
+
+class CheckpointingMode(StrEnum):
+    """What a checkpoint promises; both names are known, and here they promise the same."""
+
+    EXACTLY_ONCE = "ExactlyOnce"
+    """Every record is in the state once."""
+    AT_LEAST_ONCE = "AtLeastOnce"
+    """Accepted for jobs that come from Flink; records are in the state once all the same."""
+
+
+class ClaimMode(StrEnum):
+    """Who owns the snapshot of `restore.from` after the start."""
+
+    NO_CLAIM = "NoClaim"
+    """It stays its owner's and is never touched; it may be deleted once the job has started."""
+    CLAIM = "Claim"
+    """It becomes the job's, which deletes it once as many checkpoints as are retained were completed since."""
+    LEGACY = "Legacy"
+    """Refused: it lets checkpoints build on the files of a snapshot that nobody owns."""
+
+
+class SavepointForm(StrEnum):
+    """How a savepoint's state is written down."""
+
+    NATIVE = "Native"
+    """Copies of the engine's own files, made by the object store: fast."""
+    CANONICAL = "Canonical"
+    """Parquet, which any number of partitions and key groups restores: slower, and takes a core from the job."""
 
 
 class DeletionPolicy(StrEnum):
@@ -209,6 +242,18 @@ class Checkpoint(ApiModel):
     """Completed checkpoints that are kept. Default 3."""
     tolerable_failures: int | None = Field(default=None, ge=0, le=1000)
     """Checkpoints that may fail in a row before the job is restarted. Default 3."""
+    mode: Annotated[CheckpointingMode | None, ChangeCost.IGNORE] = None
+    """`ExactlyOnce` (default) or `AtLeastOnce`, which is accepted for jobs that come from Flink: a batch has no alignment
+    whose cost could be saved, so every record is in the state once with either."""
+    max_concurrent: int | None = Field(default=None, ge=1, le=1000)
+    """Checkpoints in progress at once; savepoints and stops are not limited by it. Default 1."""
+    max_age: Duration | None = None
+    """Checkpoints older than this are dropped even if they are among the retained; the newest never is. Default: no
+    limit."""
+    prune_grace: Duration | None = None
+    """Files wait this long between being marked as unused and being deleted. Default 60s."""
+    history: int | None = Field(default=None, ge=0, le=10_000)
+    """Ended checkpoints and savepoints whose details the driver's API remembers. Default 10."""
 
 
 class Savepoint(ApiModel):
@@ -222,6 +267,9 @@ class Savepoint(ApiModel):
     """Folder for savepoints; absent means `savepoints/` in the job's own folder."""
     timeout: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=10)
     """How long the operator waits for a savepoint before `onFailure` applies. Default 10m."""
+    format: Annotated[SavepointForm | None, ChangeCost.RELOAD] = None
+    """Form of savepoints that `savepointNonce` asks for: `Native` (default), or `Canonical`, which other numbers of key
+    groups can be restored from. Those of upgrades and stops are native, since the job waits for them."""
     on_failure: Annotated[SavepointFailurePolicy, ChangeCost.RELOAD] = SavepointFailurePolicy.WAIT
     """What an upgrade does when its savepoint fails: `Wait` (default) keeps the old revision running and tries again,
     `UseLatestCheckpoint` goes on from the latest completed checkpoint, `Abort` keeps the old revision until the spec
@@ -246,6 +294,12 @@ class Restore(ApiModel):
     removing it changes nothing."""
     allow_non_restored_state: Annotated[bool, ChangeCost.IGNORE] = False
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
+    claim_mode: Annotated[ClaimMode | None, ChangeCost.IGNORE] = Field(
+        default=None, json_schema_extra=rules(("self != 'Legacy'", f"restore.claimMode {LEGACY_MESSAGE}"))
+    )
+    """Who owns the snapshot of `from` after the start: `NoClaim` (default), which leaves it alone, or `Claim`, which makes
+    it the job's own, to be deleted once as many checkpoints as are retained were completed since. Counts when `from` is
+    applied."""
     fresh_state: Annotated[bool, ChangeCost.RELOAD] = False
     """Start with empty state although the job has checkpoints. This is the only way to do that; the old state stays on
     storage."""
@@ -254,6 +308,13 @@ class Restore(ApiModel):
     to touch state that it does not own."""
     nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
     """Change it to apply the same `from` or `freshState` once more."""
+
+    @field_validator("claim_mode")
+    @classmethod
+    def _refuse_legacy(cls, mode: ClaimMode | None) -> ClaimMode | None:
+        if mode is ClaimMode.LEGACY:
+            raise ValueError(LEGACY_MESSAGE)
+        return mode
 
 
 class Restart(ApiModel):

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from pydantic import Field
 from statefulspark.contract.base import UtcDatetime
+from statefulspark.contract.config import ClaimMode
 
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition
@@ -78,6 +79,8 @@ class RestoreIntent(ApiModel):
     """State whose uid is gone may be dropped."""
     fresh: bool = False
     """Start empty although there are checkpoints."""
+    claim_mode: ClaimMode | None = None
+    """Who owns the snapshot after the start; absent: it stays its owner's."""
 
 
 class DriverIntent(ApiModel):

@@ -153,7 +153,11 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
             answer = await current.world.drivers.stop(pod, token, stop)
         case actions.RequestSavepoint():
             savepoint = SavepointRequest(
-                request_id=act.request_id, location=act.location, trigger=Trigger.MANUAL, name="manual"
+                request_id=act.request_id,
+                location=act.location,
+                trigger=Trigger.MANUAL,
+                name="manual",
+                format=act.written_as,
             )
             answer = await current.world.drivers.savepoint(pod, token, savepoint)
         case _:

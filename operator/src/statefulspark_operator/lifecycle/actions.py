@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statefulspark.contract.manifest import Trigger
+from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
 from statefulspark_operator.api.status import RestoreIntent
 
@@ -121,11 +121,13 @@ class RequestSavepoint:
         request_id: Asking again with it never starts a second one.
         epoch: The driver that is meant.
         location: Parent folder of the savepoint, None for the job's own.
+        written_as: The form of its state.
     """
 
     request_id: str
     epoch: int
     location: str | None = None
+    written_as: SnapshotFormat = SnapshotFormat.NATIVE
 
 
 @dataclass(frozen=True, slots=True)

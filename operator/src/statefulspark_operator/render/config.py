@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statefulspark.contract.base import WireModel
-from statefulspark.contract.config import JobConfig
+from statefulspark.contract.config import CheckpointingMode, JobConfig
 
 from statefulspark_operator.api.status import RestoreIntent
 from statefulspark_operator.render import names
@@ -47,9 +47,11 @@ def _given(model: WireModel, exclude: set[str] | None = None) -> dict[str, objec
 
 
 def _checkpoint(subject: Subject) -> dict[str, object]:
-    """Return the checkpoint settings that the spec gives, durations as they are."""
+    """Return the checkpoint settings that the spec gives, durations as they are and the mode by Flink's name."""
     checkpoint = subject.spec.checkpoint
     given = {attribute: getattr(checkpoint, attribute) for attribute in type(checkpoint).model_fields}
+    if checkpoint.mode is not None:
+        given["mode"] = CheckpointingMode[checkpoint.mode.name]
     return {attribute: value for attribute, value in given.items() if value is not None}
 
 

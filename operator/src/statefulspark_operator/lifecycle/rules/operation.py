@@ -9,9 +9,10 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from statefulspark.contract.api import JobState
-from statefulspark.contract.manifest import Trigger
+from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
 from statefulspark_operator.api.base import format_duration
+from statefulspark_operator.api.spec import Savepoint
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase, UpgradeState
 from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision
@@ -53,9 +54,11 @@ def new_operation(
 
 def request_for(situation: Situation, operation: OperationStatus) -> actions.RequestStop | actions.RequestSavepoint:
     """Return the action that asks the driver for a recorded operation."""
-    location = situation.spec.savepoint.location if situation.spec else None
+    wanted = situation.spec.savepoint if situation.spec else Savepoint()
+    location = wanted.location
     if operation.kind is OperationKind.SAVEPOINT:
-        return actions.RequestSavepoint(operation.id, operation.epoch, location)
+        written_as = SnapshotFormat[wanted.format.name] if wanted.format else SnapshotFormat.NATIVE
+        return actions.RequestSavepoint(operation.id, operation.epoch, location, written_as)
     return actions.RequestStop(operation.id, operation.epoch, TRIGGERS.get(operation.trigger, Trigger.STOP), location)
 
 

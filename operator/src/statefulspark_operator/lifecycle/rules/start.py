@@ -8,6 +8,8 @@ checkpoint, and what storage holds has to be known.
 
 from __future__ import annotations
 
+from statefulspark.contract import config
+
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.spec import SavepointFailurePolicy
 from statefulspark_operator.api.status import (
@@ -190,6 +192,7 @@ def _restore(situation: Situation) -> RestoreIntent | None:
             snapshot=spec.restore.from_,
             allow_non_restored_state=spec.restore.allow_non_restored_state,
             fresh=spec.restore.fresh_state,
+            claim_mode=config.ClaimMode[spec.restore.claim_mode.name] if spec.restore.claim_mode else None,
         )
     if situation.status.restore is not None:
         update = {"allow_non_restored_state": spec.restore.allow_non_restored_state}

@@ -1,0 +1,128 @@
+"""Every setting of the runtime is in the resource, or is left out for a reason that stands here: none is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from pydantic import BaseModel, JsonValue, ValidationError
+from statefulspark.contract.config import ClaimMode, JobConfig
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.status import RestoreIntent
+from statefulspark_operator.lifecycle.situation import Job
+from statefulspark_operator.render import config
+from statefulspark_operator.render.base import Subject
+
+EXPOSED = {
+    "takeOver": "restore.takeOver",
+    "storage.uri": "storage.uri",
+    "storage.endpoint": "storage.endpoint",
+    "storage.region": "storage.region",
+    "storage.pathStyle": "storage.pathStyle",
+    "checkpoint.mode": "checkpoint.mode",
+    "checkpoint.interval": "checkpoint.interval",
+    "checkpoint.timeout": "checkpoint.timeout",
+    "checkpoint.minPause": "checkpoint.minPause",
+    "checkpoint.maxConcurrent": "checkpoint.maxConcurrent",
+    "checkpoint.tolerableFailures": "checkpoint.tolerableFailures",
+    "checkpoint.retained": "checkpoint.retained",
+    "checkpoint.maxAge": "checkpoint.maxAge",
+    "checkpoint.pruneGrace": "checkpoint.pruneGrace",
+    "checkpoint.history": "checkpoint.history",
+    "restore.snapshot": "restore.from",
+    "restore.allowNonRestoredState": "restore.allowNonRestoredState",
+    "restore.claimMode": "restore.claimMode",
+    "restore.fresh": "restore.freshState",
+    "engine.conf": "sparkConf",
+    "savepointLocation": "savepoint.location",
+    "parameters": "job.parameters",
+}
+"""Field of the spec by field of the configuration."""
+
+LEFT_OUT = {
+    "name": "the resource's name",
+    "namespace": "the resource's namespace",
+    "ownerId": "the resource's uid",
+    "revision": "computed from the spec",
+    "storage.allowLocalFiles": "state on one node's disk cannot be restored on another; for development outside a cluster",
+    "restore.id": "made from what is asked for and restore.nonce",
+    "engine.master": "follows from executor.instances and driver.cores",
+    "engine.platform": "follows from driver and executor; never the user's",
+    "apiPort": "the operator, the Service and the NetworkPolicy agree on one",
+}
+"""Why a field of the configuration has none in the spec."""
+
+GIVEN: dict[str, dict[str, JsonValue]] = {
+    "mode": {"checkpoint": {"mode": "AtLeastOnce"}},
+    "maxConcurrent": {"checkpoint": {"maxConcurrent": 4}},
+    "maxAge": {"checkpoint": {"maxAge": "48h"}},
+    "pruneGrace": {"checkpoint": {"pruneGrace": "5m"}},
+    "history": {"checkpoint": {"history": 0}},
+    "minPause": {"checkpoint": {"minPause": "500ms"}},
+    "tolerableFailures": {"checkpoint": {"tolerableFailures": 0}},
+}
+
+
+def _paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
+    for attribute, field in model.model_fields.items():
+        name = f"{prefix}{field.serialization_alias or field.alias or attribute}"
+        nested = field.annotation
+        if isinstance(nested, type) and issubclass(nested, BaseModel):
+            yield from _paths(nested, f"{name}.")
+        else:
+            yield name
+
+
+def _subject(**changes: JsonValue) -> Subject:
+    base: dict[str, JsonValue] = {"image": "i:1", "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}}
+    job = Job("demo", "flights", "uid-1", 1)
+    return Subject(job, StatefulSparkJobSpec.model_validate({**base, **changes}))
+
+
+def test_every_setting_of_the_runtime_is_exposed_or_left_out_for_a_reason() -> None:
+    assert set(_paths(JobConfig)) == EXPOSED.keys() | LEFT_OUT.keys()
+    assert not EXPOSED.keys() & LEFT_OUT.keys()
+
+
+def test_what_is_exposed_is_in_the_spec() -> None:
+    assert set(EXPOSED.values()) <= set(_paths(StatefulSparkJobSpec))
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (GIVEN["mode"], {"mode": "AT_LEAST_ONCE"}),
+        (GIVEN["maxConcurrent"], {"maxConcurrent": 4}),
+        (GIVEN["maxAge"], {"maxAge": 172800.0}),
+        (GIVEN["pruneGrace"], {"pruneGrace": 300.0}),
+        (GIVEN["history"], {"history": 0}),
+        (GIVEN["minPause"], {"minPause": 0.5}),
+        (GIVEN["tolerableFailures"], {"tolerableFailures": 0}),
+        ({}, {}),
+    ],
+    ids=[*GIVEN, "nothing"],
+)
+def test_the_driver_is_told_what_the_spec_says_and_the_runtimes_defaults(
+    changes: dict[str, JsonValue], told: dict[str, JsonValue]
+) -> None:
+    defaults = JobConfig.model_validate({"name": "x", "storage": {"uri": "s3://x"}}).checkpoint
+
+    made = config.job_config(_subject(**changes), revision="r", restore=None)
+
+    expected = defaults.model_dump(mode="json", by_alias=True) | told
+    assert made.checkpoint.model_dump(mode="json", by_alias=True) == expected
+
+
+@pytest.mark.parametrize("mode", [None, *ClaimMode])
+def test_a_claim_is_passed_on_to_the_driver(mode: ClaimMode | None) -> None:
+    """A.170."""
+    wanted = RestoreIntent(id="a", snapshot="s3://savepoints/a", claim_mode=mode)
+
+    made = config.job_config(_subject(), revision="r", restore=wanted)
+
+    assert made.restore.claim_mode is (mode or ClaimMode.NO_CLAIM)
+
+
+def test_legacy_is_refused_with_the_way_out() -> None:
+    with pytest.raises(ValidationError, match="Use NoClaim"):
+        _subject(restore={"from": "s3://savepoints/a", "claimMode": "Legacy"})
