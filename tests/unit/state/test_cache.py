@@ -1,0 +1,54 @@
+"""Which key groups stay in a worker's memory."""
+
+from __future__ import annotations
+
+from statefulspark.state import cache, store
+
+
+def _group(size_bytes: int = 10) -> store.CachedGroup:
+    return store.CachedGroup(1, "id", store.GroupTables(), size_bytes)
+
+
+def _batch(groups: cache.OperatorCache, used: range) -> int:
+    """Work on key groups one after the other, as a batch does; return how many were in memory."""
+    hits = 0
+    for group in used:
+        hits += groups.take(group) is not None
+        groups.put(group, _group())
+    return hits
+
+
+def test_groups_that_are_used_in_turn_do_not_drive_each_other_out() -> None:
+    shared = cache.LruCache(limit_bytes=50)
+    groups = shared.of("one")
+    assert [_batch(groups, range(10)) for _ in range(3)] == [0, 5, 5]
+    assert shared.held_bytes == 50
+
+
+def test_groups_that_are_no_longer_used_make_room() -> None:
+    groups = cache.LruCache(limit_bytes=50).of("one")
+    assert [_batch(groups, range(5)), *(_batch(groups, range(5, 10)) for _ in range(3))] == [0, 0, 0, 5]
+
+
+def test_a_group_that_is_larger_than_the_memory_is_not_kept_and_drives_nothing_out() -> None:
+    shared = cache.LruCache(limit_bytes=50)
+    groups = shared.of("one")
+    _batch(groups, range(4))
+    groups.take(9)
+    groups.put(9, _group(51))
+    assert (groups.take(9), shared.held_bytes) == (None, 40)
+
+
+def test_the_disk_is_asked_only_where_there_is_no_memory() -> None:
+    shared, tier = cache.LruCache(limit_bytes=50), object()
+    groups = shared.of("one", tier)  # type: ignore[arg-type]
+    _batch(groups, range(3))
+    groups.take(9)
+    assert (groups.tier_for(9, 20), groups.tier_for(9, 21)) == (None, tier)
+
+
+def test_a_lower_limit_counts_at_once() -> None:
+    shared = cache.LruCache(limit_bytes=50)
+    _batch(shared.of("one"), range(5))
+    shared.limit(25)
+    assert shared.held_bytes == 20
