@@ -62,6 +62,8 @@ _PUBLIC = [
     "map_with_state",
     "read_state",
     "source",
+    "transform_with_state",
+    "transform_with_state_in_pandas",
     "write",
 ]
 

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from statefulspark.spark.evolution import source
     from statefulspark.spark.functions import from_source
     from statefulspark.spark.keyed import flat_map_with_state, keyed_process, map_with_state
+    from statefulspark.spark.transform import transform_with_state, transform_with_state_in_pandas
     from statefulspark.state import (
         NO_WATERMARK,
         AggregateFunction,
@@ -115,6 +116,8 @@ __all__ = [
     "map_with_state",
     "read_state",
     "source",
+    "transform_with_state",
+    "transform_with_state_in_pandas",
     "write",
 ]
 
@@ -133,6 +136,7 @@ _HOME = {
     "from_source": "statefulspark.spark.functions",
     "read_state": "statefulspark.state_reading",
     **dict.fromkeys(("flat_map_with_state", "keyed_process", "map_with_state"), "statefulspark.spark.keyed"),
+    **dict.fromkeys(("transform_with_state", "transform_with_state_in_pandas"), "statefulspark.spark.transform"),
     "source": "statefulspark.spark.evolution",
     **dict.fromkeys(
         (

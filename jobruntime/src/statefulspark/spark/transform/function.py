@@ -6,7 +6,6 @@ answers are collected; nothing here knows Arrow, pandas or the engine.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
@@ -51,12 +50,6 @@ class ProcessorFunction(keyed_state.KeyedProcessFunction):
     ) -> None:
         self._processor, self._mode, self._key_schema = processor, mode, key_schema
         self.parse_schema: handle.ParseSchema = _parse_on_driver
-
-    def __deepcopy__(self, memo: dict[int, object]) -> ProcessorFunction:
-        """Copy what is needed to declare states; used to learn their times to live."""
-        made = ProcessorFunction(copy.deepcopy(self._processor, memo), self._mode, self._key_schema)
-        made.parse_schema = self.parse_schema
-        return made
 
     @property
     def name(self) -> str:

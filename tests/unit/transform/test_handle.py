@@ -1,0 +1,181 @@
+# ruff: noqa: N802, N803, N815 - processors have Spark's names
+"""What Spark's handle allows when, what it refuses, and what processors are called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import Row
+from pyspark.sql.streaming import stateful_processor
+from statefulspark import errors
+from statefulspark.spark.transform import modes
+from transformworld import World, schema
+
+NONE, PROCESSING, EVENT = modes.TimeMode.NONE, modes.TimeMode.PROCESSING_TIME, modes.TimeMode.EVENT_TIME
+Handle = stateful_processor.StatefulProcessorHandle
+N = schema("n bigint")
+
+
+class Does(stateful_processor.StatefulProcessor):
+    """Does something in `init`, or with the first rows."""
+
+    def __init__(self, *, init: Callable[[Handle], object] = lambda _: None, rows: Callable[[Does], object]) -> None:
+        self._init, self._rows = init, rows
+
+    def init(self, handle: Handle) -> None:
+        self.handle = handle
+        self.state = self._init(handle)
+
+    def handleInputRows(self, key, rows, timerValues):
+        yield self._rows(self)
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+        yield (key, timerValues, expiredTimerInfo)
+
+
+def _run(does: Does, mode: modes.TimeMode) -> list[object]:
+    return World(does, mode).batch({"a": [Row(x=1)]}, now_ms=100, watermark_ms=50)
+
+
+@pytest.mark.parametrize(
+    ("mode", "act", "error_class"),
+    [
+        pytest.param(
+            NONE, lambda own: own.handle.registerTimer(1), "INVALID_TIME_MODE", id="a timer in the mode without time"
+        ),
+        pytest.param(NONE, lambda own: own.handle.listTimers(), "INVALID_TIME_MODE", id="a list of none"),
+        pytest.param(
+            EVENT, lambda own: own.handle.getValueState("late", N), "INVALID_HANDLE_STATE", id="a state after init"
+        ),
+        pytest.param(
+            EVENT,
+            lambda own: own.handle.deleteIfExists("late"),
+            "INVALID_HANDLE_STATE",
+            id="deleting a state after init",
+        ),
+    ],
+)
+def test_what_spark_refuses_is_refused(mode: modes.TimeMode, act: Callable[[Does], object], error_class: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=error_class):
+        _run(Does(rows=act), mode)
+
+
+@pytest.mark.parametrize(
+    ("mode", "init", "words"),
+    [
+        pytest.param(
+            EVENT,
+            lambda handle: handle.registerTimer(1),
+            "operation=register_timer .* state=CREATED",
+            id="a timer in init",
+        ),
+        pytest.param(
+            EVENT,
+            lambda handle: handle.getValueState("s", N, 5),
+            "use TimeMode.ProcessingTime",
+            id="expiry in event time",
+        ),
+        pytest.param(
+            PROCESSING,
+            lambda handle: handle.getMapState("s", N, N, -5),
+            "must be greater than zero",
+            id="a negative expiry",
+        ),
+        pytest.param(
+            NONE,
+            lambda handle: (handle.getValueState("s", N), handle.getListState("s", N)),
+            "s",
+            id="two states of one name",
+        ),
+    ],
+)
+def test_what_spark_refuses_in_init_is_refused(
+    mode: modes.TimeMode, init: Callable[[Handle], object], words: str
+) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=words):
+        _run(Does(init=init, rows=lambda _: None), mode)
+
+
+def test_a_list_must_not_be_replaced_by_an_empty_one() -> None:
+    does = Does(init=lambda handle: handle.getListState("s", N), rows=lambda own: own.state.put([]))
+    with pytest.raises(errors.SpecRejectedError, match="EMPTY_LIST_VALUE"):
+        _run(does, NONE)
+
+
+def test_a_value_must_not_be_none() -> None:
+    does = Does(init=lambda handle: handle.getValueState("s", N), rows=lambda own: own.state.update(None))
+    with pytest.raises(TypeError):
+        _run(does, NONE)
+
+
+def test_no_time_to_live_is_zero() -> None:
+    does = Does(
+        init=lambda handle: handle.getValueState("s", N, 0),
+        rows=lambda own: (own.state.get(), own.state.update((1,))),
+    )
+    world = World(does, EVENT)
+    world.batch({"a": [Row(x=1)]}, now_ms=1)
+    assert world.batch({"a": [Row(x=1)]}, now_ms=10**9) == [((1,), None)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "times"),
+    [
+        pytest.param(NONE, (-1, -1), id="no time"),
+        pytest.param(PROCESSING, (100, 50), id="processing time"),
+        pytest.param(EVENT, (100, 50), id="event time"),
+    ],
+)
+def test_a_processor_is_told_the_times_of_the_batch(mode: modes.TimeMode, times: tuple[int, int]) -> None:
+    class Tells(Does):
+        def handleInputRows(self, key, rows, timerValues):
+            yield timerValues.getCurrentProcessingTimeInMs(), timerValues.getCurrentWatermarkInMs()
+
+    assert _run(Tells(rows=lambda _: None), mode) == [times]
+
+
+def test_a_timer_comes_with_its_key_as_a_row_and_its_moment() -> None:
+    output = _run(Does(rows=lambda own: own.handle.registerTimer(40)), EVENT)
+    key, times, fired = output[1]  # type: ignore[misc]
+    assert key.key == "a"
+    assert (times.getCurrentWatermarkInMs(), fired.getExpiryTimeInMs()) == (50, 40)
+
+
+def test_initial_state_comes_before_the_rows_and_timers_after_them() -> None:
+    class Starts(Does):
+        def handleInitialState(self, key, initialState, timerValues):
+            self.state.update((initialState.start,))
+            self.handle.registerTimer(10)
+
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+            yield key[0], "timer", self.state.get()
+
+    starts = Starts(init=lambda handle: handle.getValueState("s", N), rows=lambda own: ("rows", own.state.get()))
+    output = World(starts, PROCESSING).batch(
+        {"a": [Row(x=1)]}, now_ms=100, initial={"a": [Row(start=7)], "b": [Row(start=8)]}
+    )
+    assert output == [("rows", (7,)), ("a", "timer", (7,)), ("b", "timer", (8,))]
+
+
+def test_no_rows_and_no_output_are_fine() -> None:
+    class Silent(Does):
+        def handleInputRows(self, key, rows, timerValues):
+            return iter([])
+
+    assert _run(Silent(rows=lambda _: None), NONE) == []
+
+
+@pytest.mark.parametrize("name", ["none", "NONE", "processingTime", "eventtime"])
+def test_time_modes_are_read_in_any_case(name: str) -> None:
+    assert modes.time_mode(name).value.lower() == name.lower()
+
+
+def test_an_unknown_time_mode_is_refused_by_name() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="Unknown time mode 'wall clock'"):
+        modes.time_mode("wall clock")
+
+
+def test_complete_mode_is_refused() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="Complete"):
+        modes.output_mode("Complete")
