@@ -10,6 +10,9 @@ import pytest
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
+from statefulspark.cli import doctor as doctor_command
+from statefulspark.cli import output
+from statefulspark.cli.terminal import OutputFormat
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.manifest import Manifest, OwnerRecord, Trigger
 from statefulspark.snapshot import closure, doctor, epochs, generations, prune, savepoint
@@ -304,3 +307,30 @@ def test_an_old_epoch_is_told_with_its_age(case: Case) -> None:
 
     assert owner.claimed_at is not None
     assert case.job.clock.now - owner.claimed_at > timedelta(hours=1)
+
+
+def test_folders_beside_the_state_are_told_with_whose_they_are(case: Case) -> None:
+    case.job.store.write("scratch/00000001/delays/state/0/0/1.changelog", b"12")
+    case.job.store.write("staging/delays/out/00000001-00000005-00000001-aa.parquet", b"12345")
+
+    health = case.examine()
+
+    assert health.problems == health.foreign == ()
+    assert [(one.path, one.whose, one.files, one.size_bytes, one.unneeded_files) for one in health.beside] == [
+        ("staging/delays/out", "sink out of query delays", 1, 5, 0),  # Of the driver that may still run.
+        ("scratch/00000001", "start of epoch 1", 1, 2, 0),
+    ]
+    assert any("scratch/00000001" in note and "the next start removes it" in note for note in health.notes)
+
+
+def test_what_a_dead_driver_staged_in_vain_is_told_as_freeable(case: Case) -> None:
+    case.job.store.write("staging/delays/out/00000001-00000005-00000001-aa.parquet", b"12345")
+    epochs.claim(case.job.store, assigned=None, holder="flights-driver-2", claim_id="b", now=case.job.clock.now)
+
+    health = case.examine()
+
+    assert [(one.unneeded_files, one.unneeded_size_bytes) for one in health.beside] == [(1, 5)]
+    assert any("no snapshot needs" in note for note in health.notes)
+    found = doctor.examine(case.job.store, case.how())
+    told = output.render(doctor_command.report(found, now=case.job.clock.now), OutputFormat.TABLE)
+    assert "staging/delays/out" in told

@@ -101,6 +101,11 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
         for one in job.generations
     ]
     yield from _table(("GENERATION", "ROLE", "FILES", "SIZE", "MADE FROM"), rows, wide=wide)
+    beside = [
+        (one.path, one.whose, str(one.files), tables.size(one.size_bytes), f"{one.unneeded_files} files")
+        for one in job.beside
+    ]
+    yield from _table(("FOLDER", "WHOSE", "FILES", "SIZE", "UNNEEDED"), beside, wide=wide)
     snapshots = [_snapshot_row(one, now) for one in (*job.checkpoints, *job.savepoints)]
     yield from _table(("SNAPSHOT", "STATE", "AGE", "TRIGGER", "FILES", "SIZE"), snapshots, wide=wide)
 

@@ -114,6 +114,19 @@ class Freeable(WireModel):
     """Number of files kept, by reason."""
 
 
+class FolderHealth(WireModel):
+    """A folder beside the state: rows that a sink has staged, or what a start makes and removes again."""
+
+    path: str
+    whose: str
+    """For example `sink out of query delays`, or `start of epoch 7`."""
+    files: int
+    size_bytes: int
+    unneeded_files: int = 0
+    """Of drivers that are over, and in no prepared transaction of a generation or savepoint."""
+    unneeded_size_bytes: int = 0
+
+
 class JobHealth(WireModel):
     """One job's folder."""
 
@@ -124,6 +137,8 @@ class JobHealth(WireModel):
     """Newest first."""
     savepoints: tuple[SnapshotHealth, ...] = ()
     """Those in the job's own folder, newest first."""
+    beside: tuple[FolderHealth, ...] = ()
+    """Staged rows and scratch folders."""
     restart: RestartForecast
     freeable: Freeable = Freeable()
     foreign: tuple[str, ...] = ()

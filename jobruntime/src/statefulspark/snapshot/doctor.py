@@ -14,7 +14,7 @@ from statefulspark import errors
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, OwnerRecord, SnapshotKind
-from statefulspark.snapshot import catalog, epochs, generations, prune, pruning, recovery, transfer, verify
+from statefulspark.snapshot import catalog, epochs, generations, prune, pruning, recovery, staged, transfer, verify
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _OURS = frozenset(
@@ -23,8 +23,8 @@ _OURS = frozenset(
         *(
             f"{folder}/"
             for folder in (
-                layout.EPOCHS, layout.GENERATIONS, layout.CHECKPOINTS, layout.SAVEPOINTS, layout.SCRATCH, layout.DAMAGE,
-                layout.PRUNE_MARKS.partition("/")[0],
+                layout.EPOCHS, layout.GENERATIONS, layout.CHECKPOINTS, layout.SAVEPOINTS, layout.SCRATCH, layout.STAGING,
+                layout.DAMAGE, layout.PRUNE_MARKS.partition("/")[0],
             )
         ),
     }
@@ -86,7 +86,8 @@ def examine_job(store: ObjectStore, how: Examination) -> diagnosis.JobHealth:
     known = tuple(_generations(store, files))
     owner, owner_problems = _owner(store)
     restart = forecast(store, how)
-    freeable, freeable_problem = _freeable(store, files, how)
+    beside = staged.take_stock(store, files, open_store=how.open_store)
+    freeable, freeable_problem = _freeable(store, (*files, *(info for one in beside for info in one.files)), how)
     names = store.list_names("")
     return diagnosis.JobHealth(
         location=store.uri,
@@ -94,10 +95,11 @@ def examine_job(store: ObjectStore, how: Examination) -> diagnosis.JobHealth:
         generations=known,
         checkpoints=checkpoints,
         savepoints=savepoints,
+        beside=tuple(_folder(one) for one in beside),
         restart=restart,
         freeable=freeable,
         foreign=tuple(name for name in names if name not in _OURS),
-        notes=tuple(_notes(store, names, known, freeable)),
+        notes=(*_notes(store, names, known, freeable), *_notes_beside(store, beside)),
         problems=(
             *owner_problems,
             *(one.problem for one in known if one.problem is not None),
@@ -309,7 +311,7 @@ def _freeable(
     store: ObjectStore, files: tuple[ObjectInfo, ...], how: Examination
 ) -> tuple[diagnosis.Freeable, tuple[str, ...]]:
     try:
-        plan = pruning.plan(store, how.policy, how.now, open_store=how.open_store)
+        plan = pruning.plan(store, how.policy, how.now, open_store=how.open_store, staging=True)
     except errors.SnapshotCorruptError as error:
         return diagnosis.Freeable(), (f"Nothing can be freed: {error.message}",)
     sizes = {info.key: info.size_bytes for info in files}
@@ -323,6 +325,29 @@ def _freeable(
         kept=dict(plan.keep_reasons),
     )
     return told, ()
+
+
+def _folder(of: staged.Folder) -> diagnosis.FolderHealth:
+    return diagnosis.FolderHealth(
+        path=of.path,
+        whose=of.whose,
+        files=len(of.files),
+        size_bytes=sum(info.size_bytes for info in of.files),
+        unneeded_files=len(of.unneeded),
+        unneeded_size_bytes=sum(info.size_bytes for info in of.unneeded),
+    )
+
+
+def _notes_beside(store: ObjectStore, folders: Iterable[staged.Folder]) -> Iterable[str]:
+    for one in folders:
+        where = f"{store.uri}/{one.path}"
+        if one.path.startswith(f"{layout.SCRATCH}/"):
+            yield f"{where} is what the {one.whose} works on or left behind: never state, and the next start removes it."
+        elif one.unneeded:
+            yield (
+                f"{where} holds {len(one.unneeded)} files of drivers that are over, which no snapshot needs; the next "
+                "driver prunes them."
+            )
 
 
 def _notes(

@@ -50,7 +50,8 @@ class Inventory:
         ssts: Keys of the SST files that each state snapshot needs, for those that no checkpoint names yet; None for a
             snapshot that cannot be read.
         pinned: What somebody is copying right now, a savepoint for example.
-        leftovers: Files of savepoints that a driver of an earlier epoch did not complete.
+        leftovers: Files of savepoints that a driver of an earlier epoch did not complete, and rows that it staged for sinks
+            in vain.
     """
 
     checkpoints: tuple[Manifest, ...]

@@ -17,7 +17,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.base import StoredDocument, UtcDatetime
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
-from statefulspark.snapshot import base, catalog, claims, epochs, generations, prune, sparklog, transfer
+from statefulspark.snapshot import base, catalog, claims, epochs, generations, prune, sparklog, staged, transfer
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
@@ -34,6 +34,7 @@ def plan(
     *,
     pinned: Sequence[QueryEntry] = (),
     open_store: transfer.StoreOpener | None = None,
+    staging: bool = False,
 ) -> prune.PrunePlan:
     """Find out what a pruning would do; nothing is written.
 
@@ -46,11 +47,15 @@ def plan(
         now: UTC.
         pinned: Closures that somebody is copying right now, a savepoint for example: their files stay.
         open_store: Opens the place of a claimed snapshot outside the job's root; without it such a one stays.
+        staging: Look at what dead drivers have staged for sinks, too, which costs what `staged.unneeded` costs.
 
     Raises:
         TransientError: Storage cannot be asked.
     """
     inventory = replace(take_stock(store), pinned=tuple(pinned))
+    if staging:
+        stale = staged.unneeded(store, inventory.files, open_store=open_store)
+        inventory = replace(inventory, leftovers=(*inventory.leftovers, *stale))
     unnamed = prune.unnamed_snapshots(inventory, policy, now)
     planned = prune.plan_prune(replace(inventory, ssts=_needed_ssts(store, unnamed)), policy, now)
     held = tuple(uri for uri in planned.delete_claimed if _is_held(store, uri, open_store))
@@ -74,13 +79,14 @@ def run(
     *,
     pinned: Sequence[QueryEntry] = (),
     open_store: transfer.StoreOpener | None = None,
+    staging: bool = False,
 ) -> prune.PrunePlan:
     """Plan a pruning and carry it out; see `plan` and `carry_out`.
 
     Returns:
         What was done.
     """
-    planned = plan(store, policy, now, pinned=pinned, open_store=open_store)
+    planned = plan(store, policy, now, pinned=pinned, open_store=open_store, staging=staging)
     deletes = planned.delete_checkpoints or planned.delete_files or planned.delete_claimed
     if deletes or dict(planned.marks) != _read_marks(store):
         carry_out(store, planned, open_store=open_store)

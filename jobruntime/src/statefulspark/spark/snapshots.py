@@ -124,6 +124,7 @@ class SnapshotWriter:
         self._taker = taker
         # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
+        self._predecessors_staged = True
         self._growth = measure.Growth(restored)
         # Each lane remembers what it read of each query: a closer is used by one thread.
         self._closers = {lane: {place.uid: closure.Closer(store, place.path) for place in places} for lane in Lane}
@@ -197,7 +198,16 @@ class SnapshotWriter:
         settings = self._settings
         policy = prune.PrunePolicy(settings.retained, settings.prune_grace, settings.max_age)
         pinned = [entry for entries in tuple(self._copying.values()) for entry in entries]
-        pruning.run(self._store, policy, clock.utc_now(), pinned=pinned, open_store=self._open_store)
+        planned = pruning.run(
+            self._store,
+            policy,
+            clock.utc_now(),
+            pinned=pinned,
+            open_store=self._open_store,
+            staging=self._predecessors_staged,
+        )
+        # Only a driver that died leaves rows behind: once those are gone, a prune saves the look at them.
+        self._predecessors_staged &= any(key.startswith(f"{layout.STAGING}/") for key in planned.marks)
 
     def note_damage(self, query_uid: str, batch_id: int, said: str) -> None:
         """Leave word for the next drivers that Spark could not load a query's state as of a committed batch.
