@@ -1,4 +1,4 @@
-# ruff: noqa: N802, N803, N815 - processors have Spark's names
+# ruff: noqa: N802, N803 - processors have Spark's names
 """What Spark's handle allows when, what it refuses, and what processors are called with."""
 
 from __future__ import annotations

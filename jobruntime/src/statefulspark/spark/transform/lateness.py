@@ -36,7 +36,7 @@ class EventTime:
 
     def on_time(self, table: pa.Table, watermark_ms: int | None) -> pa.Table:
         """Return the rows after a watermark, and those without a time; all of them where there is none."""
-        if watermark_ms is None or watermark_ms <= 0:
+        if watermark_ms is None:
             return table
         times = table.column(self.column)
         if self.is_window:
@@ -70,16 +70,17 @@ class WatermarkLog:
         self._before_ms: int | None = None
         self._is_read = False
 
-    def before_ms(self, group: int) -> int | None:
+    def before_ms(self, group: int, now_ms: int) -> int | None:
         """Return the watermark of the batch before; None when it is not known.
 
         Args:
             group: The key group that is being worked on; it is the current one again afterwards.
+            now_ms: The watermark of this batch. While it is 0, where Spark starts, it was 0 before.
         """
         if not self._is_read:
             self._read()
             self._client.set_implicit_key((group,))
-        return self._before_ms
+        return 0 if self._before_ms is None and now_ms <= 0 else self._before_ms
 
     def note(self, watermark_ms: int) -> None:
         """Write the watermark of this batch down, when all key groups are done."""

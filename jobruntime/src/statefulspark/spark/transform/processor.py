@@ -105,7 +105,7 @@ class TransformProcessor(processor.KeyedProcessor):
     def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         self._group = group
         if table is not None and not self._initializes and self._handed.late is not None:
-            table = self._handed.late.on_time(table, self._watermarks.before_ms(group))
+            table = self._handed.late.on_time(table, self._watermarks.before_ms(group, self._log.times()[1]))
         if self._context is None:
             self._context = self._open()
         self._empty_deleted(group)
