@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from keyedstate import MemoryLog, new_ids
-from pyspark.sql import Row
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 from statefulspark.spark.transform import function, modes
@@ -42,11 +41,11 @@ class World:
 
     def batch(
         self,
-        rows: Mapping[str, Sequence[Row]],
+        rows: Mapping[str, Sequence[object]],
         *,
         now_ms: int = 0,
         watermark_ms: int = 0,
-        initial: Mapping[str, Sequence[Row]] | None = None,
+        initial: Mapping[str, Sequence[object]] | None = None,
         new_worker: bool = False,
     ) -> list[object]:
         """Run a batch and return what came out of rows, then of timers."""
@@ -73,5 +72,5 @@ class World:
         return output
 
 
-def _called(rows: Mapping[str, Sequence[Row]]) -> list[function.Called]:
+def _called(rows: Mapping[str, Sequence[object]]) -> list[function.Called]:
     return [function.Called(key, (key,), list(items)) for key, items in rows.items()]
