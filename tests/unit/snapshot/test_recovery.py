@@ -58,6 +58,7 @@ def test_a_start_at_the_newest_checkpoint_goes_on_in_its_generation(job: Job) ->
 
     assert (plan.mode, plan.generation, plan.restored_from) == (StartMode.CONTINUE, 1, "checkpoint 1")
     assert (dict(plan.start_batches), plan.next_snapshot_id, plan.fallback) == ({"delays": 2}, 2, None)
+    assert plan.checkpoint_ids == (1,)
 
 
 def test_a_planned_batch_that_was_not_committed_does_not_count(job: Job) -> None:
@@ -77,6 +78,7 @@ def test_committed_batches_after_the_checkpoint_become_the_next_checkpoint(job: 
 
     salvaged = catalog.read_manifest(job.store, layout.checkpoint(2))
     assert (plan.mode, plan.restored_from, plan.next_snapshot_id) == (StartMode.CONTINUE, "checkpoint 2", 3)
+    assert plan.checkpoint_ids == (1, 2)
     assert (salvaged.trigger, salvaged.queries[0].batch_id) == (Trigger.RECOVERY, 3)
     assert verify.verify(job.store, salvaged, deep=True).ok
 

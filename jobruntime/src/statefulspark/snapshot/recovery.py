@@ -91,6 +91,7 @@ def plan_recovery(
     proposal = replace(
         _proposal(intent, view, restore),
         next_snapshot_id=view.next_snapshot_id,
+        checkpoint_ids=tuple(sorted({ref.id for ref in view.refs if ref.kind is SnapshotKind.CHECKPOINT})),
         unfinished=view.known.unfinished,
         obsolete_notes=damage.obsolete(view.damage, in_use=found, checkpoints=view.checkpoints.values()),
     )
@@ -368,5 +369,6 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         restored=manifest,
         restored_from=manifest.label,
         next_snapshot_id=manifest.id + 1,
+        checkpoint_ids=(*plan.checkpoint_ids, manifest.id),
         salvage=(),
     )

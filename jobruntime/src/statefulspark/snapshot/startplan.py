@@ -34,6 +34,7 @@ class StartPlan:
         restored: Manifest of what is restored; None for empty state and for a generation's own beginning.
         fallback: Why something older than the newest state is used, None if it is not.
         next_snapshot_id: The number for the next snapshot.
+        checkpoint_ids: The job's completed checkpoints, ascending; with the salvaged one, once that is settled.
         salvage: All queries of the generation in use, if they committed batches that no checkpoint covers; `carry_out`
             completes them as a checkpoint.
         restore_id: The latest restore that was asked for, done with this start or before.
@@ -53,6 +54,7 @@ class StartPlan:
     restored: Manifest | None = None
     fallback: str | None = None
     next_snapshot_id: int = 1
+    checkpoint_ids: tuple[int, ...] = ()
     salvage: tuple[QueryEntry, ...] = ()
     restore_id: str | None = None
     source: base.Base | None = None

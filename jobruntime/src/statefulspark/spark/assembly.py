@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from statefulspark import storage
 from statefulspark.contract import config, layout, statistics
-from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.job import Output
-from statefulspark.snapshot import catalog
 from statefulspark.spark import (
     announcing,
     committing,
@@ -150,7 +148,6 @@ def _writer(
 
 def _coordinator(parts: Parts) -> model.State:
     checkpoint = parts.job_config.checkpoint
-    refs = catalog.list_snapshots(parts.place.store)
     return machine.initial(
         model.Settings(
             interval_s=checkpoint.interval.total_seconds(),
@@ -161,7 +158,7 @@ def _coordinator(parts: Parts) -> model.State:
             retained=checkpoint.retained,
         ),
         next_id=parts.plan.next_snapshot_id,
-        retained=tuple(sorted(ref.id for ref in refs if ref.kind is SnapshotKind.CHECKPOINT)),
+        retained=parts.plan.checkpoint_ids,
     )
 
 
