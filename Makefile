@@ -32,11 +32,14 @@ $(UV): requirements/tools.txt
 	$(BUILD)/uv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r requirements/tools.txt
 	@touch $@
 
+# Drivers and workers are processes: each would compile every module it imports.
+COMPILE := $(BIN)/python -m compileall -q jobruntime/src operator/src
+
 venv: $(STAMPS)/venv ## Create .venv with the locked requirements and both packages, editable
 $(STAMPS)/venv: $(UV) requirements/dev.txt jobruntime/pyproject.toml operator/pyproject.toml
 	@mkdir -p $(STAMPS)
 	[ -x $(BIN)/python ] || $(UV) venv -q --python $(PYTHON) $(VENV)
-	$(UV) pip sync -q --python $(BIN)/python --require-hashes requirements/dev.txt
+	$(UV) pip sync -q --python $(BIN)/python --compile-bytecode --require-hashes requirements/dev.txt
 	$(UV) pip install -q --python $(BIN)/python --no-deps --no-build-isolation -e jobruntime -e operator
 	@touch $@
 
@@ -65,6 +68,7 @@ crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
 
 test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
+	@$(COMPILE)
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
@@ -74,6 +78,7 @@ e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## End-to-end scenarios on a re
 	$(PYTEST) e2e --no-cov $(PYTEST_ARGS)
 
 bench: $(STAMPS)/venv jars $(BUILD)/bin/versitygw ## Measure, side by side, as ratios
+	@$(COMPILE)
 	$(BIN)/python -m bench
 
 clean: ## Remove everything that was built; the cluster is taken down first

@@ -170,9 +170,10 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> Launch:
         *shlex.split(conf.get("spark.driver.extraJavaOptions", "")),
         *["org.apache.spark.deploy.SparkSubmit", "--properties-file", str(settings), "pyspark-shell"],
     ]
+    # With a home, Spark lets Python workers import PySpark from its zip file, which has no bytecode: each compiles it anew.
+    without_home = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     env = {
-        **os.environ,
-        "SPARK_HOME": str(home),
+        **without_home,
         "SPARK_CONNECT_MODE": "0",
         "PYTHONHASHSEED": "0",  # as Spark's scripts do: workers must agree on hashes
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "gateway"),
