@@ -1,7 +1,7 @@
 """The keyed count in PyFlink; run by the Python of `build/flink`, with the jars of `bench/flink` on the class path.
 
-Argument 1 is JSON: keys, rows, valueBytes, parallelism, settings. Rows are made by Java; Python does what a PyFlink job does, the
-key and the count. What comes out is looked at in Java. Prints one line of JSON.
+Argument 1 is JSON: keys, warmRows, rows, valueBytes, parallelism, settings. Rows are made by Java; Python does what a
+PyFlink job does, the key and the count. What comes out is looked at in Java. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -26,16 +26,12 @@ class Counting(KeyedProcessFunction):
     def open(self, runtime_context: RuntimeContext) -> None:
         """Declare the state: bytes, which PyFlink passes on as they are when it is told that they are."""
         self.state = runtime_context.get_state(ValueStateDescriptor("count", Types.PRIMITIVE_ARRAY(Types.BYTE())))
-        self.random = __import__("random")
 
     def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[tuple[int, int]]:
         """Count a row."""
         stored = self.state.value()
-        if stored is None:
-            count, payload = 1, self.random.randbytes(self.value_bytes - 8)
-        else:
-            count, payload = int.from_bytes(stored[:8], "big") + 1, stored[8:]
-        self.state.update(count.to_bytes(8, "big") + payload)
+        count = 1 if stored is None else int.from_bytes(stored[:8], "little") + 1
+        self.state.update(count.to_bytes(self.value_bytes, "little"))
         yield value, count
 
 
@@ -50,7 +46,11 @@ def main() -> None:
     environment.get_config().enable_object_reuse()
     bench = get_gateway().jvm.statefulspark.bench
     made = bench.Pyflink.source(
-        environment._j_stream_execution_environment, wish["keys"], wish["rows"], wish["parallelism"]
+        environment._j_stream_execution_environment,
+        wish["keys"],
+        wish["warmRows"],
+        wish["rows"],
+        wish["parallelism"],
     )
     counts = (
         DataStream(made)

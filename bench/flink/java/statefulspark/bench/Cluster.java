@@ -48,7 +48,7 @@ final class Cluster implements AutoCloseable {
                 .returns(Types.LONG)
                 .uid("rows")
                 .keyBy(key -> key, Types.LONG)
-                .process(new Counting(valueBytes))
+                .process(new Counting(valueBytes, !trickles))
                 .returns(Types.TUPLE(Types.LONG, Types.LONG))
                 .uid("count")
                 .sinkTo(new DiscardingSink<>())

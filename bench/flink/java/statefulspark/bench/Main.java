@@ -12,9 +12,9 @@ import org.apache.flink.configuration.Configuration;
  * Flink under measurement: arguments are the parallelism and settings ({@code key=value}), commands come on standard input.
  *
  * <pre>
- * count KEYS ROWS VALUE_BYTES      fill the state with every key, process so many rows more; ends by itself
+ * count KEYS WARM_ROWS ROWS VALUE_BYTES   count so many rows, then as many as are measured; ends by itself
  * start KEYS VALUE_BYTES           fill the state with every key; rows trickle from then on
- * restore KEYS VALUE_BYTES PATH    go on from a savepoint
+ * restore KEYS VALUE_BYTES PATH    go on from a savepoint, or with "-" from nothing
  * savepoint FOLDER                 take a savepoint while the job runs
  * quiet SECONDS                    only look
  * stop FOLDER                      end the job with a savepoint
@@ -56,7 +56,7 @@ public final class Main {
     private String answer(String[] command) throws Exception {
         switch (command[0]) {
             case "count":
-                return count(number(command[1]), number(command[2]), (int) number(command[3]));
+                return count(number(command[1]), number(command[2]), number(command[3]), (int) number(command[4]));
             case "start":
                 return start(number(command[1]), (int) number(command[2]));
             case "restore":
@@ -75,9 +75,9 @@ public final class Main {
         }
     }
 
-    private String count(long keys, long rows, int valueBytes) throws Exception {
-        progress = Progress.begin(keys);
-        cluster.submit(keys, keys + rows, valueBytes, false, null);
+    private String count(long keys, long warmRows, long rows, int valueBytes) throws Exception {
+        progress = Progress.begin(warmRows);
+        cluster.submit(keys, warmRows + rows, valueBytes, false, null);
         cluster.await();
         return Measured.of(progress);
     }
@@ -93,7 +93,7 @@ public final class Main {
         progress = Progress.begin(0);
         progress.filled.countDown();
         long began = System.nanoTime();
-        cluster.submit(keys, TRICKLING_ROWS, valueBytes, true, path);
+        cluster.submit(keys, TRICKLING_ROWS, valueBytes, true, path.equals("-") ? null : path);
         await(progress.firstRecord);
         Thread.sleep(500);
         return Measured.json(

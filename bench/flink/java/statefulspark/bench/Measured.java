@@ -9,7 +9,7 @@ final class Measured {
     /** Returns the rates and the result of a count that has ended. */
     static String of(Progress progress) {
         return json(
-                "{\"rows\": %d, \"keys\": %d, \"checksum\": %d, \"fill_s\": %.4f, \"updates_s\": %.4f}",
+                "{\"rows\": %d, \"keys\": %d, \"checksum\": %d, \"warm_s\": %.4f, \"updates_s\": %.4f}",
                 progress.rows(),
                 progress.newKeys(),
                 progress.checksum(),

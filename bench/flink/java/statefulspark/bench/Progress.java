@@ -91,9 +91,9 @@ final class Progress {
             if (count == 1) {
                 newKeys++;
             } else {
-                checksum -= Workload.fingerprint(key, count - 1);
+                checksum -= Workload.checksum(key, count - 1);
             }
-            checksum += Workload.fingerprint(key, count);
+            checksum += Workload.checksum(key, count);
             if (rows % STRIDE == 0) {
                 count(STRIDE);
             }

@@ -14,12 +14,13 @@ public final class Pyflink {
 
     private Pyflink() {}
 
-    /** Returns the stream of keys: every key once, then so many rows more. */
-    public static DataStream<Long> source(StreamExecutionEnvironment environment, long keys, long rows, int subtasks) {
-        progress = Progress.begin(keys);
+    /** Returns the stream of keys of so many rows, and those that are measured. */
+    public static DataStream<Long> source(
+            StreamExecutionEnvironment environment, long keys, long warmRows, long rows, int subtasks) {
+        progress = Progress.begin(warmRows);
         return environment
-                .fromSequence(0, keys + rows - 1)
-                .map(new Rows(keys, keys + rows, subtasks, false))
+                .fromSequence(0, warmRows + rows - 1)
+                .map(new Rows(keys, warmRows + rows, subtasks, false))
                 .returns(Types.LONG);
     }
 

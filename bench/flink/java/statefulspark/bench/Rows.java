@@ -23,7 +23,7 @@ public final class Rows implements MapFunction<Long, Long> {
      * @param keys how many keys there are
      * @param rows the length of the sequence, a multiple of the number of subtasks
      * @param subtasks how many read it
-     * @param trickles whether rows come one by one, with a pause, once every key has been seen
+     * @param trickles whether the first rows name every key once, and those after them come one by one, with a pause
      */
     public Rows(long keys, long rows, int subtasks, boolean trickles) {
         this.keys = keys;
@@ -35,7 +35,10 @@ public final class Rows implements MapFunction<Long, Long> {
     @Override
     public Long map(Long number) {
         long row = number % perSubtask * subtasks + number / perSubtask;
-        if (trickles && row >= keys) {
+        if (trickles && row < keys) {
+            return row;
+        }
+        if (trickles) {
             LockSupport.parkNanos(PAUSE_NANOS);
         }
         return Workload.key(row, keys);

@@ -1,48 +1,38 @@
 package statefulspark.bench;
 
-/** The rows of the benchmark, as {@code bench/workload.py} defines them: row number to key, and what is kept for a key. */
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.Arrays;
+
+/** The rows of the benchmark, their states and their check, as {@code bench/workload.py} defines them. */
 final class Workload {
     private Workload() {}
 
-    /** Returns the key of a row: every key once, in order, then keys drawn by hash. */
+    /** Returns the key of a row. */
     static long key(long row, long keys) {
-        return row < keys ? row : Math.floorMod(hash(row), keys);
-    }
-
-    /** Spark's {@code hash} of a bigint: Murmur3, 32 bits, seed 42. */
-    static int hash(long number) {
-        int mixed = mixed(mixed(42, (int) number), (int) (number >>> 32)) ^ 8;
-        mixed = (mixed ^ (mixed >>> 16)) * 0x85ebca6b;
-        mixed = (mixed ^ (mixed >>> 13)) * 0xc2b2ae35;
-        return mixed ^ (mixed >>> 16);
-    }
-
-    private static int mixed(int hash, int word) {
-        int scrambled = Integer.rotateLeft(word * 0xcc9e2d51, 15) * 0x1b873593;
-        return Integer.rotateLeft(hash ^ scrambled, 13) * 5 + 0xe6546b64;
-    }
-
-    /** Returns what a key and its count add to the checksum of the state. */
-    static long fingerprint(long key, long count) {
-        return scrambled(key * 0x9E3779B97F4A7C15L + count);
-    }
-
-    /** Returns bytes that do not compress, other ones for each key. */
-    static byte[] payload(long key, int size) {
-        byte[] made = new byte[size];
-        for (int at = 0; at < size; at += 8) {
-            long word = scrambled(key * 0x9E3779B97F4A7C15L + at + 1);
-            for (int index = at; index < Math.min(at + 8, size); index++, word >>>= 8) {
-                made[index] = (byte) word;
-            }
-        }
-        return made;
+        return Long.remainderUnsigned(mix(row), keys);
     }
 
     /** The finalizer of SplitMix64. */
-    private static long scrambled(long word) {
-        long mixed = (word ^ (word >>> 30)) * 0xBF58476D1CE4E5B9L;
-        mixed = (mixed ^ (mixed >>> 27)) * 0x94D049BB133111EBL;
-        return mixed ^ (mixed >>> 31);
+    static long mix(long number) {
+        long z = number + 0x9E3779B97F4A7C15L * (number + 1);
+        z = (z ^ (z >>> 30)) * 0xBF58476D1CE4E5B9L;
+        z = (z ^ (z >>> 27)) * 0x94D049BB133111EBL;
+        return z ^ (z >>> 31);
+    }
+
+    /** Returns what a key and its count add to the check of what came out. */
+    static long checksum(long key, long count) {
+        long folded = (key * 31 + count) % 1_000_003;
+        return folded * folded;
+    }
+
+    /** Returns the state of a key that has not been counted: zeros, or bytes that do not compress behind the count. */
+    static byte[] value(long key, int size, boolean compressible) {
+        ByteBuffer made = ByteBuffer.allocate((size + 7) / 8 * 8).order(ByteOrder.LITTLE_ENDIAN);
+        for (int at = 8; at < size && !compressible; at += 8) {
+            made.putLong(at, mix(key * 1024 + at));
+        }
+        return Arrays.copyOf(made.array(), size);
     }
 }
