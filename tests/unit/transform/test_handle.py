@@ -179,3 +179,19 @@ def test_an_unknown_time_mode_is_refused_by_name() -> None:
 def test_complete_mode_is_refused() -> None:
     with pytest.raises(errors.SpecRejectedError, match="Complete"):
         modes.output_mode("Complete")
+
+
+def test_a_timer_that_was_deleted_and_set_again_before_it_fired_fires_once() -> None:
+    class Resets(Does):
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):
+            if expiredTimerInfo.getExpiryTimeInMs() == 10:
+                self.handle.deleteTimer(20)
+                listed = list(self.handle.listTimers())
+                self.handle.registerTimer(20)
+                yield listed, list(self.handle.listTimers())
+            else:
+                yield expiredTimerInfo.getExpiryTimeInMs()
+
+    world = World(Resets(rows=lambda own: [own.handle.registerTimer(at) for at in (10, 20)]), EVENT)
+    assert world.batch({"a": [Row(x=1)]}, watermark_ms=50)[1:] == [([10], [10, 20]), 20]
+    assert world.batch({}, watermark_ms=60) == []
