@@ -26,6 +26,7 @@ class _Options(TypedDict, total=False):
 
     max_parallelism: int
     cache_bytes: int
+    disk_bytes: int | None
     ttl_change: ttl.TtlChange
 
 
@@ -76,7 +77,7 @@ def transform_with_state(
         eventTimeColumnName: Column of the output that carries the event time on, for a stateful operator after this one.
         uid: Names the state of this operator for as long as the job lives: 1 to 63 lower-case letters, digits, `-`
             and `_`.
-        options: `max_parallelism`, `cache_bytes` and `ttl_change`, as for `keyed_process`.
+        options: `max_parallelism`, `cache_bytes`, `disk_bytes` and `ttl_change`, as for `keyed_process`.
 
     Returns:
         What the processor yielded.
@@ -162,6 +163,7 @@ def _settings(
         schema=operator.parse_schema(call.schema, call.uid),
         timezone=str(source.df.sparkSession.conf.get("spark.sql.session.timeZone")),
         cache_bytes=options.get("cache_bytes", cache.DEFAULT_LIMIT_BYTES),
+        disk_bytes=options.get("disk_bytes"),
         domains=mode.domains,
         ttl_change=options.get("ttl_change", ttl.TtlChange.REFUSE),
     )

@@ -7,7 +7,7 @@ timers that are set in a callback wait for the next one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -18,7 +18,7 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
 from statefulspark import state as keyed_state
-from statefulspark.spark.keyed import packing, processor
+from statefulspark.spark.keyed import log, packing, processor
 from statefulspark.spark.keyed import rows as keyed_rows
 from statefulspark.spark.transform import function, inputs, lateness
 from statefulspark.state import store
@@ -62,7 +62,7 @@ class TransformProcessor(processor.KeyedProcessor):
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        super().init(handle)
+        self._log = _Log(handle, self._settings.uid)
         self._wrapped.parse_schema = handle._statefulProcessorApiClient._parse_string_schema
         if self._handed.late is not None:
             self._watermarks = lateness.WatermarkLog(handle, self._settings.uid)
@@ -92,7 +92,7 @@ class TransformProcessor(processor.KeyedProcessor):
         if int(key[0]) in self._overdue:
             # Spark forgets the timer that it calls for, so the next batch needs another one that is due.
             at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
-            self._log.wake_at(at_ms - 1 if at_ms > 1 else at_ms + 1)
+            self._log.wake_at(at_ms - 1)
 
     def close(self) -> None:
         """Close the processor, if it was opened, and note the watermark."""
@@ -111,6 +111,12 @@ class TransformProcessor(processor.KeyedProcessor):
         self._empty_deleted(group)
         for output in super()._work_on(group, table):
             yield from output if isinstance(output, list) else (output,)
+
+    def _batch_keys(
+        self, context: keyed_state.KeyedContext, table: pa.Table | None
+    ) -> Callable[[], Collection[object]] | None:
+        # Initial state has key columns of its own.
+        return None if self._initializes else super()._batch_keys(context, table)
 
     def _open(self) -> keyed_state.KeyedContext:
         context = super()._open()
@@ -156,12 +162,19 @@ class TransformProcessor(processor.KeyedProcessor):
         store.commit(self._log, self._tables, loaded, new_id=processor.new_id, key_type=self._settings.key_type)
 
 
+class _Log(log.SparkChunkLog):
+    """A log that wakes at any moment: Spark's clock starts at 0, and its timers may be due before that."""
+
+    def wake_at(self, moment_ms: int) -> None:
+        """Have Spark call for the current key group once the clock reaches a moment; asking again is fine."""
+        self._handle.registerTimer(moment_ms)
+
+
 class _Rows(keyed_rows.OutputSchema):
     """Rows of Spark's as columns: matched by name, what is missing is null, what is more is left out."""
 
     def __init__(self, settings: processor.Settings) -> None:
         super().__init__(settings.schema, settings.uid, settings.timezone)
-        self._places: dict[tuple[str, ...], list[int] | None] = {}
 
     def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
         """Build the frame that Spark takes."""

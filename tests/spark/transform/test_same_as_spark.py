@@ -1,0 +1,222 @@
+# ruff: noqa: N802, N803 - processors have Spark's names
+"""One processor, the same batches, Spark's operator and ours: what comes out is equal, batch by batch."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from keyedstream import FileStream
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, GroupedData, Row, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming import StatefulProcessor
+from statefulspark.spark import transform
+
+pytestmark = pytest.mark.spark
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+INPUT = "key string, at bigint"
+OUTPUT = "what string, key string, saw string"
+Rows = list[tuple[str, int]]
+Transform = Callable[..., DataFrame]
+
+
+def _batches(seed: int, count: int) -> list[Rows]:
+    """Make batches whose times wander on, with stragglers far behind."""
+    rng = random.Random(seed)
+    return [
+        [(f"k{rng.randrange(5)}", at * 900 + rng.randrange(-3500, 1500)) for _ in range(rng.randrange(4, 14))]
+        for at in range(4, 4 + count)
+    ]
+
+
+class Watcher(StatefulProcessor):
+    """Counts, lists and maps its rows, sets timers by them, and tells all that it sees."""
+
+    def __init__(self, has_timers: bool) -> None:
+        self._has_timers = has_timers
+
+    def init(self, handle) -> None:
+        self._handle = handle
+        self._count = handle.getValueState("count", "n bigint, last string")
+        self._times = handle.getListState("times", "at bigint")
+        self._digits = handle.getMapState("digits", "digit bigint", "n int, wrong double, rows array<bigint>")
+
+    def handleInitialState(self, key, initialState, timerValues) -> None:
+        self._count.update((initialState.start, "initial"))
+        if self._has_timers:
+            self._handle.registerTimer(0)
+            self._handle.registerTimer(4000)
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        count = self._count.get()[0] if self._count.exists() else 0
+        for row in rows:
+            count += 1
+            self._times.appendValue((row.at,))
+            before = self._digits.getValue((row.at % 3,))
+            seen = before.rows if before else []
+            # An integer in a column of doubles becomes null, in Spark without an error.
+            self._digits.updateValue((row.at % 3,), (len(seen) + 1, 5, [*seen, row.at]))
+            if row.at % 11 == 0:
+                self._times.clear()
+            if self._has_timers:
+                self._handle.registerTimer(row.at + 300)
+        self._count.update((count, key[0]))
+        yield Row(saw=self._look(timerValues.getCurrentWatermarkInMs()), what="rows", key=key[0], more="left out")
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[Row]:
+        at_ms = expiredTimerInfo.getExpiryTimeInMs()
+        listed = self._look(at_ms)
+        if at_ms % 2 == 0:
+            self._handle.registerTimer(at_ms - 101)
+        if at_ms % 3 == 0:
+            self._handle.registerTimer(at_ms)
+        if at_ms % 5 == 0:
+            for other in list(self._handle.listTimers())[:2]:
+                self._handle.deleteTimer(other)
+        yield Row(what="timer", key=key.key, saw=listed + self._look(timerValues.getCurrentWatermarkInMs()))
+
+    def _look(self, time_ms: int) -> str:
+        timers = sorted(self._handle.listTimers()) if self._has_timers else None
+        digits = sorted(map(str, self._digits.iterator()))
+        return str((time_ms, self._count.get(), self._times.exists(), list(self._times.get()), digits, timers))
+
+
+class Forgetter(StatefulProcessor):
+    """Has states that live for a moment or for long, and timers before, after and long after the batch, with pandas."""
+
+    def init(self, handle) -> None:
+        self._handle = handle
+        self._brief = handle.getValueState("brief", "n bigint", 1)
+        self._long = handle.getListState("long", "n bigint", 10**9)
+        self._map = handle.getMapState("map", "n bigint", "n bigint", 1)
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[pd.DataFrame]:
+        now_ms = timerValues.getCurrentProcessingTimeInMs()
+        before = (self._brief.get(), self._map.exists(), list(self._map.keys()), len(list(self._long.get())))
+        kinds, count = "", 0
+        for frame in rows:
+            count += len(frame)
+            kinds = str([str(kind) for kind in frame.dtypes])
+        self._brief.update((count,))
+        self._long.appendList([(count,), (count,)])
+        self._map.updateValue((count,), (count,))
+        after = (self._brief.get(), list(self._map.iterator()))
+        for moment in (now_ms - 5, now_ms, now_ms + 1, now_ms + 10**9):
+            self._handle.registerTimer(moment)
+        yield pd.DataFrame({"what": ["rows"], "key": [key[0]], "saw": [str((before, after, kinds))]})
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[pd.DataFrame]:
+        late_ms = timerValues.getCurrentProcessingTimeInMs() - expiredTimerInfo.getExpiryTimeInMs()
+        saw = (min(late_ms, 6), self._brief.exists(), len(list(self._long.get())))
+        yield pd.DataFrame({"saw": [str(saw)], "what": ["timer"], "key": [key[0]]})
+
+
+class Sessions(StatefulProcessor):
+    """Emits one row per key and batch with the latest time, as the event time of what follows."""
+
+    def init(self, handle) -> None:
+        self._latest = handle.getValueState("latest", "at bigint")
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        before = self._latest.get() or (0,)
+        latest = max(before[0], *(row.at for row in rows))
+        self._latest.update((latest,))
+        yield Row(key=key[0], at=pd.Timestamp(latest, unit="ms", tz="UTC").to_pydatetime())
+
+
+def _spark(grouped: GroupedData, *arguments: object) -> DataFrame:
+    return grouped.transformWithState(*arguments)
+
+
+def _ours(grouped: GroupedData, *arguments: object) -> DataFrame:
+    return transform.transform_with_state(grouped, *arguments, uid="watched", max_parallelism=8)
+
+
+def _spark_in_pandas(grouped: GroupedData, *arguments: object) -> DataFrame:
+    return grouped.transformWithStateInPandas(*arguments)
+
+
+def _ours_in_pandas(grouped: GroupedData, *arguments: object) -> DataFrame:
+    return transform.transform_with_state_in_pandas(grouped, *arguments, uid="watched", max_parallelism=8)
+
+
+def _run(
+    spark: SparkSession, folder: Path, batches: list[Rows], build: Callable[[DataFrame], DataFrame]
+) -> dict[int, Counter[tuple[object, ...]]]:
+    """Run the first half, then, as a restarted driver would, the rest."""
+    folder.mkdir()
+    stream = FileStream(spark, folder, INPUT)
+    for part in (batches[: len(batches) // 2], batches[len(batches) // 2 :]):
+        for rows in part:
+            stream.feed(rows)
+        stream.run(build)
+    return {number: Counter(map(tuple, rows)) for number, rows in stream.batches.items()}
+
+
+def _timed(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("time", sql.timestamp_millis("at")).withWatermark("time", "1 second")
+
+
+def test_states_and_timers_and_late_rows_in_event_time(spark: SparkSession, tmp_path: Path) -> None:
+    batches = _batches(seed=5, count=5)
+    initial = spark.createDataFrame([("k1", 100), ("waits", 7)], "key string, start bigint")
+
+    def build(transform_rows: Transform) -> Callable[[DataFrame], DataFrame]:
+        return lambda rows: transform_rows(
+            _timed(rows).groupBy("key"), Watcher(has_timers=True), OUTPUT, "Update", "EventTime", initial.groupBy("key")
+        )
+
+    expected = _run(spark, tmp_path / "spark", batches, build(_spark))
+    assert _run(spark, tmp_path / "ours", batches, build(_ours)) == expected
+    assert "timer" in str(expected)
+    assert "waits" in str(expected)
+
+
+def test_keys_that_are_expressions_without_time(spark: SparkSession, tmp_path: Path) -> None:
+    batches = _batches(seed=6, count=2)
+
+    def build(transform_rows: Transform) -> Callable[[DataFrame], DataFrame]:
+        def grouped(rows: DataFrame) -> DataFrame:
+            key = rows.groupBy(sql.concat(sql.lit("own-"), "key"), (sql.col("at") % 2).alias("odd"))
+            return transform_rows(key, Watcher(has_timers=False), OUTPUT, "append", "none")
+
+        return grouped
+
+    expected = _run(spark, tmp_path / "spark", batches, build(_spark))
+    assert _run(spark, tmp_path / "ours", batches, build(_ours)) == expected
+    assert "own-k" in str(expected)
+
+
+def test_frames_with_a_time_to_live_and_timers_in_processing_time(spark: SparkSession, tmp_path: Path) -> None:
+    batches = _batches(seed=7, count=4)
+
+    def build(transform_rows: Transform) -> Callable[[DataFrame], DataFrame]:
+        return lambda rows: transform_rows(rows.groupBy("key"), Forgetter(), OUTPUT, "Update", "ProcessingTime")
+
+    expected = _run(spark, tmp_path / "spark", batches, build(_spark_in_pandas))
+    assert _run(spark, tmp_path / "ours", batches, build(_ours_in_pandas)) == expected
+    assert "timer" in str(expected)
+
+
+def test_a_window_after_the_event_time_that_comes_out(spark: SparkSession, tmp_path: Path) -> None:
+    batches = _batches(seed=8, count=4)
+
+    def build(transform_rows: Transform) -> Callable[[DataFrame], DataFrame]:
+        def chained(rows: DataFrame) -> DataFrame:
+            arguments = ("key string, at timestamp", "Append", "EventTime", None, "at")
+            latest = transform_rows(_timed(rows).groupBy("key"), Sessions(), *arguments)
+            counted = latest.groupBy(sql.window("at", "2 seconds")).count()
+            return counted.selectExpr("'window' AS what", "string(window.start) AS key", "string(count) AS saw")
+
+        return chained
+
+    expected = _run(spark, tmp_path / "spark", batches, build(_spark))
+    assert _run(spark, tmp_path / "ours", batches, build(_ours)) == expected
+    assert any(expected.values())
