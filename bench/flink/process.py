@@ -133,9 +133,16 @@ def running(settings: Settings, folder: Path, *, heap: str = "2g") -> Iterator[F
         flink.wait_ready()
         yield flink
     finally:
-        process.communicate(timeout=60) if process.poll() is None else None
-        if process.poll() is None:
-            process.kill()
+        _end(process)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """End a cluster's process: it goes by itself at the end of its commands."""
+    try:
+        process.communicate(timeout=60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def pyflink_count(
