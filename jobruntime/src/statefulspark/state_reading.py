@@ -34,7 +34,8 @@ def read_state(
 
     Args:
         uri: The snapshot's folder: of a checkpoint, or of a native or canonical savepoint.
-        uid: The operator's uid, or `query/uid`. Spark's own operators are named `<name>-<operator id>`.
+        uid: Of an operator, function or stateful source, or `query/uid`. Spark's own operators are named
+            `<name>-<operator id>`.
         state: Name of the state; may be left out if there is one.
         key: Only this key, as text.
         limit: At most this many rows.
@@ -42,7 +43,9 @@ def read_state(
 
     Returns:
         One row per value, list element or map entry: `key` (or `key_1`, …), `index` or `entry`, `value`, and `renewed_ms`
-        with a time to live; for Spark's own operators `partition_key`, `key` and `value`.
+        with a time to live; timers are states named `_timer_state/…`, whose `entry` is the moment in ms since 1970. For
+        Spark's own operators `partition_key`, `key` and `value`; for functions and sources `state`, `mode`, `subtask` and
+        `element`.
 
     Raises:
         SpecRejectedError: `SnapshotNotFound`, `StateNotFound`, or `EngineMissing`: a native snapshot, and no pyspark.
@@ -55,14 +58,14 @@ def read_state(
 
 def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
     """Read what is wished for; see `read_state`."""
-    from statefulspark.snapshot.canonical import reading, shells
+    from statefulspark.snapshot.canonical import functions, reading, shells
 
     folder = uri.removesuffix(f"/{MANIFEST_NAME}").rstrip("/")
     found = base.find(storage.open_store(folder, options), folder, lambda other: storage.open_store(other, options))
     if found.manifest is None:
         raise errors.InternalError("ManifestMissing", f"{uri} was found without a manifest.")
     query, uid = reading.find(found.manifest, wish)
-    function = reading.read_function(found.place, query, wish, uid)
+    function = functions.read(found.place, query, wish, uid)
     if function is not None:
         return function
     if shells.is_canonical(found.manifest):

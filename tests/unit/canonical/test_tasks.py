@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
-from statefulspark.snapshot.canonical import documents, groups
+import pytest
+from statefulspark import storage
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.snapshot import restore
+from statefulspark.snapshot.canonical import documents, groups, reading
 from statefulspark.spark.canonical import tasks
 from statefulspark.state import chunks, descriptors, keygroups, store
 from statefulspark.storage import StorageOptions
@@ -77,3 +81,63 @@ def test_a29_expired_entries_are_left_out_where_the_job_asks_for_it(tmp_path: Pa
 
     # Renewed at 26 to 39, with 10 ms to live, at 35: those of 25 and before are gone.
     assert state.rows == 14
+
+
+_KIND = descriptors.StateKind
+_ROW_OF_EACH_KIND = {
+    "value": (chunks.StateMeta("s", _KIND.VALUE, "bigint", has_ttl=False), None, 7, {"value": 7}),
+    "reducing": (chunks.StateMeta("s", _KIND.REDUCING, "any", has_ttl=False), None, 1.5, {"value": 1.5}),
+    "aggregating": (
+        chunks.StateMeta("s", _KIND.AGGREGATING, "any", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
+    ),
+    "list": (chunks.StateMeta("s", _KIND.LIST, "array<any>", has_ttl=False), 0, "x", {"index": 0, "value": "x"}),
+    "map": (
+        chunks.StateMeta("s", _KIND.MAP, "map<any,any>", has_ttl=False), "a", None, {"entry": "a", "value": None},
+    ),
+    "value with a time to live": (
+        chunks.StateMeta("s", _KIND.VALUE, "any", has_ttl=True), None, "x", {"value": "x", "renewed_ms": 42},
+    ),
+    "list with a time to live": (
+        chunks.StateMeta("s", _KIND.LIST, "array<any>", has_ttl=True), 0, 1, {"index": 0, "value": 1, "renewed_ms": 42},
+    ),
+    "map with a time to live": (
+        chunks.StateMeta("s", _KIND.MAP, "map<any,any>", has_ttl=True), 5, b"b",
+        {"entry": 5, "value": b"b", "renewed_ms": 42},
+    ),
+    "timers in event time": (
+        chunks.StateMeta("_timer_state/event_user-timers", _KIND.MAP, "map<any,any>", has_ttl=False), 1_767_225_600_000,
+        None, {"entry": 1_767_225_600_000, "value": None},
+    ),
+    "timers in processing time": (
+        chunks.StateMeta("_timer_state/processing_user-timers", _KIND.MAP, "map<any,any>", has_ttl=False), 0, None,
+        {"entry": 0, "value": None},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", _ROW_OF_EACH_KIND)
+def test_every_kind_of_state_comes_out_of_its_chunks_as_rows_that_are_read(tmp_path: Path, kind: str) -> None:
+    """A.1, A.7: each keyed state, with and without a time to live, and timers."""
+    meta, entry, value, shown = _ROW_OF_EACH_KIND[kind]
+    built = groups.build({meta: [("ada", entry, value, 42 if meta.has_ttl else 0)]})
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {"key_group": 3, "version": 1, "layout": built.head.pack_layout(), "blob": None},
+            {"key_group": 3, "version": 1, "layout": None, "blob": built.blob},
+        ],
+        schema=a_store_of(16).schema,
+    )
+
+    state = states_of(list(tasks.KeyedExport(a_place(tmp_path), "all", ("string",), 16)([batch])))
+
+    document = documents.QueryDocument(
+        uid="q",
+        batch_id=0,
+        operators=(documents.OperatorState(uid="all", operator_id=0, name="tws", states=(state,)),),
+    )
+    store_root = storage.open_store(f"file://{tmp_path}", StorageOptions(allow_local_files=True))
+    store_root.write(f"files/q/{documents.QUERY_DOCUMENT}", document.to_json().encode())
+    query = QueryEntry(uid="q", batch_id=0, path="files/q")
+    wish = reading.Wish("all", state=meta.name)
+    table = reading.read_operator(restore.SnapshotPlace(store_root), query, wish, "all")
+    assert table.to_pylist() == [{"key": "ada", **shown}]

@@ -1,4 +1,4 @@
-"""State of a snapshot as a table, without an engine: canonical savepoints, and the state of functions without keys.
+"""State of a canonical savepoint as a table, without an engine; `functions` does that for state without keys.
 
 Every file is checked against its SHA-256 before it is used. Parts are read one after the other, so that a limit keeps a
 large state from being read whole. Values that have no plain column (mixtures of types) come as JSON text.
@@ -14,8 +14,7 @@ import pyarrow as pa
 
 from statefulspark import errors
 from statefulspark.contract.manifest import Manifest, QueryEntry
-from statefulspark.opstate import record
-from statefulspark.snapshot import restore
+from statefulspark.snapshot import restore, segments
 from statefulspark.snapshot.canonical import documents, parts, rows, values
 
 _ORDINAL = "ordinal"
@@ -64,27 +63,8 @@ def find(manifest: Manifest, wish: Wish) -> tuple[QueryEntry, str]:
 
 def uids_of(query: QueryEntry) -> tuple[str, ...]:
     """Return the uids of everything with state in a query."""
-    return (*(one.uid for one in query.operators), *(one.uid for one in query.operator_states))
-
-
-def read_function(place: restore.SnapshotPlace, query: QueryEntry, wish: Wish, uid: str) -> pa.Table | None:
-    """Read the state of a function without keys; None if the uid is none's."""
-    entry = next((one for one in query.operator_states if one.uid == uid), None)
-    if entry is None:
-        return None
-    key = place.key(query, entry.path)
-    state = record.decode(place.store.read(key), f"{place.store.uri}/{key}", uid=uid)
-    found = [
-        {"state": name, "mode": one.meta.mode.value, "subtask": subtask, "element": _text(element)}
-        for name, one in state.states.items()
-        if wish.state in (None, name)
-        for subtask, part in enumerate(one.parts)
-        for element in part
-    ]
-    columns = pa.schema(
-        [("state", pa.string()), ("mode", pa.string()), ("subtask", pa.int32()), ("element", pa.string())]
-    )
-    return pa.Table.from_pylist(found[: wish.limit], schema=columns)
+    sources = (name.uid for file in query.files if (name := segments.of_key(file.path)) is not None)
+    return (*(one.uid for one in query.operators), *(one.uid for one in query.operator_states), *sources)
 
 
 def read_operator(place: restore.SnapshotPlace, query: QueryEntry, wish: Wish, uid: str) -> pa.Table:
@@ -98,7 +78,7 @@ def read_operator(place: restore.SnapshotPlace, query: QueryEntry, wish: Wish, u
     document = documents.QueryDocument.parse(place.store.read(key), f"{place.store.uri}/{key}")
     operator = document.operator(uid)
     if operator is None:
-        raise _state_missing(wish, ())
+        raise state_missing(wish, ())
     if operator.is_keyed:
         chosen = _choose({state.name: state.files for state in operator.states}, wish)
     else:
@@ -130,11 +110,12 @@ def _choose(states: dict[str, tuple[documents.PartFile, ...]], wish: Wish) -> tu
     if wish.state is None and len(states) == 1:
         return next(iter(states.values()))
     if wish.state is None or wish.state not in states:
-        raise _state_missing(wish, tuple(states))
+        raise state_missing(wish, tuple(states))
     return states[wish.state]
 
 
-def _state_missing(wish: Wish, names: tuple[str, ...]) -> errors.SpecRejectedError:
+def state_missing(wish: Wish, names: tuple[str, ...]) -> errors.SpecRejectedError:
+    """Return the error for a state that does not exist, or was not chosen; it names those there are."""
     asked = "no state was named" if wish.state is None else f"it has no state {wish.state!r}"
     return errors.SpecRejectedError(
         "StateNotFound", f"Operator {wish.uid!r} has these states: {', '.join(names) or 'none'}; {asked}."
@@ -164,12 +145,13 @@ def _plain(table: pa.Table) -> pa.Table:
     for index, field in enumerate(table.schema):
         written = (field.metadata or {}).get(values.METADATA_KEY)
         if written is not None and json.loads(written) == values.MSGPACK:
-            texts = [_text(value) for value in values.to_values(table.column(index), values.MSGPACK)]
+            texts = [text(value) for value in values.to_values(table.column(index), values.MSGPACK)]
             table = table.set_column(index, field.name, pa.array(texts, pa.string()))
     return table.replace_schema_metadata(None)
 
 
-def _text(value: object) -> str:
+def text(value: object) -> str:
+    """Return a value as JSON text; what JSON does not know is written as Python shows it."""
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
@@ -197,4 +179,4 @@ def _as_text(table: pa.Table, name: str, mixed: set[str]) -> pa.ChunkedArray | p
     column = table.column(name)
     if name not in mixed or pa.types.is_string(column.type):
         return column
-    return pa.array([_text(value) for value in column.to_pylist()], pa.string())
+    return pa.array([text(value) for value in column.to_pylist()], pa.string())

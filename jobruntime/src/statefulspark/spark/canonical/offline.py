@@ -15,9 +15,9 @@ from collections.abc import Iterator, Sequence
 
 from pyspark.sql import SparkSession
 
-from statefulspark import storage
+from statefulspark import errors, storage
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.snapshot import progress, restore, rewrite, savepoint
+from statefulspark.snapshot import progress, restore, rewrite, savepoint, verify
 from statefulspark.spark import gateway, settings
 from statefulspark.spark.canonical import export
 from statefulspark.storage import StorageOptions
@@ -78,7 +78,8 @@ def convert(
         The queries with paths relative to the target's folder.
 
     Raises:
-        SnapshotCorruptError, StateUnknownError: See `export.export`.
+        SnapshotCorruptError: `SnapshotBroken`, naming the file; nothing was written of this query. Also, as
+            StateUnknownError: See `export.export`.
     """
     return tuple(_convert_one(place, query, target, options, only, on_progress) for query in queries)
 
@@ -97,12 +98,25 @@ def _convert_one(
         identity = rewrite.Rewrite.identity(wanted)
         kept = {one.operator_id: one.operator_id for one in wanted.operators}
         how = rewrite.Rewrite(kept, identity.lines, identity.source_logs)
+        _require_whole(place, wanted, how)
         (copied,) = restore.materialise(
             local, place, [wanted], 1, rewrites={query.uid: how}, hadoop_root=f"file:{folder}", on_progress=on_progress
         )
         work = export.Export(local, f"file:{folder}", target, options, parallelism=2, on_progress=on_progress)
         (entry,) = export.export(session, [copied], work)
         return entry
+
+
+def _require_whole(place: restore.SnapshotPlace, query: QueryEntry, how: rewrite.Rewrite) -> None:
+    """Check the files that are going to be read; damage elsewhere does not hide this state."""
+    files = tuple(file for file in query.files if how.place(file.path) is not None)
+    report = verify.verify_queries(place.store, [query.model_copy(update={"files": files})], root=place.root)
+    if not report.ok:
+        raise errors.SnapshotCorruptError(
+            "SnapshotBroken",
+            f"The state of query {query.uid!r} cannot be read: {report.sentence} `statefulspark doctor` says which "
+            "snapshots are whole.",
+        )
 
 
 def _narrowed(query: QueryEntry, uid: str) -> QueryEntry:
