@@ -84,7 +84,7 @@ def test_a29_expired_entries_are_left_out_where_the_job_asks_for_it(tmp_path: Pa
 
 
 _KIND = descriptors.StateKind
-_ROW_OF_EACH_KIND = {
+_ROW_OF_EACH_KIND: dict[str, tuple[chunks.StateMeta, object, object, dict[str, object]]] = {
     "value": (chunks.StateMeta("s", _KIND.VALUE, "bigint", has_ttl=False), None, 7, {"value": 7}),
     "reducing": (chunks.StateMeta("s", _KIND.REDUCING, "any", has_ttl=False), None, 1.5, {"value": 1.5}),
     "aggregating": (
