@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
-from statefulspark.state import compaction, descriptors, functions, store, tiers, timers, ttl
+from statefulspark.state import chunks, compaction, descriptors, functions, store, tiers, timers, ttl
 
 KEYS = 2000
 ALL = list(range(KEYS))
@@ -287,3 +287,17 @@ def test_a_killed_worker_leaves_nothing_that_another_takes_for_state(world: Worl
     assert world.read(list(expected)) == expected
     world.write({1: 11})
     assert world.read(list(expected)) == {**expected, 1: 11}
+
+
+def test_a_step_that_does_not_begin_at_what_is_on_disk_is_not_taken(world: World) -> None:
+    """The file has version 1; what leads from version 2 to 3 lacks what happened between."""
+    world.read([1])
+    elsewhere = Worker(world.values.declare, world.ids)
+    elsewhere.run(world.log, world.values.set({1: 11}), policy=NEVER_MERGE)
+    before = world.log.head()
+    elsewhere.run(world.log, world.values.set({2: 22}), policy=ALWAYS_FULL)
+    delta = {2: 22}
+    meta = chunks.decode(world.log.chunks[3][1], "3").sections[0].meta
+    step = chunks.encode(chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(meta, delta),)))
+    world.disk.note(0, before, world.log.head(), step)
+    assert world.read([1, 2]) == {1: 11, 2: 22}
