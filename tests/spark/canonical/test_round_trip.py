@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -128,12 +129,24 @@ class Rig:
 def _everything() -> ss.KeyedProcessFunction:
     """Return a function with each kind of state, values of several types, and a time to live; workers get its code."""
 
+    class Sum:
+        def create(self) -> int:
+            return 0
+
+        def add(self, accumulator: int, value: int) -> int:
+            return accumulator + value
+
+        def result(self, accumulator: int) -> int:
+            return accumulator
+
     class Everything(ss.KeyedProcessFunction):
         def open(self, ctx: ss.KeyedContext) -> None:
             self.total = ctx.state(ss.ValueState("total", "bigint"))
             self.seen = ctx.state(ss.ListState("seen"))
             self.parts = ctx.state(ss.MapState("parts", ttl=ss.Ttl(days=9)))
             self.mixed = ctx.state(ss.ValueState("mixed"))
+            self.most = ctx.state(ss.ReducingState("most", max))
+            self.summed = ctx.state(ss.AggregatingState("summed", Sum()))
 
         def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
             values = [row.v for row in rows]
@@ -142,9 +155,11 @@ def _everything() -> ss.KeyedProcessFunction:
             for value in values:
                 self.seen.add((value, f"v{value}"))
                 self.parts.put(f"part {value % 3}", value * 0.5)
+                self.most.add(value)
+                self.summed.add(value)
             self.mixed.update(total if total % 2 else [str(total), {"total": total}])
             seen = self.seen.get()
-            ordered = int(seen == sorted(seen))
+            ordered = int(seen == sorted(seen) and self.most.get() == seen[-1][0] and self.summed.get() == total)
             yield key[0], total, len(seen) + ordered, sum(self.parts.values()), str(self.mixed.get())
 
     return Everything()
@@ -231,12 +246,26 @@ def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snaps
     parent, _, name = f"{rig.store.uri}/savepoints/00000009-converted".rpartition("/")
     converted = state_reading.convert(target.uri, parent, name, rig.options)
     assert [one.operators for one in converted.queries] == [entry.operators for entry in manifest.queries]
-    assert read("savepoints/00000009-converted", "all", state="parts") == read(FOLDER, "all", state="parts")
+    for state in ("total", "seen", "parts", "mixed", "most", "summed"):
+        assert read("savepoints/00000009-converted", "all", state=state) == read(FOLDER, "all", state=state) != []
+    key = {"key_1": 3, "key_2": "name 0"}
+    values = range(3, ROWS_PER_FILE, 33)
+    assert read(FOLDER, "all", state="most", key="3,name 0") == [{**key, "value": max(values)}]
+    assert read(FOLDER, "all", state="summed", key="3,name 0") == [{**key, "value": sum(values)}]
+    renewed = {row["renewed_ms"] for row in read(FOLDER, "all", state="parts")}
+    assert min(renewed) > int(NOW.timestamp() * 1000)
     with pytest.raises(errors.PreconditionFailedError, match="00000009-converted"):
         state_reading.convert(target.uri, parent, name, rig.options)
     assert read(FOLDER, "all", state="total", key="3,name 0") == [
         {"key_1": 3, "key_2": "name 0", "value": sum(range(3, ROWS_PER_FILE, 33))}
     ]
+    operator = entry.operators[0]
+    damaged = next(
+        file.path for file in entry.files if re.match(rf"state/{operator.operator_id}/\d+/.*changelog$", file.path)
+    )
+    rig.store.write(f"{target.folder}/files/q/{damaged}", b"swapped")
+    with pytest.raises(errors.SnapshotCorruptError, match=damaged.rpartition("/")[2]):
+        read(target.folder, operator.uid)
 
 
 def test_a_missing_or_swapped_file_is_refused_by_name_before_anything_is_made(rig: Rig) -> None:
