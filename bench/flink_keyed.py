@@ -11,6 +11,7 @@ checkpoints, but for `flink-rocksdb-durable`: an incremental one every ten secon
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import subprocess
 import sys
@@ -31,9 +32,7 @@ _DURABLE_INTERVAL = "10s"
 
 def _in_java(settings: process.Settings, heap: str) -> Callable[[argparse.Namespace, Path], machine.Json]:
     def count(chosen: argparse.Namespace, folder: Path) -> machine.Json:
-        durable = {"execution.checkpointing.dir": f"file://{folder}/checkpoints"}
-        wanted = {**settings, **durable} if "execution.checkpointing.interval" in settings else settings
-        with process.running(wanted, folder, heap=heap) as flink:
+        with process.running(settings, folder, heap=heap) as flink:
             return flink.ask("count", chosen.keys, *_rows(chosen, chosen.batches), chosen.value_bytes)
 
     return count
@@ -115,9 +114,11 @@ def main(arguments: list[str] | None = None) -> int:
     process.require()
     names = chosen.only.split(",") if chosen.only else [*FLINK, *_OURS]
     expected = _expected(chosen)
-    figures = {
-        name: _measure_flink(name, chosen, expected) if name in FLINK else _measure_ours(name, chosen) for name in names
-    }
+    figures: dict[str, machine.Json] = {}
+    for name in names:
+        measure = functools.partial(_measure_flink, expected=expected) if name in FLINK else _measure_ours
+        figures[name] = measure(name, chosen)
+        print(f"{name} measured: {cast(float, figures[name]['rows_per_s']):,.0f} updates/s", flush=True)
     print(
         f"{machine.described()}; {chosen.keys:,} keys, {expected.pairs:,} touched, {chosen.value_bytes} bytes a value"
     )

@@ -123,7 +123,7 @@ def running(settings: Settings, folder: Path, *, heap: str = "2g") -> Iterator[F
     """
     require()
     (local := folder / "local").mkdir(parents=True, exist_ok=True)
-    wanted = {**settings, "io.tmp.dirs": str(local)}
+    wanted = {**settings, "io.tmp.dirs": str(local), "execution.checkpointing.dir": f"file://{folder}/checkpoints"}
     command = ["java", f"-Xms{heap}", f"-Xmx{heap}", *_OPENED, f"-Djava.io.tmpdir={local}", "-cp", class_path()]
     command += ["statefulspark.bench.Main", str(PARALLELISM), *(f"{name}={value}" for name, value in wanted.items())]
     with (folder / "flink.log").open("w") as log:
