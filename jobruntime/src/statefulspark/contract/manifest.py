@@ -78,6 +78,9 @@ class OperatorEntry(WireModel):
     """Types of the value's columns, for Spark's aggregations; absent for all others."""
     mode: str | None = None
     """Output mode that the operator was declared with, where its state depends on it."""
+    definition: dict[str, str] = Field(default_factory=dict)
+    """What else its state depends on, for Spark's own operators: `window`, `functions`, `joinType`, `columns`, `gap`,
+    `watermark`, `condition`, as text; what is absent was not known."""
 
 
 class SourceEntry(WireModel):

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
-from statefulspark.snapshot import parallelism, plans, rewrite, sources
+from statefulspark.snapshot import definitions, parallelism, plans, rewrite, sources
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,7 @@ class Evolution:
         lines: See `rewrite.Rewrite`.
         dropped_sources: Sources whose position is left behind.
         partitions: New number of state partitions; None keeps what there is.
+        warnings: Changes that the state goes on with, and that somebody should know of, a sentence each.
     """
 
     query: QueryEntry
@@ -38,6 +39,7 @@ class Evolution:
     lines: tuple[int | None, ...]
     dropped_sources: tuple[SourceEntry, ...]
     partitions: int | None
+    warnings: tuple[str, ...] = ()
 
     @property
     def rewrite(self) -> rewrite.Rewrite:
@@ -130,9 +132,9 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
         What becomes of the state. Whether dropped state is allowed is for `require_place` to say.
 
     Raises:
-        SpecRejectedError: `OperatorsAmbiguous`, `KeyChanged`, `ValueChanged`, `OutputModeChanged`, `MaxParallelismChanged`,
-            `MaxParallelismExceeded`, `TimeZoneChanged`, `SourcesAmbiguous`; the message names uid, both values and the way
-            out.
+        SpecRejectedError: `OperatorsAmbiguous`, `KeyChanged`, `ValueChanged`, `OutputModeChanged`, `WindowChanged`,
+            `AggregationChanged`, `JoinChanged`, `MaxParallelismChanged`, `MaxParallelismExceeded`, `TimeZoneChanged`,
+            `SourcesAmbiguous`; the message names uid, both values and the way out.
     """
     if query.batch_id < 0:
         return _fresh(query, planned)
@@ -152,6 +154,11 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
         lines=lines,
         dropped_sources=sources.dropped(query, lines),
         partitions=parallelism.wanted_partitions(query, planned),
+        warnings=tuple(
+            sentence
+            for old, new in pairs
+            for sentence in definitions.warnings(_where(query, old), old.definition, new.definition)
+        ),
     )
 
 
@@ -219,7 +226,7 @@ def _keys(keys: Sequence[tuple[str | None, str | None]]) -> str:
 
 def _require_same(query: QueryEntry, old: OperatorEntry, new: plans.PlannedOperator) -> None:
     """Refuse an operator that could not read its state."""
-    where = f"operator {old.uid!r} of query {query.uid!r}"
+    where = _where(query, old)
     checks = (
         ("KeyChanged", "a key of type", old.key, new.key),
         ("ValueChanged", "values of type", old.value, new.value),
@@ -233,7 +240,12 @@ def _require_same(query: QueryEntry, old: OperatorEntry, new: plans.PlannedOpera
                 "be read. Set it back, restore a canonical savepoint with a conversion, or give the operator another uid "
                 "and set allowNonRestoredState, which starts it empty.",
             )
+    definitions.require_same_meaning(where, old.definition, new.definition)
     parallelism.require_same_groups(query.uid, old, new.max_parallelism)
+
+
+def _where(query: QueryEntry, operator: OperatorEntry) -> str:
+    return f"operator {operator.uid!r} of query {query.uid!r}"
 
 
 def _require_time_zone(query: QueryEntry, planned: plans.PlannedQuery) -> None:

@@ -7,7 +7,7 @@ names. So what was planned is written into every manifest and every generation's
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
 
@@ -24,6 +24,7 @@ class PlannedOperator:
         key: Types of the key's columns; None if they are not known.
         value: Types of the value's columns; None if they are not known.
         mode: Output mode, where the state depends on it; with its clock if it has timers: `update, ProcessingTime`.
+        definition: What else the state depends on; see `definitions`.
     """
 
     operator_id: int
@@ -33,6 +34,7 @@ class PlannedOperator:
     key: str | None = None
     value: str | None = None
     mode: str | None = None
+    definition: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     @property
     def entry_uid(self) -> str:
@@ -135,6 +137,7 @@ def declared(planned: PlannedQuery, path: str) -> QueryEntry:
             key=operator.key,
             value=operator.value,
             mode=operator.mode,
+            definition=dict(operator.definition),
         )
         for operator in planned.operators
     )
@@ -177,5 +180,6 @@ def _annotated(operator: OperatorEntry, known: PlannedOperator | OperatorEntry |
             "key": known.key,
             "value": known.value,
             "mode": known.mode,
+            "definition": dict(known.definition),
         }
     )

@@ -66,6 +66,8 @@ class Report(WireModel):
     """Whether the state would be copied first."""
     changes: tuple[str, ...] = ()
     """Every change to the state, in sentences."""
+    warnings: tuple[str, ...] = ()
+    """Changes that the state goes on with, and whose consequence should be known, in sentences."""
     queries: tuple[QueryReport, ...] = ()
 
 
@@ -125,6 +127,7 @@ def report_of(
         restored_from=found.restored_from,
         new_generation=anything or found.mode is not recovery.StartMode.CONTINUE,
         changes=tuple(sentence for change in changes.values() for sentence in change.sentences),
+        warnings=tuple(sentence for change in changes.values() for sentence in change.warnings),
         queries=tuple(
             _query(changes[one.uid]) if one.uid in changes else QueryReport(uid=one.uid, batch_id=-1) for one in built
         ),
@@ -142,6 +145,7 @@ def sentences(report: Report) -> str:
         lines.append(f"  query {query.uid!r} {batch}")
         lines += [f"    keeps operator {name!r}" for name in query.kept]
     lines += [f"  {sentence}" for sentence in report.changes]
+    lines += [f"  warning: {sentence}" for sentence in report.warnings]
     lines.append("The state is copied first." if report.new_generation else "The state is used as it is.")
     return "\n".join(lines) + "\n"
 

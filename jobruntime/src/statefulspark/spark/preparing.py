@@ -133,6 +133,8 @@ def make_ready(
     sentences = tuple(sentence for change in changes.values() for sentence in change.sentences)
     for sentence in sentences:
         _log.info("the job has changed", extra={"what": sentence})
+    for warning in (warning for change in changes.values() for warning in change.warnings):
+        _log.warning("the job has changed in what its state cannot follow", extra={"what": warning})
     planned = tuple(one.planned for one in built)
     hadoop_root = session.hadoop_uri(place.store.uri)
     carrier = carry.Carrier(
