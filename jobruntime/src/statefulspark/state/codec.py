@@ -94,6 +94,12 @@ def pack(value: object) -> bytes:
     return _pack_inner(value)
 
 
+def packer() -> Callable[[object], bytes]:
+    """Return what writes values as `pack` does, several times faster for small ones; for one thread."""
+    packed: Callable[[object], bytes] = msgpack.Packer(default=_encode_other, strict_types=True).pack
+    return packed
+
+
 def unpack(body: bytes) -> object:
     """Read a value that `pack` wrote.
 

@@ -18,6 +18,7 @@ _HASHED = b"\xc1"
 """No msgpack value begins with this byte."""
 _PLAIN, _TUPLE, _WITH_KEY = b"\0", b"\1", b"\2"
 _CHECKSUM_BYTES = 4
+_pack = codec.packer()
 _PREFIX_BYTES = 2
 
 
@@ -37,7 +38,7 @@ def record_key(start: bytes, key: object) -> bytes:
         start: The prefix of the state.
         key: The user's key.
     """
-    packed = codec.pack(key)
+    packed = _pack(key)
     return start + (packed if len(packed) <= _LONGEST_KEY_BYTES else _HASHED + hashlib.sha256(packed).digest())
 
 
@@ -50,11 +51,11 @@ def encode(record: bytes, key: object, row: object) -> bytes:
         row: Of the types that `codec` stores.
     """
     if record[_PREFIX_BYTES : _PREFIX_BYTES + 1] == _HASHED:
-        body = _WITH_KEY + codec.pack([key, row])
+        body = _WITH_KEY + _pack([key, row])
     elif type(row) is tuple:
-        body = _TUPLE + codec.pack(list(row))
+        body = _TUPLE + _pack(list(row))
     else:
-        body = _PLAIN + codec.pack(row)
+        body = _PLAIN + _pack(row)
     return zlib.crc32(body, zlib.crc32(record)).to_bytes(_CHECKSUM_BYTES, "big") + body
 
 
