@@ -64,7 +64,7 @@ class Counters:
     Attributes:
         reads: Key groups of which a part was read.
         rebuilds: Files that were built from the chunks.
-        rebuilt_keys: Keys in them.
+        rebuilt_keys: Keys that were read for that, once for each chunk that has them.
         rebuild_s: Seconds spent on that.
         failures: Times the disk did not do.
     """
@@ -196,7 +196,7 @@ class DiskTier:
                 metas = _apply(transaction, metas, store.read_chunk(log, group, run), is_first=not metas)
         if stamp is None:
             self.counters.rebuilds += 1
-            self.counters.rebuilt_keys += head.runs[0].count
+            self.counters.rebuilt_keys += sum(run.count for run in head.runs)
             self.counters.rebuild_s += time.perf_counter() - began_s
         current = _Stamp(head.version, head.unique_id, metas)
         transaction.put(_STAMP, current.pack())
