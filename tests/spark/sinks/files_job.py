@@ -1,6 +1,6 @@
 """A job that kills itself around the prepare and the commit of its files sink.
 
-Parameters: `output`, the folder; `kill`, a point and the batch in which it is reached, for example `prepare:3`.
+Parameters: `output`, the folder; `kill`, a point and the batch in which it is reached, for example `commit:3`.
 Spark's `rate-micro-batch` source gives batch N the values N * 20 to N * 20 + 19, whenever and however often it runs.
 """
 
@@ -45,7 +45,6 @@ class ExplodingSink:
         return self.files.write_part(batches, context)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
-        self.bomb.at("prepare", context.batch_id)
         return self.files.prepare(parts, context)
 
     def open(self, context: SinkContext) -> None:
@@ -54,7 +53,6 @@ class ExplodingSink:
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         self.bomb.at("commit", context.batch_id)
         self.files.commit(transaction, context)
-        self.bomb.at("committed", context.batch_id)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         self.files.abort(transaction, context)

@@ -1,4 +1,4 @@
-"""The files sink under a driver that is killed around prepare and commit: a reader sees each record once, always."""
+"""The files sink under a real driver that is killed between prepare and commit: a reader sees each record once, always."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ JOB = Path(__file__).with_name("files_job.py")
 ROWS = 20
 KILLED, DRAINED = -signal.SIGKILL, 10
 PATIENCE_S = 240.0
-POINTS = ("prepare", "recorded", "commit", "committed")
-"""Files are written and nothing is recorded; recorded, and Spark has not committed; the checkpoint is complete and the
-commit file is not there; it is there, and nobody has taken note."""
+POINTS = ("recorded", "commit")
+"""The two moments that need Spark: the transaction is recorded, and Spark has not committed; the checkpoint is complete, and
+the commit file is not there. `tests/unit/sinks/test_files_crashes.py` dies at every write of all the others."""
 
 
 class Driver:
@@ -68,7 +68,7 @@ def expected(batches: int) -> list[list[int]]:
 
 
 def test_a48_killed_around_prepare_and_commit_each_record_is_read_once(tmp_path: Path) -> None:
-    """A.47, A.101: before, during and after prepare and commit, in one job that is killed each time."""
+    """A.47, A.101: between prepare, Spark's commit and the sink's, in one job that is killed each time."""
     driver = Driver(tmp_path)
     seen = 0
 
