@@ -19,6 +19,7 @@ from bench import machine
 HOME = machine.ROOT / "build" / "flink"
 PYTHON = HOME / "venv" / "bin" / "python"
 PARALLELISM = 2
+_PYFLINK_LIMIT_S = 1800
 Settings = Mapping[str, str]
 
 _COMMON = {
@@ -167,7 +168,10 @@ def pyflink_count(
     env.pop("PYTHONPATH", None)
     script = Path(__file__).parent / "pyflink_count.py"
     command = [str(PYTHON), str(script), json.dumps(wish)]
-    ended = subprocess.run(command, check=False, env=env, capture_output=True, text=True)
+    try:
+        ended = subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=_PYFLINK_LIMIT_S)
+    except subprocess.TimeoutExpired as error:
+        raise SystemExit(f"PyFlink has not ended after {_PYFLINK_LIMIT_S} s.") from error
     if ended.returncode != 0:
         raise SystemExit(f"PyFlink failed:\n{(ended.stdout + ended.stderr)[-3000:]}")
     found: machine.Json = json.loads(ended.stdout.splitlines()[-1])
