@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from statefulspark.snapshot import plans
 from statefulspark.spark import session as spark_session
-from statefulspark.spark.evolution import naming
+from statefulspark.spark.evolution import declared, naming
 from statefulspark.spark.keyed import packing
 
 if TYPE_CHECKING:
@@ -124,19 +124,21 @@ def _operator(node: JavaObject) -> plans.PlannedOperator | None:
 
 def _save(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
     key, output = _types(node.keyExpressions()), _types(node.child().output())
-    return replace(operator, key=key, value=output)
+    return replace(operator, key=key, value=output, definition=declared.of_aggregation(node, node.keyExpressions()))
 
 
 def _by_key_expressions(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    return replace(operator, key=_types(node.keyExpressions()))
+    keys = node.keyExpressions()
+    return replace(operator, key=_types(keys), definition=declared.of_keys(node, keys))
 
 
 def _session(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    return replace(operator, key=_types(node.keyWithoutSessionExpressions()))
+    keys = node.keyWithoutSessionExpressions()
+    return replace(operator, key=_types(keys), definition=declared.of_aggregation(node, keys))
 
 
 def _join(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
-    return replace(operator, key=_types(node.leftKeys()))
+    return replace(operator, key=_types(node.leftKeys()), definition=declared.of_join(node))
 
 
 def _grouped(node: JavaObject, operator: plans.PlannedOperator) -> plans.PlannedOperator:
