@@ -93,29 +93,42 @@ def fold_one_by_one(
 class ExpiringCells(Cells):
     """Cells with a time to live: pairs of value and last renewal."""
 
-    __slots__ = ("_duration_ms", "_ttl")
+    __slots__ = ("_duration_ms", "_renews_on_read", "_shows_expired")
 
     def __init__(self, meta: chunks.StateMeta, scope: scopes.Scope, ttl: descriptors.Ttl) -> None:
         super().__init__(meta, scope)
-        self._ttl = ttl
         self._duration_ms = ttl.duration_ms
+        self._renews_on_read = ttl.renews_on_read
+        self._shows_expired = ttl.shows_expired
 
     def read(self) -> object:
         """Return the current key's value, None when there is none or it is expired; an expired one is deleted."""
-        cell = super().read()
+        scope = self.scope
+        if scope.key is scopes.NO_KEY:
+            scope.require_key(self.meta)
+        cell = self._rows.get(scope.key)
         if cell is None:
             return None
-        value, renewed_ms = cast("tuple[object, int]", cell)
-        if renewed_ms + self._duration_ms <= self.scope.now_ms:
+        value: object
+        renewed_ms: int
+        value, renewed_ms = cell  # type: ignore[misc]  # a pair where there is a time to live
+        if renewed_ms + self._duration_ms <= scope.now_ms:
             self.remove()
-            return value if self._ttl.shows_expired else None
-        if renewed_ms != self.scope.now_ms and self._ttl.renews_on_read:
-            self.write(value)
+            return value if self._shows_expired else None
+        if self._renews_on_read and renewed_ms != scope.now_ms:
+            self._rows[scope.key] = (value, scope.now_ms)
+            self._dirty.add(scope.key)
         return value
 
     def write(self, value: object) -> None:
         """Set the current key's value and renew it; None removes it."""
-        super().write(None if value is None else (value, self.scope.now_ms))
+        scope = self.scope
+        key = scope.key
+        if value is None or key is scopes.NO_KEY:
+            self.remove()
+            return
+        self._rows[key] = (value, scope.now_ms)
+        self._dirty.add(key)
 
 
 class SteppingCells(ExpiringCells):

@@ -12,6 +12,7 @@ With a time to live every cell, element or entry is a pair `(value, last renewal
 from __future__ import annotations
 
 import heapq
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -98,7 +99,7 @@ class CellTable:
         """Return what changed since the last call, and forget it."""
         rows, dirty = self.rows, self.dirty
         self.dirty = set()
-        return {key: rows.get(key, DELETED) for key in dirty}
+        return dict(zip(dirty, map(rows.get, dirty, itertools.repeat(DELETED)), strict=True))
 
     def full(self) -> Changes:
         """Return changes that build this table from an empty one."""

@@ -231,10 +231,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
 def _by_key(keys: Sequence[object], values: Sequence[functions.InputRow]) -> dict[object, list[functions.InputRow]]:
     grouped: dict[object, list[functions.InputRow]] = {}
+    group_of = grouped.setdefault
     for key, row in zip(keys, values, strict=True):
-        group = grouped.get(key)
-        if group is None:
-            grouped[key] = [row]
-        else:
-            group.append(row)
+        group_of(key, []).append(row)
     return grouped

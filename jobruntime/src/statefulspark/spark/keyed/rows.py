@@ -90,7 +90,10 @@ class OutputSchema:
         if isinstance(rows, pa.Table):
             return self._from_table(rows)
         width = len(self._names)
-        tuples = [row if isinstance(row, tuple) and len(row) == width else self._to_tuple(row) for row in rows]
+        # Looked at as a whole first: rows that are tuples of the right width, as most are, cost no Python each.
+        if set(map(type, rows)) != {tuple} or set(map(len, cast("list[tuple[object, ...]]", rows))) != {width}:
+            rows = [row if isinstance(row, tuple) and len(row) == width else self._to_tuple(row) for row in rows]
+        tuples = cast("list[tuple[object, ...]]", rows)
         series = [self._column(index, values) for index, values in enumerate(zip(*tuples, strict=True))]
         return pd.DataFrame(dict(zip(self._names, series, strict=True)), copy=False)
 
@@ -105,12 +108,12 @@ class OutputSchema:
         columns = (self._from_array(index, table.column(name)) for index, name in enumerate(self._names))
         return pd.DataFrame(dict(zip(self._names, columns, strict=True)), copy=False)
 
-    def _from_array(self, index: int, column: pa.ChunkedArray) -> pd.Series:
+    def _from_array(self, index: int, column: pa.ChunkedArray) -> object:
         kind = self._types[index]
         if self._nested[index]:
             return pd.Series(column.to_pylist(maps_as_pydicts="strict"), dtype="object")
         try:
-            return pd.Series(column.cast(kind).combine_chunks(), dtype=pd.ArrowDtype(kind), copy=False)
+            return _for_pandas(column.cast(kind).combine_chunks())
         except pa.ArrowException as error:
             raise errors.SpecRejectedError(
                 "OutputValueInvalid",
@@ -118,12 +121,12 @@ class OutputSchema:
                 f"fit {kind}: {error}.",
             ) from error
 
-    def _column(self, index: int, values: tuple[object, ...]) -> pd.Series:
+    def _column(self, index: int, values: tuple[object, ...]) -> object:
         if self._nested[index]:
             return pd.Series(values, dtype="object")
         kind = self._types[index]
         try:
-            return pd.Series(pa.array(values, kind), dtype=pd.ArrowDtype(kind), copy=False)
+            return _for_pandas(pa.array(values, kind))
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise errors.SpecRejectedError(
                 "OutputValueInvalid",
@@ -142,6 +145,14 @@ class OutputSchema:
             f"Operator '{self._uid}' yielded {row!r:.200}, which is no row of ({', '.join(self._names)}): yield a "
             "tuple with these columns in this order, a dict with these names, or a Row.",
         )
+
+
+def _for_pandas(column: pa.Array) -> object:
+    # A series over Arrow costs pandas more than the values do; integers without nulls are the same in numpy. Floats are
+    # not: on the way back pandas takes NaN for a null.
+    if pa.types.is_integer(column.type) and column.null_count == 0:
+        return column.to_numpy()
+    return pd.Series(column, dtype=pd.ArrowDtype(column.type), copy=False)
 
 
 _NESTED = (spark_types.ArrayType, spark_types.MapType, spark_types.StructType)
