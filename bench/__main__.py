@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SUPPORT = HERE.parent / "tests" / "support"
-SHARED = {"machine", "workload"}
+SHARED = {"contenders", "machine", "workload"}
 
 
 def main() -> int:

@@ -1,212 +1,188 @@
-"""Keyed state against the JVM's aggregation: the same keyed count, side by side in one run, results checked equal.
+"""Keyed state: one keyed count in nine ways, side by side in one run on two cores, results checked equal.
 
-Ours is measured plain, with a time to live, and with a timer for each key.
-`python -m bench.keyed_state --rows 200000 --keys 200000 --batches 8` prints a table; `--json FILE` writes the figures.
-Each contender runs its own query over the same rows; the first batches warm up and are not counted.
+    python -m bench.keyed_state [--rows 200000 --keys 200000] [--skewed] [--value-bytes 200] [--only NAME,…] [--json FILE]
+
+`floor` shuffles and goes through Python without any state, `jvm` is Spark's `groupBy().count()`, `plain`, `ttl`, `timers`
+and `vectorized` are ours, `spark-rows` is `transformWithState`, `spark-pandas` `transformWithStateInPandas`, `spark-groups`
+`applyInPandasWithState`. Rows from as many keys as rows touch 63% of them in a batch: 200,000 of 200,000 are 126,000 keys;
+1,000,000 of 2,000,000 are 787,000. Every contender has a process of its own, so that none pays for the memory of another,
+and the same files; the first batches warm up and are not counted. The only action on what comes out of a batch is the
+aggregation that checks it, the same for all.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import operator
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from dataclasses import asdict
 from pathlib import Path
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from statefulspark import state
-from statefulspark.spark import keyed
+
+from bench import contenders, machine, workload
 
 _STATE = "spark.sql.streaming.stateStore"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
-
-
-class Count(state.KeyedProcessFunction):
-    """Counts rows per key, with one value state."""
-
-    def open(self, ctx: state.KeyedContext) -> None:
-        """Declare the counter."""
-        self.count = ctx.state(state.ValueState("count", int))
-
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
-        """Count the rows of a key."""
-        counted = (self.count.value() or 0) + len(rows)
-        self.count.update(counted)
-        yield key, counted
-
-
-class ExpiringCount(Count):
-    """Counts rows per key; counts that were not renewed for a day are gone."""
-
-    def open(self, ctx: state.KeyedContext) -> None:
-        """Declare the counter."""
-        self.count = ctx.state(state.ValueState("count", int, state.Ttl(days=1)))
-
-
-class TimedCount(Count):
-    """Counts rows per key, and sets a timer for each key that it sees for the first time."""
-
-    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
-        """Count the rows of a key."""
-        counted = self.count.value()
-        if counted is None:
-            counted = 0
-            ctx.timer_service.register_event_time_timer(_FAR_MS + hash(key) % 1000)
-        counted += len(rows)
-        self.count.update(counted)
-        yield key, counted
-
-    def on_timer(self, timestamp: int, ctx: state.KeyedContext) -> None:
-        """Do nothing: the timers lie behind the end of the run."""
-
-
-class VectorizedCount(state.VectorizedProcessFunction):
-    """Counts rows per key with Arrow, and adds the counts of a batch to the state all at once."""
-
-    def open(self, ctx: state.KeyedContext) -> None:
-        """Declare the counter."""
-        self.count = ctx.state(state.ReducingState("count", operator.add, int))
-
-    def process_table(self, rows: pa.Table, ctx: state.KeyedContext) -> pa.Table:
-        """Count the rows of a key group."""
-        counts = rows.group_by("key").aggregate([([], "count_all")])
-        totals = self.count.add_many(ctx.keys(counts), ctx.values(counts["count_all"]))  # type: ignore[arg-type]
-        return pa.table({"key": counts["key"], "count": totals})
-
-
-_FAR_MS = 10**15
+_SETTINGS = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.driver.memory": "4g",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    # Each file of a batch is a partition of its own.
+    "spark.sql.files.openCostInBytes": str(1 << 30),
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    f"{_STATE}.providerClass": _PROVIDER,
+    f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
+    f"{_STATE}.checkpointFormatVersion": "2",
+}
+_OURS = "plain"
 
 
 def _session() -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(machine.ROOT), os.environ.get("PYTHONPATH", "")])
     builder = SparkSession.builder.master("local[2]").appName("bench")
-    for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.driver.memory": "4g",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-        f"{_STATE}.providerClass": _PROVIDER,
-        f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
-        f"{_STATE}.checkpointFormatVersion": "2",
-    }.items():
+    for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session
 
 
-def _write_input(spark: SparkSession, folder: Path, *, rows: int, keys: int, batches: int) -> DataFrame:
-    """Write one file per batch; return a stream that reads one per batch, in order."""
-    for batch in range(batches):
-        numbers = spark.range(batch * rows, (batch + 1) * rows, numPartitions=1)
-        # A hash spreads keys like real ones: with as many keys as rows, 63% of them occur in a batch.
-        one_batch = numbers.select(sql.expr(f"pmod(hash(id), {keys})").cast("bigint").alias("key"))
-        one_batch.write.mode("append").parquet(str(folder))
-    source = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", 1)
-    # Two readers, as on a real source: one file alone would be read by one core.
-    return source.parquet(str(folder)).repartition(2)
+def _input(spark: SparkSession, folder: Path, batches: int) -> DataFrame:
+    """Return a stream that reads the files of one batch after the other, of the first batches only."""
+    source = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", workload.FILES_PER_BATCH)
+    names = ",".join(f"{batch:05}" for batch in range(batches))
+    return source.parquet(f"{folder}/{{{names}}}-*.parquet")
 
 
-def _ours(rows: DataFrame) -> DataFrame:
-    return keyed.keyed_process(rows, key="key", function=Count(), uid="bench-count", schema="key bigint, count bigint")
+def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace, folder: Path) -> machine.Json:
+    """Run a contender over the files; return seconds and stages of each batch, and the checks of what came out."""
+    spark, checks = _session(), []
 
+    def check(batch: DataFrame, _: int) -> None:
+        # The only action on the batch: what it costs beyond the operator is one aggregation of its output.
+        folded = sql.pow((sql.col("key") * 31 + sql.col("count")) % 1_000_003, 2).cast("bigint")
+        found = batch.select(sql.count("*"), sql.sum("count"), sql.sum(folded)).first()
+        if found is not None and found[0]:  # a batch without rows fires timers
+            checks.append(workload.Check(*found))
 
-def _expiring(rows: DataFrame) -> DataFrame:
-    return keyed.keyed_process(
-        rows, key="key", function=ExpiringCount(), uid="bench-ttl", schema="key bigint, count bigint"
-    )
-
-
-def _vectorized(rows: DataFrame) -> DataFrame:
-    return keyed.keyed_process(
-        rows, key="key", function=VectorizedCount(), uid="bench-vectorized", schema="key bigint, count bigint"
-    )
-
-
-def _timed(rows: DataFrame) -> DataFrame:
-    timed = rows.withColumn("time", sql.timestamp_seconds(sql.lit(1_000_000_000))).withWatermark("time", "1 second")
-    return keyed.keyed_process(
-        timed.select("key"),
-        key="key",
-        function=TimedCount(),
-        uid="bench-timers",
-        schema="key bigint, count bigint",
-        timers="event-time",
-    )
-
-
-def _jvm(rows: DataFrame) -> DataFrame:
-    return rows.groupBy("key").count()
-
-
-CONTENDERS: dict[str, Callable[[DataFrame], DataFrame]] = {
-    "groupBy.count (JVM)": _jvm,
-    "keyed_process": _ours,
-    "keyed_process, vectorized": _vectorized,
-    "keyed_process, TTL": _expiring,
-    "keyed_process, timers": _timed,
-}
-
-
-def _measure(query: DataFrame, folder: Path) -> tuple[list[float], list[int]]:
-    """Run a query over all files; return the seconds of each batch, and a checksum of what each emitted."""
-    sums: list[int] = []
-
-    def add(batch: DataFrame, _: int) -> None:
-        total = batch.select(sql.sum(sql.hash("key", "count").cast("bigint"))).first()
-        if total is not None and total[0] is not None:  # a batch without rows fires timers
-            sums.append(total[0])
-
-    stream = query.writeStream.outputMode("update").foreachBatch(add).option("checkpointLocation", str(folder))
-    running = stream.trigger(availableNow=True).start()
+    query = contender.build(_input(spark, chosen.input, chosen.batches), contenders.Counter(chosen.value_bytes))
+    stream = query.writeStream.outputMode("append" if not contender.counts else "update").foreachBatch(check)
+    running = stream.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
     running.awaitTermination()
-    return [progress.batchDuration / 1000 for progress in running.recentProgress if progress.numInputRows], sums
+    progress = [json.loads(one.json) for one in running.recentProgress if one.numInputRows]
+    spark.stop()
+    return {
+        "batches_s": [one["batchDuration"] / 1000 for one in progress],
+        "stages_ms": [one["durationMs"] for one in progress],
+        "state": [one["stateOperators"][0]["customMetrics"] if one["stateOperators"] else {} for one in progress],
+        "checks": [asdict(one) for one in checks],
+    }
+
+
+def _in_process(name: str, chosen: argparse.Namespace, folder: Path) -> machine.Json:
+    """Run a contender in a process of its own."""
+    slow = contenders.CONTENDERS[name].is_slow
+    batches = min(chosen.slow_batches, chosen.batches) if slow else chosen.batches
+    figures = folder / f"{name}.json"
+    command = [sys.executable, "-m", "bench.keyed_state", "--one", name, "--input", str(folder / "input")]
+    command += ["--batches", str(batches), "--value-bytes", str(chosen.value_bytes), "--json", str(figures)]
+    ended = subprocess.run(command, check=False, cwd=machine.ROOT, capture_output=True, text=True)
+    if ended.returncode != 0:
+        raise SystemExit(f"{name} failed:\n{(ended.stdout + ended.stderr)[-5000:]}")
+    found: machine.Json = json.loads(figures.read_text())
+    return found
+
+
+def _is_equal(name: str, found: list[dict[str, int]], expected: list[workload.Check]) -> bool:
+    if not contenders.CONTENDERS[name].counts:
+        return len(found) > 0
+    return [workload.Check(**one) for one in found] == expected[: len(found)] and len(found) > 0
+
+
+def _compare(chosen: argparse.Namespace) -> int:
+    work = workload.Workload(chosen.rows, chosen.keys, chosen.batches, chosen.value_bytes, chosen.skewed)
+    names = chosen.only.split(",") if chosen.only else list(contenders.CONTENDERS)
+    figures: dict[str, machine.Json] = {}
+    with tempfile.TemporaryDirectory(prefix="statefulspark-bench-") as folder:
+        work.write(Path(folder) / "input")
+        expected = list(work.checks())
+        for name in names:
+            figures[name] = _in_process(name, chosen, Path(folder))
+    unequal = [name for name in names if not _is_equal(name, figures[name]["checks"], expected)]  # type: ignore[arg-type]
+    medians_s = {name: _median_s(figures[name]["batches_s"]) for name in names}  # type: ignore[arg-type]
+    _print(chosen, work, expected, medians_s)
+    machine.finish(
+        chosen.json,
+        {"workload": asdict(work), "unequal": unequal, "median_s": medians_s, "contenders": figures},
+    )
+    if unequal:
+        print(f"The results of {', '.join(unequal)} differ from what they should be.", file=sys.stderr)
+    return 1 if unequal else 0
+
+
+def _median_s(batches_s: list[float]) -> float:
+    """Return the median of the warm batches: those after the first third, two at most."""
+    return round(statistics.median(batches_s[min(2, len(batches_s) // 3) or 1 :] or batches_s), 3)
+
+
+def _print(
+    chosen: argparse.Namespace, work: workload.Workload, expected: list[workload.Check], medians_s: dict[str, float]
+) -> None:
+    kind = "skewed" if work.skewed else "uniform"
+    print(f"{machine.described()}; local[2]")
+    print(
+        f"{work.rows:,} rows a batch, {expected[-1].pairs:,} of {work.keys:,} keys ({kind}), "
+        f"{work.value_bytes or 'few'} bytes a value, median of warm batches of {work.batches}"
+    )
+
+    def ratio(median_s: float, base: str) -> str:
+        return f"{median_s / medians_s[base]:.2f}" if base in medians_s else "-"
+
+    machine.table(
+        ["", "s/batch", "rows/s", "/ floor", "/ jvm", "/ plain"],
+        [
+            [
+                name,
+                f"{median_s:.2f}",
+                f"{work.rows / median_s:,.0f}",
+                ratio(median_s, "floor"),
+                ratio(median_s, "jvm"),
+                ratio(median_s, _OURS),
+            ]
+            for name, median_s in medians_s.items()
+        ],
+    )
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Measure, print a table, and fail when results differ."""
-    parser = argparse.ArgumentParser(prog="bench.keyed_state", description=__doc__)
+    """Measure, print a table, and fail when a result is wrong."""
+    parser = machine.parser("keyed_state", __doc__)
     parser.add_argument("--rows", type=int, default=200_000, help="rows per batch")
     parser.add_argument("--keys", type=int, default=200_000, help="number of keys the rows are drawn from")
     parser.add_argument("--batches", type=int, default=8, help="batches per contender; the first two warm up")
-    parser.add_argument("--json", type=Path, help="write the figures there")
+    parser.add_argument("--slow-batches", type=int, default=3, help="the same for Spark's own Python operators")
+    parser.add_argument("--value-bytes", type=int, default=0, help="size of a key's state; 0 for a number")
+    parser.add_argument("--skewed", action="store_true", help="half of the rows go to a thousandth of the keys")
+    parser.add_argument("--only", metavar="NAME,…", help=f"some of {', '.join(contenders.CONTENDERS)}")
+    parser.add_argument("--one", help=argparse.SUPPRESS)
+    parser.add_argument("--input", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
-    spark, checksums = _session(), []
-    medians_s: dict[str, float] = {}
-    batches_s: dict[str, list[float]] = {}
-    with tempfile.TemporaryDirectory() as folder:
-        files = Path(folder) / "input"
-        rows = _write_input(spark, files, rows=chosen.rows, keys=chosen.keys, batches=chosen.batches)
-        for name, build in CONTENDERS.items():
-            batches_s[name], sums = _measure(build(rows), Path(folder) / name)
-            checksums.append(sums)
-            medians_s[name] = round(statistics.median(batches_s[name][2:]), 3)
-    spark.stop()
-    equal = all(sums == checksums[0] for sums in checksums)
-    print(f"{chosen.rows} rows per batch from {chosen.keys} keys, local[2], median of {chosen.batches - 2} batches")
-    base_s = medians_s[next(iter(CONTENDERS))]
-    for name, median_s in medians_s.items():
-        print(f"{name:24} {median_s:7.2f} s  {chosen.rows / median_s:12,.0f} rows/s  {base_s / median_s:5.2f}x")
-    if chosen.json:
-        figures = {
-            "rows": chosen.rows,
-            "keys": chosen.keys,
-            "equal": equal,
-            "median_s": medians_s,
-            "batches_s": batches_s,
-        }
-        chosen.json.write_text(json.dumps(figures, indent=2) + "\n")
-    if not equal:
-        print("The results differ.", file=sys.stderr)
-    return 0 if equal else 1
+    if not chosen.one:
+        return _compare(chosen)
+    with tempfile.TemporaryDirectory(prefix="statefulspark-bench-") as folder:
+        figures = _measure_one(contenders.CONTENDERS[chosen.one], chosen, Path(folder))
+    chosen.json.write_text(json.dumps(figures))
+    return 0
 
 
 if __name__ == "__main__":

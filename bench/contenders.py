@@ -1,0 +1,252 @@
+"""The keyed count, written for each way of keeping state on Spark, and once without any state: the floor.
+
+Every contender turns a stream of `key` into `(key, count)`, one row for each key that a batch has touched. The state of a
+key is its count, or with `value_bytes` the count in that many bytes. The floor shuffles the rows by key and takes them to
+Python and back through Arrow, which is what every Python operator pays before it has done anything.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import pandas as pd
+import pyarrow as pa
+import statefulspark as ss
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming import stateful_processor
+from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
+from statefulspark import state
+
+SCHEMA = "key bigint, count bigint"
+_FAR_MS = 10**15
+
+
+@dataclass(frozen=True, slots=True)
+class Counter:
+    """How a count is kept as state.
+
+    Attributes:
+        value_bytes: Size of the state of a key; 0 for a number.
+    """
+
+    value_bytes: int
+
+    @property
+    def type(self) -> type:
+        """Python's type of the state."""
+        return bytes if self.value_bytes else int
+
+    @property
+    def ddl(self) -> str:
+        """Spark's type of the state."""
+        return "count binary" if self.value_bytes else "count bigint"
+
+    def to_state(self, count: int) -> object:
+        """Return a count as it is kept."""
+        return count.to_bytes(self.value_bytes, "little") if self.value_bytes else count
+
+    def to_count(self, kept: object) -> int:
+        """Return a kept count; 0 for none."""
+        if kept is None:
+            return 0
+        return int.from_bytes(kept[:8], "little") if isinstance(kept, bytes | bytearray) else int(kept)  # type: ignore[call-overload]
+
+
+class Count(ss.KeyedProcessFunction):
+    """Counts rows per key, with one value state.
+
+    Args:
+        counter: How counts are kept.
+        ttl: Their time to live.
+    """
+
+    def __init__(self, counter: Counter, ttl: ss.Ttl | None = None) -> None:
+        self._counter = counter
+        self._ttl = ttl
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        """Declare the counter."""
+        self.count: state.ValueHandle[object] = ctx.state(ss.ValueState("count", self._counter.type, self._ttl))
+        self.is_plain = not self._counter.value_bytes
+
+    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+        """Count the rows of a key."""
+        if self.is_plain:
+            counted = (self.count.value() or 0) + len(rows)  # type: ignore[operator]  # a number
+            self.count.update(counted)
+        else:
+            counted = self._counter.to_count(self.count.value()) + len(rows)
+            self.count.update(self._counter.to_state(counted))
+        yield key, counted
+
+
+class TimedCount(Count):
+    """Counts rows per key, and sets a timer for each key that it sees for the first time."""
+
+    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+        """Count the rows of a key."""
+        before = self.count.value()
+        if before is None:
+            ctx.timer_service.register_event_time_timer(_FAR_MS + hash(key) % 1000)
+        counted = self._counter.to_count(before) + len(rows)
+        self.count.update(self._counter.to_state(counted))
+        yield key, counted
+
+    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> None:
+        """Do nothing: the timers lie behind the end of the run."""
+
+
+class VectorizedCount(ss.VectorizedProcessFunction):
+    """Counts rows per key with Arrow, and adds the counts of a batch to the state all at once.
+
+    Args:
+        counter: How counts are kept.
+    """
+
+    def __init__(self, counter: Counter) -> None:
+        self._counter = counter
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        """Declare the counter."""
+        add: Callable[[object, object], object] = self._add if self._counter.value_bytes else operator.add
+        self.count: state.ReducingHandle[object] = ctx.state(ss.ReducingState("count", add, self._counter.type))
+
+    def _add(self, before: object, more: object) -> object:
+        return self._counter.to_state(self._counter.to_count(before) + self._counter.to_count(more))
+
+    def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
+        """Count the rows of a key group."""
+        counts = rows.group_by("key").aggregate([([], "count_all")])
+        counted = ctx.values(counts["count_all"])
+        if not self._counter.value_bytes:
+            return pa.table({"key": counts["key"], "count": self.count.add_many(ctx.keys(counts), counted)})
+        added = [self._counter.to_state(count) for count in counted]  # type: ignore[arg-type]  # a column of numbers
+        totals = [self._counter.to_count(kept) for kept in self.count.add_many(ctx.keys(counts), added)]
+        return pa.table({"key": counts["key"], "count": totals})
+
+
+class SparkCount(stateful_processor.StatefulProcessor):
+    """Counts rows per key in Spark's own way.
+
+    Args:
+        counter: How counts are kept.
+        in_pandas: Whether rows come and go as frames.
+    """
+
+    def __init__(self, counter: Counter, *, in_pandas: bool) -> None:
+        self._counter = counter
+        self._in_pandas = in_pandas
+
+    def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
+        """Declare the counter."""
+        self.count = handle.getValueState("count", self._counter.ddl)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[int],
+        rows: Iterator[object],
+        timerValues: object,  # noqa: N803 - Spark's name
+    ) -> Iterator[object]:
+        """Count the rows of a key."""
+        before = self.count.get()
+        more = sum(map(len, rows)) if self._in_pandas else sum(1 for _ in rows)  # type: ignore[arg-type]  # frames
+        counted = self._counter.to_count(None if before is None else before[0]) + more
+        self.count.update((self._counter.to_state(counted),))
+        if self._in_pandas:
+            yield pd.DataFrame({"key": [key[0]], "count": [counted]})
+        else:
+            yield Row(key=key[0], count=counted)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+
+def _floor(rows: DataFrame, counter: Counter) -> DataFrame:
+    def there_and_back(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            ones = pa.array([1], pa.int64()).take(pa.array([0] * batch.num_rows, pa.int32()))
+            yield pa.RecordBatch.from_arrays([batch.column(0), ones], names=["key", "count"])
+
+    return rows.repartition("key").mapInArrow(there_and_back, SCHEMA)
+
+
+def _jvm(rows: DataFrame, counter: Counter) -> DataFrame:
+    return rows.groupBy("key").count()
+
+
+def _ours(rows: DataFrame, counter: Counter) -> DataFrame:
+    return ss.keyed_process(rows, key="key", function=Count(counter), uid="plain", schema=SCHEMA)
+
+
+def _ttl(rows: DataFrame, counter: Counter) -> DataFrame:
+    function = Count(counter, ss.Ttl(days=1))
+    return ss.keyed_process(rows, key="key", function=function, uid="ttl", schema=SCHEMA)
+
+
+def _timers(rows: DataFrame, counter: Counter) -> DataFrame:
+    timed = rows.withColumn("time", sql.timestamp_seconds(sql.lit(1_000_000_000))).withWatermark("time", "1 second")
+    return ss.keyed_process(
+        timed.select("key"),
+        key="key",
+        function=TimedCount(counter),
+        uid="timers",
+        schema=SCHEMA,
+        timers="event-time",
+    )
+
+
+def _vectorized(rows: DataFrame, counter: Counter) -> DataFrame:
+    return ss.keyed_process(rows, key="key", function=VectorizedCount(counter), uid="vectorized", schema=SCHEMA)
+
+
+def _spark_rows(rows: DataFrame, counter: Counter) -> DataFrame:
+    processor = SparkCount(counter, in_pandas=False)
+    return rows.groupBy("key").transformWithState(processor, SCHEMA, "Update", "None")
+
+
+def _spark_pandas(rows: DataFrame, counter: Counter) -> DataFrame:
+    processor = SparkCount(counter, in_pandas=True)
+    return rows.groupBy("key").transformWithStateInPandas(processor, SCHEMA, "Update", "None")
+
+
+def _spark_groups(rows: DataFrame, counter: Counter) -> DataFrame:
+    def count(key: tuple[int], frames: Iterator[pd.DataFrame], kept: GroupState) -> Iterator[pd.DataFrame]:
+        before = kept.get[0] if kept.exists else None
+        counted = counter.to_count(before) + sum(map(len, frames))
+        kept.update((counter.to_state(counted),))
+        yield pd.DataFrame({"key": [key[0]], "count": [counted]})
+
+    return rows.groupBy("key").applyInPandasWithState(count, SCHEMA, counter.ddl, "update", GroupStateTimeout.NoTimeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A way of counting.
+
+    Attributes:
+        build: Makes the query from the rows.
+        is_slow: Whether it gets fewer batches.
+        counts: Whether it counts at all; the floor does not.
+    """
+
+    build: Callable[[DataFrame, Counter], DataFrame]
+    is_slow: bool = False
+    counts: bool = True
+
+
+CONTENDERS = {
+    "floor": Contender(_floor, counts=False),
+    "jvm": Contender(_jvm),
+    "plain": Contender(_ours),
+    "ttl": Contender(_ttl),
+    "timers": Contender(_timers),
+    "vectorized": Contender(_vectorized),
+    "spark-rows": Contender(_spark_rows, is_slow=True),
+    "spark-pandas": Contender(_spark_pandas, is_slow=True),
+    "spark-groups": Contender(_spark_groups, is_slow=True),
+}
+"""By name: no state; `groupBy().count()`; four of ours; Spark's `transformWithState`, the same `InPandas`, and
+`applyInPandasWithState`."""
