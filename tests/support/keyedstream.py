@@ -20,6 +20,7 @@ class FileStream:
 
     Attributes:
         batches: Rows that each batch emitted; a batch that ran again replaced them.
+        after_batch: Called when a batch has emitted its rows, before Spark notes that it is done.
     """
 
     def __init__(self, spark: SparkSession, folder: Path, schema: str) -> None:
@@ -31,6 +32,7 @@ class FileStream:
         self._fed = 0
         self._first_file_s = time.time() - 3600
         self.batches: dict[int, list[Row]] = {}
+        self.after_batch: Callable[[int], None] = lambda _: None
 
     def feed(self, rows: Sequence[tuple[object, ...]]) -> None:
         """Add the input of one more batch, of strings and integers; Spark is not needed for that."""
@@ -52,6 +54,7 @@ class FileStream:
 
         def keep(batch: DataFrame, number: int) -> None:
             self.batches[number] = batch.collect()
+            self.after_batch(number)
 
         source = self._spark.readStream.schema(self._schema).option("maxFilesPerTrigger", 1).parquet(str(self._files))
         writer = build(source).writeStream.outputMode("update").foreachBatch(keep)
