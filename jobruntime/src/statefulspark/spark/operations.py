@@ -6,6 +6,7 @@ Written by the job's loop, read by the server's thread; every change replaces a 
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping
 
 from statefulspark.contract import api
 
@@ -55,7 +56,7 @@ class Operations:
         with self._lock:
             return self._by_id.get(request_id)
 
-    def _update(self, request_id: str, changes: dict[str, object]) -> None:
+    def _update(self, request_id: str, changes: Mapping[str, object]) -> None:
         with self._lock:
             known = self._by_id.get(request_id)
             if known is not None and known.state is api.OperationState.IN_PROGRESS:
