@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import resource
@@ -211,19 +212,23 @@ def test_a_record_that_is_not_what_was_written_is_noticed(tmp_path: Path) -> Non
     assert world.disk.counters.rebuilds == 2
 
 
-@pytest.fixture
+@contextlib.contextmanager
 def no_space() -> Iterator[None]:
-    """Let no file become larger than 16 KiB, as a disk that fills up in the middle of a file would."""
+    """Let no file become larger than 16 KiB, as a disk that fills up in the middle of a file would.
+
+    It holds for the whole process, so for what pytest prints into a file, too: not longer than it must.
+    """
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (16 << 10, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_full_disk_is_told_and_the_slower_way_is_taken(
-    world: World, no_space: None, caplog: pytest.LogCaptureFixture
-) -> None:
-    assert world.read(ALL) == {key: key for key in ALL}
+def test_a_full_disk_is_told_and_the_slower_way_is_taken(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    with no_space():
+        assert world.read(ALL) == {key: key for key in ALL}
     assert world.disk.counters.failures == 1
     assert not world.file.exists()
     (record,) = caplog.records
