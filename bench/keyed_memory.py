@@ -138,7 +138,7 @@ def _run(name: str, chosen: argparse.Namespace) -> machine.Json:
         if found is not None:
             checks.append(asdict(workload.Check(*found)))
 
-    spark = keyed_state._session()
+    spark = keyed_state.session()
     query = _query(_input(spark, chosen.input, chosen.batches), name, chosen)
     stream = query.writeStream.outputMode("update").foreachBatch(check)
     running = stream.option("checkpointLocation", str(chosen.checkpoint)).trigger(availableNow=True).start()

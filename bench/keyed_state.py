@@ -46,15 +46,16 @@ _SETTINGS = {
 _OURS = "plain"
 
 
-def _session() -> SparkSession:
+def session() -> SparkSession:
+    """Return a session on two cores, with keyed state in RocksDB as the runtime sets it up."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYTHONPATH"] = os.pathsep.join([str(machine.ROOT), os.environ.get("PYTHONPATH", "")])
     builder = SparkSession.builder.master("local[2]").appName("bench")
     for name, value in _SETTINGS.items():
         builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
 
 
 def _input(spark: SparkSession, folder: Path, batches: int) -> DataFrame:
@@ -66,7 +67,7 @@ def _input(spark: SparkSession, folder: Path, batches: int) -> DataFrame:
 
 def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace, folder: Path) -> machine.Json:
     """Run a contender over the files; return seconds and stages of each batch, and the checks of what came out."""
-    spark, checks = _session(), []
+    spark, checks = session(), []
 
     def check(batch: DataFrame, _: int) -> None:
         # The only action on the batch: what it costs beyond the operator is one aggregation of its output.

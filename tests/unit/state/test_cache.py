@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from statefulspark.state import cache, store
+from statefulspark.state import cache, grouptables, store
 
 
 def _group(size_bytes: int = 10) -> store.CachedGroup:
-    return store.CachedGroup(1, "id", store.GroupTables(), size_bytes)
+    return store.CachedGroup(1, "id", grouptables.GroupTables(), size_bytes)
 
 
 def _batch(groups: cache.OperatorCache, used: range) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, codec, descriptors, store, tables, timers
+from statefulspark.state import chunks, codec, descriptors, grouptables, store, tables, timers
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
 
@@ -112,7 +112,7 @@ def test_a_golden_head_layout_of_version_2_has_the_type_of_the_key() -> None:
 
 
 def test_golden_timers_are_ordered_when_they_are_read() -> None:
-    group = store.GroupTables()
+    group = grouptables.GroupTables()
     group.apply(chunks.decode((GOLDEN / "chunk-v1-types.bin").read_bytes(), "types"))
     table = group.table(timers.meta_of(timers.TimeDomain.EVENT_TIME))
     assert isinstance(table, tables.TimerTable)
@@ -122,10 +122,10 @@ def test_golden_timers_are_ordered_when_they_are_read() -> None:
 def test_a_delta_merged_into_a_full_chunk_is_a_full_chunk_without_deletions() -> None:
     merged = chunks.merge(chunks.decode(chunks.encode(FULL), "full"), [DELTA])
     assert merged.kind is chunks.ChunkKind.FULL
-    group = store.GroupTables()
+    group = grouptables.GroupTables()
     for chunk in (FULL, DELTA):
         group.apply(chunks.decode(chunks.encode(chunk), "test"))
-    again = store.GroupTables()
+    again = grouptables.GroupTables()
     again.apply(merged)
     assert {name: table.rows for name, table in again.tables.items()} == {
         name: table.rows for name, table in group.tables.items()

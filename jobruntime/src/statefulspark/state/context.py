@@ -21,7 +21,7 @@ from statefulspark.state import (
     entries,
     evolution,
     expiry,
-    store,
+    grouptables,
     timers,
     ttl,
 )
@@ -200,7 +200,7 @@ class KeyedContext:
         """Take note that `open` has returned: from now on the set of states is fixed."""
         self._is_open = True
 
-    def bind(self, group: store.GroupTables) -> None:
+    def bind(self, group: grouptables.GroupTables) -> None:
         """Point all handles at the tables of a key group.
 
         Raises:
@@ -220,7 +220,7 @@ class KeyedContext:
             domain.bind(group.table(domain.meta))  # type: ignore[arg-type]  # the shape follows from the name
         timers.check_declared(group.tables, self._timers, self.uid)
 
-    def _adopt(self, group: store.GroupTables, state: _State, stored: chunks.StateMeta) -> None:
+    def _adopt(self, group: grouptables.GroupTables, state: _State, stored: chunks.StateMeta) -> None:
         resolution = self._resolutions.get((state.meta.name, stored))
         if resolution is None:
             resolution = evolution.resolve(stored, state.declaration)
@@ -303,7 +303,7 @@ class KeyedContext:
                 moments.append(next_ms if domain.domain is clock else self._timers.now_ms(clock) + 1)
         return min(moments, default=None)
 
-    def drop_expired(self, group: store.GroupTables) -> None:
+    def drop_expired(self, group: grouptables.GroupTables) -> None:
         """Drop expired entries from the tables that are about to be written in full, unless that is switched off."""
         for name, state in self._states.items():
             if state.life is not None and state.life.in_background:

@@ -24,9 +24,6 @@ import msgpack
 from statefulspark import errors
 from statefulspark.state import chunks, compaction, grouptables
 
-GroupTables = grouptables.GroupTables
-"""The tables of a key group, by the name under which the rest of the package knows them."""
-
 LINEAGE_LENGTH = 32
 """How many of the latest version ids a head remembers: a copy that is older than that is built anew."""
 _LAYOUT_VERSIONS = (1, 2)
@@ -114,17 +111,17 @@ class CachedGroup:
 
     version: int
     unique_id: str
-    tables: GroupTables
+    tables: grouptables.GroupTables
     size_bytes: int
 
 
 class Tier(Protocol):
     """Where key groups are that do not fit into memory. May forget at any time; what it returns is as of the head."""
 
-    def read(self, group: int, head: Head, log: ChunkLog, keys: Collection[object]) -> GroupTables | None:
+    def read(self, group: int, head: Head, log: ChunkLog, keys: Collection[object]) -> grouptables.GroupTables | None:
         """Return the rows of some keys, or None when only all of them can be had."""
 
-    def scan(self, group: int, head: Head) -> GroupTables | None:
+    def scan(self, group: int, head: Head) -> grouptables.GroupTables | None:
         """Return all rows, or None when they are not there."""
 
     def note(self, group: int, before: Head, after: Head, delta: bytes) -> None:
@@ -157,7 +154,7 @@ class LoadedGroup:
 
     group: int
     head: Head | None
-    tables: GroupTables
+    tables: grouptables.GroupTables
     tier: Tier | None = None
 
 
@@ -193,7 +190,7 @@ def load(
     """
     head, cached = log.head(), cache.take(group)
     if head is None:
-        return LoadedGroup(group, None, GroupTables())
+        return LoadedGroup(group, None, grouptables.GroupTables())
     # A full chunk says nothing about what was deleted before it, so only a copy from its time or later can catch up.
     if cached is not None and cached.version >= head.base and head.has_ancestor(cached.version, cached.unique_id):
         return LoadedGroup(group, head, _build(log, group, head, cached))
@@ -204,8 +201,8 @@ def load(
     return LoadedGroup(group, head, _build(log, group, head))
 
 
-def _build(log: ChunkLog, group: int, head: Head, cached: CachedGroup | None = None) -> GroupTables:
-    found = GroupTables() if cached is None else cached.tables
+def _build(log: ChunkLog, group: int, head: Head, cached: CachedGroup | None = None) -> grouptables.GroupTables:
+    found = grouptables.GroupTables() if cached is None else cached.tables
     for run in head.runs:
         if cached is None or run.version > cached.version:
             found.apply(read_chunk(log, group, run))
@@ -234,7 +231,7 @@ def commit(
     loaded: LoadedGroup,
     *,
     new_id: Callable[[], str],
-    before_full: Callable[[GroupTables], None] = lambda _: None,
+    before_full: Callable[[grouptables.GroupTables], None] = lambda _: None,
     policy: compaction.Policy | None = None,
     key_type: str = "",
 ) -> Written:
@@ -291,7 +288,7 @@ def _count_merged(loaded: LoadedGroup, head: Head | None, new_bytes: int, policy
     return (policy or compaction.policy_of(loaded.group)).runs_to_merge(runs, new_bytes)
 
 
-def _whole(log: ChunkLog, loaded: LoadedGroup, delta: chunks.Chunk) -> GroupTables:
+def _whole(log: ChunkLog, loaded: LoadedGroup, delta: chunks.Chunk) -> grouptables.GroupTables:
     """Put a key group that was loaded in part together, with what the batch changed."""
     if loaded.tier is None or loaded.head is None:
         return loaded.tables
@@ -301,7 +298,7 @@ def _whole(log: ChunkLog, loaded: LoadedGroup, delta: chunks.Chunk) -> GroupTabl
     return whole
 
 
-def _rewrote(part: GroupTables) -> bool:
+def _rewrote(part: grouptables.GroupTables) -> bool:
     """Tell whether writing a key group in full changed rows that the delta does not name."""
     return part.must_rewrite or any(meta.has_ttl for meta in part.metas.values())
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
 
-from statefulspark.state import chunks, descriptors, store, tables, tiers_file, tiers_rows
+from statefulspark.state import chunks, descriptors, grouptables, store, tables, tiers_file, tiers_rows
 
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
@@ -95,14 +95,14 @@ class DiskTier:
 
     def read(
         self, group: int, head: store.Head, log: store.ChunkLog, keys: Collection[object]
-    ) -> store.GroupTables | None:
+    ) -> grouptables.GroupTables | None:
         """Return the rows of some keys as of the head; None when the caller must build all of them in memory.
 
         Raises:
             SnapshotCorruptError: A chunk that the head names is missing or unreadable.
         """
 
-        def work(transaction: tiers_file.Transaction) -> store.GroupTables | None:
+        def work(transaction: tiers_file.Transaction) -> grouptables.GroupTables | None:
             stamp = self._bring_up_to_date(transaction, group, head, log)
             self.counters.reads += 1
             if any(meta.name.startswith(tables.TIMER_PREFIX) for meta in stamp.metas):
@@ -111,10 +111,10 @@ class DiskTier:
 
         return self._attempt(group, head, work)
 
-    def scan(self, group: int, head: store.Head) -> store.GroupTables | None:
+    def scan(self, group: int, head: store.Head) -> grouptables.GroupTables | None:
         """Return all rows as of the head; None when the file does not have them."""
 
-        def work(transaction: tiers_file.Transaction) -> store.GroupTables | None:
+        def work(transaction: tiers_file.Transaction) -> grouptables.GroupTables | None:
             stamp = _Stamp.read(transaction)
             if stamp is None or (stamp.version, stamp.unique_id) != (head.version, head.unique_id):
                 return None
@@ -256,16 +256,16 @@ def _fill(transaction: tiers_file.Transaction, rows: dict[object, object], recor
         rows[keys[record]] = tiers_rows.decode(record, stored)
 
 
-def _rows_of(transaction: tiers_file.Transaction, stamp: _Stamp, keys: Collection[object]) -> store.GroupTables:
-    group = store.GroupTables()
+def _rows_of(transaction: tiers_file.Transaction, stamp: _Stamp, keys: Collection[object]) -> grouptables.GroupTables:
+    group = grouptables.GroupTables()
     for number, meta in enumerate(stamp.metas, start=1):
         start = tiers_rows.prefix(number)
         _fill(transaction, group.table(meta).rows, {key: tiers_rows.record_key(start, key) for key in keys})
     return group
 
 
-def _all_rows(transaction: tiers_file.Transaction, stamp: _Stamp) -> store.GroupTables:
-    group = store.GroupTables()
+def _all_rows(transaction: tiers_file.Transaction, stamp: _Stamp) -> grouptables.GroupTables:
+    group = grouptables.GroupTables()
     for number, meta in enumerate(stamp.metas, start=1):
         rows, start, cursor = group.table(meta).rows, tiers_rows.prefix(number), transaction.cursor()
         if not cursor.set_range(start):

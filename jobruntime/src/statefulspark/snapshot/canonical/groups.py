@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from statefulspark import errors
 from statefulspark.snapshot.canonical import rows
-from statefulspark.state import chunks, compaction, store
+from statefulspark.state import chunks, compaction, grouptables, store
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class GroupReader:
         ]
         if decoded[0].kind is not chunks.ChunkKind.FULL:
             raise self._incomplete(group)
-        tables = store.GroupTables()
+        tables = grouptables.GroupTables()
         for one in decoded:
             tables.apply(one)
         return group, tables.full()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypedDict, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
@@ -12,15 +12,6 @@ from statefulspark.spark.keyed import operator
 from statefulspark.state import conversions, descriptors, functions, ttl
 
 S = TypeVar("S")
-
-
-class _Options(TypedDict, total=False):
-    """What is passed on to `keyed_process`."""
-
-    max_parallelism: int
-    cache_bytes: int
-    disk_bytes: int | None
-    ttl_change: ttl.TtlChange
 
 
 def map_with_state(
@@ -32,7 +23,7 @@ def map_with_state(
     schema: str | spark_types.StructType,
     state_type: type[S] | conversions.Codec[S] | str | None = None,
     state_ttl: ttl.Ttl | None = None,
-    **options: Unpack[_Options],
+    **options: Unpack[operator.Options],
 ) -> DataFrame:
     """Turn each row into one row, with a value of state for its key (A.16).
 
@@ -67,7 +58,7 @@ def flat_map_with_state(
     schema: str | spark_types.StructType,
     state_type: type[S] | conversions.Codec[S] | str | None = None,
     state_ttl: ttl.Ttl | None = None,
-    **options: Unpack[_Options],
+    **options: Unpack[operator.Options],
 ) -> DataFrame:
     """Turn each row into any number of rows, with a value of state for its key (A.16).
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypedDict
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 
@@ -38,6 +38,15 @@ _KEY_TYPES = (
     spark_types.TimestampNTZType,
     spark_types.DecimalType,
 )
+
+
+class Options(TypedDict, total=False):
+    """What every form of the operator passes on; see `keyed_process`."""
+
+    max_parallelism: int
+    cache_bytes: int
+    disk_bytes: int | None
+    ttl_change: ttl.TtlChange
 
 
 def keyed_process(
@@ -87,22 +96,22 @@ def keyed_process(
     columns = (key,) if isinstance(key, str) else tuple(key)
     registry.check_uid(uid)
     keygroups.check_max_parallelism(max_parallelism)
-    _check_function(function, uid)
+    check_instance(function, functions.KeyedProcessFunction, "function", uid)
     check_key(df, columns, uid)
     domains = _check_timers(timers, function, uid)
-    key_type = ", ".join(df.schema[column].dataType.simpleString() for column in columns)
+    type_of_key = key_type(df, columns)
     registry.declare(
         uid=uid,
         max_parallelism=max_parallelism,
         key=columns,
-        key_type=key_type,
+        key_type=type_of_key,
         function=type(function).__qualname__,
         lifetimes_ms=functools.partial(_lifetimes_ms, function),
     )
     settings = processor.Settings(
         uid=uid,
         key=columns,
-        key_type=key_type,
+        key_type=type_of_key,
         schema=parse_schema(schema, uid),
         timezone=str(df.sparkSession.conf.get("spark.sql.session.timeZone")),
         cache_bytes=cache_bytes,
@@ -110,8 +119,7 @@ def keyed_process(
         domains=domains,
         ttl_change=ttl_change,
     )
-    packed = pack_by_group(df, columns, max_parallelism, uid)
-    return packed.groupBy(packing.GROUP).transformWithStateInPandas(
+    return pack_by_group(df, columns, max_parallelism, uid).transformWithStateInPandas(
         processor.KeyedProcessor(function, settings),
         settings.schema,
         output_mode.capitalize(),
@@ -119,11 +127,16 @@ def keyed_process(
     )
 
 
-def pack_by_group(df: DataFrame, columns: tuple[str, ...], max_parallelism: int, uid: str) -> DataFrame:
-    """Return the rows of a frame, packed by key group, on the way to an operator."""
+def key_type(df: DataFrame, columns: tuple[str, ...]) -> str:
+    """Return the types of key columns as they are written down with the state."""
+    return ", ".join(df.schema[column].dataType.simpleString() for column in columns)
+
+
+def pack_by_group(df: DataFrame, columns: tuple[str, ...], max_parallelism: int, uid: str) -> GroupedData:
+    """Return the rows of a frame, packed and grouped by key group, on the way to an operator."""
     hashed = sql.hash(*(df[f"`{column}`"] for column in columns))
     grouped = df.withColumn(packing.GROUP, sql.pmod(hashed, sql.lit(max_parallelism)))
-    return grouped.mapInArrow(packing.pack, packing.packed_schema(uid))
+    return grouped.mapInArrow(packing.pack, packing.packed_schema(uid)).groupBy(packing.GROUP)
 
 
 def _check_timers(
@@ -158,12 +171,17 @@ def _lifetimes_ms(function: functions.KeyedProcessFunction) -> dict[str, int]:
     return {name: life.duration_ms for name, life in declared.items() if life.full_snapshot}
 
 
-def _check_function(function: object, uid: str) -> None:
-    if not isinstance(function, functions.KeyedProcessFunction):
-        hint = " Pass an instance, not the class." if isinstance(function, type) else ""
+def check_instance(given: object, wanted: type, what: str, uid: str) -> None:
+    """Refuse something else than what an operator runs.
+
+    Raises:
+        SpecRejectedError: `FunctionInvalid`.
+    """
+    if not isinstance(given, wanted):
+        hint = " Pass an instance, not the class." if isinstance(given, type) else ""
         raise errors.SpecRejectedError(
             "FunctionInvalid",
-            f"The function of keyed operator '{uid}' must be a KeyedProcessFunction, and is {function!r:.100}.{hint}",
+            f"The {what} of keyed operator '{uid}' must be a {wanted.__name__}, and is {given!r:.100}.{hint}",
         )
 
 

@@ -8,26 +8,17 @@ from __future__ import annotations
 
 import enum
 from dataclasses import dataclass
-from typing import TypedDict, Unpack
+from typing import Unpack
 
 from pyspark.sql import DataFrame, GroupedData
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
-from statefulspark.spark.keyed import operator, packing, registry
+from statefulspark.spark.keyed import operator, registry
 from statefulspark.spark.keyed import processor as keyed_processor
 from statefulspark.spark.transform import function, grouping, inputs, lateness, modes, processor
 from statefulspark.state import cache, keygroups, ttl
-
-
-class _Options(TypedDict, total=False):
-    """What Spark's operator does not have."""
-
-    max_parallelism: int
-    cache_bytes: int
-    disk_bytes: int | None
-    ttl_change: ttl.TtlChange
 
 
 class _Payload(enum.Enum):
@@ -63,7 +54,7 @@ def transform_with_state(
     eventTimeColumnName: str = "",  # noqa: N803 - Spark's name
     *,
     uid: str,
-    **options: Unpack[_Options],
+    **options: Unpack[operator.Options],
 ) -> DataFrame:
     """Run a processor of Spark's over Rows, as `df.groupBy(…).transformWithState(…)` does.
 
@@ -99,7 +90,7 @@ def transform_with_state_in_pandas(
     eventTimeColumnName: str = "",  # noqa: N803 - Spark's name
     *,
     uid: str,
-    **options: Unpack[_Options],
+    **options: Unpack[operator.Options],
 ) -> DataFrame:
     """Run a processor of Spark's over pandas frames, as `df.groupBy(…).transformWithStateInPandas(…)` does.
 
@@ -109,18 +100,18 @@ def transform_with_state_in_pandas(
     return _transform(grouped, _Call(uid, _Payload.FRAMES, *given), options)
 
 
-def _transform(grouped: GroupedData, call: _Call, options: _Options) -> DataFrame:
+def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> DataFrame:
     output_mode, mode = modes.output_mode(call.output_mode), modes.time_mode(call.time_mode)
     registry.check_uid(call.uid)
     groups = options.get("max_parallelism", keygroups.DEFAULT_MAX_PARALLELISM)
     keygroups.check_max_parallelism(groups)
-    _check_processor(call)
+    operator.check_instance(call.processor, stateful_processor.StatefulProcessor, "processor", call.uid)
     source = grouping.of(grouped, f"The input of keyed operator '{call.uid}'")
     operator.check_key(source.df, source.key, call.uid)
     initial = _initial(call, source)
     key_schema = spark_types.StructType([source.df.schema[name] for name in source.key])
     wrapped = function.ProcessorFunction(call.processor, mode, key_schema)
-    settings = _settings(call, source, key_schema, mode, options)
+    settings = _settings(call, source, mode, options)
     handed = processor.Handed(
         rows=_inputs(call, source, settings.timezone),
         initial=None if initial is None else _inputs(call, initial, settings.timezone),
@@ -134,32 +125,27 @@ def _transform(grouped: GroupedData, call: _Call, options: _Options) -> DataFram
         key_type=settings.key_type,
         function=wrapped.name,
     )
-    packed = _packed(source, groups, call.uid)
+    packed = operator.pack_by_group(source.df, source.key, groups, call.uid)
     return packed.transformWithStateInPandas(
         processor.TransformProcessor(wrapped, settings, handed),
         settings.schema,
         output_mode,
         mode.value,
-        None if initial is None else _packed(initial, groups, call.uid),
+        None if initial is None else operator.pack_by_group(initial.df, initial.key, groups, call.uid),
         call.event_time_column,
     )
-
-
-def _packed(source: grouping.Grouping, groups: int, uid: str) -> GroupedData:
-    return operator.pack_by_group(source.df, source.key, groups, uid).groupBy(packing.GROUP)
 
 
 def _settings(
     call: _Call,
     source: grouping.Grouping,
-    key_schema: spark_types.StructType,
     mode: modes.TimeMode,
-    options: _Options,
+    options: operator.Options,
 ) -> keyed_processor.Settings:
     return keyed_processor.Settings(
         uid=call.uid,
         key=source.key,
-        key_type=", ".join(field.dataType.simpleString() for field in key_schema.fields),
+        key_type=operator.key_type(source.df, source.key),
         schema=operator.parse_schema(call.schema, call.uid),
         timezone=str(source.df.sparkSession.conf.get("spark.sql.session.timeZone")),
         cache_bytes=options.get("cache_bytes", cache.DEFAULT_LIMIT_BYTES),
@@ -179,21 +165,10 @@ def _initial(call: _Call, source: grouping.Grouping) -> grouping.Grouping | None
     if call.initial is None:
         return None
     initial = grouping.of(call.initial, f"The initial state of keyed operator '{call.uid}'")
-    kinds = [[frame.df.schema[name].dataType for name in frame.key] for frame in (source, initial)]
-    if kinds[0] != kinds[1]:
-        wanted, found = (", ".join(kind.simpleString() for kind in of_frame) for of_frame in kinds)
+    wanted, found = (operator.key_type(frame.df, frame.key) for frame in (source, initial))
+    if wanted != found:
         raise errors.SpecRejectedError(
             "InitialStateInvalid",
             f"The initial state of keyed operator '{call.uid}' is grouped by ({found}), and its input by ({wanted}).",
         )
     return initial
-
-
-def _check_processor(call: _Call) -> None:
-    given: object = call.processor
-    if not isinstance(given, stateful_processor.StatefulProcessor):
-        hint = " Pass an instance, not the class." if isinstance(given, type) else ""
-        raise errors.SpecRejectedError(
-            "FunctionInvalid",
-            f"The processor of keyed operator '{call.uid}' must be a StatefulProcessor, and is {given!r:.100}.{hint}",
-        )
