@@ -7,16 +7,19 @@ JSON, whose steps are taken one after the other:
 - `{"say": WORD}`, and `{"wait": true}` for a line;
 - `{"kill": NAME, "when": "before" | "after"}` arms a kill at the next call of a function of that name, Python or C.
 
-What a process says last is `done`, or the reason of the error that ended it; nothing if it was killed.
+What a process says last is `done`, or the reason of the error that ended it; nothing if it was killed or crashed, and then
+how it crashed is on its standard error.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
 import socket
 import sys
+import traceback
 from dataclasses import replace
 from pathlib import Path
 from types import FrameType
@@ -74,12 +77,16 @@ def answer(channel: socket.socket) -> None:
         channel.sendall(b"done")
     except errors.StatefulSparkError as error:
         channel.sendall(error.reason.encode())
+    except BaseException:
+        traceback.print_exc()
+        raise
     finally:
         os._exit(0)
 
 
 def main() -> None:
     """Fork for each connection until killed."""
+    faulthandler.enable()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(sys.argv[1])
     listener.listen()

@@ -158,7 +158,7 @@ class Session:
         columns = [batch.column(name).to_pylist() for name in kafka_rows.STAGED.names]
         for key, value, headers, partition in zip(*columns, strict=True):
             self._send(key, value, headers, -1 if partition is None else partition, action)
-        self._producer.poll(0)
+        self._call(action, lambda: self._producer.poll(0))
         if self._undelivered is not None:
             raise self._translated(self._undelivered, action)
 
@@ -178,15 +178,16 @@ class Session:
                 self._producer.produce(self._target.topic, value, key, partition, self._delivered, headers=pairs)
                 return
             except BufferError:
-                self._producer.poll(0.1)  # the queue is full: wait until the broker has taken some
+                self._call(action, lambda: self._producer.poll(0.1))  # the queue is full: the broker has to take some
             except KafkaException as error:
                 raise self._translated(kafka_errors.cause(error), action) from error
 
     def _leave(self, after: marker.Marker, action: str) -> None:
         # All records first: a record that is refused says why, and what follows it only that something failed.
         deadline = time.monotonic() + _COMMIT_LIMIT_S
-        while self._producer.flush(1.0) and self._undelivered is None and time.monotonic() < deadline:
-            pass
+        while self._call(action, lambda: self._producer.flush(1.0)) and self._undelivered is None:
+            if time.monotonic() >= deadline:
+                break
         if self._undelivered is not None:
             raise self._translated(self._undelivered, action)
         offset = TopicPartition(self._target.topic, 0, after.batch_id + 1, metadata=after.to_json())
@@ -195,14 +196,14 @@ class Session:
 
     def _roll_back(self) -> None:
         try:
-            self._producer.purge()
-            self._producer.abort_transaction(_LOOK_LIMIT_S)
+            _run(self._producer.purge)
+            _run(lambda: self._producer.abort_transaction(_LOOK_LIMIT_S))
         except KafkaException:
             self._hint = self._hint or "the transaction could not be rolled back; the next opening ends it"
 
     def _call(self, action: str, call: Callable[[], _T]) -> _T:
         try:
-            return call()
+            return _run(call)
         except KafkaException as error:
             raise self._translated(kafka_errors.cause(error), action) from error
 
@@ -219,6 +220,17 @@ class Session:
     def _delivered(self, error: KafkaError | None, _: Message) -> None:
         if error is not None and self._undelivered is None:
             self._undelivered = error
+
+
+def _run(call: Callable[[], _T]) -> _T:
+    """Call the client. A producer that is fenced raises from any call that runs callbacks, `poll` and `flush` too."""
+    try:
+        return call()
+    except SystemError as error:
+        # The client went on to run a delivery callback with its exception pending.
+        if isinstance(error.__cause__, KafkaException):
+            raise error.__cause__ from None
+        raise
 
 
 def _parse(metadata: str | None) -> marker.Marker:

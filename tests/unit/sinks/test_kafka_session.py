@@ -1,0 +1,39 @@
+"""What a fenced producer raises, wherever the client happens to raise it."""
+
+from __future__ import annotations
+
+from unittest import mock
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from statefulspark.sinks import kafka_session, marker
+
+TARGET = kafka_session.Target("127.0.0.1:9", "words", "default/words", "default/words/marker")
+
+
+def fenced() -> KafkaException:
+    return KafkaException(KafkaError(KafkaError._FENCED, "a newer instance", fatal=True))
+
+
+def hidden() -> SystemError:
+    """Return what Python makes of a callback that the client runs with its exception pending."""
+    try:
+        raise SystemError("a callback returned a result with an exception set") from fenced()
+    except SystemError as error:
+        return error
+
+
+@pytest.mark.parametrize("raised", [fenced(), hidden()], ids=["plainly", "behind a callback"])
+@pytest.mark.parametrize("call", ["begin_transaction", "flush", "commit_transaction"])
+def test_a_fenced_producer_is_lost_whatever_call_says_so(call: str, raised: Exception) -> None:
+    session = kafka_session.Session(TARGET)
+    producer = mock.Mock(**{"flush.return_value": 0, f"{call}.side_effect": raised})
+    with mock.patch.object(session, "_producer", producer), pytest.raises(kafka_session.ProducerLostError):
+        session.commit((), marker.NOTHING, "commit batch 7")
+
+
+def test_an_error_of_python_itself_is_no_fence() -> None:
+    session = kafka_session.Session(TARGET)
+    producer = mock.Mock(**{"begin_transaction.side_effect": SystemError("bad call")})
+    with mock.patch.object(session, "_producer", producer), pytest.raises(SystemError, match="bad call"):
+        session.commit((), marker.NOTHING, "commit batch 7")
