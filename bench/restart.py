@@ -1,8 +1,9 @@
 """Restart to first commit of a job with state, against a bare Spark streaming start without any.
 
 Ours: a driver with state is killed and started again; measured from the start of the process to its next commit, claim,
-recovery, restore from S3 and Python workers included, with the archive that the image brings. Bare: a PySpark script with
-one aggregation on the local disk, without state, started as PySpark does. In turns.
+recovery, restore from S3 and Python workers included, with the archive that the image brings. The job has run long enough
+that Spark has made a snapshot of all its state, as a job that has run for minutes has. Bare: a PySpark script with one
+aggregation on the local disk, without state, started as PySpark does. In turns.
 """
 
 from __future__ import annotations
@@ -57,7 +58,10 @@ def ours_s(size_mb: int, turns: int, *, with_bare: list[float]) -> list[float]:
             flags=["--checkpoint-interval", "1s"],
             env={"STATEFULSPARK_JVM_ARCHIVE": str(ARCHIVE)},
         )
+        commits = server.objects / bucket / "state" / "default" / "blobs" / "generations"
         driver.start()
+        driver.wait_committed(state_size.UID, feeder.files - 1)
+        _wait_for_snapshots(feeder, commits)
         for _ in range(turns):
             for _ in range(5):
                 feeder.write(range(state_size.TOUCHED_KEYS))
@@ -68,10 +72,27 @@ def ours_s(size_mb: int, turns: int, *, with_bare: list[float]) -> list[float]:
             with_bare.append(bare_s())
             feeder.write(range(state_size.TOUCHED_KEYS))
             driver.start()
-            commits = server.objects / bucket / "state" / "default" / "blobs" / "generations"
-            took.append(machine.wait_for(lambda: _next_commit_s(commits, last + 1, driver.started_at_s), "a commit"))  # noqa: B023
+            took.append(
+                machine.wait_for(lambda: _next_commit_s(commits, last + 1, driver.started_at_s), "a commit")  # noqa: B023
+            )
         driver.kill()
     return took
+
+
+def _wait_for_snapshots(feeder: state_size.Feeder, generations: Path) -> None:
+    """Touch keys until each partition has a snapshot of the whole state."""
+    filled = feeder.files
+
+    def look() -> bool | None:
+        feeder.write(range(state_size.TOUCHED_KEYS))
+        time.sleep(1)
+        found = [
+            max((int(file.name.split("_")[0]) for file in generations.glob(f"*/*/state/0/{one}/*.zip")), default=0)
+            for one in range(2)
+        ]
+        return True if min(found) >= filled else None
+
+    machine.wait_for(look, "Spark has made a snapshot of the state")
 
 
 def _next_commit_s(generations: Path, batch: int, began_s: float) -> float | None:

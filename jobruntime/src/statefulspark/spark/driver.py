@@ -25,7 +25,18 @@ from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.job import Output, QueryContext
 from statefulspark.server.http import ApiServer
 from statefulspark.snapshot import epochs, parallelism
-from statefulspark.spark import assembly, functions, jvm, keyed, preparing, session, settings, snapshots, writing
+from statefulspark.spark import (
+    assembly,
+    functions,
+    jvm,
+    keyed,
+    preparing,
+    session,
+    settings,
+    snapshots,
+    warming,
+    writing,
+)
 from statefulspark.spark.evolution import carry, describe
 from statefulspark.spark.loop import JobLoop
 from statefulspark.spark.preparing import BuiltQuery, Place
@@ -62,6 +73,7 @@ def run(job: Job, job_config: config.JobConfig) -> int:
         author = preparing.author_of(job_config, place, started_at)
         found = preparing.find_state(job, job_config, place, author)
         spark = coming.result()
+    warming.start_workers(spark)
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
     declared = functions.JobFunctions()

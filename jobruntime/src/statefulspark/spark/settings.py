@@ -13,6 +13,7 @@ from statefulspark.spark import gateway
 from statefulspark.storage import StorageOptions
 
 FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
+WORKER_DAEMON = "statefulspark.spark.workerdaemon"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 JARS = gateway.JARS
 
@@ -83,6 +84,9 @@ def _defaults() -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         # A worker that starts on a busy machine may take longer than the 15 s that Spark allows it.
         "spark.python.authenticate.socketTimeout": "120s",
+        "spark.python.daemon.module": WORKER_DAEMON,
+        # Spark sets this for some Python operators and not for others, and starts a daemon for each of both then.
+        "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
     }
 
 

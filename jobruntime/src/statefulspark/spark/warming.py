@@ -1,0 +1,40 @@
+"""Starts the first Python workers while the job is still being planned, so that its first batch does not wait for them."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from py4j.protocol import Py4JError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_log = logging.getLogger(__name__)
+
+
+def start_workers(spark: SparkSession) -> None:
+    """Run a job that does nothing, in Python, on each core; returns at once.
+
+    Nothing waits for it. If it fails, the first batch will, and say why.
+
+    Args:
+        spark: The session.
+    """
+    threading.Thread(target=_run, args=(spark,), name="warming", daemon=True).start()
+
+
+def _run(spark: SparkSession) -> None:
+    context = spark.sparkContext
+    cores = context.defaultParallelism
+    try:
+        context.parallelize(range(cores), cores).foreachPartition(_nothing)
+    except Py4JError as error:
+        _log.warning("no Python worker could be started ahead", extra={"why": str(error).splitlines()[0]})
+
+
+def _nothing(rows: Iterable[int]) -> None:
+    for _ in rows:
+        pass
