@@ -1,30 +1,31 @@
 """Makes the class-data-sharing archive of the image: `python -m statefulspark.spark.archive FILE`.
 
 Most of a start is the JVM reading, checking and linking the same ten thousand classes. A short streaming job, with what
-every job uses (RocksDB state, a Python state function, Parquet, the S3 client), loads them once, and the JVM writes them to
-a file that later JVMs map into memory. The archive fits this very class path and JVM; with any other it is ignored.
+every job uses (RocksDB state, its checkpoint on S3, a Python state function, Parquet), loads them once, and the JVM writes
+them to a file that later JVMs map into memory. The archive fits this very class path and JVM; with any other it is ignored.
 
-It imports nothing of ours but `gateway`, so that an image's layer with the archive changes with the jars only.
+It imports nothing of ours but `gateway` and `archive_store`, so that an image's layer with the archive changes with the jars
+only.
 """
 
 from __future__ import annotations
 
 import argparse
-import contextlib
 import os
 import sys
-import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pandas as pd
-from py4j.protocol import Py4JJavaError
+import pyarrow as pa
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import stateful_processor
 
-from statefulspark.spark import gateway
+from statefulspark.spark import archive_store, gateway
 
 STARTS = 3
+MAINTENANCE_S = 3
 LIMIT_S = 180
 _STREAMING = "spark.sql.streaming"
 CONF = {
@@ -42,15 +43,17 @@ CONF = {
     f"{_STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STREAMING}.stateStore.checkpointFormatVersion": "2",
     f"{_STREAMING}.checkpointFileManagerClass": "io.statefulspark.checkpoint.ConditionalCheckpointFileManager",
-    # Nobody answers there: the client is built, signs and sends a request, and that is all it takes.
-    "spark.hadoop.fs.s3a.endpoint": "http://127.0.0.1:9",
+    # Snapshots of the state are made at once, for the next start to read them.
+    f"{_STREAMING}.stateStore.minDeltasForSnapshot": "1",
+    f"{_STREAMING}.stateStore.maintenanceInterval": "1s",
     "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
+    "spark.hadoop.fs.s3a.path.style.access": "true",
     "spark.hadoop.fs.s3a.access.key": "nobody",
     "spark.hadoop.fs.s3a.secret.key": "nothing",
     "spark.hadoop.fs.s3a.attempts.maximum": "1",
     "spark.hadoop.fs.s3a.retry.limit": "0",
-    "spark.hadoop.fs.s3a.connection.establish.timeout": "1s",
 }
+BUCKET = "s3a://training"
 
 
 class Counter(stateful_processor.StatefulProcessor):
@@ -77,10 +80,10 @@ class Counter(stateful_processor.StatefulProcessor):
         """Nothing is held."""
 
 
-def train(folder: Path) -> None:
+def train(conf: Mapping[str, str]) -> None:
     """Run a few batches of a job like any other."""
     builder = SparkSession.builder
-    for key, value in CONF.items():
+    for key, value in conf.items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
@@ -93,25 +96,27 @@ def train(folder: Path) -> None:
 
     def write(frame: object, batch_id: int) -> None:
         assert hasattr(frame, "write")  # noqa: S101 - Spark hands a DataFrame over
-        frame.write.mode("overwrite").parquet(str(folder / "out"))
+        frame.write.mode("overwrite").parquet(f"{BUCKET}/out")
 
     writers = [
-        counted.writeStream.outputMode("update")
-        .foreachBatch(write)
-        .option("checkpointLocation", (folder / "keyed").as_uri()),
+        counted.writeStream.outputMode("update").foreachBatch(write).option("checkpointLocation", f"{BUCKET}/keyed"),
         rows.groupBy("value")
         .count()
         .writeStream.outputMode("update")
         .format("noop")
-        .option("checkpointLocation", (folder / "counted").as_uri()),
+        .option("checkpointLocation", f"{BUCKET}/counted"),
     ]
     for _ in range(STARTS):  # From the second one on, state is restored.
         queries = [writer.trigger(availableNow=True).start() for writer in writers]
         if not all(query.awaitTermination(LIMIT_S) for query in queries):
             raise SystemExit(f"The training job did not end within {LIMIT_S:.0f} s.")
-    with contextlib.suppress(Py4JJavaError):
-        spark.read.parquet("s3a://nowhere/nothing")
+        time.sleep(MAINTENANCE_S)
+    spark.read.parquet(f"{BUCKET}/out").mapInArrow(_as_they_are, "key bigint, n bigint").collect()
     spark.stop()
+
+
+def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 def main() -> int:
@@ -122,11 +127,15 @@ def main() -> int:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    launched = gateway.launch(CONF, [f"-XX:ArchiveClassesAtExit={file}", "-Xlog:cds=error,cds+dynamic=error"])
+    with archive_store.running() as endpoint:
+        return _make(file, CONF | {"spark.hadoop.fs.s3a.endpoint": endpoint})
+
+
+def _make(file: Path, conf: Mapping[str, str]) -> int:
+    launched = gateway.launch(conf, [f"-XX:ArchiveClassesAtExit={file}", "-Xlog:cds=error,cds+dynamic=error"])
     port, secret = gateway.wait(launched)
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
-    with tempfile.TemporaryDirectory() as folder:
-        train(Path(folder))
+    train(conf)
     assert launched.process.stdin is not None  # noqa: S101 - the gateway opened it
     launched.process.stdin.close()  # The JVM ends by itself, and writes the archive then.
     launched.process.wait(LIMIT_S)
