@@ -24,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
 from pathlib import Path
 from typing import cast
 
@@ -130,7 +129,7 @@ class OurSide:
         self.figures.gap_quiet_s.append(self._longest_gap_s(now_s, time.time()))
         self._taken += 1
         self._driver.post("/v1/savepoints", {"requestId": f"savepoint-{self._taken}"})
-        began_s, ended_s = _times_s(self._driver.operation(f"savepoint-{self._taken}"))
+        began_s, ended_s = machine.times_s(self._driver.operation(f"savepoint-{self._taken}"))
         self._driver.wait_committed(_UID, self._driver.committed(_UID) + 1)
         self.figures.take_s.append(ended_s - began_s)
         self.figures.gap_s.append(self._longest_gap_s(began_s, ended_s))
@@ -140,7 +139,7 @@ class OurSide:
         self._driver.post("/v1/stop", {"requestId": "stop", "savepoint": True})
         stopped = self._driver.operation("stop")
         self._driver.wait_end()
-        began_s, ended_s = _times_s(stopped)
+        began_s, ended_s = machine.times_s(stopped)
         self.figures.stop_s.append(ended_s - began_s)
         self.figures.pause_s.append(ended_s - max(self._commits_s(self._bucket)))
         self._last = str(stopped["location"])
@@ -193,11 +192,6 @@ class OurSide:
         times_s = self._commits_s(self._bucket)
         pairs = itertools.pairwise(times_s)
         return max((after - before for before, after in pairs if after >= from_s and before <= to_s), default=0.0)
-
-
-def _times_s(snapshot: machine.Json) -> tuple[float, float]:
-    began, ended = (datetime.fromisoformat(str(snapshot[name])).timestamp() for name in ("triggeredAt", "completedAt"))
-    return began, ended
 
 
 def _seconds(answer: machine.Json, name: str) -> float:

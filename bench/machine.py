@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
@@ -204,6 +205,12 @@ class Driver:
     def _require_alive(self) -> None:
         if self._process is not None and self._process.poll() is not None:
             raise SystemExit(f"The driver ended with {self._process.returncode}:\n{self.log.read_text()[-3000:]}")
+
+
+def times_s(snapshot: Json) -> tuple[float, float]:
+    """Return when a snapshot was triggered and when it was complete, in seconds since 1970."""
+    began, ended = (datetime.fromisoformat(str(snapshot[name])).timestamp() for name in ("triggeredAt", "completedAt"))
+    return began, ended
 
 
 _HEADERS = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}

@@ -12,7 +12,6 @@ import statistics
 import sys
 import threading
 import time
-from datetime import datetime
 from pathlib import Path
 from typing import cast
 
@@ -121,8 +120,8 @@ def _take(driver: machine.Driver, what: str, request_id: str) -> machine.Json:
 
 
 def _took_s(snapshot: machine.Json) -> float:
-    began, ended = (datetime.fromisoformat(str(snapshot[name])) for name in ("triggeredAt", "completedAt"))
-    return (ended - began).total_seconds()
+    began_s, ended_s = machine.times_s(snapshot)
+    return ended_s - began_s
 
 
 def _longest_gap_s(driver: machine.Driver, work: object) -> float:
