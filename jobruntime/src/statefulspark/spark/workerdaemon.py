@@ -25,6 +25,7 @@ MODULES = (
     "pyarrow",
     "pyarrow.parquet",
     "statefulspark.spark.keyed.processor",
+    "statefulspark.spark.keyed.frames",
     "statefulspark.sinks.files",
     "statefulspark.storage.fsspec_store",
     "s3fs",

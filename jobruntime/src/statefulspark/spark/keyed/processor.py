@@ -10,9 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
@@ -20,6 +19,9 @@ from pyspark.sql.streaming import stateful_processor
 from statefulspark import errors
 from statefulspark.spark.keyed import caching, log, packing, pausing, rows
 from statefulspark.state import cache, evolution, functions, store, timers, ttl
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def new_id() -> str:
@@ -149,7 +151,10 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         self._tables = caching.open_cache(
             settings.uid, cache_bytes=settings.cache_bytes, disk_bytes=settings.disk_bytes
         )
-        self._output = rows.OutputSchema(settings.schema, settings.uid, settings.timezone)
+        # Not at the top: see there.
+        from statefulspark.spark.keyed import frames
+
+        self._output = frames.OutputSchema(settings.schema, settings.uid, settings.timezone)
         now_ms, watermark_ms = self._log.times()
         context = functions.KeyedContext(
             settings.uid,

@@ -1,8 +1,7 @@
-"""Arrow columns as Python keys and rows, and output rows as columns again.
+"""Arrow columns as Python keys and rows.
 
 Rows are tuples with the columns as attributes. Timestamps are aware datetimes, decimals are Decimal, structs dicts,
-arrays lists, maps dicts. Output goes through Arrow with the declared schema, so a value that does not fit is an error
-that names the column, never a silent cast.
+arrays lists, maps dicts.
 """
 
 from __future__ import annotations
@@ -12,12 +11,8 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import cast
 
-import pandas as pd
 import pyarrow as pa
-from pyspark.sql import types as spark_types
-from pyspark.sql.pandas import types as arrow_types
 
-from statefulspark import errors
 from statefulspark.state import functions
 
 
@@ -64,95 +59,3 @@ def to_values(column: pa.ChunkedArray) -> list[object]:
         return values
     listed: list[object] = column.to_pylist(maps_as_pydicts="strict")
     return listed
-
-
-class OutputSchema:
-    """The declared output of an operator.
-
-    Args:
-        schema: Names and types of the columns.
-        uid: The operator; named in errors.
-        timezone: Session time zone; Arrow's timestamps carry it.
-    """
-
-    def __init__(self, schema: spark_types.StructType, uid: str, timezone: str) -> None:
-        self._names = schema.names
-        self._types = [arrow_types.to_arrow_type(field.dataType, timezone=timezone) for field in schema.fields]
-        self._nested = [isinstance(f.dataType, _NESTED) for f in schema.fields]
-        self._uid = uid
-
-    def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
-        """Build the frame that Spark takes, from tuples, Rows or dicts, or from a table.
-
-        Raises:
-            SpecRejectedError: A row has the wrong number of columns, or a value does not fit its column.
-        """
-        if isinstance(rows, pa.Table):
-            return self._from_table(rows)
-        width = len(self._names)
-        # Looked at as a whole first: rows that are tuples of the right width, as most are, cost no Python each.
-        if set(map(type, rows)) != {tuple} or set(map(len, cast("list[tuple[object, ...]]", rows))) != {width}:
-            rows = [row if isinstance(row, tuple) and len(row) == width else self._to_tuple(row) for row in rows]
-        tuples = cast("list[tuple[object, ...]]", rows)
-        series = [self._column(index, values) for index, values in enumerate(zip(*tuples, strict=True))]
-        return pd.DataFrame(dict(zip(self._names, series, strict=True)), copy=False)
-
-    def _from_table(self, table: pa.Table) -> pd.DataFrame:
-        missing = [name for name in self._names if name not in table.column_names]
-        if missing:
-            raise errors.SpecRejectedError(
-                "OutputRowInvalid",
-                f"Operator '{self._uid}' returned a table with the columns {', '.join(table.column_names)}; the output "
-                f"has {', '.join(self._names)}.",
-            )
-        columns = (self._from_array(index, table.column(name)) for index, name in enumerate(self._names))
-        return pd.DataFrame(dict(zip(self._names, columns, strict=True)), copy=False)
-
-    def _from_array(self, index: int, column: pa.ChunkedArray) -> object:
-        kind = self._types[index]
-        if self._nested[index]:
-            return pd.Series(column.to_pylist(maps_as_pydicts="strict"), dtype="object")
-        try:
-            return _for_pandas(column.cast(kind).combine_chunks())
-        except pa.ArrowException as error:
-            raise errors.SpecRejectedError(
-                "OutputValueInvalid",
-                f"Operator '{self._uid}' returned a column '{self._names[index]}' of type {column.type} that does not "
-                f"fit {kind}: {error}.",
-            ) from error
-
-    def _column(self, index: int, values: tuple[object, ...]) -> object:
-        if self._nested[index]:
-            return pd.Series(values, dtype="object")
-        kind = self._types[index]
-        try:
-            return _for_pandas(pa.array(values, kind))
-        except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise errors.SpecRejectedError(
-                "OutputValueInvalid",
-                f"Operator '{self._uid}' yielded a value that does not fit column '{self._names[index]}' of type "
-                f"{kind}: {error}.",
-            ) from error
-
-    def _to_tuple(self, row: object) -> tuple[object, ...]:
-        if isinstance(row, dict) and row.keys() <= set(self._names):
-            return tuple(row.get(name) for name in self._names)
-        raise self._rejected(row)
-
-    def _rejected(self, row: object) -> errors.SpecRejectedError:
-        return errors.SpecRejectedError(
-            "OutputRowInvalid",
-            f"Operator '{self._uid}' yielded {row!r:.200}, which is no row of ({', '.join(self._names)}): yield a "
-            "tuple with these columns in this order, a dict with these names, or a Row.",
-        )
-
-
-def _for_pandas(column: pa.Array) -> object:
-    # A series over Arrow costs pandas more than the values do; integers without nulls are the same in numpy. Floats are
-    # not: on the way back pandas takes NaN for a null.
-    if pa.types.is_integer(column.type) and column.null_count == 0:
-        return column.to_numpy()
-    return pd.Series(column, dtype=pd.ArrowDtype(column.type), copy=False)
-
-
-_NESTED = (spark_types.ArrayType, spark_types.MapType, spark_types.StructType)

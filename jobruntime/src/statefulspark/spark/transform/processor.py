@@ -18,8 +18,7 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
 from statefulspark import state as keyed_state
-from statefulspark.spark.keyed import log, packing, processor
-from statefulspark.spark.keyed import rows as keyed_rows
+from statefulspark.spark.keyed import frames, log, packing, processor
 from statefulspark.spark.transform import function, inputs, lateness
 from statefulspark.state import store
 
@@ -170,7 +169,7 @@ class _Log(log.SparkChunkLog):
         self._handle.registerTimer(moment_ms)
 
 
-class _Rows(keyed_rows.OutputSchema):
+class _Rows(frames.OutputSchema):
     """Rows of Spark's as columns: matched by name, what is missing is null, what is more is left out."""
 
     def __init__(self, settings: processor.Settings) -> None:
