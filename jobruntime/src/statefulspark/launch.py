@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import os
 import runpy
+import signal
 import sys
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
+from types import FrameType
 
 from pydantic import ValidationError
 
@@ -156,6 +158,22 @@ def guard(run: Callable[[], int], *, job_file: Path | None = None) -> int:
         where = _place_in(job_file, error)
         message = f"The job file {where} raised {_in_one_line(error)}. Correct it and apply the job again."
         return finish(ExitCode.BAD_JOB, "JobFileRaised", message)
+
+
+def leave_on_sigterm() -> None:
+    """Obey a SIGTERM that comes before the job runs, at once; the driver's own handler takes over when it does.
+
+    What a start has written by then, the next one copes with as after a crash. Without a handler, Linux withholds the
+    signal from the first process of a container, and its pod would hang until it is killed.
+    """
+
+    def leave(_number: int, _frame: FrameType | None) -> None:
+        try:
+            finish(ExitCode.DRAINED, "Drained", "SIGTERM came before the job ran; its state is what it was.")
+        finally:
+            os._exit(ExitCode.DRAINED)
+
+    signal.signal(signal.SIGTERM, leave)
 
 
 def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = None) -> int:

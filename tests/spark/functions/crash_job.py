@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -16,6 +17,13 @@ import statefulspark as ss
 from pyspark.sql import Row, SparkSession
 
 job = ss.Job("crashing")
+
+
+def write(target: Path, body: str) -> None:
+    """Write a file so that a kill, which another thread's bomb may cause at any moment, leaves all of it or nothing."""
+    part = target.with_suffix(f".part-{threading.get_ident()}")
+    part.write_text(body)
+    part.replace(target)
 
 
 class Bomb:
@@ -85,8 +93,8 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.Checkpoint
         target = self.folder / f"{self.subtask}-{self.files:06d}.json"
         body = json.dumps(self.buffered)
         if target.exists() and target.read_text() != body:
-            (self.folder / f"{target.name}.torn").write_text(body)
-        target.write_text(body)
+            write(self.folder / f"{target.name}.torn", body)
+        write(target, body)
         self.files += 1
         self.buffered = []
         self.bomb.at("flush")
@@ -98,7 +106,7 @@ class BufferingSink(ss.SinkFunction[Row], ss.CheckpointedFunction, ss.Checkpoint
     def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
         self.state.update([(self.buffered, self.files)])
         self.bomb.at("snapshot")
-        (self.folder / f"{self.subtask}-rest.json").write_text(json.dumps(self.buffered))
+        write(self.folder / f"{self.subtask}-rest.json", json.dumps(self.buffered))
 
 
 @job.query(uid="numbers")

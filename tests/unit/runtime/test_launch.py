@@ -219,3 +219,17 @@ def test_the_process_says_one_line_and_exits_with_the_code(tmp_path: Path) -> No
     assert ended.returncode == ExitCode.BAD_JOB
     assert (line["level"], line["code"], line["reason"]) == ("ERROR", "BAD_JOB", "JobFileRaised")
     assert f"{file} line 3 raised ValueError: broken" in line["why"]
+
+
+def test_a_sigterm_before_the_job_runs_ends_the_process_as_drained(tmp_path: Path) -> None:
+    """As the first process of a container it would otherwise not even get the signal."""
+    file = tmp_path / "job.py"
+    file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nraise ValueError('still here')\n")
+    command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(file), "--storage", "s3://bucket/prefix"]
+
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    line = json.loads([line for line in ended.stderr.splitlines() if line.startswith("{")][-1])
+    assert ended.returncode == ExitCode.DRAINED
+    assert (line["level"], line["code"]) == ("INFO", "DRAINED")
+    assert "still here" not in ended.stderr

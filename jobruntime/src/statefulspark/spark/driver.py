@@ -151,6 +151,13 @@ def build_queries(
 
 def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshots.Ending:
     """Run the loop with the API in front of it, until the job ends."""
+
+    def on_signal(number: int, _: FrameType | None) -> None:
+        _log.info("signal received, draining", extra={"signal": signal.Signals(number).name})
+        loop.drain()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
     token = os.environ.get(config.ENV_TOKEN)
     if not token:
         _log.warning(
@@ -164,13 +171,6 @@ def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshots.Ending:
         port=job_config.api_port,
     )
     _log.info("api listening", extra={"port": server.port})
-
-    def on_signal(number: int, _: FrameType | None) -> None:
-        _log.info("signal received, draining", extra={"signal": signal.Signals(number).name})
-        loop.drain()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
     try:
         return loop.run()
     finally:
