@@ -224,7 +224,9 @@ def test_the_process_says_one_line_and_exits_with_the_code(tmp_path: Path) -> No
 def test_a_sigterm_before_the_job_runs_ends_the_process_as_drained(tmp_path: Path) -> None:
     """As the first process of a container it would otherwise not even get the signal."""
     file = tmp_path / "job.py"
-    file.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\nraise ValueError('still here')\n")
+    source = ["import os, signal", "import statefulspark as ss", "job = ss.Job('words')"]
+    source += ["os.kill(os.getpid(), signal.SIGTERM)", "raise ValueError('still here')"]
+    file.write_text("\n".join(source))
     command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(file), "--storage", "s3://bucket/prefix"]
 
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
