@@ -77,7 +77,7 @@ def batches(
     gate = streams.gate(spark)
     gate.register(root, -1, -1)
     query = streams.start_count(spark, root, name=bucket, sink="noop")
-    streams.wait_until(lambda: streams.last_batch(query) > warm, "the query is warm")
+    streams.wait_until(lambda: streams.last_batch(query) > warm, "the query is warm", timeout_s=60.0 + 2 * warm)
     before = len(server.requests())
     first = query.recentProgress[-1].batchId
     streams.wait_until(lambda: query.recentProgress[-1].batchId >= first + count, "the batches are committed")

@@ -73,6 +73,8 @@ class FakeWriter:
     before_precopy: Callable[[], None] = lambda: None
     completed: list[tuple[snapshots.SnapshotOrder, Mapping[str, int]]] = field(default_factory=list)
     before_note: Callable[[], None] = lambda: None
+    before_prune: Callable[[], None] = lambda: None
+    prunes: int = 0
     discarded: list[int] = field(default_factory=list)
     damage: list[tuple[str, int, str]] = field(default_factory=list)
 
@@ -94,7 +96,8 @@ class FakeWriter:
         self.discarded.append(order.snapshot_id)
 
     def prune(self) -> None:
-        pass
+        self.prunes += 1
+        self.before_prune()
 
     def note_damage(self, query_uid: str, batch_id: int, said: str) -> None:
         self.before_note()
@@ -229,6 +232,28 @@ def test_periodic_checkpoints_are_completed_while_the_job_runs(start: Start) -> 
 
     assert job.gate.is_open
     assert [one.id for one in job.loop.checkpoints().history if one.ended_at][-2:] == [2, 1]
+
+
+def test_pruning_rests_between_checkpoints_and_is_made_up_for_at_the_end(start: Start) -> None:
+    job = start(FakeWriter(before_prune=lambda: time.sleep(0.5)), interval_s=0.02)
+
+    job.until(lambda: job.loop.status().checkpoints.completed >= 12)
+    while_it_ran = job.writer.prunes
+    job.loop.drain()
+    ending = job.ended()
+
+    assert ending.code is ExitCode.DRAINED
+    assert (while_it_ran, job.writer.prunes) == (1, 2), "it rests nineteen times as long as it took"
+
+
+def test_a_last_pruning_that_fails_is_left_to_the_next_driver(start: Start) -> None:
+    job = start(FakeWriter(before_prune=_refuse), interval_s=0.05)
+    job.until(lambda: job.loop.status().checkpoints.completed >= 5)
+
+    job.loop.drain()
+
+    assert job.ended().code is ExitCode.DRAINED
+    assert job.writer.prunes > 1
 
 
 def test_a_savepoint_does_not_stop_the_job(start: Start) -> None:

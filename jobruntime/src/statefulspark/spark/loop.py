@@ -21,7 +21,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import machine, model
 from statefulspark.snapshot import progress
-from statefulspark.spark import announcing, desk, failures, queries
+from statefulspark.spark import announcing, desk, failures, pacing, queries
 from statefulspark.spark.background import Background, Lane
 from statefulspark.spark.board import Board
 from statefulspark.spark.jvm import Fence, Gate
@@ -80,6 +80,7 @@ class JobLoop(desk.Desk):
         self._drain_wanted = False
         self._ending: Ending | None = None
         self._progress_at_s = 0.0
+        self._pruning = pacing.Pace()
         self._publish(self._build_status())
 
     # The loop
@@ -95,6 +96,8 @@ class JobLoop(desk.Desk):
             self._look()
             self._step(model.Tick(time.monotonic(), has_news=self._has_news()))
             self._acknowledge_stop_at_boundary()
+            if self._pruning.take(time.monotonic()):
+                self._prune()
             self._publish(self._build_status())
         return self._end(self._ending)
 
@@ -181,7 +184,7 @@ class JobLoop(desk.Desk):
             case model.Refuse():
                 self._on_refused(command)
             case model.Subsume():
-                self._clean(Lane.CHECKPOINT, self._writer.prune)
+                self._pruning.ask()
             case model.FailJob():
                 self._end_with(Ending(ExitCode.FAILED, "CheckpointsFailing", command.message))
             case _:
@@ -314,10 +317,19 @@ class JobLoop(desk.Desk):
 
     def _clean(self, lane: Lane, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
         def failed(error: errors.StatefulSparkError) -> None:
-            _log.warning("cleaning up failed and is tried again later", extra={"why": str(error)})
+            _say_uncleaned(error)
             then()
 
         self._background.submit(lane, work, on_done=lambda _: then(), on_failed=failed)
+
+    def _prune(self) -> None:
+        self._clean(Lane.CHECKPOINT, self._writer.prune, then=lambda: self._pruning.ended(time.monotonic()))
+
+    def _prune_now(self) -> None:
+        try:
+            self._writer.prune()
+        except errors.StatefulSparkError as error:
+            _say_uncleaned(error)
 
     # Gates and the end
 
@@ -347,6 +359,8 @@ class JobLoop(desk.Desk):
         self._announcer.stop_trying()
         self._tell_of_stop(ending)
         self._background.close(wait=ending.code is not ExitCode.FENCED)
+        if self._pruning.is_wanted and ending.is_clean:
+            self._prune_now()
         self._board.state = ending.state
         self._publish(self._build_status(ending.message))
         return ending
@@ -363,3 +377,7 @@ class JobLoop(desk.Desk):
         statuses = tuple(query.status() for query in self._queries)
         told = message or self._announcer.trouble
         return self._board.status(statuses, self._announcer.sinks(), message=told)
+
+
+def _say_uncleaned(error: errors.StatefulSparkError) -> None:
+    _log.warning("cleaning up failed and is tried again later", extra={"why": str(error)})

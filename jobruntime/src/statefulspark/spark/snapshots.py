@@ -83,12 +83,16 @@ class Ending:
         return cls(code, code.name.capitalize(), f"All queries ended at {summary.kind} {summary.id}.", summary)
 
     @property
+    def is_clean(self) -> bool:
+        """Whether everything was committed and kept."""
+        return self.code in (ExitCode.STOPPED, ExitCode.DRAINED, ExitCode.FINISHED)
+
+    @property
     def state(self) -> api.JobState:
         """The job's last state."""
         if self.code is ExitCode.FENCED:
             return api.JobState.FENCED
-        clean = self.code in (ExitCode.STOPPED, ExitCode.DRAINED, ExitCode.FINISHED)
-        return api.JobState.STOPPED if clean else api.JobState.FAILED
+        return api.JobState.STOPPED if self.is_clean else api.JobState.FAILED
 
 
 class SnapshotWriter:
