@@ -42,6 +42,7 @@ _SETTINGS = {
     f"{_STATE}.providerClass": _PROVIDER,
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.checkpointFormatVersion": "2",
+    f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
 }
 _OURS = "plain"
 

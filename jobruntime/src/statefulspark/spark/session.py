@@ -22,6 +22,8 @@ _TALKATIVE = (
     "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # state that is empty, a socket at its end
     "sql.execution.streaming.runtime.ResolveWriteToStream",  # adaptive execution is off in streams
     "sql.execution.streaming.runtime.MicroBatchExecution",  # the same; failures come back as the query's exception
+    # RocksDB's own threads print through the JVM, at warnings too; one that does while the JVM ends lets it hang for ever.
+    "sql.execution.streaming.state.RocksDB",
     "scheduler.DAGScheduler",  # a job group without jobs, when a query stops at a boundary
 )
 

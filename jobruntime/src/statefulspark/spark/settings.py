@@ -82,6 +82,8 @@ def _defaults() -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.scheduler.mode": "FAIR",
+        # Counting rows means looking each key up once more before it is written, and again when changelogs are replayed.
+        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
         # A worker that starts on a busy machine may take longer than the 15 s that Spark allows it.
         "spark.python.authenticate.socketTimeout": "120s",
         "spark.python.daemon.module": WORKER_DAEMON,
