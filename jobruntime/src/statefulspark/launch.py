@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 
@@ -89,12 +90,21 @@ def read_config(path: Path) -> config.JobConfig:
             "ConfigMissing", f"The configuration {path} cannot be read: {error.strerror}."
         ) from error
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
-        what = first["msg"].removeprefix("Value error, ")
-        raise errors.SpecRejectedError(
-            "ConfigInvalid", f"The configuration {path} is wrong at {where}: {what} (got {first['input']!r})."
-        ) from error
+        raise config_invalid(f"The configuration {path}", error) from error
+
+
+def config_invalid(what: str, error: ValidationError) -> errors.SpecRejectedError:
+    """Return the refusal of a configuration, which names the first wrong field and its value.
+
+    Args:
+        what: The configuration, at the beginning of a sentence.
+        error: What is wrong.
+    """
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"]) or "the document"
+    why, given = first["msg"].removeprefix("Value error, "), first["input"]
+    shown = f"{given.total_seconds():g} s" if isinstance(given, timedelta) else repr(given)
+    return errors.SpecRejectedError("ConfigInvalid", f"{what} is wrong at {where}: {why} (got {shown}).")
 
 
 def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = None) -> int:

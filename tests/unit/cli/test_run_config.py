@@ -113,6 +113,9 @@ def test_a_start_asked_for_by_flag_replaces_the_one_in_the_file(
     [
         pytest.param((), "StorageMissing", "--storage", id="no storage"),
         pytest.param(("--storage", "gs://b"), "ConfigInvalid", "gs://b", id="a storage that is not shared"),
+        pytest.param(
+            ("--storage", "s3://b", "--checkpoint-interval", "0s"), "ConfigInvalid", "(got 0 s)", id="no time"
+        ),
         pytest.param(("--storage", "s3://b", "--retained", "0"), "ConfigInvalid", "retained", id="nothing retained"),
         pytest.param(("--storage", "s3://b", "--api-port", "70000"), "ConfigInvalid", "70000", id="no such port"),
     ],

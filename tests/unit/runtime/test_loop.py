@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -75,6 +75,7 @@ class FakeWriter:
     before_note: Callable[[], None] = lambda: None
     before_prune: Callable[[], None] = lambda: None
     prunes: int = 0
+    dropped: list[int] = field(default_factory=list)
     discarded: list[int] = field(default_factory=list)
     damage: list[tuple[str, int, str]] = field(default_factory=list)
 
@@ -94,6 +95,9 @@ class FakeWriter:
 
     def discard(self, order: snapshots.SnapshotOrder) -> None:
         self.discarded.append(order.snapshot_id)
+
+    def drop(self, checkpoint_ids: Iterable[int]) -> None:
+        self.dropped.extend(checkpoint_ids)
 
     def prune(self) -> None:
         self.prunes += 1
@@ -243,6 +247,8 @@ def test_pruning_rests_between_checkpoints_and_is_made_up_for_at_the_end(start: 
     ending = job.ended()
 
     assert ending.code is ExitCode.DRAINED
+    assert job.writer.dropped == list(range(1, len(job.writer.dropped) + 1)), "manifests go at once, in order"
+    assert len(job.writer.dropped) > 9, "one is retained, and the end may overtake another"
     assert (while_it_ran, job.writer.prunes) == (1, 2), "it rests nineteen times as long as it took"
 
 

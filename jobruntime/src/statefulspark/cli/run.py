@@ -227,12 +227,7 @@ def _validated(fields: _Fields) -> config.JobConfig:
     try:
         return config.JobConfig.model_validate(fields)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        what = first["msg"].removeprefix("Value error, ")
-        raise errors.SpecRejectedError(
-            "ConfigInvalid", f"The configuration is wrong at {where}: {what} (got {first['input']!r})."
-        ) from error
+        raise launch.config_invalid("The configuration", error) from error
 
 
 def _snapshot(text: str) -> str:

@@ -184,6 +184,7 @@ class JobLoop(desk.Desk):
             case model.Refuse():
                 self._on_refused(command)
             case model.Subsume():
+                self._clean(Lane.CHECKPOINT, functools.partial(self._writer.drop, command.checkpoint_ids))
                 self._pruning.ask()
             case model.FailJob():
                 self._end_with(Ending(ExitCode.FAILED, "CheckpointsFailing", command.message))

@@ -6,7 +6,7 @@ the object store itself, before the barrier where that is possible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -191,11 +191,15 @@ class SnapshotWriter:
     def discard(self, order: SnapshotOrder) -> None:
         """Remove what was written for a snapshot that will never complete."""
         if order.kind is SnapshotKind.CHECKPOINT:
-            self._store.delete_many([layout.checkpoint_manifest(order.snapshot_id)])
+            self.drop([order.snapshot_id])
             return
         self._copying.pop(order.snapshot_id, None)
         place = self._savepoint_target(order, self._savepoint_request(order))
         savepoint.dispose(place.store, place.folder)
+
+    def drop(self, checkpoint_ids: Iterable[int]) -> None:
+        """Remove the manifests of checkpoints that are subsumed; `prune` removes the files that only they needed."""
+        self._store.delete_many([layout.checkpoint_manifest(number) for number in checkpoint_ids])
 
     def prune(self) -> None:
         """Remove checkpoints beyond the retained number, and the files that only they needed."""
