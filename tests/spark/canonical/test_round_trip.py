@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -223,6 +225,17 @@ def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_un
     assert verify.verify_queries(rig.store, [entry]).ok
 
 
+def _read_by_command(rig: Rig, folder: str, uid: str, state: str) -> list[dict[str, object]]:
+    """Read in a process of its own, in whose Spark nothing has run yet."""
+    command = [sys.executable, "-m", "statefulspark.cli.main", "state", "read", f"{rig.store.uri}/{folder}"]
+    command += ["--uid", uid, "--state", state, "-o", "json", "--endpoint", str(rig.options.endpoint)]
+    keys = {"AWS_ACCESS_KEY_ID": rig.options.access_key, "AWS_SECRET_ACCESS_KEY": rig.options.secret_key}
+    environment = {**os.environ, **{name: str(key) for name, key in keys.items()}}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=240, env=environment, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return sorted((json.loads(line) for line in ended.stdout.splitlines()), key=str)
+
+
 def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snapshot(rig: Rig) -> None:
     """A native snapshot that was moved is read, too: its absolute paths lead nowhere."""
     rig.grow(1)
@@ -243,6 +256,7 @@ def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snaps
         canonical = read(FOLDER, uid, **chosen)
         assert len(canonical) in (ROWS_PER_FILE, KEYS)
         assert read(target.folder, uid, **chosen) == canonical
+    assert _read_by_command(rig, target.folder, "all", "most") == read(FOLDER, "all", state="most") != []
     parent, _, name = f"{rig.store.uri}/savepoints/00000009-converted".rpartition("/")
     converted = state_reading.convert(target.uri, parent, name, rig.options)
     assert [one.operators for one in converted.queries] == [entry.operators for entry in manifest.queries]

@@ -47,6 +47,7 @@ def engine() -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    session.streams  # noqa: B018 - with the streams comes the coordinator that loading state asks
     try:
         yield session
     finally:
