@@ -173,8 +173,8 @@ def guard(run: Callable[[], int], *, job_file: Path | None = None) -> int:
 def leave_on_sigterm() -> None:
     """Obey a SIGTERM that comes before the job runs, at once; the driver's own handler takes over when it does.
 
-    What a start has written by then, the next one copes with as after a crash. Without a handler, Linux withholds the
-    signal from the first process of a container, and its pod would hang until it is killed.
+    What a start has written by then, the next one copes with as after a crash. Without a handler the process would die of
+    the signal, which tells the operator nothing and looks like a crash.
     """
 
     def leave(_number: int, _frame: FrameType | None) -> None:

@@ -222,7 +222,7 @@ def test_the_process_says_one_line_and_exits_with_the_code(tmp_path: Path) -> No
 
 
 def test_a_sigterm_before_the_job_runs_ends_the_process_as_drained(tmp_path: Path) -> None:
-    """As the first process of a container it would otherwise not even get the signal."""
+    """It would otherwise die of the signal and say nothing."""
     file = tmp_path / "job.py"
     source = ["import os, signal", "import statefulspark as ss", "job = ss.Job('words')"]
     source += ["os.kill(os.getpid(), signal.SIGTERM)", "raise ValueError('still here')"]

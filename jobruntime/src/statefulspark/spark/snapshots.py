@@ -198,7 +198,7 @@ class SnapshotWriter:
         savepoint.dispose(place.store, place.folder)
 
     def drop(self, checkpoint_ids: Iterable[int]) -> None:
-        """Remove the manifests of checkpoints that are subsumed; `prune` removes the files that only they needed."""
+        """Remove the manifests of checkpoints; `prune` removes the files that only they needed."""
         self._store.delete_many([layout.checkpoint_manifest(number) for number in checkpoint_ids])
 
     def prune(self) -> None:
