@@ -49,6 +49,7 @@ class LossyProxy:
         """Stop listening and break every connection."""
         self._listener.close()
         for connection in self._open:
+            _break(connection)
             connection.close()
 
     def _accept(self) -> None:
@@ -82,10 +83,8 @@ class LossyProxy:
                 if lossy.is_set() and not chunk.startswith(b"HTTP/1.1 100"):
                     break
                 client.sendall(chunk)
-        # Closing alone would wait for the other thread's recv to return.
-        for connection in (client, server):
-            with contextlib.suppress(OSError):
-                connection.shutdown(socket.SHUT_RDWR)
+        _break(client)
+        _break(server)
 
     def _is_lost(self, chunk: bytes) -> bool:
         with self._lock:
@@ -94,6 +93,12 @@ class LossyProxy:
                     self._losses[method] = left - 1
                     return True
         return False
+
+
+def _break(connection: socket.socket) -> None:
+    """End a connection, and the calls of other threads that wait on it, which closing alone would not."""
+    with contextlib.suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _is_whole_copy(chunk: bytes) -> bool:
