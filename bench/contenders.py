@@ -120,9 +120,10 @@ class VectorizedCount(ss.VectorizedProcessFunction):
     def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
         """Count the rows of a key group."""
         counts = rows.group_by("key").aggregate([([], "count_all")])
-        counted = ctx.values(counts["count_all"])
         if not self._counter.value_bytes:
-            return pa.table({"key": counts["key"], "count": self.count.add_many(ctx.keys(counts), counted)})
+            totals = self.count.add_many(counts["key"], counts["count_all"])
+            return pa.table({"key": counts["key"], "count": totals})
+        counted = ctx.values(counts["count_all"])
         added = [self._counter.to_state(count) for count in counted]  # type: ignore[arg-type]  # a column of numbers
         totals = [self._counter.to_count(kept) for kept in self.count.add_many(ctx.keys(counts), added)]
         return pa.table({"key": counts["key"], "count": totals})

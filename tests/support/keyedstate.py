@@ -67,12 +67,14 @@ class Worker:
         ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
         tier: store.Tier | None = None,
         memory_bytes: int = cache.DEFAULT_LIMIT_BYTES,
+        is_vectorized: bool = False,
     ) -> None:
         self._declare = declare
         self._ids = ids
         self._domains = domains
         self._ttl_change = ttl_change
         self._tier = tier
+        self._is_vectorized = is_vectorized
         self.cache = cache.LruCache(memory_bytes)
 
     def run(
@@ -88,7 +90,12 @@ class Worker:
     ) -> store.Written:
         """Run one attempt of a batch on one key group."""
         context = functions.KeyedContext(
-            "test", now_ms, watermark_ms=watermark_ms, domains=self._domains, ttl_change=self._ttl_change
+            "test",
+            now_ms,
+            watermark_ms=watermark_ms,
+            domains=self._domains,
+            ttl_change=self._ttl_change,
+            is_vectorized=self._is_vectorized,
         )
         self._declare(context)
         context.opened()

@@ -138,6 +138,15 @@ class Totals(ss.VectorizedProcessFunction):
 
     def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
         sums = rows.group_by("key").aggregate([("value", "sum")])
+        totals = self.total.add_many(sums["key"], sums["value_sum"])
+        return pa.table({"value": totals, "key": sums["key"]})
+
+
+class ListTotals(Totals):
+    """The same with lists."""
+
+    def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
+        sums = rows.group_by("key").aggregate([("value", "sum")])
         totals = self.total.add_many(ctx.keys(sums), ctx.values(sums["value_sum"]))  # type: ignore[arg-type]
         return pa.table({"value": totals, "key": sums["key"]})
 
@@ -155,11 +164,16 @@ def test_a_vectorized_function_equals_a_dict_and_is_named_when_its_table_is_wron
             totals[key] = totals.get(key, 0) + value
         expected.append(sorted(totals.items()))
 
-    def build(schema: str) -> None:
-        stream.run(lambda rows: ss.keyed_process(rows, key="key", function=Totals(), uid="totals", schema=schema))
+    def build(schema: str, function: ss.KeyedProcessFunction) -> None:
+        stream.run(lambda rows: ss.keyed_process(rows, key="key", function=function, uid="totals", schema=schema))
 
-    build(SCHEMA)
+    build(SCHEMA, Totals())
     assert [sorted(map(tuple, stream.batches[number])) for number in sorted(stream.batches)] == expected
+    for function in (ListTotals(), Totals()):
+        stream.feed([(1, 1)])
+        totals[1] += 1
+        build(SCHEMA, function)
+        assert list(map(tuple, stream.batches[max(stream.batches)])) == [(1, totals[1])]
     stream.feed([(1, 1)])
     with pytest.raises(StreamingQueryException, match="returned a table with the columns value, key; the output has"):
-        build("key bigint, total bigint")
+        build("key bigint, total bigint", Totals())

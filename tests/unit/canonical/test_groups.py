@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from statefulspark import errors
 from statefulspark.snapshot.canonical import groups, keytypes, rows
-from statefulspark.state import chunks, compaction, descriptors, keygroups, store, tables
+from statefulspark.state import chunks, compaction, descriptors, keygroups, numbers, store, tables
 
 _VALUE = chunks.StateMeta("total", descriptors.StateKind.VALUE, "bigint", has_ttl=False)
 _LIST = chunks.StateMeta("seen", descriptors.StateKind.LIST, "array<any>", has_ttl=True)
@@ -55,6 +56,23 @@ def test_the_chunks_of_a_group_are_put_together_in_the_order_of_versions() -> No
     assert group == 5
     assert chunk is not None
     assert {(meta.name, *row) for meta, row in groups.to_rows(chunk)} == _ROWS
+
+
+def test_numbers_that_were_kept_as_arrays_are_rows_like_others() -> None:
+    meta = chunks.StateMeta("sum", descriptors.StateKind.REDUCING, "int", has_ttl=False)
+    full = chunks.Section(meta, numbers.Numbers(np.array([1, 2, 3]), np.array([10, 20, 30])))
+    delta = chunks.Section(meta, numbers.Numbers(np.array([2, 4]), np.array([21, 40])))
+    reader = groups.GroupReader("all")
+    reader.head(5, 9, a_layout(4, 9))
+    reader.chunk(5, 9, chunks.encode(chunks.Chunk(chunks.ChunkKind.DELTA, (delta,))))
+    reader.chunk(5, 4, chunks.encode(chunks.Chunk(chunks.ChunkKind.FULL, (full,))))
+    _, chunk = reader.finish() or (None, chunks.Chunk(chunks.ChunkKind.FULL, ()))
+    assert {row[:3] for _, row in groups.to_rows(chunk)} == {
+        (1, None, 10),
+        (2, None, 21),
+        (3, None, 30),
+        (4, None, 40),
+    }
 
 
 def test_rows_that_become_columns_and_a_group_again_hold_the_same_state() -> None:

@@ -6,9 +6,10 @@ import datetime
 import decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, codec, descriptors, grouptables, store, tables, timers
+from statefulspark.state import chunks, codec, descriptors, grouptables, numbers, store, tables, timers
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
 
@@ -82,6 +83,19 @@ TYPES = chunks.Chunk(
         ),
     ),
 )
+NUMBERS = chunks.Chunk(
+    chunks.ChunkKind.DELTA,
+    (
+        chunks.Section(
+            _meta("count", descriptors.StateKind.REDUCING, "int"),
+            numbers.Numbers(np.array([-1, 2, 2**40]), np.array([100, -3, 200])),
+        ),
+        chunks.Section(
+            _meta("sum", descriptors.StateKind.REDUCING, "float"), numbers.Numbers(np.array([7]), np.array([0.25]))
+        ),
+        chunks.Section(_meta("best", descriptors.StateKind.REDUCING), {"AA": 1, 5: tables.DELETED}),
+    ),
+)
 CHUNKS = [("chunk-v1-full.bin", FULL), ("chunk-v1-delta.bin", DELTA), ("chunk-v1-types.bin", TYPES)]
 
 
@@ -93,6 +107,16 @@ def test_a_golden_chunk_of_version_1_reads_as_it_was_written(name: str, chunk: c
 @pytest.mark.parametrize(("name", "chunk"), CHUNKS)
 def test_this_release_writes_version_1_byte_for_byte(name: str, chunk: chunks.Chunk) -> None:
     assert chunks.encode(chunk) == (GOLDEN / name).read_bytes()
+
+
+def test_a_golden_chunk_of_version_2_has_columns_of_numbers() -> None:
+    golden = (GOLDEN / "chunk-v2-numbers.bin").read_bytes()
+    read = chunks.decode(golden, "chunk-v2-numbers.bin")
+    assert [(section.meta, section.changes) for section in read.sections] == [
+        (section.meta, section.changes) for section in NUMBERS.sections
+    ]
+    assert (read.kind, read.count) == (chunks.ChunkKind.DELTA, 6)
+    assert chunks.encode(NUMBERS) == chunks.encode(read) == golden
 
 
 def test_a_golden_head_layout_reads_as_it_was_written() -> None:
@@ -140,7 +164,7 @@ def test_a_delta_merged_into_a_full_chunk_is_a_full_chunk_without_deletions() ->
         (lambda blob: blob[:-3], "cannot be read"),
         (lambda blob: blob[:4] + b"\xc1" + blob[5:], "cannot be read"),
         (lambda blob: blob + b"\x00", "cannot be read"),
-        (lambda blob: blob[:3] + b"\x07" + blob[4:], "format version 7; this release reads 1 to 1"),
+        (lambda blob: blob[:3] + b"\x07" + blob[4:], "format version 7; this release reads 1 to 2"),
         (lambda blob: blob[:4] + codec.pack(["full", 3, []]), "says 3 entries and holds 0"),
     ],
 )

@@ -13,7 +13,7 @@ keygroups     from key to key group
 Nothing here knows the engine; `statefulspark.spark.keyed` connects it to Spark.
 """
 
-from statefulspark.state.cells import AggregatingHandle, ReducingHandle, ValueHandle
+from statefulspark.state.cellhandles import AggregatingHandle, ReducingHandle, ValueHandle
 from statefulspark.state.conversions import Codec, Outcome, StoredCodec
 from statefulspark.state.descriptors import (
     AggregateFunction,

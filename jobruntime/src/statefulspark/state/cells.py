@@ -1,21 +1,14 @@
-"""Handles of the states with one cell per key: value, reducing and aggregating.
-
-A handle is a view: what it reads and writes belongs to the key that is being processed. Values are kept as objects
-between batches, so a value that is changed in place must be given to `update` again to be stored.
-"""
+"""Cells of the states with one value per key, behind their handles: plain, with a time to live, converted, as arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar, cast
 
-from statefulspark.state import chunks, conversions, descriptors, expiry, tables
+import numpy as np
+import pyarrow as pa
+
+from statefulspark.state import chunks, conversions, descriptors, expiry, numbers, tables
 from statefulspark.state import scope as scopes
-
-T = TypeVar("T")
-In = TypeVar("In")
-Acc = TypeVar("Acc")
-Out = TypeVar("Out")
 
 Reduce = Callable[[object, object], object]
 
@@ -64,13 +57,62 @@ class Cells:
     def fold(self, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
         """Fold a value into the cell of each of many keys, and return the cells' values; None changes nothing."""
         self.scope.require_group(self.meta)
-        if type(self) is Cells and len(set(keys)) == len(keys) and None not in values:
+        if not isinstance(self, ExpiringCells) and len(set(keys)) == len(keys) and None not in values:
             before = map(self._rows.get, keys)
             folded = [value if old is None else reduce(old, value) for old, value in zip(before, values, strict=True)]
             self._rows.update(zip(keys, folded, strict=True))
             self._dirty.update(keys)
             return folded
         return fold_one_by_one(self, self.scope, keys, values, reduce)
+
+    def fold_columns(self, keys: numbers.Column, values: numbers.Column) -> pa.Array | None:
+        """Fold columns in without Python objects; None when that cannot be done, and nothing has changed."""
+        return None
+
+
+class NumberCells(Cells):
+    """Cells of a vectorised function that can be folded as columns: they are arrays as long as nothing else is done.
+
+    Args:
+        meta: The state.
+        scope: The operator's scope.
+        kind: Type of the numbers.
+        combine: What folds them.
+    """
+
+    __slots__ = ("_combine", "_kind", "_table")
+
+    def __init__(
+        self, meta: chunks.StateMeta, scope: scopes.Scope, kind: type[int] | type[float], combine: numbers.Combine
+    ) -> None:
+        super().__init__(meta, scope)
+        self._kind = kind
+        self._combine = combine
+        self._table = tables.CellTable()
+
+    def bind(self, table: tables.CellTable) -> None:
+        """Look at another key group."""
+        self._table = table
+
+    def fold(self, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
+        """Fold a value into the cell of each of many keys, as objects."""
+        super().bind(self._table)
+        return super().fold(keys, values, reduce)
+
+    def fold_columns(self, keys: numbers.Column, values: numbers.Column) -> pa.Array | None:
+        """Fold columns in without Python objects; None when that cannot be done, and nothing has changed."""
+        self.scope.require_group(self.meta)
+        read = numbers.read_columns(keys, values, self._kind)
+        table = None if read is None else self._table.as_numbers(self._kind)
+        if read is None or table is None:
+            return None
+        added, order = read
+        folded = table.fold(added, self._combine)
+        if folded is None:
+            return None
+        in_given_order = np.empty_like(folded)
+        in_given_order[order] = folded
+        return pa.array(in_given_order)
 
 
 def fold_one_by_one(
@@ -184,139 +226,14 @@ class ConvertingCells:
         self._cells.scope.require_group(self._cells.meta)
         return fold_one_by_one(self, self._cells.scope, keys, values, reduce)
 
+    def fold_columns(self, keys: numbers.Column, values: numbers.Column) -> pa.Array | None:
+        """Return None: values are converted one by one."""
+        return None
+
+    @property
+    def scope(self) -> scopes.Scope:
+        """The operator's scope."""
+        return self._cells.scope
+
 
 AnyCells = Cells | ConvertingCells
-
-
-class ValueHandle(Generic[T]):
-    """One value of the current key."""
-
-    __slots__ = ("_cells",)
-
-    def __init__(self, cells: AnyCells) -> None:
-        self._cells = cells
-
-    def value(self) -> T | None:
-        """Return the value, or None when it is unset."""
-        return cast("T | None", self._cells.read())
-
-    get = value
-
-    def update(self, value: T | None) -> None:
-        """Set the value; None clears it."""
-        self._cells.write(value)
-
-    def clear(self) -> None:
-        """Remove the value of the current key."""
-        self._cells.remove()
-
-
-class DefaultValueHandle(ValueHandle[T]):
-    """One value of the current key that reads as a default while it is unset."""
-
-    __slots__ = ("_default",)
-
-    def __init__(self, cells: AnyCells, default: T) -> None:
-        super().__init__(cells)
-        self._default = default
-
-    def value(self) -> T | None:
-        """Return the value, or the default when it is unset."""
-        found = cast("T | None", self._cells.read())
-        return self._default if found is None else found
-
-    get = value
-
-
-class ReducingHandle(Generic[T]):
-    """One value of the current key, folded from what was added."""
-
-    __slots__ = ("_cells", "_reduce")
-
-    def __init__(self, cells: AnyCells, reduce: Callable[[T, T], T]) -> None:
-        self._cells = cells
-        self._reduce = reduce
-
-    def add(self, value: T | None) -> None:
-        """Fold a value in. None leaves the state as it is."""
-        if value is None:
-            return
-        before = cast("T | None", self._cells.read())
-        self._cells.write(value if before is None else self._reduce(before, value))
-
-    def add_many(self, keys: Sequence[object], values: Sequence[T | None]) -> list[T | None]:
-        """Fold one value into the state of each of many keys; in `process_table` only.
-
-        Args:
-            keys: Keys that the table has.
-            values: A value for each of them; None leaves the state of its key as it is.
-
-        Returns:
-            The folded value of each key, in the order of the keys.
-        """
-        return cast("list[T | None]", self._cells.fold(keys, values, cast("Reduce", self._reduce)))
-
-    def get(self) -> T | None:
-        """Return the folded value, or None when nothing was added."""
-        return cast("T | None", self._cells.read())
-
-    def clear(self) -> None:
-        """Remove the value of the current key."""
-        self._cells.remove()
-
-
-class AggregatingHandle(Generic[In, Acc, Out]):
-    """One accumulator of the current key."""
-
-    __slots__ = ("_cells", "_function")
-
-    def __init__(self, cells: AnyCells, function: descriptors.AggregateFunction[In, Acc, Out]) -> None:
-        self._cells = cells
-        self._function = function
-
-    def add(self, value: In | None) -> None:
-        """Fold a value in. None leaves the state as it is."""
-        if value is None:
-            return
-        before = cast("Acc | None", self._cells.read())
-        accumulator = self._function.create() if before is None else before
-        self._cells.write(self._function.add(accumulator, value))
-
-    def add_many(self, keys: Sequence[object], values: Sequence[In | None]) -> list[Out | None]:
-        """Fold one value into the accumulator of each of many keys; in `process_table` only.
-
-        Args:
-            keys: Keys that the table has; a key may come more than once.
-            values: A value for each of them; None leaves the accumulator of its key as it is.
-
-        Returns:
-            The result of each key after its value, in the order of the keys.
-        """
-        stored = self._cells.fold(keys, [None] * len(keys), _same)
-        before: dict[object, object] = dict(zip(keys, stored, strict=True))
-        results: list[Out | None] = []
-        for key, value in zip(keys, values, strict=True):
-            accumulator = cast("Acc | None", before[key])
-            if value is not None:
-                start = self._function.create() if accumulator is None else accumulator
-                before[key] = accumulator = self._function.add(start, value)
-            results.append(None if accumulator is None else self._function.result(accumulator))
-        self._cells.fold(list(before), list(before.values()), _newer)
-        return results
-
-    def get(self) -> Out | None:
-        """Return the result of what was added, or None when nothing was."""
-        accumulator = cast("Acc | None", self._cells.read())
-        return None if accumulator is None else self._function.result(accumulator)
-
-    def clear(self) -> None:
-        """Remove the accumulator of the current key."""
-        self._cells.remove()
-
-
-def _same(before: object, _: object) -> object:
-    return before
-
-
-def _newer(_: object, after: object) -> object:
-    return after

@@ -14,10 +14,12 @@ from typing import cast
 import msgpack
 
 from statefulspark import errors
-from statefulspark.state import codec, descriptors, tables, valuetypes
+from statefulspark.state import codec, descriptors, numbers, tables, valuetypes
 
 MAGIC = b"SSC"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_WITHOUT_NUMBERS = 1
+"""A chunk without columns of numbers is written as version 1, which every release reads."""
 
 
 class ChunkKind(enum.Enum):
@@ -53,10 +55,20 @@ class StateMeta:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """The part of a chunk that belongs to one state."""
+    """The part of a chunk that belongs to one state.
+
+    Attributes:
+        meta: The state.
+        content: What is set or changed for each key.
+    """
 
     meta: StateMeta
-    changes: tables.Changes
+    content: tables.Content
+
+    @property
+    def changes(self) -> tables.Changes:
+        """The content as Python objects."""
+        return self.content.to_dict() if isinstance(self.content, numbers.Numbers) else self.content
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +86,7 @@ class Chunk:
     @property
     def count(self) -> int:
         """Number of keys in it, counted once per state."""
-        return sum(len(section.changes) for section in self.sections)
+        return sum(len(section.content) for section in self.sections)
 
 
 def check_types(chunk: Chunk) -> None:
@@ -85,7 +97,8 @@ def check_types(chunk: Chunk) -> None:
     """
     for section in chunk.sections:
         meta = section.meta
-        valuetypes.check(meta.name, meta.type_text, meta.has_ttl, section.changes)
+        if not isinstance(section.content, numbers.Numbers):
+            valuetypes.check(meta.name, meta.type_text, meta.has_ttl, section.content)
 
 
 def encode(chunk: Chunk) -> bytes:
@@ -95,9 +108,10 @@ def encode(chunk: Chunk) -> bytes:
         SpecRejectedError: A value has a type that cannot be stored; the message names the state and the type.
     """
     packer = msgpack.Packer()
+    has_numbers = any(isinstance(section.content, numbers.Numbers) for section in chunk.sections)
     parts = [
         MAGIC,
-        bytes([FORMAT_VERSION]),
+        bytes([FORMAT_VERSION if has_numbers else _WITHOUT_NUMBERS]),
         packer.pack_array_header(3),
         packer.pack(chunk.kind.value),
         packer.pack(chunk.count),
@@ -107,13 +121,15 @@ def encode(chunk: Chunk) -> bytes:
 
 
 def _encode_section(section: Section) -> bytes:
-    meta, changes = section.meta, section.changes
+    meta, changes = section.meta, section.content
+    if isinstance(changes, numbers.Numbers):
+        return codec.pack([*_described(meta), codec.pack_column(()), *changes.pack()])
     deleted = [key for key, change in changes.items() if change is tables.DELETED]
     kept = changes
     if deleted:
         kept = {key: change for key, change in changes.items() if change is not tables.DELETED}
     columns = _ENCODE[meta.shape.name](kept)
-    body = [meta.name, meta.kind.value, meta.type_text, meta.has_ttl, codec.pack_column(deleted)]
+    body = [*_described(meta), codec.pack_column(deleted)]
     try:
         return codec.pack([*body, codec.pack_column(kept), *columns])
     except TypeError as error:
@@ -122,6 +138,10 @@ def _encode_section(section: Section) -> bytes:
         raise errors.SpecRejectedError(
             "StateValueUnsupported", f"State '{meta.name}' was given a value that cannot be stored: {error}."
         ) from error
+
+
+def _described(meta: StateMeta) -> list[object]:
+    return [meta.name, meta.kind.value, meta.type_text, meta.has_ttl]
 
 
 def _encode_cells(changes: tables.Changes) -> list[object]:
@@ -159,7 +179,7 @@ def decode(blob: bytes, source: str) -> Chunk:
     if blob[: len(MAGIC)] != MAGIC or len(blob) <= len(MAGIC):
         raise _unreadable(source, "it does not begin like one")
     version = blob[len(MAGIC)]
-    if version != FORMAT_VERSION:
+    if not 1 <= version <= FORMAT_VERSION:
         raise errors.SnapshotCorruptError(
             "FormatVersionUnknown",
             f"The chunk {source} has format version {version}; this release reads 1 to {FORMAT_VERSION}. Use the "
@@ -191,6 +211,10 @@ def _decode_body(body: bytes) -> Chunk:
 def _decode_section(section: list[list[object]]) -> Section:
     name, kind, type_text, has_ttl, deleted, keys, *columns = section
     meta = StateMeta(str(name), descriptors.StateKind(kind), str(type_text), bool(has_ttl))
+    if numbers.is_packed(keys):
+        if codec.unpack_column(deleted):
+            raise ValueError("a column of numbers comes with deleted keys")
+        return Section(meta, numbers.Numbers.unpack(keys, *columns))
     changes = _DECODE[meta.shape.name](codec.unpack_column(keys), *columns)
     for key in codec.unpack_column(deleted):
         changes[key] = tables.DELETED
@@ -245,7 +269,16 @@ def merge(older: Chunk, newer: Iterable[Chunk]) -> Chunk:
             if before is None:
                 merged[section.meta.name] = section
             else:
-                section.meta.shape.merge(before.changes, section.changes)
                 # The newest meta counts: it is the one that the running job declared.
-                merged[section.meta.name] = Section(section.meta, before.changes)
+                merged[section.meta.name] = Section(section.meta, _merged(before, section))
     return Chunk(older.kind, tuple(merged.values()))
+
+
+def _merged(older: Section, newer: Section) -> tables.Content:
+    if isinstance(older.content, numbers.Numbers) and isinstance(newer.content, numbers.Numbers):
+        merged = numbers.merge(older.content, newer.content)
+        if merged is not None:
+            return merged
+    changes = older.changes
+    newer.meta.shape.merge(changes, newer.changes)
+    return changes

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar, overload
 
 from statefulspark import errors
 from statefulspark.state import (
+    cellhandles,
     cells,
     chunks,
     conversions,
@@ -22,8 +23,10 @@ from statefulspark.state import (
     evolution,
     expiry,
     grouptables,
+    numbers,
     timers,
     ttl,
+    typetext,
 )
 from statefulspark.state import scope as scopes
 
@@ -72,6 +75,7 @@ class KeyedContext:
         watermark_ms: Watermark of the batch, NO_WATERMARK when there is none.
         domains: Time domains in which the operator has timers.
         ttl_change: What happens when a time to live was switched on or off.
+        is_vectorized: Whether the function works on whole tables.
     """
 
     def __init__(
@@ -82,8 +86,10 @@ class KeyedContext:
         watermark_ms: int = timers.NO_WATERMARK,
         domains: frozenset[timers.TimeDomain] = frozenset(),
         ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
+        is_vectorized: bool = False,
     ) -> None:
         self.uid = uid
+        self._is_vectorized = is_vectorized
         self._scope = scopes.Scope()
         self._scope.now_ms, self._scope.watermark_ms = now_ms, watermark_ms
         self._ttl_change = ttl_change
@@ -94,7 +100,6 @@ class KeyedContext:
         self._timers = timers.TimerService(self._scope, domains)
         self._firing: timers.TimeDomain | None = None
         self._keys_of: Callable[[pa.Table], list[object]]
-        self._values_of: Callable[[pa.ChunkedArray], list[object]]
 
     @property
     def key(self) -> object:
@@ -128,7 +133,7 @@ class KeyedContext:
 
     def values(self, column: pa.ChunkedArray) -> list[object]:
         """Return a column as Python values."""
-        return self._values_of(column)
+        return self._scope.to_objects(column)
 
     def is_late(self, moment: int | datetime.datetime) -> bool:
         """Tell whether a row with this event time comes after the watermark has passed it.
@@ -142,13 +147,13 @@ class KeyedContext:
         return timers.to_ms(moment) <= self._scope.watermark_ms
 
     @overload
-    def state(self, descriptor: descriptors.ValueState[T]) -> cells.ValueHandle[T]: ...
+    def state(self, descriptor: descriptors.ValueState[T]) -> cellhandles.ValueHandle[T]: ...
     @overload
-    def state(self, descriptor: descriptors.ReducingState[T]) -> cells.ReducingHandle[T]: ...
+    def state(self, descriptor: descriptors.ReducingState[T]) -> cellhandles.ReducingHandle[T]: ...
     @overload
     def state(
         self, descriptor: descriptors.AggregatingState[In, Acc, Out]
-    ) -> cells.AggregatingHandle[In, Acc, Out]: ...
+    ) -> cellhandles.AggregatingHandle[In, Acc, Out]: ...
     @overload
     def state(self, descriptor: descriptors.ListState[T]) -> entries.ListHandle[T]: ...
     @overload
@@ -174,12 +179,23 @@ class KeyedContext:
             if life.incremental.run_for_every_record:
                 self._each_record.append((cleaner, life.incremental.count))
         declaration = evolution.Declaration(meta, value, self._ttl_change)
-        declared = _State(declaration, _view(meta, self._scope, life, cleaner), life, cleaner)
         conversion = conversions.of(value, evolution.value_type(meta))
+        view = self._numbers(descriptor, meta) if life is None and conversion is None else None
+        declared = _State(declaration, view or _view(meta, self._scope, life, cleaner), life, cleaner)
         if conversion is not None:
             declared.converting = _converting(declared.view, conversion)
         self._states[meta.name] = declared
         return _handle(descriptor, declared)
+
+    def _numbers(self, descriptor: object, meta: chunks.StateMeta) -> cells.NumberCells | None:
+        """Return cells that are folded as columns, where the function and the state allow it."""
+        if not self._is_vectorized or not isinstance(descriptor, descriptors.ReducingState):
+            return None
+        kind, combine = (
+            numbers.KINDS.get(typetext.parse(meta.type_text).family),
+            numbers.combination_of(descriptor.reduce),
+        )
+        return None if kind is None or combine is None else cells.NumberCells(meta, self._scope, kind, combine)
 
     def _check_new(self, meta: chunks.StateMeta) -> None:
         if self._is_open:
@@ -249,7 +265,7 @@ class KeyedContext:
             values_of: Gives a column as Python values.
         """
         self._scope.has_group = True
-        self._keys_of, self._values_of = keys_of, values_of
+        self._keys_of, self._scope.to_objects = keys_of, values_of
 
     def leave(self) -> None:
         """Have no current key."""
@@ -340,9 +356,9 @@ def _handle(descriptor: object, state: _State) -> object:
     if not isinstance(view, cells.Cells | cells.ConvertingCells):
         return view
     if isinstance(descriptor, descriptors.ReducingState):
-        return cells.ReducingHandle[object](view, descriptor.reduce)
+        return cellhandles.ReducingHandle[object](view, descriptor.reduce)
     if isinstance(descriptor, descriptors.AggregatingState):
-        return cells.AggregatingHandle[object, object, object](view, descriptor.function)
+        return cellhandles.AggregatingHandle[object, object, object](view, descriptor.function)
     if isinstance(descriptor, descriptors.ValueState) and descriptor.default is not None and state.life is None:
-        return cells.DefaultValueHandle[object](view, descriptor.default)
-    return cells.ValueHandle[object](view)
+        return cellhandles.DefaultValueHandle[object](view, descriptor.default)
+    return cellhandles.ValueHandle[object](view)

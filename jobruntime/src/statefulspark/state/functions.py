@@ -11,7 +11,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from statefulspark.state import cells, descriptors, ttl
+from statefulspark.state import cellhandles, descriptors, ttl
 from statefulspark.state.context import KeyedContext
 
 __all__ = [
@@ -76,8 +76,9 @@ class KeyedProcessFunction:
 class VectorizedProcessFunction(KeyedProcessFunction):
     """Base of functions over whole tables: all rows of a key group in a batch, as Arrow columns.
 
-    Rows are aggregated with Arrow, and reducing and aggregating states take one value for each key with `add_many`, so
-    that no Python runs per row. Other states and timers belong to one key and are not reached from here.
+    Rows are aggregated with Arrow, and reducing and aggregating states take columns with one value for each key with
+    `add_many`, so that no Python runs per row, and none per key for numbers by integer key. Other states and timers
+    belong to one key and are not reached from here.
     """
 
     def process_table(self, rows: pa.Table, ctx: KeyedContext) -> pa.Table | None:
@@ -85,7 +86,8 @@ class VectorizedProcessFunction(KeyedProcessFunction):
 
         Args:
             rows: Every column of the input, at least one row. All rows of a key are in one table.
-            ctx: Time, and `ctx.keys(table)` and `ctx.values(column)`, which give what `add_many` takes.
+            ctx: Time, and `ctx.keys(table)` and `ctx.values(column)`, which give Python values; for a key of several columns
+                `add_many` takes what `ctx.keys` gives.
 
         Returns:
             A table with the columns of the output schema, by name. None is no output.
@@ -109,7 +111,7 @@ class FlatMapWithState(KeyedProcessFunction, Generic[S]):
     ) -> None:
         self._call = function
         self._descriptor = state
-        self._state: cells.ValueHandle[S]
+        self._state: cellhandles.ValueHandle[S]
 
     def open(self, ctx: KeyedContext) -> None:
         """Declare the state."""

@@ -70,23 +70,29 @@ class GroupTables:
             if name not in self.tables:
                 self.tables[name] = section.meta.shape.table()
             self.metas[name] = section.meta
-            self.tables[name].apply(section.changes)
+            self.tables[name].apply(section.content)  # type: ignore[arg-type]  # numbers are in tables of cells only
 
     def take_changes(self) -> chunks.Chunk:
         """Return what changed since the last call as a delta, and forget it."""
         sections = ((self.metas[name], table.take_changes()) for name, table in self.tables.items())
-        kept = tuple(chunks.Section(meta, changes) for meta, changes in sections if changes)
+        kept = tuple(chunks.Section(meta, changes) for meta, changes in sections if len(changes))
         return chunks.Chunk(chunks.ChunkKind.DELTA, kept)
 
     def full(self) -> chunks.Chunk:
         """Return everything as a full chunk."""
-        kept = (chunks.Section(self.metas[name], table.full()) for name, table in self.tables.items() if table.rows)
+        kept = (chunks.Section(self.metas[name], table.full()) for name, table in self.tables.items() if table.count)
         return chunks.Chunk(chunks.ChunkKind.FULL, tuple(kept))
 
     @property
     def keys(self) -> int:
         """Number of keys, counted once per state."""
-        return sum(len(table.rows) for table in self.tables.values())
+        return sum(table.count for table in self.tables.values())
+
+    @property
+    def arrays(self) -> tuple[int, int]:
+        """How many of these keys are in arrays, and the memory that the arrays take."""
+        held = [table for table in self.tables.values() if isinstance(table, tables.CellTable) and table.array_bytes]
+        return sum(table.count for table in held), sum(table.array_bytes for table in held)
 
 
 def _rewriting(resolution: evolution.Resolution, had_ttl: bool, now_ms: int) -> Callable[[object], object]:

@@ -5,10 +5,11 @@ Outside a key the scope's key is `NO_KEY`, and every access to state is refused 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from statefulspark import errors
-from statefulspark.state import chunks
+from statefulspark.state import chunks, numbers
 
 
 class NoKey:
@@ -23,6 +24,14 @@ class NoKey:
 NO_KEY: Final = NoKey()
 
 
+def _outside_table(column: numbers.Column) -> list[object]:
+    raise errors.SpecRejectedError(
+        "KeyedStateOutsideTable",
+        f"A column of {len(column)} values can only be added to state inside process_table() of a "
+        "VectorizedProcessFunction.",
+    )
+
+
 class Scope:
     """What all handles of an operator share.
 
@@ -31,12 +40,14 @@ class Scope:
         now_ms: Processing time of the batch, milliseconds since 1970 in UTC.
         watermark_ms: Watermark of the batch in milliseconds since 1970.
         has_group: Whether a whole key group is being worked on, and none of its keys.
+        to_objects: Gives a column of such a key group as Python values.
     """
 
-    __slots__ = ("has_group", "key", "now_ms", "watermark_ms")
+    __slots__ = ("has_group", "key", "now_ms", "to_objects", "watermark_ms")
 
     def __init__(self) -> None:
         self.has_group = False
+        self.to_objects: Callable[[numbers.Column], list[object]] = _outside_table
         self.key: object = NO_KEY
         self.now_ms = 0
         self.watermark_ms = -(2**63)

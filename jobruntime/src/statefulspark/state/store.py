@@ -310,7 +310,8 @@ def _size_bytes(head: Head, keys: int) -> int:
 
 def _keep(cache: GroupCache, loaded: LoadedGroup, head: Head) -> None:
     if loaded.tier is None:
-        size_bytes = _size_bytes(head, loaded.tables.keys)
+        keys, array_bytes = loaded.tables.arrays
+        size_bytes = array_bytes + _size_bytes(head, loaded.tables.keys - keys)
         cache.put(loaded.group, CachedGroup(head.version, head.unique_id, loaded.tables, size_bytes))
 
 

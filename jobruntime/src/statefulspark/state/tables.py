@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from statefulspark.state import descriptors
+from statefulspark.state import descriptors, numbers
 
 Key = object
 """A key: one value, or a tuple for a key of several columns."""
@@ -56,6 +56,8 @@ class MapChange:
 
 Changes = dict[Key, object]
 """What happened per key: DELETED, or a cell, `ListChange` or `MapChange`, by the shape of the table."""
+Content = Changes | numbers.Numbers
+"""The same, or cells that were set to numbers, as arrays."""
 
 
 class Table(Protocol):
@@ -68,49 +70,103 @@ class Table(Protocol):
     def rows(self) -> dict[Key, object]:
         """Value per key: a cell, a list or a dict."""
 
-    def take_changes(self) -> Changes:
+    @property
+    def count(self) -> int:
+        """Number of keys."""
+
+    def take_changes(self) -> Content:
         """Return what changed since the last call, and forget it."""
 
-    def full(self) -> Changes:
+    def full(self) -> Content:
         """Return changes that build this table from an empty one."""
-
-    def apply(self, changes: Changes) -> None:
-        """Bring the table up to date with changes made elsewhere."""
 
     def touch_row(self, key: Key) -> None:
         """Note that the whole row of a key changed."""
 
 
 class CellTable:
-    """One cell per key."""
+    """One cell per key: Python objects, or numbers as arrays until someone wants to see them as objects."""
 
-    __slots__ = ("cursor", "dirty", "rows")
+    __slots__ = ("_dirty", "_numbers", "_rows", "cursor")
 
     def __init__(self) -> None:
-        self.rows: dict[Key, object] = {}
-        self.dirty: set[Key] = set()
+        self._rows: dict[Key, object] = {}
+        self._dirty: set[Key] = set()
+        self._numbers: numbers.NumberTable | None = None
         self.cursor: Iterator[tuple[Key]] | None = None
+
+    @property
+    def rows(self) -> dict[Key, object]:
+        """Cell per key."""
+        self._to_objects()
+        return self._rows
+
+    @property
+    def dirty(self) -> set[Key]:
+        """Keys whose cells changed."""
+        self._to_objects()
+        return self._dirty
+
+    @property
+    def count(self) -> int:
+        """Number of keys."""
+        return len(self._rows if self._numbers is None else self._numbers)
+
+    @property
+    def array_bytes(self) -> int:
+        """Memory that cells take as arrays, 0 while they are objects."""
+        return 0 if self._numbers is None else self._numbers.size_bytes
+
+    def as_numbers(self, kind: type[int] | type[float]) -> numbers.NumberTable | None:
+        """Return the cells as numbers by key from now on, None where they are something else."""
+        if self._numbers is not None:
+            return self._numbers if self._numbers.holds(kind) else None
+        self._numbers = numbers.NumberTable.of(self._rows, self._dirty, kind)
+        if self._numbers is not None:
+            self._rows, self._dirty = {}, set()
+        return self._numbers
+
+    def _to_objects(self) -> None:
+        if self._numbers is not None:
+            self._rows, self._dirty = self._numbers.full().to_dict(), set(self._numbers.changes().keys.tolist())
+            self._numbers = None
 
     def touch_row(self, key: Key) -> None:
         """Note that the cell of a key changed."""
         self.dirty.add(key)
 
-    def take_changes(self) -> Changes:
+    def take_changes(self) -> Content:
         """Return what changed since the last call, and forget it."""
-        rows, dirty = self.rows, self.dirty
-        self.dirty = set()
+        if self._numbers is not None:
+            changed = self._numbers.changes()
+            self._numbers.clean()
+            return changed
+        rows, dirty = self._rows, self._dirty
+        self._dirty = set()
         return dict(zip(dirty, map(rows.get, dirty, itertools.repeat(DELETED)), strict=True))
 
-    def full(self) -> Changes:
+    def full(self) -> Content:
         """Return changes that build this table from an empty one."""
-        return dict(self.rows)
+        return dict(self._rows) if self._numbers is None else self._numbers.full()
 
-    def apply(self, changes: Changes) -> None:
+    def apply(self, changes: Content) -> None:
         """Bring the table up to date with changes made elsewhere."""
+        if isinstance(changes, numbers.Numbers):
+            self._apply_numbers(changes)
+            return
+        rows = self.rows
         deleted = [key for key, cell in changes.items() if cell is DELETED]
-        self.rows.update(changes)
+        rows.update(changes)
         for key in deleted:
-            del self.rows[key]
+            del rows[key]
+
+    def _apply_numbers(self, changes: numbers.Numbers) -> None:
+        if not self.count:
+            self._numbers = numbers.NumberTable(changes)
+        elif self._numbers is not None and self._numbers.holds(changes.kind):
+            self._numbers.put(changes)
+        else:
+            self.rows.update(changes.to_dict())
 
 
 class ListTable:
@@ -122,6 +178,11 @@ class ListTable:
         self.rows: dict[Key, object] = {}
         self.dirty: dict[Key, int] = {}
         self.cursor: Iterator[tuple[Key]] | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of keys."""
+        return len(self.rows)
 
     def touch_row(self, key: Key) -> None:
         """Note that all of the list of a key changed."""
@@ -169,6 +230,11 @@ class MapTable:
         entries = self.dirty.setdefault(key, set())
         if entries is not None:
             entries.add(entry)
+
+    @property
+    def count(self) -> int:
+        """Number of keys."""
+        return len(self.rows)
 
     def touch_row(self, key: Key) -> None:
         """Note that a key's map was replaced or cleared."""

@@ -162,6 +162,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             watermark_ms=watermark_ms if watermark_ms > 0 else timers.NO_WATERMARK,
             domains=settings.domains,
             ttl_change=settings.ttl_change,
+            is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
         )
         try:
             self._function.open(context)
