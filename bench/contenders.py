@@ -22,6 +22,8 @@ from statefulspark import state
 
 SCHEMA = "key bigint, count bigint"
 _FAR_MS = 10**15
+_CACHE_BYTES = 3 << 30
+"""Memory for state in each of the two workers, by our estimate: as much as Flink's heap has beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,9 @@ def _jvm(rows: DataFrame, counter: Counter) -> DataFrame:
 
 
 def _ours(rows: DataFrame, counter: Counter) -> DataFrame:
-    return ss.keyed_process(rows, key="key", function=Count(counter), uid="plain", schema=SCHEMA)
+    return ss.keyed_process(
+        rows, key="key", function=Count(counter), uid="plain", schema=SCHEMA, cache_bytes=_CACHE_BYTES
+    )
 
 
 def _ttl(rows: DataFrame, counter: Counter) -> DataFrame:
@@ -200,7 +204,10 @@ def _timers(rows: DataFrame, counter: Counter) -> DataFrame:
 
 
 def _vectorized(rows: DataFrame, counter: Counter) -> DataFrame:
-    return ss.keyed_process(rows, key="key", function=VectorizedCount(counter), uid="vectorized", schema=SCHEMA)
+    function = VectorizedCount(counter)
+    return ss.keyed_process(
+        rows, key="key", function=function, uid="vectorized", schema=SCHEMA, cache_bytes=_CACHE_BYTES
+    )
 
 
 def _spark_rows(rows: DataFrame, counter: Counter) -> DataFrame:
