@@ -223,6 +223,7 @@ def test_columns_are_narrow() -> None:
         (["n", "<i1", b"\2\1"], ["n", "<i1", b"\1\1"], "do not ascend"),
         (["n", "<i1", b"\1\1"], ["n", "<i1", b"\1\1"], "do not ascend"),
         (["n", "<i1", b"\1\2"], ["n", "<i1", b"\1"], "not parallel"),
+        (["n", "<f8", b"\0" * 8], ["n", "<i1", b"\1"], "type '<f8' is unknown"),
         (["n", "|O", b"\1"], ["n", "<i1", b"\1"], "type '|O' is unknown"),
         (["n", "<i2", b"\1"], ["n", "<i1", b"\1"], "buffer size"),
         (["n", "<i1", b"\1"], ["v", "<i1", b"\1"], "shape 'v'"),

@@ -77,7 +77,7 @@ class Numbers:
         Raises:
             ValueError: These are no such columns.
         """
-        read = Numbers(_unpack(keys, np.dtype(np.int64)), _unpack(values, None))
+        read = Numbers(cast("Keys", _unpack(keys, _STORED_INTEGERS)), _unpack(values, _STORED))
         if len(read.values) != len(read) or (read.keys[1:] <= read.keys[:-1]).any():
             raise ValueError("columns of numbers are not parallel, or their keys do not ascend")
         return read
@@ -100,11 +100,11 @@ def _fits(bounds: tuple[object, object], kind: str) -> bool:
     return bool(info.min <= bounds[0] and bounds[1] <= info.max)  # type: ignore[operator]  # numbers
 
 
-def _unpack(column: list[object], wanted: np.dtype[np.int64] | None) -> npt.NDArray[np.int64]:
+def _unpack(column: list[object], kinds: tuple[str, ...]) -> Values:
     shape, kind, body = cast("tuple[str, str, bytes]", column)
-    if shape != _SHAPE or kind not in _STORED:
+    if shape != _SHAPE or kind not in kinds:
         raise ValueError(f"column of shape {shape!r} and type {kind!r} is unknown")
-    return np.frombuffer(body, kind).astype(wanted or ("<f8" if kind == "<f8" else "<i8"))
+    return cast("Values", np.frombuffer(body, kind).astype(np.int64 if kind in _STORED_INTEGERS else np.float64))
 
 
 def combination_of(reduce: Callable[..., object]) -> Combine | None:
