@@ -238,3 +238,17 @@ def test_columns_outside_a_table_are_refused() -> None:
     bench = Bench(operator.add, int)
     with pytest.raises(errors.SpecRejectedError, match="inside process_table"):
         bench.worker.run(bench.log, lambda _: bench.handle.add_many(pa.array([1]), pa.array([1])))  # type: ignore[arg-type,func-returns-value]
+
+
+@pytest.mark.parametrize(
+    ("keys", "values", "sentence"),
+    [
+        (pa.array([1, 2]), pa.array([1]), "Int64Array with 2 keys and Int64Array with 1 values"),
+        (pa.array([1]), pa.array([1, 2]), "Int64Array with 1 keys and Int64Array with 2 values"),
+        (pa.array([1]), [1], "Int64Array with 1 keys and list with 1 values"),
+        ([1], pa.array([1]), "list with 1 keys and Int64Array with 1 values"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(keys: object, values: object, sentence: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match=sentence):
+        Bench(operator.add, int).add(keys, values)

@@ -180,8 +180,17 @@ class AggregatingHandle(Generic[In, Acc, Out]):
 
 
 def _as_columns(keys: object, values: object) -> tuple[numbers.Column, numbers.Column] | None:
-    is_column = isinstance(keys, pa.Array | pa.ChunkedArray) and isinstance(values, pa.Array | pa.ChunkedArray)
-    return cast("tuple[numbers.Column, numbers.Column]", (keys, values)) if is_column else None
+    given = [isinstance(one, pa.Array | pa.ChunkedArray) for one in (keys, values)]
+    if not any(given):
+        return None
+    columns = cast("tuple[numbers.Column, numbers.Column]", (keys, values))
+    if not all(given) or len(columns[0]) != len(columns[1]):
+        raise errors.SpecRejectedError(
+            "ColumnsInvalid",
+            f"add_many() takes two columns of one length, or two sequences; it was given {type(keys).__name__} with "
+            f"{len(columns[0])} keys and {type(values).__name__} with {len(columns[1])} values.",
+        )
+    return columns
 
 
 def _to_column(folded: Sequence[object]) -> pa.Array:
