@@ -26,6 +26,7 @@ OF_MAINTENANCE = {
     "PutObject state *.zip",
     "PutObject state *.zip.crc",
 }
+PARTITIONS, BATCHES_PER_SNAPSHOT = 2, 10
 
 
 def test_a_stateful_batch_needs_six_requests_and_two_looks_at_the_epoch(
@@ -61,6 +62,8 @@ def test_a_stateful_batch_needs_six_requests_and_two_looks_at_the_epoch(
     assert 2 * batches <= looks <= 2 * batches + 2
     assert {kind: per_batch[kind] / batches for kind in PER_BATCH} == PER_BATCH
     assert set(per_batch) - set(PER_BATCH) <= OF_MAINTENANCE
+    snapshots = PARTITIONS * (batches // BATCHES_PER_SNAPSHOT + 1)
+    assert all(per_batch[kind] <= snapshots for kind in OF_MAINTENANCE)
 
 
 def _kind(line: str) -> str:
