@@ -7,7 +7,7 @@ to be stored.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar, cast, overload
 
 import pyarrow as pa
@@ -106,7 +106,7 @@ class ReducingHandle(Generic[T]):
             )
         folded = self._cells.fold_columns(*columns)
         if folded is None:
-            folded = _to_column(self.add_many(*map(self._cells.scope.to_objects, columns)))  # type: ignore[arg-type]
+            folded = _to_column(self.add_many(*_as_objects(self._cells, columns)))  # type: ignore[arg-type]
         return folded
 
     def get(self) -> T | None:
@@ -153,7 +153,7 @@ class AggregatingHandle(Generic[In, Acc, Out]):
         """
         columns = _as_columns(keys, values)
         if columns is not None:
-            return _to_column(self._add_each(*map(self._cells.scope.to_objects, columns)))  # type: ignore[arg-type]
+            return _to_column(self._add_each(*_as_objects(self._cells, columns)))  # type: ignore[arg-type]
         return self._add_each(cast("Keys", keys), cast("Sequence[In | None]", values))
 
     def _add_each(self, keys: Keys, values: Sequence[In | None]) -> list[Out | None]:
@@ -191,6 +191,10 @@ def _as_columns(keys: object, values: object) -> tuple[numbers.Column, numbers.C
             f"{len(columns[0])} keys and {type(values).__name__} with {len(columns[1])} values.",
         )
     return columns
+
+
+def _as_objects(view: cells.AnyCells, columns: Iterable[numbers.Column]) -> Iterator[list[object]]:
+    return map(view.scope.require_group(view.meta), columns)
 
 
 def _to_column(folded: Sequence[object]) -> pa.Array:

@@ -57,13 +57,13 @@ class Cells:
     def fold(self, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
         """Fold a value into the cell of each of many keys, and return the cells' values; None changes nothing."""
         self.scope.require_group(self.meta)
-        if not isinstance(self, ExpiringCells) and len(set(keys)) == len(keys) and None not in values:
+        if len(set(keys)) == len(keys) and None not in values:
             before = map(self._rows.get, keys)
             folded = [value if old is None else reduce(old, value) for old, value in zip(before, values, strict=True)]
             self._rows.update(zip(keys, folded, strict=True))
             self._dirty.update(keys)
             return folded
-        return fold_one_by_one(self, self.scope, keys, values, reduce)
+        return fold_one_by_one(self, keys, values, reduce)
 
     def fold_columns(self, keys: numbers.Column, values: numbers.Column) -> pa.Array | None:
         """Fold columns in without Python objects; None when that cannot be done, and nothing has changed."""
@@ -115,11 +115,10 @@ class NumberCells(Cells):
         return pa.array(in_given_order)
 
 
-def fold_one_by_one(
-    cells: AnyCells, scope: scopes.Scope, keys: Sequence[object], values: Sequence[object], reduce: Reduce
-) -> list[object]:
+def fold_one_by_one(cells: AnyCells, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
     """Fold values into the cells of keys, through all that stands between a handle and the table."""
-    folded = []
+    scope, folded = cells.scope, []
+    scope.require_group(cells.meta)
     try:
         for scope.key, value in zip(keys, values, strict=True):
             before = cells.read()
@@ -172,6 +171,10 @@ class ExpiringCells(Cells):
         self._rows[key] = (value, scope.now_ms)
         self._dirty.add(key)
 
+    def fold(self, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
+        """Fold a value into the cell of each of many keys, and return the cells' values; None changes nothing."""
+        return fold_one_by_one(self, keys, values, reduce)
+
 
 class SteppingCells(ExpiringCells):
     """Cells with a time to live that look for expired ones at every access."""
@@ -223,12 +226,16 @@ class ConvertingCells:
 
     def fold(self, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
         """Fold a value into the cell of each of many keys, and return the cells' values; None changes nothing."""
-        self._cells.scope.require_group(self._cells.meta)
-        return fold_one_by_one(self, self._cells.scope, keys, values, reduce)
+        return fold_one_by_one(self, keys, values, reduce)
 
     def fold_columns(self, keys: numbers.Column, values: numbers.Column) -> pa.Array | None:
         """Return None: values are converted one by one."""
         return None
+
+    @property
+    def meta(self) -> chunks.StateMeta:
+        """The state."""
+        return self._cells.meta
 
     @property
     def scope(self) -> scopes.Scope:

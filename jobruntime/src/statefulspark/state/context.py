@@ -100,6 +100,7 @@ class KeyedContext:
         self._timers = timers.TimerService(self._scope, domains)
         self._firing: timers.TimeDomain | None = None
         self._keys_of: Callable[[pa.Table], list[object]]
+        self._values_of: Callable[[pa.ChunkedArray], list[object]]
 
     @property
     def key(self) -> object:
@@ -133,7 +134,7 @@ class KeyedContext:
 
     def values(self, column: pa.ChunkedArray) -> list[object]:
         """Return a column as Python values."""
-        return self._scope.to_objects(column)
+        return self._values_of(column)
 
     def is_late(self, moment: int | datetime.datetime) -> bool:
         """Tell whether a row with this event time comes after the watermark has passed it.
@@ -264,13 +265,13 @@ class KeyedContext:
             keys_of: Gives the key of each row of a table.
             values_of: Gives a column as Python values.
         """
-        self._scope.has_group = True
-        self._keys_of, self._scope.to_objects = keys_of, values_of
+        self._keys_of, self._values_of = keys_of, values_of
+        self._scope.to_objects = values_of
 
     def leave(self) -> None:
         """Have no current key."""
         self._scope.key = scopes.NO_KEY
-        self._scope.has_group = False
+        self._scope.to_objects = None
         self._firing = None
 
     @property

@@ -89,15 +89,13 @@ def is_packed(column: list[object]) -> bool:
 
 
 def _pack(array: Values) -> list[object]:
-    kinds = _STORED_INTEGERS if array.dtype == np.int64 else ("<f8",)
-    bounds = (array.min(), array.max()) if len(array) and len(kinds) > 1 else (0, 0)
-    kind = next(one for one in kinds if one in kinds[-1:] or _fits(bounds, one))
+    kind = _narrowest(array) if array.dtype == np.int64 else "<f8"
     return [_SHAPE, kind, array.astype(kind).tobytes()]
 
 
-def _fits(bounds: tuple[object, object], kind: str) -> bool:
-    info = np.iinfo(kind)
-    return bool(info.min <= bounds[0] and bounds[1] <= info.max)  # type: ignore[operator]  # numbers
+def _narrowest(integers: Values) -> str:
+    lowest, highest = int(integers.min(initial=0)), int(integers.max(initial=0))
+    return next(kind for kind in _STORED_INTEGERS if np.iinfo(kind).min <= lowest and highest <= np.iinfo(kind).max)
 
 
 def _unpack(column: list[object], kinds: tuple[str, ...]) -> Values:

@@ -24,12 +24,7 @@ class NoKey:
 NO_KEY: Final = NoKey()
 
 
-def _outside_table(column: numbers.Column) -> list[object]:
-    raise errors.SpecRejectedError(
-        "KeyedStateOutsideTable",
-        f"A column of {len(column)} values can only be added to state inside process_table() of a "
-        "VectorizedProcessFunction.",
-    )
+ToObjects = Callable[[numbers.Column], list[object]]
 
 
 class Scope:
@@ -39,15 +34,14 @@ class Scope:
         key: The current key, or NO_KEY.
         now_ms: Processing time of the batch, milliseconds since 1970 in UTC.
         watermark_ms: Watermark of the batch in milliseconds since 1970.
-        has_group: Whether a whole key group is being worked on, and none of its keys.
-        to_objects: Gives a column of such a key group as Python values.
+        to_objects: Gives a column as Python values while a whole key group is being worked on, and none of its keys;
+            otherwise None.
     """
 
-    __slots__ = ("has_group", "key", "now_ms", "to_objects", "watermark_ms")
+    __slots__ = ("key", "now_ms", "to_objects", "watermark_ms")
 
     def __init__(self) -> None:
-        self.has_group = False
-        self.to_objects: Callable[[numbers.Column], list[object]] = _outside_table
+        self.to_objects: ToObjects | None = None
         self.key: object = NO_KEY
         self.now_ms = 0
         self.watermark_ms = -(2**63)
@@ -67,15 +61,16 @@ class Scope:
             )
         return self.key
 
-    def require_group(self, meta: chunks.StateMeta) -> None:
-        """Check that a whole key group is being worked on.
+    def require_group(self, meta: chunks.StateMeta) -> ToObjects:
+        """Return what gives columns of the key group that is being worked on as Python values.
 
         Raises:
-            SpecRejectedError: It is not.
+            SpecRejectedError: There is none.
         """
-        if not self.has_group:
+        if self.to_objects is None:
             raise errors.SpecRejectedError(
                 "KeyedStateOutsideTable",
                 f"The state '{meta.name}' of many keys can only be used inside process_table() of a "
                 "VectorizedProcessFunction.",
             )
+        return self.to_objects

@@ -235,18 +235,19 @@ def _apply(
 def _apply_section(
     transaction: tiers_file.Transaction, start: bytes, section: chunks.Section, *, is_first: bool
 ) -> None:
-    records = {key: tiers_rows.record_key(start, key) for key in section.changes}
+    changes = section.changes
+    records = {key: tiers_rows.record_key(start, key) for key in changes}
     table = section.meta.shape.table()
     if not is_first and not isinstance(table, tables.CellTable):
         _fill(transaction, table.rows, records)
-    table.apply(section.changes)
+    table.apply(changes)
     rows = table.rows
     cursor = transaction.cursor()
     cursor.putmulti(
         sorted((records[key], tiers_rows.encode(records[key], key, row)) for key, row in rows.items()),
         append=is_first,
     )
-    for key in section.changes.keys() - rows.keys():
+    for key in changes.keys() - rows.keys():
         transaction.delete(records[key])
 
 
