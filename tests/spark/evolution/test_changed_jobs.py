@@ -61,6 +61,23 @@ class CountInText(Count):
         self._seen = ctx.state(ss.ValueState("seen", str))
 
 
+class CountInTextOnWorkers(CountInText):
+    """Cannot be opened on the driver."""
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        if ctx.declares_only:
+            raise FileNotFoundError("/models/only-on-workers")
+        super().open(ctx)
+
+
+class CountInFloats(Count):
+    """Declares a type to which the state is migrated, and one more state."""
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        self._seen = ctx.state(ss.ValueState("seen", float))
+        ctx.state(ss.ListState("latest"))
+
+
 @dataclass
 class World:
     """Input, the job's root, and a session."""
@@ -312,12 +329,41 @@ def test_another_type_of_key_is_refused_before_anything_is_written(world: World)
     assert world.keys() == before
 
 
-def test_a_type_that_only_the_first_batch_finds_ends_as_not_retriable_and_leaves_the_snapshot(world: World) -> None:
-    """A.13, A.14."""
-    plan, built = world.start(
-        lambda left, right: united(keyed("aa", left, function=CountInText), keyed("bb", right), total(left)),
-        restore=world.wish(),
+def with_aa(function: type[ss.KeyedProcessFunction]) -> Build:
+    return lambda left, right: united(keyed("aa", left, function=function), keyed("bb", right), total(left))
+
+
+def test_another_type_of_a_state_is_refused_before_anything_is_written(world: World) -> None:
+    """A.13, A.14: both types are named."""
+    before = world.keys()
+
+    told = r"operator 'aa' of query 'q'.*Was \[ValueState<int>\], registered with \[ValueState<str>\]"
+    with pytest.raises(errors.SpecRejectedError, match=told) as refused:
+        world.start(with_aa(CountInText), restore=world.wish())
+
+    assert refused.value.reason == "StateTypeIncompatible"
+    assert world.keys() == before
+
+
+def test_a_dry_run_tells_what_becomes_of_each_state(world: World) -> None:
+    job_config, _, found, built = world.look(with_aa(CountInFloats), restore=world.wish())
+
+    report = check.report_of(found, built, preparing.compare(job_config, found, built))
+
+    aa = "operator 'aa' of query 'q'"
+    assert report.changes == (
+        f"{aa}: state 'seen' is migrated from int to float, each key group when it is next used",
+        f"{aa}: state 'latest' is new and starts empty",
     )
+    assert world.restored(with_aa(CountInFloats)) == world.uninterrupted
+
+
+def test_a_type_that_only_the_first_batch_finds_ends_as_not_retriable_and_leaves_the_snapshot(world: World) -> None:
+    """A.13, A.14: the driver cannot open this function, so it cannot know."""
+    job_config, _, found, built = world.look(with_aa(CountInTextOnWorkers), restore=world.wish())
+    (warning,) = check.report_of(found, built, preparing.compare(job_config, found, built)).warnings
+    assert "open() failed on the driver" in warning
+    plan, built = world.start(with_aa(CountInTextOnWorkers), restore=world.wish())
 
     with pytest.raises(StreamingQueryException) as failed:
         world.run(plan, built)

@@ -228,7 +228,7 @@ def test_a29_the_times_to_live_of_a_function_can_be_read_for_an_export() -> None
             self.two = ctx.state(descriptors.ListState("two"))
 
     function = Function()
-    assert functions.declared_lifetimes(function) == {"one": life}
+    assert functions.declarations_of(function, "uid").lifetimes == {"one": life}
     assert not hasattr(function, "one")
 
 

@@ -60,6 +60,18 @@ class FileEntry(WireModel):
     """`etag:<value>` as the store reported it, or the engine's own `crc32c:<hex>`; absent if neither."""
 
 
+class KeyedStateEntry(WireModel):
+    """One state of a keyed operator of ours."""
+
+    name: str
+    kind: str
+    """`ValueState`, `ListState`, `MapState`, `ReducingState` or `AggregatingState`."""
+    type: str
+    """As it was declared, `any` when nothing was."""
+    has_ttl: bool = False
+    """Whether each entry has the time of its last renewal."""
+
+
 class OperatorEntry(WireModel):
     """One stateful operator of a query."""
 
@@ -81,6 +93,8 @@ class OperatorEntry(WireModel):
     definition: dict[str, str] = Field(default_factory=dict)
     """What else its state depends on, for Spark's own operators: `window`, `functions`, `joinType`, `columns`, `gap`,
     `watermark`, `condition`, as text; what is absent was not known."""
+    states: tuple[KeyedStateEntry, ...] | None = None
+    """What an operator of ours declared; absent if it was not known."""
 
 
 class SourceEntry(WireModel):

@@ -29,6 +29,7 @@ class Evolution:
         dropped_sources: Sources whose position is left behind.
         partitions: New number of state partitions; None keeps what there is.
         warnings: Changes that the state goes on with, and that somebody should know of, a sentence each.
+        state_changes: What becomes of single states of keyed operators, a sentence each; see `keyedstates`.
     """
 
     query: QueryEntry
@@ -40,6 +41,7 @@ class Evolution:
     dropped_sources: tuple[SourceEntry, ...]
     partitions: int | None
     warnings: tuple[str, ...] = ()
+    state_changes: tuple[str, ...] = ()
 
     @property
     def rewrite(self) -> rewrite.Rewrite:
@@ -90,7 +92,7 @@ class Evolution:
             told.append(
                 f"{uid}: state is spread over {self.partitions} partitions instead of {partitions_of(self.query)}"
             )
-        return tuple(told)
+        return (*told, *self.state_changes)
 
 
 def compare(

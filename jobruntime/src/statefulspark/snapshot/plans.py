@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
+from statefulspark.contract.manifest import KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +25,7 @@ class PlannedOperator:
         value: Types of the value's columns; None if they are not known.
         mode: Output mode, where the state depends on it; with its clock if it has timers: `update, ProcessingTime`.
         definition: What else the state depends on; see `definitions`.
+        states: What an operator of ours declares; None if it is not known.
     """
 
     operator_id: int
@@ -35,6 +36,7 @@ class PlannedOperator:
     value: str | None = None
     mode: str | None = None
     definition: Mapping[str, str] = field(default_factory=dict, hash=False)
+    states: tuple[KeyedStateEntry, ...] | None = None
 
     @property
     def entry_uid(self) -> str:
@@ -138,6 +140,7 @@ def declared(planned: PlannedQuery, path: str) -> QueryEntry:
             value=operator.value,
             mode=operator.mode,
             definition=dict(operator.definition),
+            states=operator.states,
         )
         for operator in planned.operators
     )
@@ -181,5 +184,6 @@ def _annotated(operator: OperatorEntry, known: PlannedOperator | OperatorEntry |
             "value": known.value,
             "mode": known.mode,
             "definition": dict(known.definition),
+            "states": known.states,
         }
     )

@@ -63,7 +63,7 @@ class Report(WireModel):
     restored_from: str | None = None
     """What it would start from; absent for empty state."""
     new_generation: bool = False
-    """Whether the state would be copied first."""
+    """Whether the state would be copied first; false where there is none."""
     changes: tuple[str, ...] = ()
     """Every change to the state, in sentences."""
     warnings: tuple[str, ...] = ()
@@ -125,7 +125,7 @@ def report_of(
     return Report(
         fits=True,
         restored_from=found.restored_from,
-        new_generation=anything or found.mode is not recovery.StartMode.CONTINUE,
+        new_generation=anything or found.mode is recovery.StartMode.COPY,
         changes=tuple(sentence for change in changes.values() for sentence in change.sentences),
         warnings=tuple(sentence for change in changes.values() for sentence in change.warnings),
         queries=tuple(
@@ -146,7 +146,8 @@ def sentences(report: Report) -> str:
         lines += [f"    keeps operator {name!r}" for name in query.kept]
     lines += [f"  {sentence}" for sentence in report.changes]
     lines += [f"  warning: {sentence}" for sentence in report.warnings]
-    lines.append("The state is copied first." if report.new_generation else "The state is used as it is.")
+    if report.restored_from is not None:
+        lines.append("The state is copied first." if report.new_generation else "The state is used as it is.")
     return "\n".join(lines) + "\n"
 
 

@@ -76,6 +76,11 @@ class KeyedContext:
         domains: Time domains in which the operator has timers.
         ttl_change: What happens when a time to live was switched on or off.
         is_vectorized: Whether the function works on whole tables.
+        declares_only: See there.
+
+    Attributes:
+        declares_only: True while a copy of the function is opened on the driver, to learn which states it declares; it
+            gets no rows, so models and connections are not needed.
     """
 
     def __init__(
@@ -87,8 +92,10 @@ class KeyedContext:
         domains: frozenset[timers.TimeDomain] = frozenset(),
         ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
         is_vectorized: bool = False,
+        declares_only: bool = False,
     ) -> None:
         self.uid = uid
+        self.declares_only = declares_only
         self._is_vectorized = is_vectorized
         self._scope = scopes.Scope()
         self._scope.now_ms, self._scope.watermark_ms = now_ms, watermark_ms
@@ -325,6 +332,11 @@ class KeyedContext:
         for name, state in self._states.items():
             if state.life is not None and state.life.in_background:
                 expiry.drop_expired(group.tables[name], self._scope.now_ms - state.life.duration_ms)
+
+    @property
+    def declarations(self) -> tuple[evolution.Declaration, ...]:
+        """The states that were declared, in order."""
+        return tuple(state.declaration for state in self._states.values())
 
     @property
     def lifetimes(self) -> dict[str, ttl.Ttl]:

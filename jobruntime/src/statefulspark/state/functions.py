@@ -8,20 +8,22 @@ there again with the next one, exactly once, wherever it runs.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from statefulspark.state import cellhandles, descriptors, ttl
+from statefulspark.state import cellhandles, descriptors, evolution, timers, ttl
 from statefulspark.state.context import KeyedContext
 
 __all__ = [
+    "Declared",
     "FlatMapWithState",
     "InputRow",
     "KeyedContext",
     "KeyedProcessFunction",
     "MapWithState",
     "VectorizedProcessFunction",
-    "declared_lifetimes",
+    "declarations_of",
 ]
 
 if TYPE_CHECKING:
@@ -42,7 +44,11 @@ class KeyedProcessFunction:
     """Base of functions over keyed rows. Override `process`, and `open` to declare state."""
 
     def open(self, ctx: KeyedContext) -> None:
-        """Get ready: declare states with `ctx.state` and keep the handles. Called once per partition and batch."""
+        """Get ready: declare states with `ctx.state` and keep the handles. Called once per partition and batch.
+
+        When the job starts, a copy is opened on the driver, too, with `ctx.declares_only`, which is how types are compared
+        with those in the state before anything runs: return then once the states are declared, if more is expensive.
+        """
 
     def process(self, key: object, rows: list[InputRow], ctx: KeyedContext) -> Iterable[object] | None:
         """Work on all rows of one key in a batch, in the order in which the batch has them.
@@ -150,15 +156,42 @@ class MapWithState(FlatMapWithState[S]):
         super().__init__(one, state)
 
 
-def declared_lifetimes(function: KeyedProcessFunction) -> dict[str, ttl.Ttl]:
-    """Return the times to live that a function declares, by name of the state, for those that have one.
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What a function declares.
 
-    A copy of the function is opened and closed for that, so what `open` does besides is done, too. Together with
-    `expiry.without_expired` this is how an export leaves out what `Ttl.cleanup_full_snapshot` asks for.
+    Attributes:
+        states: Its states, in order.
+        lifetimes: Time to live by name of the state, for those that have one.
+    """
+
+    states: tuple[evolution.Declaration, ...]
+    lifetimes: Mapping[str, ttl.Ttl]
+
+
+def declarations_of(
+    function: KeyedProcessFunction,
+    uid: str,
+    *,
+    domains: frozenset[timers.TimeDomain] = frozenset(),
+    ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
+) -> Declared:
+    """Return what a function declares, without running it on a worker.
+
+    A copy of the function is opened and closed for that, with `ctx.declares_only`.
+
+    Args:
+        function: The function; it stays as it is.
+        uid: Of its operator.
+        domains: Time domains in which it has timers.
+        ttl_change: What happens when a time to live was switched on or off.
+
+    Raises:
+        Exception: What copying, `open` or `close` raise.
     """
     opened = copy.deepcopy(function)
-    context = KeyedContext("export", 0)
+    context = KeyedContext(uid, 0, domains=domains, ttl_change=ttl_change, declares_only=True)
     opened.open(context)
-    found = context.lifetimes
+    found = Declared(context.declarations, context.lifetimes)
     opened.close()
     return found

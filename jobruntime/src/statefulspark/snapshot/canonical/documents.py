@@ -17,6 +17,7 @@ import re
 from pydantic import Field, JsonValue
 
 from statefulspark.contract.base import StoredDocument, WireModel
+from statefulspark.contract.manifest import KeyedStateEntry
 
 FOLDER = "canonical"
 """Below a query's folder: everything that is not the engine's."""
@@ -34,16 +35,9 @@ class PartFile(WireModel):
     sha256: str
 
 
-class KeyedState(WireModel):
-    """One state of a keyed operator of ours."""
+class KeyedState(KeyedStateEntry):
+    """One state of a keyed operator of ours; times of last renewal are in the column `renewed_ms`."""
 
-    name: str
-    kind: str
-    """`ValueState`, `ListState`, `MapState`, `ReducingState` or `AggregatingState`."""
-    type: str
-    """As it was declared, `any` when nothing was."""
-    has_ttl: bool = False
-    """Whether each entry has the time of its last renewal, in the column `renewed_ms`."""
     files: tuple[PartFile, ...] = ()
 
     @property

@@ -17,7 +17,7 @@ from typing import cast
 
 import pyarrow as pa
 
-from statefulspark.snapshot.canonical import documents, values
+from statefulspark.snapshot.canonical import values
 from statefulspark.state import chunks, descriptors, tables
 
 KEY, INDEX, ENTRY, VALUE, RENEWED = "key", "index", "entry", "value", "renewed_ms"
@@ -30,11 +30,6 @@ Row = tuple[object, object, object, int]
 def key_names(count: int) -> tuple[str, ...]:
     """Return the names of the key's columns."""
     return (KEY,) if count == 1 else tuple(f"{KEY}_{number}" for number in range(1, count + 1))
-
-
-def meta_of(state: documents.KeyedState) -> chunks.StateMeta:
-    """Return what chunks say about a state."""
-    return chunks.StateMeta(state.name, descriptors.StateKind(state.kind), state.type, state.has_ttl)
 
 
 def of_section(section: chunks.Section) -> Iterator[Row]:

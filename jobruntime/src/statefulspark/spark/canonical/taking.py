@@ -64,7 +64,7 @@ class Taker:
             target,
             self.options,
             on_progress=on_progress,
-            lifetimes_ms={operator.uid: operator.lifetimes_ms() for operator in self.operators},
+            lifetimes_ms={operator.uid: operator.lifetimes_ms for operator in self.operators},
         )
         entries = export.export(self.session, queries, work)
         self._remove_leftovers(entries, target)

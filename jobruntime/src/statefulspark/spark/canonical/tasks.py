@@ -11,6 +11,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from statefulspark import storage
+from statefulspark.snapshot import keyedstates
 from statefulspark.snapshot.canonical import documents, groups, keytypes, parts, rows
 from statefulspark.spark.canonical import tables
 from statefulspark.state import chunks, codec, expiry
@@ -222,7 +223,7 @@ class ReadStates:
         table = parts.read(store, self.place.folder, file)
         for start in range(0, table.num_rows, 50_000):
             piece = table.slice(start, 50_000)
-            found = list(rows.from_table(rows.meta_of(state), piece, len(self.key_types), file.path))
+            found = list(rows.from_table(keyedstates.meta_of(state), piece, len(self.key_types), file.path))
             yield self._batch(position, found)
 
     def _batch(self, position: int, found: list[rows.Row]) -> pa.RecordBatch:
@@ -273,7 +274,7 @@ class BuildGroups:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row per key group: head and chunk."""
-        metas = [rows.meta_of(state) for state in self.states]
+        metas = [keyedstates.meta_of(state) for state in self.states]
         current: int | None = None
         found: dict[chunks.StateMeta, list[rows.Row]] = {}
         for batch in batches:

@@ -6,7 +6,6 @@ a few calls per key group, and the keys are worked on in Python.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from typing import Literal, TypedDict
 
@@ -15,7 +14,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 
 from statefulspark import errors
-from statefulspark.spark.keyed import packing, processor, registry
+from statefulspark.spark.keyed import declaring, packing, processor, registry
 from statefulspark.state import cache, functions, keygroups, ttl
 from statefulspark.state import timers as state_timers
 
@@ -106,7 +105,7 @@ def keyed_process(
         key=columns,
         key_type=type_of_key,
         function=type(function).__qualname__,
-        lifetimes_ms=functools.partial(_lifetimes_ms, function),
+        declared=declaring.declared_by(function, uid, domains=domains, ttl_change=ttl_change),
     )
     settings = processor.Settings(
         uid=uid,
@@ -163,12 +162,6 @@ def _check_timers(
             f"{', '.join(map(repr, state_timers.TIMER_CHOICES))}, or None.",
         )
     return domains
-
-
-def _lifetimes_ms(function: functions.KeyedProcessFunction) -> dict[str, int]:
-    """Return the times to live of states whose expired entries canonical savepoints leave out (Flink A.29)."""
-    declared = functions.declared_lifetimes(function)
-    return {name: life.duration_ms for name, life in declared.items() if life.full_snapshot}
 
 
 def check_instance(given: object, wanted: type, what: str, uid: str) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from statefulspark import errors
 from statefulspark.contract import layout
+from statefulspark.state import functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Operator:
         key: Key columns.
         key_type: Their types, for example `string, bigint`.
         function: Qualified name of the function's class.
-        lifetimes_ms: Tells the times to live of states whose expired entries canonical savepoints leave out.
+        declared: Tells what the function declares; None where that cannot be known before it runs.
     """
 
     uid: str
@@ -35,7 +36,14 @@ class Operator:
     key: tuple[str, ...]
     key_type: str
     function: str
-    lifetimes_ms: Callable[[], Mapping[str, int]] = field(default=dict, compare=False)
+    declared: Callable[[], functions.Declared | None] = field(compare=False)
+
+    @property
+    def lifetimes_ms(self) -> dict[str, int]:
+        """Times to live of states whose expired entries canonical savepoints leave out (Flink A.29)."""
+        declared = self.declared()
+        lifetimes = {} if declared is None else declared.lifetimes
+        return {name: life.duration_ms for name, life in lifetimes.items() if life.full_snapshot}
 
 
 class OperatorRegistry:
@@ -106,7 +114,7 @@ def declare(
     key: tuple[str, ...],
     key_type: str,
     function: str,
-    lifetimes_ms: Callable[[], Mapping[str, int]] = dict,
+    declared: Callable[[], functions.Declared | None],
 ) -> None:
     """Record an operator in the registry that is collecting, if one is.
 
@@ -115,9 +123,7 @@ def declare(
     """
     collection = _collection.get()
     if collection is not None:
-        collection.registry.add(
-            Operator(uid, collection.query_uid, max_parallelism, key, key_type, function, lifetimes_ms)
-        )
+        collection.registry.add(Operator(uid, collection.query_uid, max_parallelism, key, key_type, function, declared))
 
 
 def check_uid(uid: str) -> None:

@@ -15,7 +15,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
-from statefulspark.spark.keyed import operator, registry
+from statefulspark.spark.keyed import declaring, operator, registry
 from statefulspark.spark.keyed import processor as keyed_processor
 from statefulspark.spark.transform import function, grouping, inputs, lateness, modes, processor
 from statefulspark.state import cache, keygroups, ttl
@@ -124,6 +124,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
         key=source.key,
         key_type=settings.key_type,
         function=wrapped.name,
+        declared=declaring.declared_by(wrapped, call.uid, domains=settings.domains, ttl_change=settings.ttl_change),
     )
     packed = operator.pack_by_group(source.df, source.key, groups, call.uid)
     return packed.transformWithStateInPandas(
