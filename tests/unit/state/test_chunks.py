@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import decimal
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -96,17 +98,68 @@ NUMBERS = chunks.Chunk(
         chunks.Section(_meta("best", descriptors.StateKind.REDUCING), {"AA": 1, 5: tables.DELETED}),
     ),
 )
-CHUNKS = [("chunk-v1-full.bin", FULL), ("chunk-v1-delta.bin", DELTA), ("chunk-v1-types.bin", TYPES)]
+CHUNKS = {"full": FULL, "delta": DELTA, "types": TYPES}
+CELLS = chunks.Chunk(chunks.ChunkKind.DELTA, DELTA.sections[:1])
+LONG = chunks.Chunk(
+    chunks.ChunkKind.FULL,
+    (
+        chunks.Section(
+            _meta("count", descriptors.StateKind.VALUE, "int"), {f"user-{key}": key % 7 for key in range(200)}
+        ),
+    ),
+)
 
 
-@pytest.mark.parametrize(("name", "chunk"), CHUNKS)
-def test_a_golden_chunk_of_version_1_reads_as_it_was_written(name: str, chunk: chunks.Chunk) -> None:
-    assert chunks.decode((GOLDEN / name).read_bytes(), name) == chunk
+@pytest.mark.parametrize("version", [1, 3])
+@pytest.mark.parametrize("name", CHUNKS)
+def test_a_golden_chunk_reads_as_it_was_written(name: str, version: int) -> None:
+    file = f"chunk-v{version}-{name}.bin"
+    assert chunks.decode((GOLDEN / file).read_bytes(), file) == CHUNKS[name]
 
 
-@pytest.mark.parametrize(("name", "chunk"), CHUNKS)
-def test_this_release_writes_version_1_byte_for_byte(name: str, chunk: chunks.Chunk) -> None:
-    assert chunks.encode(chunk) == (GOLDEN / name).read_bytes()
+@pytest.mark.parametrize("name", CHUNKS)
+def test_lists_and_maps_are_written_as_version_3_byte_for_byte(name: str) -> None:
+    assert chunks.encode(CHUNKS[name]) == (GOLDEN / f"chunk-v3-{name}.bin").read_bytes()
+
+
+def test_cells_alone_are_written_as_version_1() -> None:
+    assert chunks.encode(CELLS)[3] == 1
+
+
+def test_a_golden_chunk_of_version_4_is_compressed() -> None:
+    golden = (GOLDEN / "chunk-v4-long.bin").read_bytes()
+    assert chunks.decode(golden, "chunk-v4-long.bin") == LONG
+
+
+def test_a_chunk_is_sealed_smaller_where_that_is_worth_it_and_else_as_it_is() -> None:
+    blob, random_blob = chunks.encode(LONG), chunks.encode(_of_bytes(os.urandom(20_000)))
+
+    sealed = chunks.seal(blob)
+
+    assert (sealed[:4], chunks.decode(sealed, "x")) == (b"SSC\x04", LONG)
+    assert len(sealed) < len(blob) / 2
+    assert chunks.seal(random_blob) == random_blob
+    assert chunks.seal(chunks.encode(CELLS)) == chunks.encode(CELLS)
+
+
+def _of_bytes(value: bytes) -> chunks.Chunk:
+    return chunks.Chunk(
+        chunks.ChunkKind.FULL, (chunks.Section(_meta("s", descriptors.StateKind.VALUE, "bytes"), {1: value}),)
+    )
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        pytest.param(lambda blob: blob[:6], id="no length"),
+        pytest.param(lambda blob: blob[:-1], id="cut"),
+        pytest.param(lambda blob: blob[:4] + (9_999).to_bytes(4, "little") + blob[8:], id="another length"),
+        pytest.param(lambda blob: blob[:20] + bytes(8) + blob[28:], id="overwritten"),
+    ],
+)
+def test_a_damaged_compressed_chunk_is_an_error_that_names_it(damage: Callable[[bytes], bytes]) -> None:
+    with pytest.raises(errors.SnapshotCorruptError, match=r"chunk 7 of key group 3 .* cannot be read"):
+        chunks.decode(damage(chunks.seal(chunks.encode(LONG))), "7 of key group 3")
 
 
 def test_a_golden_chunk_of_version_2_has_columns_of_numbers() -> None:
@@ -156,6 +209,9 @@ def test_a_delta_merged_into_a_full_chunk_is_a_full_chunk_without_deletions() ->
     }
 
 
+LIST_OF_THREE_ITEMS = ["l", "ListState", "any", False, ["v", []], ["v", ["AA"]], [0], [3], ["v", [1, 2]]]
+
+
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
@@ -164,8 +220,9 @@ def test_a_delta_merged_into_a_full_chunk_is_a_full_chunk_without_deletions() ->
         (lambda blob: blob[:-3], "cannot be read"),
         (lambda blob: blob[:4] + b"\xc1" + blob[5:], "cannot be read"),
         (lambda blob: blob + b"\x00", "cannot be read"),
-        (lambda blob: blob[:3] + b"\x07" + blob[4:], "format version 7; this release reads 1 to 2"),
+        (lambda blob: blob[:3] + b"\x07" + blob[4:], "format version 7; this release reads 1 to 4"),
         (lambda blob: blob[:4] + codec.pack(["full", 3, []]), "says 3 entries and holds 0"),
+        (lambda blob: blob[:4] + codec.pack(["full", 1, [LIST_OF_THREE_ITEMS]]), "says 3 items and holds 2"),
     ],
 )
 def test_a_damaged_chunk_is_an_error_that_names_it(damage: object, sentence: str) -> None:

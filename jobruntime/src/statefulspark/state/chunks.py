@@ -7,19 +7,18 @@ of each are kept in `tests/golden/state/`. A chunk is msgpack with a closed set 
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import cast
 
 import msgpack
 
 from statefulspark import errors
-from statefulspark.state import codec, descriptors, numbers, tables, valuetypes
+from statefulspark.state import codec, compressed, descriptors, numbers, sections, tables, valuetypes
 
 MAGIC = b"SSC"
-FORMAT_VERSION = 2
-_WITHOUT_NUMBERS = 1
-"""A chunk without columns of numbers is written as version 1, which every release reads."""
+FORMAT_VERSION = 4
+_COMPRESSED = 4
 
 
 class ChunkKind(enum.Enum):
@@ -108,16 +107,28 @@ def encode(chunk: Chunk) -> bytes:
         SpecRejectedError: A value has a type that cannot be stored; the message names the state and the type.
     """
     packer = msgpack.Packer()
-    has_numbers = any(isinstance(section.content, numbers.Numbers) for section in chunk.sections)
     parts = [
         MAGIC,
-        bytes([FORMAT_VERSION if has_numbers else _WITHOUT_NUMBERS]),
+        bytes([max((_version(section) for section in chunk.sections), default=1)]),
         packer.pack_array_header(3),
         packer.pack(chunk.kind.value),
         packer.pack(chunk.count),
         packer.pack_array_header(len(chunk.sections)),
     ]
     return b"".join(parts + [_encode_section(section) for section in chunk.sections])
+
+
+def _version(section: Section) -> int:
+    """Return the oldest version that has what a section needs."""
+    if isinstance(section.content, numbers.Numbers):
+        return 2
+    return 1 if section.meta.shape is tables.CELLS else 3
+
+
+def seal(blob: bytes) -> bytes:
+    """Return what `encode` wrote as it is stored: compressed where that is worth it."""
+    body = compressed.compress(blob)
+    return blob if body is None else MAGIC + bytes([_COMPRESSED]) + body
 
 
 def _encode_section(section: Section) -> bytes:
@@ -128,7 +139,7 @@ def _encode_section(section: Section) -> bytes:
     kept = changes
     if deleted:
         kept = {key: change for key, change in changes.items() if change is not tables.DELETED}
-    columns = _ENCODE[meta.shape.name](kept)
+    columns = sections.encode(meta.shape.name, kept)
     body = [*_described(meta), codec.pack_column(deleted)]
     try:
         return codec.pack([*body, codec.pack_column(kept), *columns])
@@ -142,28 +153,6 @@ def _encode_section(section: Section) -> bytes:
 
 def _described(meta: StateMeta) -> list[object]:
     return [meta.name, meta.kind.value, meta.type_text, meta.has_ttl]
-
-
-def _encode_cells(changes: tables.Changes) -> list[object]:
-    return [codec.pack_column(changes.values())]
-
-
-def _encode_lists(changes: tables.Changes) -> list[object]:
-    lists = [change for change in changes.values() if isinstance(change, tables.ListChange)]
-    return [[change.start for change in lists], [codec.pack_column(change.items) for change in lists]]
-
-
-def _encode_maps(changes: tables.Changes) -> list[object]:
-    maps = [change for change in changes.values() if isinstance(change, tables.MapChange)]
-    return [
-        [change.replaced for change in maps],
-        [codec.pack_column(change.puts) for change in maps],
-        [codec.pack_column(change.puts.values()) for change in maps],
-        [codec.pack_column(change.removed) for change in maps],
-    ]
-
-
-_ENCODE = {"cells": _encode_cells, "lists": _encode_lists, "maps": _encode_maps}
 
 
 def decode(blob: bytes, source: str) -> Chunk:
@@ -186,6 +175,8 @@ def decode(blob: bytes, source: str) -> Chunk:
             "release that wrote it, or a newer one.",
         )
     try:
+        if version == _COMPRESSED:
+            blob = compressed.decompress(blob[len(MAGIC) + 1 :])
         return _decode_body(blob[len(MAGIC) + 1 :])
     except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
         raise _unreadable(source, str(error) or type(error).__name__) from error
@@ -201,8 +192,8 @@ def _unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
 
 def _decode_body(body: bytes) -> Chunk:
     # A wrong shape ends in a TypeError or ValueError, which decode() translates.
-    kind, count, sections = cast("tuple[str, int, list[list[list[object]]]]", codec.unpack(body))
-    chunk = Chunk(ChunkKind(kind), tuple(_decode_section(section) for section in sections))
+    kind, count, packed = cast("tuple[str, int, list[list[list[object]]]]", codec.unpack(body))
+    chunk = Chunk(ChunkKind(kind), tuple(_decode_section(section) for section in packed))
     if chunk.count != count:
         raise ValueError(f"it says {count} entries and holds {chunk.count}")
     return chunk
@@ -215,41 +206,10 @@ def _decode_section(section: list[list[object]]) -> Section:
         if codec.unpack_column(deleted):
             raise ValueError("a column of numbers comes with deleted keys")
         return Section(meta, numbers.Numbers.unpack(keys, *columns))
-    changes = _DECODE[meta.shape.name](codec.unpack_column(keys), *columns)
+    changes = sections.decode(meta.shape.name, codec.unpack_column(keys), columns)
     for key in codec.unpack_column(deleted):
         changes[key] = tables.DELETED
     return Section(meta, changes)
-
-
-def _decode_cells(keys: list[object], cells: list[object]) -> tables.Changes:
-    return dict(zip(keys, codec.unpack_column(cells), strict=True))
-
-
-def _decode_lists(keys: list[object], starts: list[int], items: list[list[object]]) -> tables.Changes:
-    lists = map(tables.ListChange, starts, map(codec.unpack_column, items))
-    return dict(zip(keys, lists, strict=True))
-
-
-def _decode_maps(
-    keys: list[object],
-    replaced: list[bool],
-    entries: list[list[object]],
-    values: list[list[object]],
-    removed: list[list[object]],
-) -> tables.Changes:
-    puts = [
-        dict(zip(codec.unpack_column(names), codec.unpack_column(cells), strict=True))
-        for names, cells in zip(entries, values, strict=True)
-    ]
-    maps = map(tables.MapChange, replaced, puts, [set(codec.unpack_column(names)) for names in removed])
-    return dict(zip(keys, maps, strict=True))
-
-
-_DECODE: dict[str, Callable[..., tables.Changes]] = {
-    "cells": _decode_cells,
-    "lists": _decode_lists,
-    "maps": _decode_maps,
-}
 
 
 def merge(older: Chunk, newer: Iterable[Chunk]) -> Chunk:

@@ -20,7 +20,7 @@ class Run:
 
     Attributes:
         version: Version of the newest batch in it; the key under which the log has it.
-        size_bytes: Its length.
+        size_bytes: Its length before it was compressed.
         count: Number of entries.
     """
 

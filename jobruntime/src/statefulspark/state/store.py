@@ -267,7 +267,7 @@ def commit(
     else:
         chunk, blob = _merged(log, loaded.group, head.runs[len(kept) :], delta, delta_blob)
     unique_id = new_id()
-    log.put_chunk(version, unique_id, blob)
+    log.put_chunk(version, unique_id, chunks.seal(blob))
     for run in head.runs[len(kept) :] if head else ():
         log.remove_chunk(run.version)
     lineage = ((head.lineage if head else ()) + (unique_id,))[-LINEAGE_LENGTH:]

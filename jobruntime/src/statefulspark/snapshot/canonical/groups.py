@@ -89,7 +89,7 @@ class GroupReader:
 
 
 def build(found: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type: str = "") -> StoredGroup:
-    """Store rows as a key group of version 1; the same rows give the same bytes, whoever attempts it.
+    """Store rows as a key group of version 1; the same rows give the same id, whoever attempts it.
 
     Args:
         found: Rows by state.
@@ -100,7 +100,7 @@ def build(found: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type: str = 
     blob = chunks.encode(chunk)
     unique_id = hashlib.sha256(blob).hexdigest()[:16]
     run = compaction.Run(1, len(blob), chunk.count)
-    return StoredGroup(store.Head(1, unique_id, (run,), (unique_id,), key_type), blob)
+    return StoredGroup(store.Head(1, unique_id, (run,), (unique_id,), key_type), chunks.seal(blob))
 
 
 def to_rows(chunk: chunks.Chunk) -> Iterator[tuple[chunks.StateMeta, rows.Row]]:
