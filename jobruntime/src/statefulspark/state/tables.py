@@ -14,7 +14,8 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from statefulspark.state import descriptors, numbers
@@ -51,7 +52,7 @@ class MapChange:
 
     replaced: bool
     puts: dict[object, Cell]
-    removed: set[object] = field(default_factory=set)
+    removed: AbstractSet[object] = frozenset()
 
 
 Changes = dict[Key, object]
@@ -227,7 +228,10 @@ class MapTable:
 
     def touch(self, key: Key, entry: object) -> None:
         """Note that one entry of a key's map changed."""
-        entries = self.dirty.setdefault(key, set())
+        if key not in self.dirty:
+            self.dirty[key] = {entry}
+            return
+        entries = self.dirty[key]
         if entries is not None:
             entries.add(entry)
 
@@ -252,6 +256,8 @@ class MapTable:
         if entries is None:
             return MapChange(replaced=True, puts=dict(row))
         puts = {entry: row[entry] for entry in entries if entry in row}
+        if len(puts) == len(entries):
+            return MapChange(replaced=False, puts=puts)
         return MapChange(replaced=False, puts=puts, removed=entries - puts.keys())
 
     def full(self) -> Changes:

@@ -82,12 +82,16 @@ class Timers:
 
     def register(self, at_ms: int) -> None:
         """Set a timer for the current key; one that is set already stays as it is."""
-        key = self._scope.require_key(self.meta)
-        moments = cast("dict[object, object]", self._table.rows.setdefault(key, {}))
-        if at_ms not in moments:
+        key, rows = self._scope.require_key(self.meta), self._table.rows
+        moments = rows.get(key)
+        if not isinstance(moments, dict):
+            rows[key] = {at_ms: None}
+        elif at_ms not in moments:
             moments[at_ms] = None
-            self._table.touch(key, at_ms)
-            self._table.push(at_ms, key)
+        else:
+            return
+        self._table.touch(key, at_ms)
+        self._table.push(at_ms, key)
 
     def delete(self, at_ms: int) -> None:
         """Remove a timer of the current key; one that is not set is fine."""
@@ -131,6 +135,9 @@ class TimerService:
     def __init__(self, keyed: scope.Scope, domains: frozenset[TimeDomain]) -> None:
         self._scope = keyed
         self._timers = {domain: Timers(domain, keyed) for domain in TimeDomain if domain in domains}
+        # One attribute each: functions call these for every key.
+        self._event_time = self._timers.get(TimeDomain.EVENT_TIME)
+        self._processing_time = self._timers.get(TimeDomain.PROCESSING_TIME)
 
     @property
     def domains(self) -> tuple[Timers, ...]:
@@ -155,7 +162,7 @@ class TimerService:
             SpecRejectedError: The operator was not declared with event-time timers, there is no current key, or the
                 argument is no moment.
         """
-        self._of(TimeDomain.EVENT_TIME).register(to_ms(at))
+        self._require(self._event_time, TimeDomain.EVENT_TIME).register(to_ms(at))
 
     def register_processing_time_timer(self, at: int | datetime.datetime) -> None:
         """Call `on_timer` for this key in the first batch that is planned at a moment or later.
@@ -164,7 +171,7 @@ class TimerService:
             SpecRejectedError: The operator was not declared with processing-time timers, there is no current key, or
                 the argument is no moment.
         """
-        self._of(TimeDomain.PROCESSING_TIME).register(to_ms(at))
+        self._require(self._processing_time, TimeDomain.PROCESSING_TIME).register(to_ms(at))
 
     def delete_event_time_timer(self, at: int | datetime.datetime) -> None:
         """Delete a timer of this key; one that is not set is fine.
@@ -172,7 +179,7 @@ class TimerService:
         Raises:
             SpecRejectedError: As for registering.
         """
-        self._of(TimeDomain.EVENT_TIME).delete(to_ms(at))
+        self._require(self._event_time, TimeDomain.EVENT_TIME).delete(to_ms(at))
 
     def delete_processing_time_timer(self, at: int | datetime.datetime) -> None:
         """Delete a timer of this key; one that is not set is fine.
@@ -180,10 +187,9 @@ class TimerService:
         Raises:
             SpecRejectedError: As for registering.
         """
-        self._of(TimeDomain.PROCESSING_TIME).delete(to_ms(at))
+        self._require(self._processing_time, TimeDomain.PROCESSING_TIME).delete(to_ms(at))
 
-    def _of(self, domain: TimeDomain) -> Timers:
-        timers = self._timers.get(domain)
+    def _require(self, timers: Timers | None, domain: TimeDomain) -> Timers:
         if timers is None:
             declared = " and ".join(domain.value for domain in self._timers) or "no timers"
             raise errors.SpecRejectedError(
