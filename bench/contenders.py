@@ -1,13 +1,14 @@
 """The keyed count, written for each way of keeping state on Spark, and once without any state: the floor.
 
 Every contender turns a stream of `key` into `(key, count)`, one row for each key that a batch has touched. The state of a
-key is its count, or with `value_bytes` the count in that many bytes. The floor shuffles the rows by key and takes them to
+key is its count, or with `value_bytes` the count and bytes beside it. The floor shuffles the rows by key and takes them to
 Python and back through Arrow, which is what every Python operator pays before it has done anything.
 """
 
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ from statefulspark import state
 
 SCHEMA = "key bigint, count bigint"
 _FAR_MS = 10**15
+_COUNT_BYTES = 8
 _CACHE_BYTES = 3 << 30
 """Memory for state in each of the two workers, by our estimate: as much as Flink's heap has beside it."""
 
@@ -46,15 +48,22 @@ class Counter:
         """Spark's type of the state."""
         return "count binary" if self.value_bytes else "count bigint"
 
-    def to_state(self, count: int) -> object:
-        """Return a count as it is kept."""
-        return count.to_bytes(self.value_bytes, "little") if self.value_bytes else count
+    def to_state(self, count: int, before: object = None) -> object:
+        """Return a count as it is kept, with what is kept beside it, which does not compress."""
+        if not self.value_bytes:
+            return count
+        kept = (
+            before[_COUNT_BYTES:]
+            if isinstance(before, bytes | bytearray)
+            else os.urandom(self.value_bytes - _COUNT_BYTES)
+        )
+        return count.to_bytes(_COUNT_BYTES, "little") + kept
 
     def to_count(self, kept: object) -> int:
         """Return a kept count; 0 for none."""
         if kept is None:
             return 0
-        return int.from_bytes(kept[:8], "little") if isinstance(kept, bytes | bytearray) else int(kept)  # type: ignore[call-overload]
+        return int.from_bytes(kept[:_COUNT_BYTES], "little") if isinstance(kept, bytes | bytearray) else int(kept)  # type: ignore[call-overload]
 
 
 class Count(ss.KeyedProcessFunction):
@@ -80,8 +89,9 @@ class Count(ss.KeyedProcessFunction):
             counted = (self.count.value() or 0) + len(rows)  # type: ignore[operator]  # a number
             self.count.update(counted)
         else:
-            counted = self._counter.to_count(self.count.value()) + len(rows)
-            self.count.update(self._counter.to_state(counted))
+            before = self.count.value()
+            counted = self._counter.to_count(before) + len(rows)
+            self.count.update(self._counter.to_state(counted, before))
         yield key, counted
 
 
@@ -94,7 +104,7 @@ class TimedCount(Count):
         if before is None:
             ctx.timer_service.register_event_time_timer(_FAR_MS + hash(key) % 1000)
         counted = self._counter.to_count(before) + len(rows)
-        self.count.update(self._counter.to_state(counted))
+        self.count.update(self._counter.to_state(counted, before))
         yield key, counted
 
     def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> None:
@@ -117,7 +127,7 @@ class VectorizedCount(ss.VectorizedProcessFunction):
         self.count: state.ReducingHandle[object] = ctx.state(ss.ReducingState("count", add, self._counter.type))
 
     def _add(self, before: object, more: object) -> object:
-        return self._counter.to_state(self._counter.to_count(before) + self._counter.to_count(more))
+        return self._counter.to_state(self._counter.to_count(before) + self._counter.to_count(more), before)
 
     def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
         """Count the rows of a key group."""
@@ -154,10 +164,11 @@ class SparkCount(stateful_processor.StatefulProcessor):
         timerValues: object,  # noqa: N803 - Spark's name
     ) -> Iterator[object]:
         """Count the rows of a key."""
-        before = self.count.get()
+        row = self.count.get()
+        before = None if row is None else row[0]
         more = sum(map(len, rows)) if self._in_pandas else sum(1 for _ in rows)  # type: ignore[arg-type]  # frames
-        counted = self._counter.to_count(None if before is None else before[0]) + more
-        self.count.update((self._counter.to_state(counted),))
+        counted = self._counter.to_count(before) + more
+        self.count.update((self._counter.to_state(counted, before),))
         if self._in_pandas:
             yield pd.DataFrame({"key": [key[0]], "count": [counted]})
         else:
@@ -210,6 +221,11 @@ def _vectorized(rows: DataFrame, counter: Counter) -> DataFrame:
     )
 
 
+def _processor(rows: DataFrame, counter: Counter) -> DataFrame:
+    processor = SparkCount(counter, in_pandas=False)
+    return ss.transform_with_state(rows.groupBy("key"), processor, SCHEMA, "Update", "None", uid="processor")
+
+
 def _spark_rows(rows: DataFrame, counter: Counter) -> DataFrame:
     processor = SparkCount(counter, in_pandas=False)
     return rows.groupBy("key").transformWithState(processor, SCHEMA, "Update", "None")
@@ -224,7 +240,7 @@ def _spark_groups(rows: DataFrame, counter: Counter) -> DataFrame:
     def count(key: tuple[int], frames: Iterator[pd.DataFrame], kept: GroupState) -> Iterator[pd.DataFrame]:
         before = kept.get[0] if kept.exists else None
         counted = counter.to_count(before) + sum(map(len, frames))
-        kept.update((counter.to_state(counted),))
+        kept.update((counter.to_state(counted, before),))
         yield pd.DataFrame({"key": [key[0]], "count": [counted]})
 
     return rows.groupBy("key").applyInPandasWithState(count, SCHEMA, counter.ddl, "update", GroupStateTimeout.NoTimeout)
@@ -252,9 +268,10 @@ CONTENDERS = {
     "ttl": Contender(_ttl),
     "timers": Contender(_timers),
     "vectorized": Contender(_vectorized),
+    "processor": Contender(_processor),
     "spark-rows": Contender(_spark_rows, is_slow=True),
     "spark-pandas": Contender(_spark_pandas, is_slow=True),
     "spark-groups": Contender(_spark_groups, is_slow=True),
 }
-"""By name: no state; `groupBy().count()`; four of ours; Spark's `transformWithState`, the same `InPandas`, and
-`applyInPandasWithState`."""
+"""By name: no state; `groupBy().count()`; five of ours, the last of which runs the very processor of `spark-rows`; Spark's
+`transformWithState`, the same `InPandas`, and `applyInPandasWithState`."""

@@ -29,33 +29,12 @@ import statefulspark as ss
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from bench import keyed_state, machine, workload
+from bench import contenders, keyed_state, machine, workload
 
 FILL_BATCHES = 10
 AFTER_RESTART = 3
 NAMES = ("memory", "disk", "chunks")
 _KEY_BYTES = 9
-
-
-class Count(ss.KeyedProcessFunction):
-    """Counts rows per key, in a value of a given size.
-
-    Args:
-        value_bytes: The size.
-    """
-
-    def __init__(self, value_bytes: int) -> None:
-        self._value_bytes = value_bytes
-
-    def open(self, ctx: ss.KeyedContext) -> None:
-        """Declare the counter."""
-        self.count = ctx.state(ss.ValueState("count", bytes))
-
-    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[object]:
-        """Count the rows of a key."""
-        counted = int.from_bytes((self.count.value() or b"")[:8], "little") + len(rows)
-        self.count.update(counted.to_bytes(self._value_bytes, "little"))
-        yield key, counted
 
 
 class Memory(workload.Workload):
@@ -74,7 +53,7 @@ def _query(rows: DataFrame, name: str, chosen: argparse.Namespace) -> DataFrame:
     return ss.keyed_process(
         rows,
         key="key",
-        function=Count(chosen.value_bytes),
+        function=contenders.Count(contenders.Counter(chosen.value_bytes)),
         uid="count",
         schema="key bigint, count bigint",
         cache_bytes=cache_bytes,

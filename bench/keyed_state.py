@@ -1,13 +1,14 @@
-"""Keyed state: one keyed count in nine ways, side by side in one run on two cores, results checked equal.
+"""Keyed state: one keyed count in ten ways, side by side in one run on two cores, results checked equal.
 
     python -m bench.keyed_state [--rows 200000 --keys 200000] [--skewed] [--value-bytes 200] [--only NAME,…] [--json FILE]
 
 `floor` shuffles and goes through Python without any state, `jvm` is Spark's `groupBy().count()`, `plain`, `ttl`, `timers`
-and `vectorized` are ours, `spark-rows` is `transformWithState`, `spark-pandas` `transformWithStateInPandas`, `spark-groups`
-`applyInPandasWithState`. Rows from as many keys as rows touch 63% of them in a batch: 200,000 of 200,000 are 126,000 keys;
-1,000,000 of 2,000,000 are 787,000. Every contender has a process of its own, so that none pays for the memory of another,
-and the same files; the first batches warm up and are not counted. The only action on what comes out of a batch is the
-aggregation that checks it, the same for all.
+and `vectorized` are ours, `processor` is `ss.transform_with_state` with the processor that `spark-rows` runs, `spark-rows`
+is `transformWithState`, `spark-pandas` `transformWithStateInPandas`, `spark-groups` `applyInPandasWithState`. Rows from as
+many keys as rows touch 63% of them in a batch: 200,000 of 200,000 are 126,000 keys; 1,000,000 of 2,000,000 are 787,000.
+Every contender has a process of its own, so that none pays for the memory of another, and the same files; the first batches
+warm up and are not counted. The only action on what comes out of a batch is the aggregation that checks it, the same for
+all.
 """
 
 from __future__ import annotations

@@ -11,8 +11,9 @@ odd `mix` go to one in a thousand of the keys:
     key = z mod keys;  skewed and z odd: key = (z div 2) mod max(1, keys div 1000)
 
 The contenders count the rows of each key. A state of `value_bytes` bytes is the count as 8 bytes, little-endian, and then
-zeros; without it the state is the number alone. Each emits `(key, count)` for every key that a batch has touched, and is
-checked by the sum of the counts, the number of pairs and a checksum over the pairs (`check_of`).
+bytes that do not compress, which a key gets when it is first seen; without it the state is the number alone. Each emits
+`(key, count)` for every key that a batch has touched, and is checked by the sum of the counts, the number of pairs and a
+checksum over the pairs (`check_of`).
 """
 
 from __future__ import annotations

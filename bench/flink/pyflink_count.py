@@ -7,6 +7,7 @@ PyFlink job does, the key and the count. What comes out is looked at in Java. Pr
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 
@@ -31,7 +32,8 @@ class Counting(KeyedProcessFunction):
         """Count a row."""
         stored = self.state.value()
         count = 1 if stored is None else int.from_bytes(stored[:8], "little") + 1
-        self.state.update(count.to_bytes(self.value_bytes, "little"))
+        payload = os.urandom(self.value_bytes - 8) if stored is None else stored[8:]
+        self.state.update(count.to_bytes(8, "little") + payload)
         yield value, count
 
 

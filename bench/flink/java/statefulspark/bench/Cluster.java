@@ -48,7 +48,7 @@ final class Cluster implements AutoCloseable {
                 .returns(Types.LONG)
                 .uid("rows")
                 .keyBy(key -> key, Types.LONG)
-                .process(new Counting(valueBytes, !trickles))
+                .process(new Counting(valueBytes))
                 .returns(Types.TUPLE(Types.LONG, Types.LONG))
                 .uid("count")
                 .sinkTo(new DiscardingSink<>())
