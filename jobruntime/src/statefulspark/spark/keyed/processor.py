@@ -231,7 +231,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         name = self._function_name
         hint = "" if known else " The batch was not committed and no state was changed."
         return errors.SpecRejectedError(
-            reason, f"{name}.{method}() of keyed operator '{self._settings.uid}' failed{where}: {told}.{hint}"
+            reason, f"{name}.{method}() of keyed operator '{self._settings.uid}' failed{where}: {told.removesuffix('.')}.{hint}"
         )
 
 
