@@ -100,7 +100,8 @@ class Worker:
         self._declare(context)
         context.opened()
         tables = self.cache.of("test", self._tier)
-        loaded = store.load(log, tables, group, keys=None if keys is None else lambda: keys)
+        wanted = None if keys is None else lambda: keys
+        loaded = store.load(log, tables, group, keys=wanted, in_arrays=context.has_arrays_only)
         context.bind(loaded.tables)
         work(context)
         context.leave()

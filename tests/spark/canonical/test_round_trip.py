@@ -195,7 +195,7 @@ def _session_lengths() -> stateful_processor.StatefulProcessor:
             self.seen = handle.getListState("seen", "v bigint, n string")
             self.parts = handle.getMapState("parts", "part string", "v double")
 
-        def handleInputRows(self, key, rows, timerValues):  # type: ignore[no-untyped-def]  # noqa: N802, N803, ANN001, ANN202
+        def handleInputRows(self, key, rows, timerValues):  # type: ignore[no-untyped-def]  # noqa: N802, N803
             for row in rows:
                 self.total.update(((self.total.get() or (0,))[0] + row.v,))
                 self.seen.appendValue((row.v, row.n))
@@ -203,7 +203,7 @@ def _session_lengths() -> stateful_processor.StatefulProcessor:
                 self.handle.registerTimer(timerValues.getCurrentWatermarkInMs() + 30_000)
             yield Row(k=key[0], total=self.total.get()[0], seen=len(list(self.seen.get())), fired=False)
 
-        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):  # type: ignore[no-untyped-def]  # noqa: N802, N803, ANN001, ANN202
+        def handleExpiredTimer(self, key, timerValues, expiredTimerInfo):  # type: ignore[no-untyped-def]  # noqa: N802, N803
             parts = int(sum(part[0] for part in self.parts.values()) * 2)
             yield Row(k=key[0], total=parts, seen=expiredTimerInfo.getExpiryTimeInMs(), fired=True)
 

@@ -204,6 +204,21 @@ def test_memory_is_counted_as_it_is() -> None:
     assert objects.worker.cache.held_bytes > 200 * count
 
 
+def test_a_group_that_fits_into_memory_as_arrays_is_not_read_from_disk_after_a_restart(tmp_path: Path) -> None:
+    """As objects it would take ten times as much."""
+    count = 10_000
+    disk = tiers.DiskTier(tmp_path / "tier")
+    bench = Bench(operator.add, int, memory_bytes=40 * count, tier=disk)
+    keys = pa.array(range(count))
+    bench.add(keys, keys)
+    bench.restart()
+
+    bench.add(keys.slice(0, 5), keys.slice(0, 5))
+
+    assert bench.worker.cache.held_bytes == 17 * count
+    assert not disk.folder.exists()
+
+
 def test_columns_are_narrow() -> None:
     def body(keys: list[int], values: list[float]) -> list[object]:
         kind = pa.float64() if isinstance(values[0], float) else pa.int64()

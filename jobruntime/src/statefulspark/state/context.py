@@ -282,6 +282,11 @@ class KeyedContext:
         self._firing = None
 
     @property
+    def has_arrays_only(self) -> bool:
+        """Whether every state is kept as arrays."""
+        return all(isinstance(state.view, cells.NumberCells) for state in self._states.values())
+
+    @property
     def cleans_for_every_record(self) -> bool:
         """Whether a state wants to be cleaned up a little for every processed record."""
         return bool(self._each_record)

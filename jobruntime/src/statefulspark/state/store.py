@@ -22,7 +22,7 @@ from typing import Protocol
 import msgpack
 
 from statefulspark import errors
-from statefulspark.state import chunks, compaction, grouptables
+from statefulspark.state import chunks, compaction, grouptables, numbers
 
 LINEAGE_LENGTH = 32
 """How many of the latest version ids a head remembers: a copy that is older than that is built anew."""
@@ -53,6 +53,16 @@ class Head:
     def base(self) -> int:
         """Version of the full chunk."""
         return self.runs[0].version
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of all chunks."""
+        return sum(run.size_bytes for run in self.runs)
+
+    @property
+    def count(self) -> int:
+        """Number of entries in all chunks; a key that was changed again counts again."""
+        return sum(run.count for run in self.runs)
 
     def has_ancestor(self, version: int, unique_id: str) -> bool:
         """Tell whether a version was once the head before this one, or is this one."""
@@ -172,7 +182,12 @@ class Written:
 
 
 def load(
-    log: ChunkLog, cache: GroupCache, group: int, *, keys: Callable[[], Collection[object]] | None = None
+    log: ChunkLog,
+    cache: GroupCache,
+    group: int,
+    *,
+    keys: Callable[[], Collection[object]] | None = None,
+    in_arrays: bool = False,
 ) -> LoadedGroup:
     """Get the tables of a key group as of its head: from memory if they are valid there, else from the chunks.
 
@@ -184,6 +199,7 @@ def load(
         group: Number of the key group.
         keys: Returns the keys that the batch works on. With it, a key group that does not fit into memory is loaded in
             part, and the tables have the rows of no other keys.
+        in_arrays: Whether the tables will be arrays, which take little memory.
 
     Raises:
         SnapshotCorruptError: A chunk that the head names is missing or unreadable.
@@ -194,7 +210,8 @@ def load(
     # A full chunk says nothing about what was deleted before it, so only a copy from its time or later can catch up.
     if cached is not None and cached.version >= head.base and head.has_ancestor(cached.version, cached.unique_id):
         return LoadedGroup(group, head, _build(log, group, head, cached))
-    tier = None if keys is None else cache.tier_for(group, _size_bytes(head, sum(run.count for run in head.runs)))
+    size_bytes = head.count * numbers.KEY_BYTES if in_arrays else _size_bytes(head, head.count)
+    tier = None if keys is None else cache.tier_for(group, size_bytes)
     part = None if tier is None or keys is None else tier.read(group, head, log, keys())
     if part is not None:
         return LoadedGroup(group, head, part, tier)
@@ -304,8 +321,7 @@ def _rewrote(part: grouptables.GroupTables) -> bool:
 
 
 def _size_bytes(head: Head, keys: int) -> int:
-    mean_bytes = sum(run.size_bytes for run in head.runs) / max(1, sum(run.count for run in head.runs))
-    return int(keys * (_KEY_BYTES + 2 * mean_bytes))
+    return int(keys * (_KEY_BYTES + 2 * head.size_bytes / max(1, head.count)))
 
 
 def _keep(cache: GroupCache, loaded: LoadedGroup, head: Head) -> None:

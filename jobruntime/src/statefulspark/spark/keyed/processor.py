@@ -110,7 +110,8 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         context = self._context or self._open()
         with pausing.collection_paused():
-            loaded = store.load(self._log, self._tables, group, keys=self._batch_keys(context, table))
+            keys = self._batch_keys(context, table)
+            loaded = store.load(self._log, self._tables, group, keys=keys, in_arrays=context.has_arrays_only)
         if loaded.head is not None:
             evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
         context.bind(loaded.tables)
@@ -228,10 +229,10 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         known = isinstance(error, errors.StatefulSparkError)
         reason = error.reason if isinstance(error, errors.StatefulSparkError) else "FunctionFailed"
         told = error.message if isinstance(error, errors.StatefulSparkError) else f"{type(error).__name__}: {error}"
-        name = self._function_name
+        told, name = told.removesuffix("."), self._function_name
         hint = "" if known else " The batch was not committed and no state was changed."
         return errors.SpecRejectedError(
-            reason, f"{name}.{method}() of keyed operator '{self._settings.uid}' failed{where}: {told.removesuffix('.')}.{hint}"
+            reason, f"{name}.{method}() of keyed operator '{self._settings.uid}' failed{where}: {told}.{hint}"
         )
 
 
