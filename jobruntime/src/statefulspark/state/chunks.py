@@ -14,7 +14,7 @@ from typing import cast
 import msgpack
 
 from statefulspark import errors
-from statefulspark.state import codec, compressed, descriptors, numbers, sections, tables, valuetypes
+from statefulspark.state import codec, compressed, descriptors, numbers, sections, shapes, tables, valuetypes
 
 MAGIC = b"SSC"
 FORMAT_VERSION = 4
@@ -47,9 +47,9 @@ class StateMeta:
     has_ttl: bool
 
     @property
-    def shape(self) -> tables.Shape:
+    def shape(self) -> shapes.Shape:
         """The shape of its table."""
-        return tables.shape_of(self.kind, self.name)
+        return shapes.shape_of(self.kind, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def _version(section: Section) -> int:
     """Return the oldest version that has what a section needs."""
     if isinstance(section.content, numbers.Numbers):
         return 2
-    return 1 if section.meta.shape is tables.CELLS else 3
+    return 1 if section.meta.shape is shapes.CELLS else 3
 
 
 def seal(blob: bytes) -> bytes:

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from statefulspark.state import descriptors, numbers
+from statefulspark.state import numbers
 
 Key = object
 """A key: one value, or a tuple for a key of several columns."""
@@ -338,68 +338,3 @@ def _apply_map(rows: dict[Key, object], key: Key, change: MapChange) -> None:
     row.update(change.puts)
     for entry in change.removed:
         row.pop(entry, None)
-
-
-def merge_cells(older: Changes, newer: Changes) -> None:
-    """Fold newer changes of a cell table into older ones, in place."""
-    older.update(newer)
-
-
-def merge_lists(older: Changes, newer: Changes) -> None:
-    """Fold newer changes of a list table into older ones, in place."""
-    for key, change in newer.items():
-        before = older.get(key)
-        if isinstance(change, ListChange) and isinstance(before, ListChange) and change.start > before.start:
-            older[key] = ListChange(before.start, before.items[: change.start - before.start] + change.items)
-        else:
-            older[key] = change
-
-
-def merge_maps(older: Changes, newer: Changes) -> None:
-    """Fold newer changes of a map table into older ones, in place."""
-    for key, change in newer.items():
-        before = older.get(key)
-        if isinstance(change, MapChange) and not change.replaced and isinstance(before, MapChange):
-            puts = before.puts | change.puts
-            for entry in change.removed:
-                puts.pop(entry, None)
-            removed = set() if before.replaced else (before.removed - change.puts.keys()) | change.removed
-            older[key] = MapChange(before.replaced, puts, removed)
-        elif isinstance(change, MapChange) and before is DELETED:
-            # What was below the deletion must stay deleted when this change is applied without it.
-            older[key] = MapChange(replaced=True, puts=change.puts)
-        else:
-            older[key] = change
-
-
-@dataclass(frozen=True, slots=True)
-class Shape:
-    """What the kinds that share a table have in common.
-
-    Attributes:
-        name: How it is written in chunks.
-        table: Makes an empty table.
-        merge: Folds newer changes into older ones.
-    """
-
-    name: str
-    table: Callable[[], CellTable | ListTable | MapTable]
-    merge: Callable[[Changes, Changes], None]
-
-
-CELLS = Shape("cells", CellTable, merge_cells)
-LISTS = Shape("lists", ListTable, merge_lists)
-MAPS = Shape("maps", MapTable, merge_maps)
-SHAPES = {shape.name: shape for shape in (CELLS, LISTS, MAPS)}
-
-
-TIMERS = Shape("maps", TimerTable, merge_maps)
-
-
-def shape_of(kind: descriptors.StateKind, name: str = "") -> Shape:
-    """Return the shape that holds a kind of state; timers are stored as maps, and ordered in memory."""
-    if name.startswith(TIMER_PREFIX):
-        return TIMERS
-    if kind is descriptors.StateKind.LIST:
-        return LISTS
-    return MAPS if kind is descriptors.StateKind.MAP else CELLS
