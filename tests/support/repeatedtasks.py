@@ -55,7 +55,9 @@ _SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
     "spark.speculation.quantile": "0.5",
-    "spark.speculation.multiplier": "1.1",
+    # Seldom where nothing is slow: a copy that is killed before its Python worker has called the state server ends its
+    # executor, because TransformWithStateInPySparkStateServer lets that be an uncaught exception (Spark 4.2).
+    "spark.speculation.multiplier": "3",
     "spark.speculation.minTaskRuntime": "1s",
     "spark.speculation.efficiency.enabled": "false",
     # Both tasks would rather be where the last copy won; one of them is to go to the other executor.
