@@ -362,7 +362,7 @@ def test_a_type_that_only_the_first_batch_finds_ends_as_not_retriable_and_leaves
     """A.13, A.14: the driver cannot open this function, so it cannot know."""
     job_config, _, found, built = world.look(with_aa(CountInTextOnWorkers), restore=world.wish())
     (warning,) = check.report_of(found, built, preparing.compare(job_config, found, built)).warnings
-    assert "open() failed on the driver" in warning
+    assert "could not be opened on the driver" in warning
     plan, built = world.start(with_aa(CountInTextOnWorkers), restore=world.wish())
 
     with pytest.raises(StreamingQueryException) as failed:

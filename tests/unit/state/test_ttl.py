@@ -227,6 +227,9 @@ def test_a29_the_times_to_live_of_a_function_can_be_read_for_an_export() -> None
             self.one = ctx.state(descriptors.ValueState("one", ttl=life))
             self.two = ctx.state(descriptors.ListState("two"))
 
+        def close(self) -> None:
+            raise AttributeError("what open() left out")
+
     function = Function()
     assert functions.declarations_of(function, "uid").lifetimes == {"one": life}
     assert not hasattr(function, "one")

@@ -53,7 +53,7 @@ def compare(change: Evolution, declared: Declarations) -> Evolution:
         states = declared[operator.uid]
         if states is None:
             warnings.append(
-                f"{where}: open() failed on the driver; its types are compared when the first batch reads them"
+                f"{where}: it could not be opened on the driver; its types are compared when the first batch reads them"
             )
             continue
         changes += _changes(operator.states, states, where)

@@ -7,6 +7,7 @@ there again with the next one, exactly once, wherever it runs.
 
 from __future__ import annotations
 
+import contextlib
 import copy
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -187,11 +188,12 @@ def declarations_of(
         ttl_change: What happens when a time to live was switched on or off.
 
     Raises:
-        Exception: What copying, `open` or `close` raise.
+        Exception: What copying or `open` raise.
     """
     opened = copy.deepcopy(function)
     context = KeyedContext(uid, 0, domains=domains, ttl_change=ttl_change, declares_only=True)
     opened.open(context)
-    found = Declared(context.declarations, context.lifetimes)
-    opened.close()
-    return found
+    # Where `open` returned before it made what `close` releases, that fails, and nothing is left to release.
+    with contextlib.suppress(Exception):
+        opened.close()
+    return Declared(context.declarations, context.lifetimes)

@@ -16,6 +16,7 @@ def declared_by(
     function: functions.KeyedProcessFunction,
     uid: str,
     *,
+    method: str,
     domains: frozenset[timers.TimeDomain],
     ttl_change: ttl.TtlChange,
 ) -> Callable[[], functions.Declared | None]:
@@ -27,6 +28,7 @@ def declared_by(
     Args:
         function: The function; a copy of it is opened.
         uid: Of its operator.
+        method: What opens it, as errors name it.
         domains: Time domains in which it has timers.
         ttl_change: What happens when a time to live was switched on or off.
     """
@@ -36,14 +38,13 @@ def declared_by(
         try:
             return functions.declarations_of(function, uid, domains=domains, ttl_change=ttl_change)
         except errors.SpecRejectedError as error:
-            name = type(function).__qualname__
-            told = f"{name}.open() of keyed operator '{uid}' failed: {error.message}"
+            told = f"{method}() of keyed operator '{uid}' failed: {error.message}"
             raise errors.SpecRejectedError(error.reason, told) from error
         except Exception as error:  # noqa: BLE001 - the function is the user's
             told = f"{type(error).__name__}: {error}"
             _log.warning(
-                "the states of an operator are not known before its first batch: its open() failed on the driver",
-                extra={"operator": uid, "error": told},
+                "the states of an operator are not known before its first batch: it could not be opened on the driver",
+                extra={"operator": uid, "method": method, "error": told},
             )
             return None
 

@@ -99,13 +99,14 @@ def keyed_process(
     check_key(df, columns, uid)
     domains = _check_timers(timers, function, uid)
     type_of_key = key_type(df, columns)
+    name = type(function).__qualname__
     registry.declare(
         uid=uid,
         max_parallelism=max_parallelism,
         key=columns,
         key_type=type_of_key,
-        function=type(function).__qualname__,
-        declared=declaring.declared_by(function, uid, domains=domains, ttl_change=ttl_change),
+        function=name,
+        declared=declaring.declared_by(function, uid, method=f"{name}.open", domains=domains, ttl_change=ttl_change),
     )
     settings = processor.Settings(
         uid=uid,

@@ -124,7 +124,13 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
         key=source.key,
         key_type=settings.key_type,
         function=wrapped.name,
-        declared=declaring.declared_by(wrapped, call.uid, domains=settings.domains, ttl_change=settings.ttl_change),
+        declared=declaring.declared_by(
+            wrapped,
+            call.uid,
+            method=f"{wrapped.name}.init",
+            domains=settings.domains,
+            ttl_change=settings.ttl_change,
+        ),
     )
     packed = operator.pack_by_group(source.df, source.key, groups, call.uid)
     return packed.transformWithStateInPandas(
