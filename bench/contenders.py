@@ -34,9 +34,11 @@ class Counter:
 
     Attributes:
         value_bytes: Size of the state of a key; 0 for a number.
+        compressible: Whether what is beside the count are zeros.
     """
 
     value_bytes: int
+    compressible: bool = False
 
     @property
     def type(self) -> type:
@@ -49,15 +51,13 @@ class Counter:
         return "count binary" if self.value_bytes else "count bigint"
 
     def to_state(self, count: int, before: object = None) -> object:
-        """Return a count as it is kept, with what is kept beside it, which does not compress."""
+        """Return a count as it is kept, with the bytes beside it, which stay what they are."""
         if not self.value_bytes:
             return count
-        kept = (
-            before[_COUNT_BYTES:]
-            if isinstance(before, bytes | bytearray)
-            else os.urandom(self.value_bytes - _COUNT_BYTES)
-        )
-        return count.to_bytes(_COUNT_BYTES, "little") + kept
+        if isinstance(before, bytes | bytearray):
+            return count.to_bytes(_COUNT_BYTES, "little") + before[_COUNT_BYTES:]
+        fill = bytes if self.compressible else os.urandom
+        return count.to_bytes(_COUNT_BYTES, "little") + fill(self.value_bytes - _COUNT_BYTES)
 
     def to_count(self, kept: object) -> int:
         """Return a kept count; 0 for none."""

@@ -33,7 +33,8 @@ _DURABLE_INTERVAL = "10s"
 def _in_java(settings: process.Settings, heap: str) -> Callable[[argparse.Namespace, Path], machine.Json]:
     def count(chosen: argparse.Namespace, folder: Path) -> machine.Json:
         with process.running(settings, folder, heap=heap) as flink:
-            return flink.ask("count", chosen.keys, *_rows(chosen, chosen.batches), chosen.value_bytes)
+            payload = "compressible" if chosen.compressible else "random"
+            return flink.ask("count", chosen.keys, *_rows(chosen, chosen.batches), chosen.value_bytes, payload)
 
     return count
 
@@ -45,6 +46,7 @@ def _in_python(chosen: argparse.Namespace, folder: Path) -> machine.Json:
         warm_rows=warm_rows,
         rows=rows,
         value_bytes=chosen.value_bytes,
+        compressible=chosen.compressible,
         settings=process.PYFLINK,
         folder=folder,
     )
@@ -90,6 +92,7 @@ def _measure_ours(name: str, chosen: argparse.Namespace) -> machine.Json:
         command = [sys.executable, "-m", "bench.keyed_state", "--only", name, "--json", str(file)]
         for flag in ("rows", "keys", "batches", "value_bytes"):
             command += [f"--{flag.replace('_', '-')}", str(getattr(chosen, flag))]
+        command += ["--compressible"] if chosen.compressible else []
         # It checks every batch, and fails if a result is not what the workload says.
         subprocess.run(command, check=True, cwd=machine.ROOT, stdout=subprocess.DEVNULL)
         batches_s: list[float] = json.loads(file.read_text())["contenders"][name]["batches_s"]
@@ -109,6 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batches", type=int, default=12, help="batches in all")
     parser.add_argument("--warm", type=int, default=8, help="batches that fill the state and are not counted")
     parser.add_argument("--value-bytes", type=int, default=200, help="size of a key's state, 8 at least")
+    workload.add_compressible(parser)
     parser.add_argument("--only", metavar="NAME,…", help=f"some of {', '.join([*FLINK, *_OURS])}")
     chosen = parser.parse_args(arguments)
     process.require()
@@ -121,7 +125,8 @@ def main(arguments: list[str] | None = None) -> int:
         figures[name] = measure(name, chosen)
         print(f"{name} measured: {cast(float, figures[name]['rows_per_s']):,.0f} updates/s", flush=True)
     print(
-        f"{machine.described()}; {chosen.keys:,} keys, {expected.pairs:,} touched, {chosen.value_bytes} bytes a value"
+        f"{machine.described()}; {chosen.keys:,} keys, {expected.pairs:,} touched, "
+        f"{chosen.value_bytes} bytes a value{', compressible' if chosen.compressible else ''}"
     )
     rates = {name: cast(float, one["rows_per_s"]) for name, one in figures.items()}
     machine.table(

@@ -67,6 +67,10 @@ def _input(spark: SparkSession, folder: Path, batches: int) -> DataFrame:
     return source.parquet(f"{folder}/{{{names}}}-*.parquet")
 
 
+def _counter(chosen: argparse.Namespace) -> contenders.Counter:
+    return contenders.Counter(chosen.value_bytes, compressible=chosen.compressible)
+
+
 def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace, folder: Path) -> machine.Json:
     """Run a contender over the files; return seconds and stages of each batch, and the checks of what came out."""
     spark, checks = session(), []
@@ -78,7 +82,7 @@ def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace, fo
         if found is not None and found[0]:  # a batch without rows fires timers
             checks.append(workload.Check(*found))
 
-    query = contender.build(_input(spark, chosen.input, chosen.batches), contenders.Counter(chosen.value_bytes))
+    query = contender.build(_input(spark, chosen.input, chosen.batches), _counter(chosen))
     stream = query.writeStream.outputMode("append" if not contender.counts else "update").foreachBatch(check)
     running = stream.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
     running.awaitTermination()
@@ -99,6 +103,7 @@ def _in_process(name: str, chosen: argparse.Namespace, folder: Path) -> machine.
     figures = folder / f"{name}.json"
     command = [sys.executable, "-m", "bench.keyed_state", "--one", name, "--input", str(folder / "input")]
     command += ["--batches", str(batches), "--value-bytes", str(chosen.value_bytes), "--json", str(figures)]
+    command += ["--compressible"] if chosen.compressible else []
     ended = subprocess.run(command, check=False, cwd=machine.ROOT, capture_output=True, text=True)
     if ended.returncode != 0:
         raise SystemExit(f"{name} failed:\n{(ended.stdout + ended.stderr)[-5000:]}")
@@ -175,6 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--batches", type=int, default=8, help="batches per contender; the first two warm up")
     parser.add_argument("--slow-batches", type=int, default=3, help="the same for Spark's own Python operators")
     parser.add_argument("--value-bytes", type=int, default=0, help="size of a key's state; 0 for a number")
+    workload.add_compressible(parser)
     parser.add_argument("--skewed", action="store_true", help="half of the rows go to a thousandth of the keys")
     parser.add_argument("--only", metavar="NAME,…", help=f"some of {', '.join(contenders.CONTENDERS)}")
     parser.add_argument("--one", help=argparse.SUPPRESS)

@@ -11,13 +11,14 @@ odd `mix` go to one in a thousand of the keys:
     key = z mod keys;  skewed and z odd: key = (z div 2) mod max(1, keys div 1000)
 
 The contenders count the rows of each key. A state of `value_bytes` bytes is the count as 8 bytes, little-endian, and then
-bytes that do not compress, which a key gets when it is first seen; without it the state is the number alone. Each emits
-`(key, count)` for every key that a batch has touched, and is checked by the sum of the counts, the number of pairs and a
-checksum over the pairs (`check_of`).
+bytes that do not compress (or zeros), which a key gets when it is first seen; without it the state is the number alone.
+Each emits `(key, count)` for every key that a batch has touched, and is checked by the sum of the counts, the number of
+pairs and a checksum over the pairs (`check_of`).
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -97,6 +98,11 @@ class Check:
     pairs: int
     counted: int
     checksum: int
+
+
+def add_compressible(parser: argparse.ArgumentParser) -> None:
+    """Let it be chosen what is beside the count."""
+    parser.add_argument("--compressible", action="store_true", help="the rest of a key's state are zeros")
 
 
 def mix(numbers: _Mixed) -> _Mixed:

@@ -147,7 +147,7 @@ def _end(process: subprocess.Popen[str]) -> None:
 
 
 def pyflink_count(
-    *, keys: int, warm_rows: int, rows: int, value_bytes: int, settings: Settings, folder: Path
+    *, keys: int, warm_rows: int, rows: int, value_bytes: int, compressible: bool, settings: Settings, folder: Path
 ) -> machine.Json:
     """Run the count in PyFlink and return what was measured.
 
@@ -161,6 +161,7 @@ def pyflink_count(
         "warmRows": warm_rows,
         "rows": rows,
         "valueBytes": value_bytes,
+        "compressible": compressible,
         "parallelism": PARALLELISM,
         "settings": {**settings, "io.tmp.dirs": str(local), "python.executable": str(PYTHON)},
     }

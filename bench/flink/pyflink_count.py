@@ -1,7 +1,7 @@
 """The keyed count in PyFlink; run by the Python of `build/flink`, with the jars of `bench/flink` on the class path.
 
-Argument 1 is JSON: keys, warmRows, rows, valueBytes, parallelism, settings. Rows are made by Java; Python does what a
-PyFlink job does, the key and the count. What comes out is looked at in Java. Prints one line of JSON.
+Argument 1 is JSON: keys, warmRows, rows, valueBytes, compressible, parallelism, settings. Rows are made by Java; Python does
+what a PyFlink job does, the key and the count. What comes out is looked at in Java. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from pyflink.java_gateway import get_gateway
 class Counting(KeyedProcessFunction):
     """Counts the rows of each key; the state of a key is its count and a payload, in bytes."""
 
-    def __init__(self, value_bytes: int) -> None:
-        """Say how many bytes a value has."""
-        self.value_bytes = value_bytes
+    def __init__(self, value_bytes: int, compressible: bool) -> None:
+        """Say how many bytes a value has, and whether those beside the count are zeros."""
+        self.fill = bytes if compressible else os.urandom
+        self.fill_bytes = value_bytes - 8
 
     def open(self, runtime_context: RuntimeContext) -> None:
         """Declare the state: bytes, which PyFlink passes on as they are when it is told that they are."""
@@ -32,7 +33,7 @@ class Counting(KeyedProcessFunction):
         """Count a row."""
         stored = self.state.value()
         count = 1 if stored is None else int.from_bytes(stored[:8], "little") + 1
-        payload = os.urandom(self.value_bytes - 8) if stored is None else stored[8:]
+        payload = self.fill(self.fill_bytes) if stored is None else stored[8:]
         self.state.update(count.to_bytes(8, "little") + payload)
         yield value, count
 
@@ -57,7 +58,7 @@ def main() -> None:
     counts = (
         DataStream(made)
         .key_by(lambda key: key, key_type=Types.LONG())
-        .process(Counting(wish["valueBytes"]), Types.TUPLE([Types.LONG(), Types.LONG()]))
+        .process(Counting(wish["valueBytes"], wish["compressible"]), Types.TUPLE([Types.LONG(), Types.LONG()]))
     )
     bench.Pyflink.watch(counts._j_data_stream)
     environment.execute("count")

@@ -37,7 +37,9 @@ final class Cluster implements AutoCloseable {
     }
 
     /** Starts the count over so many rows, from nothing or from a savepoint. */
-    void submit(long keys, long rows, int valueBytes, boolean trickles, String savepoint) throws Exception {
+    void submit(
+            long keys, long rows, int valueBytes, boolean compressible, boolean trickles, String savepoint)
+            throws Exception {
         StreamExecutionEnvironment environment = StreamExecutionEnvironment.getExecutionEnvironment(configuration);
         environment.setParallelism(parallelism);
         environment.getConfig().enableObjectReuse();
@@ -48,7 +50,7 @@ final class Cluster implements AutoCloseable {
                 .returns(Types.LONG)
                 .uid("rows")
                 .keyBy(key -> key, Types.LONG)
-                .process(new Counting(valueBytes))
+                .process(new Counting(valueBytes, compressible))
                 .returns(Types.TUPLE(Types.LONG, Types.LONG))
                 .uid("count")
                 .sinkTo(new DiscardingSink<>())

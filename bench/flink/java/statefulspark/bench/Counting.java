@@ -15,12 +15,14 @@ final class Counting extends KeyedProcessFunction<Long, Long, Tuple2<Long, Long>
     private static final long serialVersionUID = 1L;
 
     private final int valueBytes;
+    private final boolean compressible;
     private transient ValueState<byte[]> state;
     private transient Progress.Subtask progress;
     private transient Tuple2<Long, Long> emitted;
 
-    Counting(int valueBytes) {
+    Counting(int valueBytes, boolean compressible) {
         this.valueBytes = valueBytes;
+        this.compressible = compressible;
     }
 
     @Override
@@ -36,7 +38,7 @@ final class Counting extends KeyedProcessFunction<Long, Long, Tuple2<Long, Long>
     public void processElement(Long key, Context context, Collector<Tuple2<Long, Long>> out) throws Exception {
         byte[] value = state.value();
         if (value == null) {
-            value = Workload.value(key, valueBytes);
+            value = Workload.value(key, valueBytes, compressible);
         }
         ByteBuffer buffer = ByteBuffer.wrap(value).order(ByteOrder.LITTLE_ENDIAN);
         long count = buffer.getLong(0) + 1;

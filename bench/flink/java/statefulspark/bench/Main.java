@@ -56,7 +56,7 @@ public final class Main {
     private String answer(String[] command) throws Exception {
         switch (command[0]) {
             case "count":
-                return count(number(command[1]), number(command[2]), number(command[3]), (int) number(command[4]));
+                return count(command);
             case "start":
                 return start(number(command[1]), (int) number(command[2]));
             case "restore":
@@ -75,16 +75,20 @@ public final class Main {
         }
     }
 
-    private String count(long keys, long warmRows, long rows, int valueBytes) throws Exception {
+    private String count(String[] command) throws Exception {
+        long keys = number(command[1]);
+        long warmRows = number(command[2]);
+        long rows = number(command[3]);
         progress = Progress.begin(warmRows);
-        cluster.submit(keys, warmRows + rows, valueBytes, false, null);
+        cluster.submit(
+                keys, warmRows + rows, (int) number(command[4]), command[5].equals("compressible"), false, null);
         cluster.await();
         return Measured.of(progress);
     }
 
     private String start(long keys, int valueBytes) throws Exception {
         progress = Progress.begin(keys);
-        cluster.submit(keys, TRICKLING_ROWS, valueBytes, true, null);
+        cluster.submit(keys, TRICKLING_ROWS, valueBytes, false, true, null);
         await(progress.filled);
         return Measured.json("{\"fill_s\": %.4f}", Measured.seconds(progress.firstRecordNanos, progress.filledNanos));
     }
@@ -93,7 +97,7 @@ public final class Main {
         progress = Progress.begin(0);
         progress.filled.countDown();
         long began = System.nanoTime();
-        cluster.submit(keys, TRICKLING_ROWS, valueBytes, true, path.equals("-") ? null : path);
+        cluster.submit(keys, TRICKLING_ROWS, valueBytes, false, true, path.equals("-") ? null : path);
         await(progress.firstRecord);
         Thread.sleep(500);
         return Measured.json(

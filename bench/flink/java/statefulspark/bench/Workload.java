@@ -27,10 +27,10 @@ final class Workload {
         return folded * folded;
     }
 
-    /** Returns the state of a key that has not been counted: zero, and bytes that do not compress. */
-    static byte[] value(long key, int size) {
+    /** Returns the state of a key that has not been counted: zeros, or bytes that do not compress behind the count. */
+    static byte[] value(long key, int size, boolean compressible) {
         ByteBuffer made = ByteBuffer.allocate((size + 7) / 8 * 8).order(ByteOrder.LITTLE_ENDIAN);
-        for (int at = 8; at < size; at += 8) {
+        for (int at = 8; at < size && !compressible; at += 8) {
             made.putLong(at, mix(key * 1024 + at));
         }
         return Arrays.copyOf(made.array(), size);
