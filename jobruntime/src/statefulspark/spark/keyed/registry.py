@@ -36,7 +36,7 @@ class Operator:
     key: tuple[str, ...]
     key_type: str
     function: str
-    declared: Callable[[], functions.Declared | None] = field(compare=False)
+    declared: Callable[[], functions.Declared | None] = field(default=lambda: None, compare=False)
 
     @property
     def lifetimes_ms(self) -> dict[str, int]:
