@@ -103,8 +103,12 @@ class TimedCount(Count):
         before = self.count.value()
         if before is None:
             ctx.timer_service.register_event_time_timer(_FAR_MS + hash(key) % 1000)
-        counted = self._counter.to_count(before) + len(rows)
-        self.count.update(self._counter.to_state(counted, before))
+        if self.is_plain:
+            counted = (before or 0) + len(rows)  # type: ignore[operator]  # a number
+            self.count.update(counted)
+        else:
+            counted = self._counter.to_count(before) + len(rows)
+            self.count.update(self._counter.to_state(counted, before))
         yield key, counted
 
     def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> None:
