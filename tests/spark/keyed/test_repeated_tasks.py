@@ -29,7 +29,7 @@ class Ran:
 def _run(folder: Path, master: str, places: Sequence[str]) -> Ran:
     env = os.environ | {"PYTHONPATH": str(Path(repeatedtasks.__file__).parent), "SPARK_LOCAL_IP": "127.0.0.1"}
     command = [sys.executable, "-m", "repeatedtasks", str(folder), master, *places]
-    ended = subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=300)
+    ended = subprocess.run(command, check=False, env=env, capture_output=True, text=True, timeout=600)
     assert ended.returncode == 0, ended.stderr[-3000:]
     return Ran(**json.loads(ended.stdout.splitlines()[-1]))
 
