@@ -162,6 +162,13 @@ def test_a_damaged_compressed_chunk_is_an_error_that_names_it(damage: Callable[[
         chunks.decode(damage(chunks.seal(chunks.encode(LONG))), "7 of key group 3")
 
 
+def test_what_is_compressed_is_a_chunk_with_a_version_of_its_own() -> None:
+    newer = chunks.encode(LONG)[:3] + b"\x07" + chunks.encode(LONG)[4:]
+
+    with pytest.raises(errors.SnapshotCorruptError, match="format version 7; this release reads 1 to 4"):
+        chunks.decode(chunks.seal(newer), "7 of key group 3")
+
+
 def test_a_golden_chunk_of_version_2_has_columns_of_numbers() -> None:
     golden = (GOLDEN / "chunk-v2-numbers.bin").read_bytes()
     read = chunks.decode(golden, "chunk-v2-numbers.bin")

@@ -176,7 +176,7 @@ def decode(blob: bytes, source: str) -> Chunk:
         )
     try:
         if version == _COMPRESSED:
-            blob = compressed.decompress(blob[len(MAGIC) + 1 :])
+            return decode(compressed.decompress(blob[len(MAGIC) + 1 :]), source)
         return _decode_body(blob[len(MAGIC) + 1 :])
     except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
         raise _unreadable(source, str(error) or type(error).__name__) from error

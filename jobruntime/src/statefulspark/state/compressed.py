@@ -1,4 +1,4 @@
-"""Compression of chunks: chunk format version 3, a chunk of another version as a Zstandard frame.
+"""Compression of chunks: chunk format version 4, a chunk of another version as a Zstandard frame.
 
 Bytes on their way into the engine's state store cost more there than compressing them does here: they are copied several
 times, by the worker and by the JVM.
