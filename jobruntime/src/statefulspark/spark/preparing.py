@@ -19,7 +19,6 @@ from statefulspark.spark import jobsinks, session
 from statefulspark.spark.canonical import starting
 from statefulspark.spark.evolution import carry
 from statefulspark.spark.keyed import registry
-from statefulspark.state import evolution as state_evolution
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,13 +112,8 @@ def compare(
         label=found.restored_from or "The state on storage",
         allow_non_restored_state=job_config.restore.allow_non_restored_state,
     )
-    declared = {operator.uid: _states(operator) for one in built for operator in one.operators}
+    declared = {operator.uid: operator.states for one in built for operator in one.operators}
     return {change.query.uid: keyedstates.compare(change, declared) for change in changes}
-
-
-def _states(operator: registry.Operator) -> tuple[state_evolution.Declaration, ...] | None:
-    declared = operator.declared()
-    return None if declared is None else declared.states
 
 
 def make_ready(

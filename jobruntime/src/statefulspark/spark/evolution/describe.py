@@ -7,7 +7,6 @@ from dataclasses import replace
 from py4j.protocol import Py4JJavaError
 
 from statefulspark import errors
-from statefulspark.contract.manifest import KeyedStateEntry
 from statefulspark.snapshot import keyedstates, plans
 from statefulspark.spark.evolution import carry, probe
 from statefulspark.spark.keyed import registry
@@ -48,9 +47,6 @@ def describe(
 def _completed(operator: plans.PlannedOperator, declared: registry.Operator | None) -> plans.PlannedOperator:
     if declared is None:
         return operator
-    return replace(operator, max_parallelism=declared.max_parallelism, key=declared.key_type, states=_states(declared))
-
-
-def _states(operator: registry.Operator) -> tuple[KeyedStateEntry, ...] | None:
-    declared = operator.declared()
-    return None if declared is None else tuple(keyedstates.entry_of(state.meta) for state in declared.states)
+    states = declared.states
+    entries = None if states is None else tuple(keyedstates.entry_of(state.meta) for state in states)
+    return replace(operator, max_parallelism=declared.max_parallelism, key=declared.key_type, states=entries)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.state import functions
+from statefulspark.state import evolution, functions
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,12 @@ class Operator:
     key_type: str
     function: str
     declared: Callable[[], functions.Declared | None] = field(default=lambda: None, compare=False)
+
+    @property
+    def states(self) -> tuple[evolution.Declaration, ...] | None:
+        """What it declares; None where that is not known before the first batch."""
+        declared = self.declared()
+        return None if declared is None else declared.states
 
     @property
     def lifetimes_ms(self) -> dict[str, int]:
