@@ -44,12 +44,18 @@ ROCKSDB: Settings = {
 }
 PYFLINK: Settings = {
     **ROCKSDB,
-    # Bundles of PyFlink: 1,000 records or a second by default; between two of them the state it caches is written back.
-    "python.fn-execution.bundle.size": "200000",
-    "python.fn-execution.bundle.time": "5000",
-    "python.state.cache-size": "200000",
-    "python.fn-execution.memory.managed": "false",
+    # In the JVM's own process, where a state is a call of Java's; Flink's default is a process of its own.
+    "python.execution-mode": "thread",
+}
+PYFLINK_PROCESS: Settings = {
+    **ROCKSDB,
+    # A state that is not cached is a request to the JVM, so longer bundles and larger caches gain nothing with random keys:
+    # these are Flink's defaults.
     "python.execution-mode": "process",
+    "python.fn-execution.bundle.size": "1000",
+    "python.fn-execution.bundle.time": "1000",
+    "python.state.cache-size": "1000",
+    "python.fn-execution.memory.managed": "false",
 }
 _OPENED = tuple(
     f"--add-opens=java.base/{package}=ALL-UNNAMED"
@@ -166,7 +172,8 @@ def pyflink_count(
         "settings": {**settings, "io.tmp.dirs": str(local), "python.executable": str(PYTHON)},
     }
     env = {**os.environ, "HADOOP_CLASSPATH": str(HOME / "bench.jar"), "JVM_ARGS": f"-Xmx2g -Djava.io.tmpdir={local}"}
-    env.pop("PYTHONPATH", None)
+    # Python inside the JVM finds PyFlink by this alone.
+    env["PYTHONPATH"] = str(next((HOME / "venv" / "lib").glob("python3.*/site-packages")))
     script = Path(__file__).parent / "pyflink_count.py"
     command = [str(PYTHON), str(script), json.dumps(wish)]
     try:

@@ -26,8 +26,8 @@ class Counting(KeyedProcessFunction):
         self.fill_bytes = value_bytes - 8
 
     def open(self, runtime_context: RuntimeContext) -> None:
-        """Declare the state: bytes, which PyFlink passes on as they are when it is told that they are."""
-        self.state = runtime_context.get_state(ValueStateDescriptor("count", Types.PRIMITIVE_ARRAY(Types.BYTE())))
+        """Declare the state: pickled bytes, because an array of bytes that is not set fails where Python runs in the JVM."""
+        self.state = runtime_context.get_state(ValueStateDescriptor("count", Types.PICKLED_BYTE_ARRAY()))
 
     def process_element(self, value: int, ctx: KeyedProcessFunction.Context) -> Iterator[tuple[int, int]]:
         """Count a row."""
