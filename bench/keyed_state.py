@@ -25,6 +25,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from statefulspark.spark import settings
 
 from bench import contenders, machine, workload
 
@@ -40,6 +41,7 @@ _SETTINGS = {
     # Each file of a batch is a partition of its own.
     "spark.sql.files.openCostInBytes": str(1 << 30),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    **settings.worker_settings(),
     f"{_STATE}.providerClass": _PROVIDER,
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.checkpointFormatVersion": "2",

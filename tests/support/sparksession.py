@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from s3server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
+from statefulspark.spark import settings as product
 
 JARS = Path(__file__).resolve().parents[2] / "jobruntime" / "src" / "statefulspark" / "jars"
 CHECKPOINT_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
@@ -46,6 +47,7 @@ def engine_settings() -> dict[str, str]:
         ),
         f"{_STREAMING}.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         f"{_STREAMING}.stateStore.checkpointFormatVersion": "2",
+        **product.worker_settings(),
     }
 
 

@@ -10,9 +10,6 @@ import pyarrow as pa
 import pytest
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
-from statefulspark.contract import config
-from statefulspark.spark import settings
-from statefulspark.storage import StorageOptions
 
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -36,26 +33,8 @@ def in_arrow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield pa.RecordBatch.from_pydict({"parent": [parent], "had_all": [had_all], "total": [total]})
 
 
-@pytest.fixture
-def with_daemon(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session with the settings of a job's workers."""
-    wanted = settings.spark_conf(config.JobConfig.model_validate(JOB), StorageOptions())
-    ours = {key: wanted[key] for key in ("spark.python.daemon.module", "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK")}
-    context, name = spark.sparkContext, "SPARK_SIMPLIFIED_TRACEBACK"
-    context.environment[name] = ours[f"spark.executorEnv.{name}"]
-    context._jsc.sc().conf().set("spark.python.daemon.module", ours["spark.python.daemon.module"])
-    yield spark
-    del context.environment[name]
-    context._jsc.sc().conf().remove("spark.python.daemon.module")
-
-
-JOB = {"name": "j", "storage": {"uri": "s3://bucket/prefix"}}
-
-
-def test_one_process_that_has_everything_makes_the_workers_of_all_operators(with_daemon: SparkSession) -> None:
-    [plain] = with_daemon.sparkContext.parallelize([0], 1).mapPartitions(look).collect()
-    [in_query] = (
-        with_daemon.range(0, 1, 1, 1).mapInArrow(in_arrow, "parent long, had_all boolean, total double").collect()
-    )
+def test_one_process_that_has_everything_makes_the_workers_of_all_operators(spark: SparkSession) -> None:
+    [plain] = spark.sparkContext.parallelize([0], 1).mapPartitions(look).collect()
+    [in_query] = spark.range(0, 1, 1, 1).mapInArrow(in_arrow, "parent long, had_all boolean, total double").collect()
     assert plain == tuple(in_query)
     assert plain[1:] == (True, 100_000 + 200.0**3)

@@ -40,6 +40,7 @@ def spark_conf(job: config.JobConfig, options: StorageOptions) -> dict[str, str]
         "spark.app.name": f"{job.namespace}/{job.name}",
         "spark.master": master,
         **_defaults(),
+        **worker_settings(encrypted=job.engine.conf.get("spark.io.encryption.enabled") == "true"),
         **_local(master),
         **job.engine.conf,
         **job.engine.platform,
@@ -84,9 +85,20 @@ def _defaults() -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         # Counting rows means looking each key up once more before it is written, and again when changelogs are replayed.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    }
+
+
+def worker_settings(*, encrypted: bool = False) -> dict[str, str]:
+    """Return the settings of Python workers.
+
+    Args:
+        encrypted: Whether Spark encrypts broadcast variables; only the worker that was sent one has it then.
+    """
+    return {
         # A worker that starts on a busy machine may take longer than the 15 s that Spark allows it.
         "spark.python.authenticate.socketTimeout": "120s",
         "spark.python.daemon.module": WORKER_DAEMON,
+        "spark.executorEnv.STATEFULSPARK_KEEP_WORKERS": str(not encrypted).lower(),
         # Spark sets this for some Python operators and not for others, and starts a daemon for each of both then.
         "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
     }

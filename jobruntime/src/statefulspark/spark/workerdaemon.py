@@ -5,6 +5,8 @@ PySpark, and a start has half a dozen workers. Spark leaves these imports to the
 which a fork does not copy. The threads here are those of OpenBLAS and of Arrow's allocator, which both are made for forks:
 each starts its threads anew in the child. The modules of the job itself are not imported here: nothing is known of them.
 
+Beside it runs the keeper of the processes in which tasks run (`workers`), forked from it, too.
+
 Spark runs this module by its setting `spark.python.daemon.module`.
 """
 
@@ -12,8 +14,13 @@ from __future__ import annotations
 
 import gc
 import importlib
+import os
+import signal
+import sys
 
 from pyspark import daemon
+
+from statefulspark.spark.workers import front, handover, keeper, serving
 
 MODULES = (
     "pyspark.worker",
@@ -41,9 +48,34 @@ def preload() -> None:
     gc.freeze()
 
 
+def keeps_workers() -> bool:
+    """Tell whether tasks are handed to the process that has their state: if so set, and if Spark uses workers again."""
+    runs_tasks = sys.argv[1:] in ([], ["pyspark.worker"])
+    is_wanted = os.environ.get("STATEFULSPARK_KEEP_WORKERS") == "true" and "SPARK_REUSE_WORKER" in os.environ
+    return runs_tasks and is_wanted and sys.platform == "linux"
+
+
+def keep_workers() -> None:
+    """Fork the keeper, and have all workers that Spark asks for hand their tasks to it."""
+    os.setpgid(0, 0)
+    requests, asking = handover.channel()
+    run_task = daemon.worker
+    keeper.fork(lambda: _keep(keeper.Keeper(requests, lambda tasks: serving.serve(tasks, run_task))), without=[asking])
+    requests.close()
+    daemon.worker = front.Front(asking, run_task)  # type: ignore[assignment]
+
+
+def _keep(keeping: keeper.Keeper) -> None:
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    keeping.run()
+
+
 def main() -> None:
     """Import, then serve forks until Spark closes the standard input."""
     preload()
+    if keeps_workers():
+        keep_workers()
     daemon.manager()
 
 

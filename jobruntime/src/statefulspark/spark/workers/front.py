@@ -1,0 +1,78 @@
+"""What Spark takes for a Python worker. It runs nothing: it looks which partition a task is of, and hands the task on.
+
+Spark gives a task to whichever worker has been idle longest, so the state that a worker keeps between batches is of
+another partition every other time. A front gives the task, with its connection to Spark, to the keeper, which knows the
+process that has the partition's state. The front stays until the task has ended: when Spark kills it, the task ends
+with it, and when the task's process dies, so does the front.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+from statefulspark.spark.workers import handover
+
+RunTask = Callable[[socket.socket, bool], int]
+_INT_BYTES = 4
+_FAILED = 1
+
+
+class Front:
+    """Takes the place of the function by which PySpark's daemon runs one task.
+
+    Args:
+        keeper: Where tasks are handed over.
+        run_here: What runs a task in this very process, for when there is no keeper any more.
+    """
+
+    def __init__(self, keeper: socket.socket, run_here: RunTask) -> None:
+        self._keeper = keeper
+        self._run_here = run_here
+        self._broadcasts: dict[str, str] = {}
+
+    def __call__(self, task: socket.socket, authenticated: bool) -> int:
+        """Wait for a task, have it run, and return its exit code; what is not 0 ends the worker."""
+        _reset_signals()
+        if not authenticated and not _authenticate(task):
+            task.close()
+            return _FAILED
+        asked = task.recv(_INT_BYTES, socket.MSG_PEEK | socket.MSG_WAITALL)
+        if len(asked) < _INT_BYTES:
+            return _FAILED
+        return self._hand_over(task, int.from_bytes(asked, "big", signed=True))
+
+    def _hand_over(self, task: socket.socket, partition: int) -> int:
+        mine, theirs = socket.socketpair()
+        with mine, mine.makefile("rw") as stream:
+            with theirs:
+                try:
+                    handover.send(self._keeper, partition, [task, theirs])
+                except OSError:
+                    return self._run_here(task, True)  # noqa: FBT003 - PySpark's signature
+            stream.write(json.dumps(self._broadcasts) + "\n")
+            stream.flush()
+            answer = stream.readline()
+        if not answer:
+            # At once, as it would be without us: PySpark's daemon waits for Spark after a task that only failed.
+            os._exit(_FAILED)
+        code, self._broadcasts = json.loads(answer)
+        return int(code)
+
+
+def _reset_signals() -> None:
+    """Undo what the daemon set for itself."""
+    for number in (signal.SIGHUP, signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+
+
+def _authenticate(task: socket.socket) -> bool:
+    """Check the secret that Spark sends first, as PySpark does; nothing behind it may be read."""
+    length = int.from_bytes(task.recv(_INT_BYTES, socket.MSG_WAITALL), "big")
+    is_right = task.recv(length, socket.MSG_WAITALL).decode() == os.environ["PYTHON_WORKER_FACTORY_SECRET"]
+    answer = b"ok" if is_right else b"err"
+    task.sendall(len(answer).to_bytes(_INT_BYTES, "big") + answer)
+    return is_right

@@ -1,0 +1,79 @@
+"""Which process a task goes to: the one that has the state of its partition, if it can be had."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final, Generic, TypeVar
+
+PATIENCE_S: Final = 0.05
+"""How long a task waits for the process with its state: that one may just be telling that it is done."""
+Process = TypeVar("Process")
+
+
+class Wanted(enum.Enum):
+    """What a task needs that gets no process."""
+
+    PATIENCE = "patience"
+    """The process with its state is busy, and may be idle in a moment."""
+    PROCESS = "process"
+    """All are busy: a new one."""
+
+
+class Homes(Generic[Process]):
+    """What the processes do, and which of them has the state of a partition."""
+
+    def __init__(self) -> None:
+        self._homes: dict[int, Process] = {}
+        self._busy: dict[Process, int] = {}
+        self._idle_since_s: dict[Process, float] = {}
+
+    @property
+    def processes(self) -> list[Process]:
+        """All of them."""
+        return [*self._busy, *self._idle_since_s]
+
+    def choose(self, partition: int, waited_s: float) -> Process | Wanted:
+        """Return the process for a task.
+
+        Without the one that has its state, that is the one which has been idle longest, of those without state if there
+        are any.
+
+        Args:
+            partition: The partition of the task.
+            waited_s: How long the task has been waiting.
+        """
+        home = self._homes.get(partition)
+        if home is not None and home in self._idle_since_s:
+            return home
+        if home is not None and waited_s < PATIENCE_S:
+            return Wanted.PATIENCE
+        if not self._idle_since_s:
+            return Wanted.PROCESS
+        with_state = set(self._homes.values())
+        return min(self._idle_since_s, key=lambda idle: (idle in with_state, self._idle_since_s[idle]))
+
+    def add(self, process: Process, now_s: float) -> None:
+        """Note a new process."""
+        self._idle_since_s[process] = now_s
+
+    def starts(self, process: Process, partition: int) -> None:
+        """Note that a process works on a partition."""
+        del self._idle_since_s[process]
+        self._busy[process] = partition
+
+    def ends(self, process: Process, now_s: float, *, kept_state: bool) -> None:
+        """Note that a process has done its task, and whether it has the state of the partition now."""
+        partition = self._busy.pop(process)
+        self._idle_since_s[process] = now_s
+        if kept_state:
+            self._homes[partition] = process
+
+    def forget(self, process: Process) -> None:
+        """Note that a process has gone."""
+        self._busy.pop(process, None)
+        self._idle_since_s.pop(process, None)
+        self._homes = {partition: home for partition, home in self._homes.items() if home != process}
+
+    def idle_since(self, moment_s: float) -> list[Process]:
+        """Return the processes that have had nothing to do since a moment."""
+        return [process for process, since_s in self._idle_since_s.items() if since_s <= moment_s]

@@ -1,0 +1,174 @@
+"""The Python daemon of the runtime with a scripted task in place of PySpark's, and this process in the place of Spark's JVM.
+
+A task is the number of its partition and one letter, which says what it does:
+
+    s  it uses keyed state, and answers with its process id
+    n  it does not, and answers with its process id
+    w  as s, and it ends when it is sent one byte more
+    f  it fails
+    d  its process dies
+    +  it is sent a broadcast variable with the number of its partition
+    x  the same, but Spark encrypts what it sends
+    ?  it answers with the number of broadcast variables that it knows
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import struct
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_INT = struct.Struct("!i")
+_SECRET = "secret"
+_TIMEOUT_S = 20.0
+
+
+class Worker:
+    """A worker as Spark has it: a connection, and the process id that the daemon said."""
+
+    def __init__(self, port: int, secret: str = _SECRET) -> None:
+        self._connection = socket.create_connection(("127.0.0.1", port), timeout=_TIMEOUT_S)
+        self.pid = self.read()
+        self._connection.sendall(_INT.pack(len(secret)) + secret.encode())
+        self._idle = _descriptors(self.pid)
+        self.greeting = self._connection.recv(self.read(), socket.MSG_WAITALL).decode()
+
+    def start(self, partition: int, task: str) -> None:
+        """Send a task."""
+        self._connection.sendall(_INT.pack(partition) + task.encode())
+
+    def ask(self, partition: int, task: str) -> int:
+        """Send a task and return what it answers, when it has ended; `w` goes on."""
+        self.start(partition, task)
+        answer = self.read()
+        if task != "w":
+            self._wait()
+        return answer
+
+    def go_on(self) -> None:
+        """Let a task end."""
+        self._connection.sendall(b".")
+        self._wait()
+
+    def _wait(self) -> None:
+        """Wait until the worker is idle: it has more files open while a task runs."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while _descriptors(self.pid) not in (0, self._idle):
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+
+    def read(self) -> int:
+        """Return the next number.
+
+        Raises:
+            EOFError: There is none: the worker has ended.
+        """
+        try:
+            read = self._connection.recv(_INT.size, socket.MSG_WAITALL)
+        except ConnectionError as error:
+            raise EOFError from error
+        if len(read) < _INT.size:
+            raise EOFError
+        return int(_INT.unpack(read)[0])
+
+    def close(self) -> None:
+        """End it as Spark does: by closing the connection."""
+        self._connection.close()
+
+
+def _descriptors(pid: int) -> int:
+    """Return how many files a process has open; 0 when there is none."""
+    try:
+        return len(list(Path(f"/proc/{pid}/fd").iterdir()))
+    except FileNotFoundError:
+        return 0
+
+
+class Daemon:
+    """A running daemon."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        assert process.stdout is not None
+        self.process = process
+        self._port = int(_INT.unpack(process.stdout.read(_INT.size))[0])
+        self._workers: list[Worker] = []
+
+    def worker(self, secret: str = _SECRET) -> Worker:
+        """Have it make a worker."""
+        made = Worker(self._port, secret)
+        self._workers.append(made)
+        return made
+
+    def kill(self, worker: Worker) -> None:
+        """Kill a worker as Spark does: the daemon is told its process id."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(_INT.pack(worker.pid))
+        self.process.stdin.flush()
+
+    def end(self) -> None:
+        """End it as Spark does: by closing its input."""
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.wait(_TIMEOUT_S)
+        self.process.stdout.close()
+        for worker in self._workers:
+            worker.close()
+
+
+@contextmanager
+def running() -> Iterator[Daemon]:
+    """Run a daemon while the block runs."""
+    wanted = {"SPARK_REUSE_WORKER": "1", "STATEFULSPARK_KEEP_WORKERS": "true", "PYTHON_WORKER_FACTORY_SECRET": _SECRET}
+    command = [sys.executable, str(Path(__file__))]
+    process = subprocess.Popen(command, env={**os.environ, **wanted}, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    daemon = Daemon(process)
+    try:
+        yield daemon
+    finally:
+        daemon.end()
+
+
+def _run_task(task: socket.socket, authenticated: bool) -> int:
+    """What stands for PySpark's function; it runs in the daemon's processes."""
+    from pyspark.core import broadcast
+    from statefulspark.spark.keyed import caching
+
+    assert authenticated
+    [partition] = _INT.unpack(task.recv(_INT.size, socket.MSG_WAITALL))
+    what = task.recv(1).decode()
+    if what == "d":
+        os._exit(9)
+    if what in "+x":
+        variable = broadcast.Broadcast(path=f"/of/{partition}")
+        if what == "x":
+            del variable._path
+        broadcast._broadcastRegistry[partition] = variable
+    if what in "sw":
+        caching.WORKER_CACHE.take("operator", partition)
+    if what != "f":
+        task.sendall(_INT.pack(len(broadcast._broadcastRegistry) if what == "?" else os.getpid()))
+    if what == "w":
+        task.recv(1)
+    return int(what == "f")
+
+
+def main() -> None:
+    """Be the daemon."""
+    from pyspark import daemon
+    from statefulspark.spark import workerdaemon
+
+    daemon.worker = _run_task  # type: ignore[assignment]
+    assert workerdaemon.keeps_workers()
+    workerdaemon.keep_workers()
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""Which process a task goes to."""
+
+from __future__ import annotations
+
+import pytest
+from statefulspark.spark.workers import homes
+
+WAIT, NEW = homes.Wanted.PATIENCE, homes.Wanted.PROCESS
+
+
+def _homes(state: dict[str, int], busy: dict[str, int], idle: str) -> homes.Homes[str]:
+    """Return processes of which some have the state of a partition, and some work on one; the others are idle.
+
+    The first of the idle ones has been so longest.
+    """
+    found: homes.Homes[str] = homes.Homes()
+    for now_s, process in enumerate([*busy, *idle]):
+        found.add(process, float(now_s))
+        if process in state:
+            found.starts(process, state[process])
+            found.ends(process, float(now_s), kept_state=True)
+    for process, partition in busy.items():
+        found.starts(process, partition)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("state", "busy", "idle", "waited_s", "chosen"),
+    [
+        pytest.param({}, {}, "", 0.0, NEW, id="none"),
+        pytest.param({}, {"a": 1}, "", 0.0, NEW, id="all-busy"),
+        pytest.param({}, {"a": 1}, "bc", 0.0, "b", id="idle-longest"),
+        pytest.param({"c": 7}, {"a": 1}, "bc", 0.0, "c", id="its-state"),
+        pytest.param({"b": 1, "c": 2}, {}, "bcd", 0.0, "d", id="nobody-elses-home"),
+        pytest.param({"b": 1, "c": 2}, {}, "cb", 0.0, "c", id="homes-only"),
+        pytest.param({"a": 7}, {"a": 1}, "b", 0.0, WAIT, id="its-state-is-busy"),
+        pytest.param({"a": 7}, {"a": 1}, "b", homes.PATIENCE_S, "b", id="and-stays-busy"),
+        pytest.param({"a": 7}, {"a": 1}, "", homes.PATIENCE_S, NEW, id="and-all-are"),
+    ],
+)
+def test_a_task_of_partition_seven_goes_to(
+    state: dict[str, int], busy: dict[str, int], idle: str, waited_s: float, chosen: object
+) -> None:
+    assert _homes(state, busy, idle).choose(7, waited_s) == chosen
+
+
+def test_state_that_moved_has_its_home_where_it_is() -> None:
+    found = _homes({"a": 7}, {}, "ab")
+    for kept_state in (False, True):
+        found.starts("b", 7)
+        found.ends("b", 9.0, kept_state=kept_state)
+        assert found.choose(7, 0.0) == ("b" if kept_state else "a")
+
+
+def test_what_has_gone_is_nobodys_home() -> None:
+    found = _homes({"a": 7}, {}, "ab")
+    found.forget("a")
+    assert (found.choose(7, 0.0), found.processes) == ("b", ["b"])
+
+
+def test_who_had_nothing_to_do_for_long() -> None:
+    found = _homes({}, {"a": 1}, "bc")
+    assert found.idle_since(1.5) == ["b"]
