@@ -8,6 +8,8 @@ import os
 import socket
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import cast
 
 from pyspark.core import broadcast
@@ -39,12 +41,15 @@ def serve(channel: socket.socket, run_task: front.RunTask) -> None:
 
 def _serve_one(task: socket.socket, asker: socket.socket, channel: socket.socket, run_task: front.RunTask) -> bool:
     """Run a task for a worker of Spark's, and tell whether to go on."""
-    uses, ended = caching.WORKER_CACHE.uses, threading.Event()
+    uses = caching.WORKER_CACHE.uses
     with asker.makefile("rw") as stream:
-        _take_broadcasts(json.loads(stream.readline()))
-        threading.Thread(target=_end_with, args=(asker, ended), daemon=True).start()
-        code = run_task(task, True)  # noqa: FBT003 - PySpark's signature
-        ended.set()
+        told = stream.readline()
+        if not told:
+            channel.send(keeper.DONE)  # Killed before it began.
+            return True
+        _take_broadcasts(json.loads(told))
+        with _ending_with(asker):
+            code = run_task(task, True)  # noqa: FBT003 - PySpark's signature
         known = _known_broadcasts()
         if known is None:
             print(_ENCRYPTED, file=sys.stderr)
@@ -56,11 +61,22 @@ def _serve_one(task: socket.socket, asker: socket.socket, channel: socket.socket
         return not code
 
 
-def _end_with(asker: socket.socket, ended: threading.Event) -> None:
-    """End this process when Spark has killed the worker that it believes to run the task."""
-    asker.recv(1)
-    if not ended.is_set():
-        os._exit(_FAILED)
+@contextmanager
+def _ending_with(asker: socket.socket) -> Iterator[None]:
+    """End this process if Spark kills the worker that it believes to run the task, while the block runs."""
+    is_done = threading.Event()
+
+    def watch() -> None:
+        asker.recv(1)
+        if not is_done.is_set():
+            os._exit(_FAILED)
+
+    watcher = threading.Thread(target=watch, name="worker-of-spark", daemon=True)
+    watcher.start()
+    yield
+    is_done.set()
+    asker.shutdown(socket.SHUT_RD)
+    watcher.join()
 
 
 def _take_broadcasts(known: dict[str, str]) -> None:
