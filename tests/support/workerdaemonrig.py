@@ -1,19 +1,21 @@
 """The Python daemon of the runtime with a scripted task in place of PySpark's, and this process in the place of Spark's JVM.
 
-A task is the number of its partition and one letter, which says what it does:
+A task starts as Spark's do, and ends with one letter, which says what it does:
 
-    s  it uses keyed state, and answers with its process id
-    n  it does not, and answers with its process id
+    s  it has keyed state, and answers with its process id
+    n  it has none, and answers with its process id
     w  as s, and it ends when it is sent one byte more
-    f  it fails
-    d  its process dies
-    +  it is sent a broadcast variable with the number of its partition
-    x  the same, but Spark encrypts what it sends
-    ?  it answers with the number of broadcast variables that it knows
+    f  it has state and fails
+    d  it has state and its process dies
+    +  it has state and is sent a broadcast variable with the number of its partition
+    m  it has none and is sent such a variable
+    x  it has state, and Spark encrypts what it sends
+    ?  it has state, and answers with the number of broadcast variables that it knows
 """
 
 from __future__ import annotations
 
+import io
 import os
 import socket
 import struct
@@ -24,9 +26,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-_INT = struct.Struct("!i")
+_INT, _LONG = struct.Struct("!i"), struct.Struct("!q")
 _SECRET = "secret"
 _TIMEOUT_S = 20.0
+_WITH_STATE, _WITHOUT = 211, 207
+"""Kinds of functions: `transformWithStateInPandas` and `mapInArrow`."""
 
 
 class Worker:
@@ -41,7 +45,7 @@ class Worker:
 
     def start(self, partition: int, task: str) -> None:
         """Send a task."""
-        self._connection.sendall(_INT.pack(partition) + task.encode())
+        self._connection.sendall(_header(partition, task) + task.encode())
 
     def ask(self, partition: int, task: str) -> int:
         """Send a task and return what it answers, when it has ended; `w` goes on."""
@@ -80,6 +84,18 @@ class Worker:
     def close(self) -> None:
         """End it as Spark does: by closing the connection."""
         self._connection.close()
+
+
+def _header(partition: int, task: str) -> bytes:
+    """Return what Spark sends first, in the order of PySpark's `worker.main`."""
+    texts = b"".join(_INT.pack(len(text)) + text for text in (b"3.11", b"{}", b"/folder"))
+    includes = _INT.pack(1) + _INT.pack(5) + b"a.zip"
+    variables = _INT.pack(int(task in "+m"))
+    if task in "+m":
+        file = f"/of/{partition}".encode()
+        variables += _LONG.pack(partition) + _INT.pack(len(file)) + file
+    kind = _INT.pack(_WITHOUT if task in "nm" else _WITH_STATE)
+    return _INT.pack(partition) + texts + includes + struct.pack("!?", task == "x") + variables + kind
 
 
 def _descriptors(pid: int) -> int:
@@ -138,25 +154,39 @@ def running() -> Iterator[Daemon]:
 def _run_task(task: socket.socket, authenticated: bool) -> int:
     """What stands for PySpark's function; it runs in the daemon's processes."""
     from pyspark.core import broadcast
-    from statefulspark.spark.keyed import caching
 
     assert authenticated
-    [partition] = _INT.unpack(task.recv(_INT.size, socket.MSG_WAITALL))
-    what = task.recv(1).decode()
-    if what == "d":
-        os._exit(9)
-    if what in "+x":
-        variable = broadcast.Broadcast(path=f"/of/{partition}")
-        if what == "x":
-            del variable._path
-        broadcast._broadcastRegistry[partition] = variable
-    if what in "sw":
-        caching.WORKER_CACHE.take("operator", partition)
-    if what != "f":
-        task.sendall(_INT.pack(len(broadcast._broadcastRegistry) if what == "?" else os.getpid()))
-    if what == "w":
-        task.recv(1)
+    with task.makefile("rb") as stream:
+        _take_header(stream)
+        what = stream.read(1).decode()
+        if what == "d":
+            os._exit(9)
+        if what != "f":
+            task.sendall(_INT.pack(len(broadcast._broadcastRegistry) if what == "?" else os.getpid()))
+        if what == "w":
+            stream.read(1)
     return int(what == "f")
+
+
+def _take_header(stream: io.BufferedReader) -> None:
+    """Read what `_header` wrote, and keep the broadcast variables."""
+    from pyspark.core import broadcast
+
+    def number(layout: struct.Struct = _INT) -> int:
+        return int(layout.unpack(stream.read(layout.size))[0])
+
+    def text() -> str:
+        return stream.read(number()).decode()
+
+    number()
+    for _ in range(3):
+        text()
+    for _ in range(number()):
+        text()
+    stream.read(1)
+    for _ in range(number()):
+        broadcast._broadcastRegistry[number(_LONG)] = broadcast.Broadcast(path=text())
+    number()
 
 
 def main() -> None:

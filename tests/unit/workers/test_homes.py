@@ -18,7 +18,7 @@ def _homes(state: dict[str, int], busy: dict[str, int], idle: str) -> homes.Home
         found.add(process, float(now_s))
         if process in state:
             found.starts(process, state[process])
-            found.ends(process, float(now_s), kept_state=True)
+            found.ends(process, float(now_s))
     for process, partition in busy.items():
         found.starts(process, partition)
     return found
@@ -46,10 +46,9 @@ def test_a_task_of_partition_seven_goes_to(
 
 def test_state_that_moved_has_its_home_where_it_is() -> None:
     found = _homes({"a": 7}, {}, "ab")
-    for kept_state in (False, True):
-        found.starts("b", 7)
-        found.ends("b", 9.0, kept_state=kept_state)
-        assert found.choose(7, 0.0) == ("b" if kept_state else "a")
+    found.starts("b", 7)
+    found.ends("b", 9.0)
+    assert found.choose(7, 0.0) == "b"
 
 
 def test_what_has_gone_is_nobodys_home() -> None:

@@ -69,12 +69,12 @@ def test_a_task_runs_where_the_state_of_its_partition_is_whichever_worker_gets_i
             worker.go_on()
 
 
-def test_tasks_without_state_go_anywhere_and_take_no_partition_along(daemon: workerdaemonrig.Daemon) -> None:
-    workers, [zero, one] = _two_partitions(daemon)
-    held = workers[0].ask(0, "w")
-    assert (held, workers[1].ask(0, "n")) == (zero, one)
-    workers[0].go_on()
-    assert workers[1].ask(0, "s") == zero
+def test_tasks_without_state_run_in_the_worker_that_spark_chose(daemon: workerdaemonrig.Daemon) -> None:
+    (first, second), (zero, _) = _two_partitions(daemon)
+    assert first.ask(0, "w") == zero
+    assert [second.ask(partition, "n") for partition in (0, 1)] == [second.pid, second.pid]
+    first.go_on()
+    assert second.ask(0, "s") == zero
 
 
 def test_there_are_as_many_processes_as_tasks_ran_at_the_same_time(daemon: workerdaemonrig.Daemon) -> None:
@@ -154,17 +154,18 @@ def test_without_a_keeper_workers_run_their_tasks_themselves(daemon: workerdaemo
 
 
 def test_a_process_knows_the_broadcast_variables_that_spark_sent_to_the_worker(daemon: workerdaemonrig.Daemon) -> None:
+    """Three of them: two came with tasks that ran in both processes, one with a task that ran in the worker."""
     (first, second), (zero, one) = _two_partitions(daemon)
     assert [first.ask(partition, "+") for partition in (0, 1)] == [zero, one]
-    assert [worker.ask(partition, "?") for worker in (first, second) for partition in (0, 1)] == [2, 2, 0, 0]
+    assert first.ask(2, "m") == first.pid
+    assert [worker.ask(partition, "?") for worker in (first, second) for partition in (0, 1)] == [3, 3, 0, 0]
 
 
-def test_a_worker_with_encrypted_broadcast_variables_is_not_used_again(daemon: workerdaemonrig.Daemon) -> None:
+def test_a_task_with_encrypted_broadcast_variables_runs_in_the_worker_that_they_are_for(
+    daemon: workerdaemonrig.Daemon,
+) -> None:
     worker = daemon.worker()
-    process = worker.ask(0, "x")
-    _wait(lambda: not _is_there(process))
-    with pytest.raises(EOFError):
-        worker.ask(0, "?")
+    assert worker.ask(0, "x") == worker.pid
 
 
 def test_who_does_not_know_the_secret_gets_no_worker(daemon: workerdaemonrig.Daemon) -> None:

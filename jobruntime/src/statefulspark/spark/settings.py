@@ -40,7 +40,7 @@ def spark_conf(job: config.JobConfig, options: StorageOptions) -> dict[str, str]
         "spark.app.name": f"{job.namespace}/{job.name}",
         "spark.master": master,
         **_defaults(),
-        **worker_settings(encrypted=job.engine.conf.get("spark.io.encryption.enabled") == "true"),
+        **worker_settings(),
         **_local(master),
         **job.engine.conf,
         **job.engine.platform,
@@ -88,19 +88,18 @@ def _defaults() -> dict[str, str]:
     }
 
 
-def worker_settings(*, encrypted: bool = False) -> dict[str, str]:
-    """Return the settings of Python workers.
-
-    Args:
-        encrypted: Whether Spark encrypts broadcast variables; only the worker that was sent one has it then.
-    """
+def worker_settings() -> dict[str, str]:
+    """Return the settings of Python workers."""
     return {
         # A worker that starts on a busy machine may take longer than the 15 s that Spark allows it.
         "spark.python.authenticate.socketTimeout": "120s",
         "spark.python.daemon.module": WORKER_DAEMON,
-        "spark.executorEnv.STATEFULSPARK_KEEP_WORKERS": str(not encrypted).lower(),
+        "spark.executorEnv.STATEFULSPARK_KEEP_WORKERS": "true",
         # Spark sets this for some Python operators and not for others, and starts a daemon for each of both then.
         "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
+        # Larger functions go to workers as broadcast variables, which Spark's own worker on the driver cannot read: a keyed
+        # function above this does not start. 1 MB by default.
+        "spark.broadcast.UDFCompressionThreshold": "256m",
     }
 
 

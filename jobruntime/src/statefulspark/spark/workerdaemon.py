@@ -5,7 +5,7 @@ PySpark, and a start has half a dozen workers. Spark leaves these imports to the
 which a fork does not copy. The threads here are those of OpenBLAS and of Arrow's allocator, which both are made for forks:
 each starts its threads anew in the child. The modules of the job itself are not imported here: nothing is known of them.
 
-Beside it runs the keeper of the processes in which tasks run (`workers`), forked from it, too.
+Beside it runs the keeper of the processes that have keyed state (`workers`), forked from it, too.
 
 Spark runs this module by its setting `spark.python.daemon.module`.
 """
@@ -49,14 +49,14 @@ def preload() -> None:
 
 
 def keeps_workers() -> bool:
-    """Tell whether tasks are handed to the process that has their state: if so set, and if Spark uses workers again."""
+    """Tell whether tasks go to the process that has their state: if it is so set, and if Spark uses workers again."""
     runs_tasks = sys.argv[1:] in ([], ["pyspark.worker"])
     is_wanted = os.environ.get("STATEFULSPARK_KEEP_WORKERS") == "true" and "SPARK_REUSE_WORKER" in os.environ
     return runs_tasks and is_wanted and sys.platform == "linux"
 
 
 def keep_workers() -> None:
-    """Fork the keeper, and have all workers that Spark asks for hand their tasks to it."""
+    """Fork the keeper, and have all workers that Spark asks for hand tasks with state to it."""
     os.setpgid(0, 0)
     requests, asking = handover.channel()
     run_task = daemon.worker

@@ -42,11 +42,6 @@ class LruCache:
         """Estimated memory in use."""
         return self._held_bytes
 
-    @property
-    def uses(self) -> int:
-        """How often a key group was looked for."""
-        return self._now
-
     def limit(self, limit_bytes: int) -> None:
         """Change the limit; what is over it goes at once."""
         with self._lock:

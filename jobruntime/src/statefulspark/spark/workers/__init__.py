@@ -1,5 +1,5 @@
-"""Python workers that keep what belongs to a partition: whichever worker Spark picks, its tasks run where their state is.
+"""Python workers that keep keyed state: whichever worker Spark picks, a task with state runs where the state is.
 
-`front` is what Spark takes for a worker, `keeper` hands its tasks to the processes that `serving` runs in, by the rules of
-`homes`.
+`front` is what Spark takes for a worker, `header` tells it what a task is, `keeper` hands tasks with state to the processes
+that `serving` runs in, by the rules of `homes`.
 """

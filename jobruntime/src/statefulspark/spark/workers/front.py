@@ -1,7 +1,7 @@
-"""What Spark takes for a Python worker. It runs nothing: it looks which partition a task is of, and hands the task on.
+"""What Spark takes for a Python worker. It hands tasks with keyed state on, and runs all others itself.
 
 Spark gives a task to whichever worker has been idle longest, so the state that a worker keeps between batches is of
-another partition every other time. A front gives the task, with its connection to Spark, to the keeper, which knows the
+another partition every other time. A front gives such a task, with its connection to Spark, to the keeper, which knows the
 process that has the partition's state. The front stays until the task has ended: when Spark kills it, the task ends
 with it, and when the task's process dies, so does the front.
 """
@@ -14,7 +14,7 @@ import signal
 import socket
 from collections.abc import Callable
 
-from statefulspark.spark.workers import handover
+from statefulspark.spark.workers import broadcasts, handover, header
 
 RunTask = Callable[[socket.socket, bool], int]
 _INT_BYTES = 4
@@ -26,13 +26,12 @@ class Front:
 
     Args:
         keeper: Where tasks are handed over.
-        run_here: What runs a task in this very process, for when there is no keeper any more.
+        run_here: What runs a task in this very process: PySpark's function.
     """
 
     def __init__(self, keeper: socket.socket, run_here: RunTask) -> None:
         self._keeper = keeper
         self._run_here = run_here
-        self._broadcasts: dict[str, str] = {}
 
     def __call__(self, task: socket.socket, authenticated: bool) -> int:
         """Wait for a task, have it run, and return its exit code; what is not 0 ends the worker."""
@@ -40,26 +39,27 @@ class Front:
         if not authenticated and not _authenticate(task):
             task.close()
             return _FAILED
-        asked = task.recv(_INT_BYTES, socket.MSG_PEEK | socket.MSG_WAITALL)
-        if len(asked) < _INT_BYTES:
-            return _FAILED
-        return self._hand_over(task, int.from_bytes(asked, "big", signed=True))
+        partition = header.stateful_partition(task)
+        code = None if partition is None else self._hand_over(task, partition)
+        return self._run_here(task, True) if code is None else code  # noqa: FBT003 - PySpark's signature
 
-    def _hand_over(self, task: socket.socket, partition: int) -> int:
+    def _hand_over(self, task: socket.socket, partition: int) -> int | None:
+        """Have a task run elsewhere and return its exit code; None when nobody is there to take it."""
         mine, theirs = socket.socketpair()
         with mine, mine.makefile("rw") as stream:
             with theirs:
                 try:
                     handover.send(self._keeper, partition, [task, theirs])
                 except OSError:
-                    return self._run_here(task, True)  # noqa: FBT003 - PySpark's signature
-            stream.write(json.dumps(self._broadcasts) + "\n")
+                    return None
+            stream.write(json.dumps(broadcasts.known()) + "\n")
             stream.flush()
             answer = stream.readline()
         if not answer:
             # At once, as it would be without us: PySpark's daemon waits for Spark after a task that only failed.
             os._exit(_FAILED)
-        code, self._broadcasts = json.loads(answer)
+        code, files = json.loads(answer)
+        broadcasts.take(files)
         return int(code)
 
 

@@ -35,8 +35,8 @@ class Homes(Generic[Process]):
     def choose(self, partition: int, waited_s: float) -> Process | Wanted:
         """Return the process for a task.
 
-        Without the one that has its state, that is the one which has been idle longest, of those without state if there
-        are any.
+        Without the one that has its state, that is the one which has been idle longest, of those without any state if
+        there are such.
 
         Args:
             partition: The partition of the task.
@@ -61,12 +61,10 @@ class Homes(Generic[Process]):
         del self._idle_since_s[process]
         self._busy[process] = partition
 
-    def ends(self, process: Process, now_s: float, *, kept_state: bool) -> None:
-        """Note that a process has done its task, and whether it has the state of the partition now."""
-        partition = self._busy.pop(process)
+    def ends(self, process: Process, now_s: float) -> None:
+        """Note that a process has done its task, and has the state of the partition now."""
+        self._homes[self._busy.pop(process)] = process
         self._idle_since_s[process] = now_s
-        if kept_state:
-            self._homes[partition] = process
 
     def forget(self, process: Process) -> None:
         """Note that a process has gone."""

@@ -21,10 +21,8 @@ from statefulspark.spark.workers import handover, homes
 
 IDLE_S: Final = 1800.0
 _LOOK_S = 60.0
-KEPT_STATE: Final = b"k"
-"""What a process says when it has done a task and has the state of its partition."""
 DONE: Final = b"d"
-"""What it says when the task had no state."""
+"""What a process says after a task."""
 Serve = Callable[[socket.socket], None]
 
 
@@ -78,7 +76,7 @@ class Keeper:
         except ConnectionError:
             word = b""
         if word:
-            self._homes.ends(process, time.monotonic(), kept_state=word == KEPT_STATE)
+            self._homes.ends(process, time.monotonic())
         else:
             self._drop(process)
 
