@@ -16,6 +16,7 @@ A task starts as Spark's do, and ends with one letter, which says what it does:
 from __future__ import annotations
 
 import io
+import json
 import os
 import socket
 import struct
@@ -43,13 +44,13 @@ class Worker:
         self._idle = _descriptors(self.pid)
         self.greeting = self._connection.recv(self.read(), socket.MSG_WAITALL).decode()
 
-    def start(self, partition: int, task: str) -> None:
+    def start(self, partition: int, task: str, query: str = "q") -> None:
         """Send a task."""
-        self._connection.sendall(_header(partition, task) + task.encode())
+        self._connection.sendall(_header(partition, task, query) + task.encode())
 
-    def ask(self, partition: int, task: str) -> int:
+    def ask(self, partition: int, task: str, query: str = "q") -> int:
         """Send a task and return what it answers, when it has ended; `w` goes on."""
-        self.start(partition, task)
+        self.start(partition, task, query)
         answer = self.read()
         if task != "w":
             self._wait()
@@ -86,9 +87,10 @@ class Worker:
         self._connection.close()
 
 
-def _header(partition: int, task: str) -> bytes:
+def _header(partition: int, task: str, query: str) -> bytes:
     """Return what Spark sends first, in the order of PySpark's `worker.main`."""
-    texts = b"".join(_INT.pack(len(text)) + text for text in (b"3.11", b"{}", b"/folder"))
+    context = json.dumps({"localProperties": {"sql.streaming.queryId": query}}).encode()
+    texts = b"".join(_INT.pack(len(text)) + text for text in (b"3.11", context, b"/folder"))
     includes = _INT.pack(1) + _INT.pack(5) + b"a.zip"
     variables = _INT.pack(int(task in "+m"))
     if task in "+m":

@@ -17,10 +17,10 @@ def _homes(state: dict[str, int], busy: dict[str, int], idle: str) -> homes.Home
     for now_s, process in enumerate([*busy, *idle]):
         found.add(process, float(now_s))
         if process in state:
-            found.starts(process, state[process])
+            found.starts(process, f"q/{state[process]}")
             found.ends(process, float(now_s))
     for process, partition in busy.items():
-        found.starts(process, partition)
+        found.starts(process, f"q/{partition}")
     return found
 
 
@@ -41,20 +41,20 @@ def _homes(state: dict[str, int], busy: dict[str, int], idle: str) -> homes.Home
 def test_a_task_of_partition_seven_goes_to(
     state: dict[str, int], busy: dict[str, int], idle: str, waited_s: float, chosen: object
 ) -> None:
-    assert _homes(state, busy, idle).choose(7, waited_s) == chosen
+    assert _homes(state, busy, idle).choose("q/7", waited_s) == chosen
 
 
 def test_state_that_moved_has_its_home_where_it_is() -> None:
     found = _homes({"a": 7}, {}, "ab")
-    found.starts("b", 7)
+    found.starts("b", "q/7")
     found.ends("b", 9.0)
-    assert found.choose(7, 0.0) == "b"
+    assert found.choose("q/7", 0.0) == "b"
 
 
 def test_what_has_gone_is_nobodys_home() -> None:
     found = _homes({"a": 7}, {}, "ab")
     found.forget("a")
-    assert (found.choose(7, 0.0), found.processes) == ("b", ["b"])
+    assert (found.choose("q/7", 0.0), found.processes) == ("b", ["b"])
 
 
 def test_who_had_nothing_to_do_for_long() -> None:

@@ -77,6 +77,15 @@ def test_tasks_without_state_run_in_the_worker_that_spark_chose(daemon: workerda
     assert second.ask(0, "s") == zero
 
 
+def test_queries_that_run_at_the_same_time_have_their_state_apart(daemon: workerdaemonrig.Daemon) -> None:
+    first, second = daemon.worker(), daemon.worker()
+    one, other = first.ask(0, "w", "one"), second.ask(0, "w", "other")
+    assert one != other
+    first.go_on()
+    second.go_on()
+    assert [worker.ask(0, "s", query) for worker in (first, second) for query in ("one", "other")] == [one, other] * 2
+
+
 def test_there_are_as_many_processes_as_tasks_ran_at_the_same_time(daemon: workerdaemonrig.Daemon) -> None:
     workers = [daemon.worker() for _ in range(4)]
     assert len({worker.ask(partition, "s") for partition, worker in enumerate(workers)}) == 1

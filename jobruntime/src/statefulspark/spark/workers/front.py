@@ -39,17 +39,17 @@ class Front:
         if not authenticated and not _authenticate(task):
             task.close()
             return _FAILED
-        partition = header.stateful_partition(task)
-        code = None if partition is None else self._hand_over(task, partition)
+        place = header.place_of_state(task)
+        code = None if place is None else self._hand_over(task, place)
         return self._run_here(task, True) if code is None else code  # noqa: FBT003 - PySpark's signature
 
-    def _hand_over(self, task: socket.socket, partition: int) -> int | None:
+    def _hand_over(self, task: socket.socket, place: str) -> int | None:
         """Have a task run elsewhere and return its exit code; None when nobody is there to take it."""
         mine, theirs = socket.socketpair()
         with mine, mine.makefile("rw") as stream:
             with theirs:
                 try:
-                    handover.send(self._keeper, partition, [task, theirs])
+                    handover.send(self._keeper, place, [task, theirs])
                 except OSError:
                     return None
             stream.write(json.dumps(broadcasts.known()) + "\n")

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import socket
-import struct
 
-_PARTITION = struct.Struct("!i")
-_MOST_CONNECTIONS = 2
+_MOST_BYTES, _MOST_CONNECTIONS = 1024, 2
 
 
 def channel() -> tuple[socket.socket, socket.socket]:
@@ -14,18 +12,18 @@ def channel() -> tuple[socket.socket, socket.socket]:
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def send(over: socket.socket, partition: int, connections: list[socket.socket]) -> None:
-    """Hand over the connections of a task; the sender still has them open.
+def send(over: socket.socket, place: str, connections: list[socket.socket]) -> None:
+    """Hand over the connections of a task, with what it works on; the sender still has them open.
 
     Raises:
         OSError: Nobody is at the other end.
     """
-    socket.send_fds(over, [_PARTITION.pack(partition)], [connection.fileno() for connection in connections])
+    socket.send_fds(over, [place.encode()], [connection.fileno() for connection in connections])
 
 
-def receive(over: socket.socket) -> tuple[int, list[socket.socket]] | None:
-    """Return the partition of a task and its connections, None when nobody is at the other end any more."""
-    message, descriptors, _, _ = socket.recv_fds(over, _PARTITION.size, _MOST_CONNECTIONS)
+def receive(over: socket.socket) -> tuple[str, list[socket.socket]] | None:
+    """Return what a task works on and its connections, None when nobody is at the other end any more."""
+    message, descriptors, _, _ = socket.recv_fds(over, _MOST_BYTES, _MOST_CONNECTIONS)
     if not message:
         return None
-    return _PARTITION.unpack(message)[0], [socket.socket(fileno=descriptor) for descriptor in descriptors]
+    return message.decode(), [socket.socket(fileno=descriptor) for descriptor in descriptors]

@@ -6,6 +6,7 @@ variables and the kind of function.
 
 from __future__ import annotations
 
+import json
 import socket
 import struct
 from typing import Final
@@ -20,6 +21,8 @@ _STATEFUL = frozenset(
         util.PythonEvalType.SQL_TRANSFORM_WITH_STATE_PYTHON_ROW_INIT_STATE_UDF,
     }
 )
+_QUERY: Final = "sql.streaming.queryId"
+"""Spark's local property with the id of a streaming query, which is the same after a restart."""
 _FURTHEST = 32 << 10
 """Bytes that a connection has room for in any case; what has a longer header is not looked at any further."""
 _INT: Final = struct.Struct("!i")
@@ -43,9 +46,9 @@ class _Ahead:
         [number] = layout.unpack(self._bytes(layout.size))
         return int(number)
 
-    def skip_text(self) -> None:
-        """Pass over a text, which has its length before it."""
-        self._bytes(self.read(_INT))
+    def text(self) -> str:
+        """Return a text, which has its length before it."""
+        return self._bytes(self.read(_INT)).decode()
 
     def _bytes(self, size: int) -> bytes:
         end = self._position + size
@@ -56,8 +59,8 @@ class _Ahead:
         return part
 
 
-def stateful_partition(connection: socket.socket) -> int | None:
-    """Wait for a task and return its partition.
+def place_of_state(connection: socket.socket) -> str | None:
+    """Wait for a task and return whose state it works on: the query and the partition.
 
     Returns:
         None for a task that has no keyed state, and where that cannot be told: there is no task any more, the header is
@@ -65,22 +68,23 @@ def stateful_partition(connection: socket.socket) -> int | None:
     """
     ahead = _Ahead(connection)
     try:
-        partition, kind = ahead.read(_INT), _kind_of_function(ahead)
+        partition, _version = ahead.read(_INT), ahead.text()
+        query = json.loads(ahead.text()).get("localProperties", {}).get(_QUERY, "")
+        kind = _kind_of_function(ahead)
     except EOFError:
         return None
-    return partition if kind in _STATEFUL else None
+    return f"{query}/{partition}" if kind in _STATEFUL else None
 
 
 def _kind_of_function(ahead: _Ahead) -> int | None:
-    for _ in ("version of Python", "context", "folder of files"):
-        ahead.skip_text()
+    _folder_of_files = ahead.text()
     for _ in range(ahead.read(_INT)):
-        ahead.skip_text()
+        ahead.text()
     is_encrypted, variables = ahead.read(_BOOL), ahead.read(_INT)
     if is_encrypted:
         return None
     for _ in range(variables):
         is_new = ahead.read(_LONG) >= 0
         if is_new:
-            ahead.skip_text()
+            ahead.text()
     return ahead.read(_INT)

@@ -1,4 +1,7 @@
-"""Which process a task goes to: the one that has the state of its partition, if it can be had."""
+"""Which process a task goes to: the one that has the state of its place, if it can be had.
+
+A place is a partition of a query. The operators of a query that have state share it, as they take turns in a batch.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +23,11 @@ class Wanted(enum.Enum):
 
 
 class Homes(Generic[Process]):
-    """What the processes do, and which of them has the state of a partition."""
+    """What the processes do, and which of them has the state of a place."""
 
     def __init__(self) -> None:
-        self._homes: dict[int, Process] = {}
-        self._busy: dict[Process, int] = {}
+        self._homes: dict[str, Process] = {}
+        self._busy: dict[Process, str] = {}
         self._idle_since_s: dict[Process, float] = {}
 
     @property
@@ -32,17 +35,17 @@ class Homes(Generic[Process]):
         """All of them."""
         return [*self._busy, *self._idle_since_s]
 
-    def choose(self, partition: int, waited_s: float) -> Process | Wanted:
+    def choose(self, place: str, waited_s: float) -> Process | Wanted:
         """Return the process for a task.
 
         Without the one that has its state, that is the one which has been idle longest, of those without any state if
         there are such.
 
         Args:
-            partition: The partition of the task.
+            place: What the task works on.
             waited_s: How long the task has been waiting.
         """
-        home = self._homes.get(partition)
+        home = self._homes.get(place)
         if home is not None and home in self._idle_since_s:
             return home
         if home is not None and waited_s < PATIENCE_S:
@@ -56,13 +59,13 @@ class Homes(Generic[Process]):
         """Note a new process."""
         self._idle_since_s[process] = now_s
 
-    def starts(self, process: Process, partition: int) -> None:
-        """Note that a process works on a partition."""
+    def starts(self, process: Process, place: str) -> None:
+        """Note that a process works on a place."""
         del self._idle_since_s[process]
-        self._busy[process] = partition
+        self._busy[process] = place
 
     def ends(self, process: Process, now_s: float) -> None:
-        """Note that a process has done its task, and has the state of the partition now."""
+        """Note that a process has done its task, and has the state of its place now."""
         self._homes[self._busy.pop(process)] = process
         self._idle_since_s[process] = now_s
 
@@ -70,7 +73,7 @@ class Homes(Generic[Process]):
         """Note that a process has gone."""
         self._busy.pop(process, None)
         self._idle_since_s.pop(process, None)
-        self._homes = {partition: home for partition, home in self._homes.items() if home != process}
+        self._homes = {place: home for place, home in self._homes.items() if home != process}
 
     def idle_since(self, moment_s: float) -> list[Process]:
         """Return the processes that have had nothing to do since a moment."""

@@ -28,9 +28,9 @@ Serve = Callable[[socket.socket], None]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task that waits for a process: its partition, its connections, and since when it waits."""
+    """A task that waits for a process: what it works on, its connections, and since when it waits."""
 
-    partition: int
+    place: str
     connections: list[socket.socket]
     came_s: float
 
@@ -81,7 +81,7 @@ class Keeper:
             self._drop(process)
 
     def _assign(self, task: Task) -> None:
-        chosen = self._homes.choose(task.partition, time.monotonic() - task.came_s)
+        chosen = self._homes.choose(task.place, time.monotonic() - task.came_s)
         if chosen is homes.Wanted.PATIENCE:
             self._waiting.append(task)
         elif chosen is homes.Wanted.PROCESS:
@@ -99,13 +99,13 @@ class Keeper:
 
     def _give(self, task: Task, process: socket.socket) -> None:
         try:
-            handover.send(process, task.partition, task.connections)
+            handover.send(process, task.place, task.connections)
         except OSError:
             # It has died, and its state with it; the task has not begun.
             self._drop(process)
             self._waiting.append(task)
             return
-        self._homes.starts(process, task.partition)
+        self._homes.starts(process, task.place)
         for connection in task.connections:
             connection.close()
 
