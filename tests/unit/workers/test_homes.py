@@ -33,9 +33,10 @@ def _homes(state: dict[str, int], busy: dict[str, int], idle: str) -> homes.Home
         pytest.param({"c": 7}, {"a": 1}, "bc", 0.0, "c", id="its-state"),
         pytest.param({"b": 1, "c": 2}, {}, "bcd", 0.0, "d", id="nobody-elses-home"),
         pytest.param({"b": 1, "c": 2}, {}, "cb", 0.0, "c", id="homes-only"),
-        pytest.param({"a": 7}, {"a": 1}, "b", 0.0, WAIT, id="its-state-is-busy"),
-        pytest.param({"a": 7}, {"a": 1}, "b", homes.PATIENCE_S, "b", id="and-stays-busy"),
-        pytest.param({"a": 7}, {"a": 1}, "", homes.PATIENCE_S, NEW, id="and-all-are"),
+        pytest.param({"a": 7}, {"a": 7}, "b", 0.0, WAIT, id="its-state-is-about-to-be-idle"),
+        pytest.param({"a": 7}, {"a": 7}, "b", homes.PATIENCE_S, "b", id="but-is-not"),
+        pytest.param({"a": 7}, {"a": 1}, "b", 0.0, "b", id="its-state-is-busy-with-others"),
+        pytest.param({"a": 7}, {"a": 1}, "", 0.0, NEW, id="and-all-are-busy"),
     ],
 )
 def test_a_task_of_partition_seven_goes_to(

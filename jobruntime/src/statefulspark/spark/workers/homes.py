@@ -9,7 +9,7 @@ import enum
 from typing import Final, Generic, TypeVar
 
 PATIENCE_S: Final = 0.05
-"""How long a task waits for the process with its state: that one may just be telling that it is done."""
+"""How long a task waits for the process that works on its place: Spark started it, so the one before has ended."""
 Process = TypeVar("Process")
 
 
@@ -17,7 +17,7 @@ class Wanted(enum.Enum):
     """What a task needs that gets no process."""
 
     PATIENCE = "patience"
-    """The process with its state is busy, and may be idle in a moment."""
+    """The process with its state will be idle in a moment."""
     PROCESS = "process"
     """All are busy: a new one."""
 
@@ -48,7 +48,7 @@ class Homes(Generic[Process]):
         home = self._homes.get(place)
         if home is not None and home in self._idle_since_s:
             return home
-        if home is not None and waited_s < PATIENCE_S:
+        if home is not None and self._busy[home] == place and waited_s < PATIENCE_S:
             return Wanted.PATIENCE
         if not self._idle_since_s:
             return Wanted.PROCESS
