@@ -190,7 +190,8 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     if not chosen.one:
         return _compare(chosen)
-    with tempfile.TemporaryDirectory(prefix="statefulspark-bench-") as folder:
+    # Spark's maintenance may still be writing a snapshot there when all results are in.
+    with tempfile.TemporaryDirectory(prefix="statefulspark-bench-", ignore_cleanup_errors=True) as folder:
         figures = _measure_one(contenders.CONTENDERS[chosen.one], chosen, Path(folder))
     chosen.json.write_text(json.dumps(figures))
     return 0
