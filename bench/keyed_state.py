@@ -73,7 +73,7 @@ def _counter(chosen: argparse.Namespace) -> contenders.Counter:
     return contenders.Counter(chosen.value_bytes, compressible=chosen.compressible)
 
 
-def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace, folder: Path) -> machine.Json:
+def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace) -> machine.Json:
     """Run a contender over the files; return seconds and stages of each batch, and the checks of what came out."""
     spark, checks = session(), []
 
@@ -86,7 +86,7 @@ def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace, fo
 
     query = contender.build(_input(spark, chosen.input, chosen.batches), _counter(chosen))
     stream = query.writeStream.outputMode("append" if not contender.counts else "update").foreachBatch(check)
-    running = stream.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
+    running = stream.option("checkpointLocation", str(chosen.checkpoint)).trigger(availableNow=True).start()
     running.awaitTermination()
     progress = [json.loads(one.json) for one in running.recentProgress if one.numInputRows]
     spark.stop()
@@ -106,7 +106,10 @@ def _in_process(name: str, chosen: argparse.Namespace, folder: Path) -> machine.
     command = [sys.executable, "-m", "bench.keyed_state", "--one", name, "--input", str(folder / "input")]
     command += ["--batches", str(batches), "--value-bytes", str(chosen.value_bytes), "--json", str(figures)]
     command += ["--compressible"] if chosen.compressible else []
-    ended = subprocess.run(command, check=False, cwd=machine.ROOT, capture_output=True, text=True)
+    # Gone only when the process has ended, and Spark with it, which writes snapshots after the last batch, too.
+    with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
+        command += ["--checkpoint", checkpoint]
+        ended = subprocess.run(command, check=False, cwd=machine.ROOT, capture_output=True, text=True)
     if ended.returncode != 0:
         raise SystemExit(f"{name} failed:\n{(ended.stdout + ended.stderr)[-5000:]}")
     found: machine.Json = json.loads(figures.read_text())
@@ -187,12 +190,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", metavar="NAME,…", help=f"some of {', '.join(contenders.CONTENDERS)}")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--input", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--checkpoint", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if not chosen.one:
         return _compare(chosen)
-    # Spark's maintenance may still be writing a snapshot there when all results are in.
-    with tempfile.TemporaryDirectory(prefix="statefulspark-bench-", ignore_cleanup_errors=True) as folder:
-        figures = _measure_one(contenders.CONTENDERS[chosen.one], chosen, Path(folder))
+    figures = _measure_one(contenders.CONTENDERS[chosen.one], chosen)
     chosen.json.write_text(json.dumps(figures))
     return 0
 
