@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -46,6 +48,24 @@ def _members(group: int) -> list[int]:
         if int(fields[2]) == group and fields[0] != "Z":
             found.append(int(process.name))
     return found
+
+
+def _keeper(daemon: workerdaemonrig.Daemon, *others: int) -> int:
+    [keeper] = set(_members(daemon.process.pid)) - {daemon.process.pid, *others}
+    return keeper
+
+
+@contextmanager
+def _room_for_connections(pid: int, count: int) -> Iterator[None]:
+    """Let a process have just so many more files open while the block runs."""
+    taken = {int(descriptor.name) for descriptor in Path(f"/proc/{pid}/fd").iterdir()}
+    free = [descriptor for descriptor in range(len(taken) + count + 1) if descriptor not in taken]
+    before, most = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free[count], most))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (before, most))
 
 
 def _two_partitions(daemon: workerdaemonrig.Daemon) -> tuple[list[workerdaemonrig.Worker], list[int]]:
@@ -156,10 +176,19 @@ def test_nothing_is_left_when_the_daemon_dies_and_spark_ends_its_workers() -> No
 def test_without_a_keeper_workers_run_their_tasks_themselves(daemon: workerdaemonrig.Daemon) -> None:
     worker = daemon.worker()
     process = worker.ask(0, "s")
-    [keeper] = set(_members(daemon.process.pid)) - {daemon.process.pid, worker.pid, process}
+    keeper = _keeper(daemon, worker.pid, process)
     os.kill(keeper, signal.SIGKILL)
     _wait(lambda: not _is_there(keeper) and not _is_there(process))
     assert [worker.ask(0, "s"), daemon.worker().ask(1, "s") != worker.pid] == [worker.pid, True]
+
+
+def test_a_worker_runs_its_task_itself_while_no_process_can_be_made(daemon: workerdaemonrig.Daemon) -> None:
+    worker = daemon.worker()
+    keeper = _keeper(daemon, worker.pid)
+    with _room_for_connections(keeper, len(["of the task", "of who asks"])):
+        assert worker.ask(0, "s") == worker.pid
+    assert worker.ask(0, "s") not in {worker.pid, keeper}
+    assert _is_there(keeper)
 
 
 def test_a_process_knows_the_broadcast_variables_that_spark_sent_to_the_worker(daemon: workerdaemonrig.Daemon) -> None:

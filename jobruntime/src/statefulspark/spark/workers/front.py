@@ -44,7 +44,7 @@ class Front:
         return self._run_here(task, True) if code is None else code  # noqa: FBT003 - PySpark's signature
 
     def _hand_over(self, task: socket.socket, place: str) -> int | None:
-        """Have a task run elsewhere and return its exit code; None when nobody is there to take it."""
+        """Have a task run elsewhere and return its exit code; None when nobody can take it."""
         mine, theirs = socket.socketpair()
         with mine, mine.makefile("rw") as stream:
             with theirs:
@@ -58,7 +58,10 @@ class Front:
         if not answer:
             # At once, as it would be without us: PySpark's daemon waits for Spark after a task that only failed.
             os._exit(_FAILED)
-        code, files = json.loads(answer)
+        ended = json.loads(answer)
+        if ended is None:
+            return None
+        code, files = ended
         broadcasts.take(files)
         return int(code)
 

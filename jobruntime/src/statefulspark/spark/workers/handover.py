@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+from typing import Final
 
 _MOST_BYTES, _MOST_CONNECTIONS = 1024, 2
+DECLINED: Final = b"null\n"
+"""The answer when there is no process for a task, which has not begun."""
 
 
 def channel() -> tuple[socket.socket, socket.socket]:

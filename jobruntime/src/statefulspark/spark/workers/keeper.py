@@ -14,6 +14,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -33,6 +34,18 @@ class Task:
     place: str
     connections: list[socket.socket]
     came_s: float
+
+    def decline(self) -> None:
+        """Have the worker that was asked run it itself."""
+        _, asker = self.connections
+        with suppress(ConnectionError):
+            asker.sendall(handover.DECLINED)
+        self.close()
+
+    def close(self) -> None:
+        """Let go of its connections, which others hold."""
+        for connection in self.connections:
+            connection.close()
 
 
 class Keeper:
@@ -85,9 +98,18 @@ class Keeper:
         if chosen is homes.Wanted.PATIENCE:
             self._waiting.append(task)
         elif chosen is homes.Wanted.PROCESS:
-            self._give(task, self._make(task))
+            self._give_to_new(task)
         else:
             self._give(task, chosen)
+
+    def _give_to_new(self, task: Task) -> None:
+        try:
+            made = self._make(task)
+        except OSError:
+            traceback.print_exc()
+            task.decline()
+        else:
+            self._give(task, made)
 
     def _make(self, first: Task) -> socket.socket:
         ours, theirs = handover.channel()
@@ -106,8 +128,7 @@ class Keeper:
             self._waiting.append(task)
             return
         self._homes.starts(process, task.place)
-        for connection in task.connections:
-            connection.close()
+        task.close()
 
     def _drop(self, process: socket.socket) -> None:
         self._homes.forget(process)
