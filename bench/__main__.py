@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SUPPORT = HERE.parent / "tests" / "support"
-SHARED = {"contenders", "machine", "workload"}
+SHARED = {"contenders", "machine", "turns", "workload"}
 
 
 def main() -> int:

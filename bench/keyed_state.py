@@ -6,20 +6,22 @@
 and `vectorized` are ours, `processor` is `ss.transform_with_state` with the processor that `spark-rows` runs, `spark-rows`
 is `transformWithState`, `spark-pandas` `transformWithStateInPandas`, `spark-groups` `applyInPandasWithState`. Rows from as
 many keys as rows touch 63% of them in a batch: 200,000 of 200,000 are 126,000 keys; 1,000,000 of 2,000,000 are 787,000.
-Every contender has a process of its own, so that none pays for the memory of another, and the same files; the first batches
-warm up and are not counted. The only action on what comes out of a batch is the aggregation that checks it, the same for
-all.
+Every contender has a process of its own, so that none pays for the memory of another, and the same files. They take turns,
+batch by batch, and are stopped in between: what a shared machine gains or loses in these minutes, it does for all. The first
+batches warm up and are not counted. The only action on what comes out of a batch is the aggregation that checks it, the same
+for all.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -27,7 +29,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from statefulspark.spark import settings
 
-from bench import contenders, machine, workload
+from bench import contenders, machine, turns, workload
 
 _STATE = "spark.sql.streaming.stateStore"
 _PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -46,6 +48,9 @@ _SETTINGS = {
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.checkpointFormatVersion": "2",
     f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+    # Who waits for its turn is not lost.
+    "spark.network.timeout": "6h",
+    "spark.sql.streaming.noDataProgressEventInterval": "6h",
 }
 _OURS = "plain"
 
@@ -62,11 +67,31 @@ def session() -> SparkSession:
     return spark
 
 
-def _input(spark: SparkSession, folder: Path, batches: int) -> DataFrame:
-    """Return a stream that reads the files of one batch after the other, of the first batches only."""
-    source = spark.readStream.schema("key bigint").option("maxFilesPerTrigger", workload.FILES_PER_BATCH)
-    names = ",".join(f"{batch:05}" for batch in range(batches))
-    return source.parquet(f"{folder}/{{{names}}}-*.parquet")
+class _Source:
+    """A stream that gets one batch after the other.
+
+    Args:
+        work: Folder of the contender.
+        files: The files of all batches, which stay there.
+    """
+
+    def __init__(self, work: Path, files: Path) -> None:
+        self._work, self._files, self._folder = work, files, work / "source"
+        self._folder.mkdir()
+
+    def stream(self, spark: SparkSession) -> DataFrame:
+        """Return the stream."""
+        reader = spark.readStream.schema("key bigint").option("recursiveFileLookup", "true")
+        return reader.parquet(str(self._folder))
+
+    def add(self, batch: int) -> None:
+        """Add the rows of a batch, all at once."""
+        name = f"{batch:05}"
+        coming = self._work / name
+        coming.mkdir()
+        for file in self._files.glob(f"{name}-*.parquet"):
+            (coming / file.name).hardlink_to(file)
+        coming.rename(self._folder / name)
 
 
 def _counter(chosen: argparse.Namespace) -> contenders.Counter:
@@ -74,7 +99,7 @@ def _counter(chosen: argparse.Namespace) -> contenders.Counter:
 
 
 def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace) -> machine.Json:
-    """Run a contender over the files; return seconds and stages of each batch, and the checks of what came out."""
+    """Run a contender, a batch each turn; return seconds and stages of each, and the checks of what came out."""
     spark, checks = session(), []
 
     def check(batch: DataFrame, _: int) -> None:
@@ -84,10 +109,15 @@ def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace) ->
         if found is not None and found[0]:  # a batch without rows fires timers
             checks.append(workload.Check(*found))
 
-    query = contender.build(_input(spark, chosen.input, chosen.batches), _counter(chosen))
+    source = _Source(chosen.work, chosen.input)
+    query = contender.build(source.stream(spark), _counter(chosen))
     stream = query.writeStream.outputMode("append" if not contender.counts else "update").foreachBatch(check)
-    running = stream.option("checkpointLocation", str(chosen.checkpoint)).trigger(availableNow=True).start()
-    running.awaitTermination()
+    running = stream.option("checkpointLocation", str(chosen.work / "checkpoint")).start()
+    for batch, _ in enumerate(turns.mine()):
+        # A look for rows that was stopped in the middle ends, and is not measured.
+        running.processAllAvailable()
+        source.add(batch)
+        running.processAllAvailable()
     progress = [json.loads(one.json) for one in running.recentProgress if one.numInputRows]
     spark.stop()
     return {
@@ -98,22 +128,29 @@ def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace) ->
     }
 
 
-def _in_process(name: str, chosen: argparse.Namespace, folder: Path) -> machine.Json:
-    """Run a contender in a process of its own."""
-    slow = contenders.CONTENDERS[name].is_slow
-    batches = min(chosen.slow_batches, chosen.batches) if slow else chosen.batches
-    figures = folder / f"{name}.json"
-    command = [sys.executable, "-m", "bench.keyed_state", "--one", name, "--input", str(folder / "input")]
-    command += ["--batches", str(batches), "--value-bytes", str(chosen.value_bytes), "--json", str(figures)]
-    command += ["--compressible"] if chosen.compressible else []
-    # Gone only when the process has ended, and Spark with it, which writes snapshots after the last batch, too.
-    with tempfile.TemporaryDirectory(dir=folder) as checkpoint:
-        command += ["--checkpoint", checkpoint]
-        ended = subprocess.run(command, check=False, cwd=machine.ROOT, capture_output=True, text=True)
-    if ended.returncode != 0:
-        raise SystemExit(f"{name} failed:\n{(ended.stdout + ended.stderr)[-5000:]}")
-    found: machine.Json = json.loads(figures.read_text())
-    return found
+def _take_turns(names: list[str], chosen: argparse.Namespace, folder: Path) -> dict[str, machine.Json]:
+    """Run contenders side by side, each in a process of its own, and return what each has measured."""
+    with contextlib.ExitStack() as stack:
+        players = {name: stack.enter_context(_player(name, chosen, folder)) for name in names}
+        for batch in range(chosen.batches):
+            for name, player in players.items():
+                if batch < chosen.slow_batches or not contenders.CONTENDERS[name].is_slow:
+                    player.turn()
+            print(f"batch {batch + 1} of {chosen.batches} done", file=sys.stderr, flush=True)
+        for player in players.values():
+            player.end()
+        return {name: json.loads((folder / name / "figures.json").read_text()) for name in names}
+
+
+@contextlib.contextmanager
+def _player(name: str, chosen: argparse.Namespace, folder: Path) -> Iterator[turns.Player]:
+    work = folder / name
+    work.mkdir()
+    command = [sys.executable, "-m", "bench.keyed_state", "--one", name, "--work", str(work)]
+    command += ["--input", str(folder / "input"), "--json", str(work / "figures.json")]
+    command += ["--value-bytes", str(chosen.value_bytes), *(["--compressible"] if chosen.compressible else [])]
+    with turns.player(name, command, work / "log") as player:
+        yield player
 
 
 def _is_equal(name: str, found: list[dict[str, int]], expected: list[workload.Check]) -> bool:
@@ -125,12 +162,10 @@ def _is_equal(name: str, found: list[dict[str, int]], expected: list[workload.Ch
 def _compare(chosen: argparse.Namespace) -> int:
     work = workload.Workload(chosen.rows, chosen.keys, chosen.batches, chosen.value_bytes, chosen.skewed)
     names = chosen.only.split(",") if chosen.only else list(contenders.CONTENDERS)
-    figures: dict[str, machine.Json] = {}
     with tempfile.TemporaryDirectory(prefix="statefulspark-bench-") as folder:
         work.write(Path(folder) / "input")
         expected = list(work.checks())
-        for name in names:
-            figures[name] = _in_process(name, chosen, Path(folder))
+        figures = _take_turns(names, chosen, Path(folder))
     unequal = [name for name in names if not _is_equal(name, figures[name]["checks"], expected)]  # type: ignore[arg-type]
     medians_s = {name: _median_s(figures[name]["batches_s"]) for name in names}  # type: ignore[arg-type]
     _print(chosen, work, expected, medians_s)
@@ -190,7 +225,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--only", metavar="NAME,…", help=f"some of {', '.join(contenders.CONTENDERS)}")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--input", type=Path, help=argparse.SUPPRESS)
-    parser.add_argument("--checkpoint", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--work", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args(arguments)
     if not chosen.one:
         return _compare(chosen)
