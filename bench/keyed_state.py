@@ -119,6 +119,7 @@ def _measure_one(contender: contenders.Contender, chosen: argparse.Namespace) ->
         source.add(batch)
         running.processAllAvailable()
     progress = [json.loads(one.json) for one in running.recentProgress if one.numInputRows]
+    running.stop()
     spark.stop()
     return {
         "batches_s": [one["batchDuration"] / 1000 for one in progress],

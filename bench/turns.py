@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,9 @@ from bench import machine
 
 _DONE = "this turn is done"
 _MOST_OF_LOG = 5000
+_JVM_ENDS_S = 20.0
+_NOTHING = 0
+"""The signal that only tells whether a process is there."""
 
 
 class Player:
@@ -53,28 +57,32 @@ class Player:
         self._fail()
 
     def end(self) -> None:
-        """Tell it that there are no more turns, and wait until it has ended, and its JVM with it.
+        """Tell it that there are no more turns, and wait until it has ended; its JVM gets a little longer.
 
         Raises:
             SystemExit: It has failed.
         """
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._signal(signal.SIGCONT)
         self._process.stdin.close()
-        self._process.stdout.read()
         if self._process.wait() != 0:
             self._fail()
+        deadline = time.monotonic() + _JVM_ENDS_S
+        while self._signal(_NOTHING) and time.monotonic() < deadline:
+            time.sleep(0.1)
 
     def kill(self) -> None:
-        """End it, whatever it does."""
-        if self._process.poll() is None:
-            self._signal(signal.SIGKILL)
-            self._process.wait()
+        """End what is left of it, whatever it does."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
 
-    def _signal(self, number: signal.Signals) -> None:
-        # With its JVM; Python workers wait for that.
-        os.killpg(self._process.pid, number)
+    def _signal(self, number: int) -> bool:
+        """Send a signal to it and its JVM, for which its Python workers wait; tell whether anybody was there."""
+        try:
+            os.killpg(self._process.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
 
     def _fail(self) -> None:
         raise SystemExit(f"{self._name} failed:\n{self._log.read_text()[-_MOST_OF_LOG:]}")
