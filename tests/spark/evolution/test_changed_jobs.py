@@ -78,6 +78,9 @@ class CountInFloats(Count):
         ctx.state(ss.ListState("latest"))
 
 
+OF_MAINTENANCE = (".sst", ".sst.crc", ".zip", ".zip.crc")
+
+
 @dataclass
 class World:
     """Input, the job's root, and a session."""
@@ -139,7 +142,8 @@ class World:
         return preparing.make_ready(job_config, place, found, built, self.spark, self.author), built
 
     def keys(self) -> frozenset[str]:
-        return frozenset(info.key for info in self.store.list(""))
+        """Return all keys but those of Spark's maintenance, which uploads state by the clock, of ended queries, too."""
+        return frozenset(info.key for info in self.store.list("") if not info.key.endswith(OF_MAINTENANCE))
 
     def run(self, plan: recovery.StartPlan, built: Sequence[preparing.BuiltQuery]) -> Rows:
         """Run the query over the rest of the input; return what it emitted."""
