@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from statefulspark.spark.workers import broadcasts, handover, header
 
@@ -46,15 +47,18 @@ class Front:
     def _hand_over(self, task: socket.socket, place: str) -> int | None:
         """Have a task run elsewhere and return its exit code; None when nobody can take it."""
         mine, theirs = socket.socketpair()
-        with mine, mine.makefile("rw") as stream:
+        answer = ""
+        with mine, mine.makefile() as stream:
             with theirs:
                 try:
                     handover.send(self._keeper, place, [task, theirs])
                 except OSError:
                     return None
-            stream.write(json.dumps(broadcasts.known()) + "\n")
-            stream.flush()
-            answer = stream.readline()
+            # Whoever declines, or has died, reads no more; the answer is there all the same.
+            with suppress(ConnectionError):
+                mine.sendall(json.dumps(broadcasts.known()).encode() + b"\n")
+            with suppress(ConnectionError):
+                answer = stream.readline()
         if not answer:
             # At once, as it would be without us: PySpark's daemon waits for Spark after a task that only failed.
             os._exit(_FAILED)
