@@ -43,9 +43,9 @@ def read_state(
 
     Returns:
         One row per value, list element or map entry: `key` (or `key_1`, …), `index` or `entry`, `value`, and `renewed_ms`
-        with a time to live; timers are states named `_timer_state/…`, whose `entry` is the moment in ms since 1970. For
-        Spark's own operators `partition_key`, `key` and `value`; for functions and sources `state`, `mode`, `subtask` and
-        `element`.
+        with a time to live; fields of records have their names. Timers are states named `_timer_state/…`, whose `entry` is
+        the moment in ms since 1970. For Spark's own operators `partition_key`, `key` and `value`; for functions and
+        sources `state`, `mode`, `subtask` and `element`.
 
     Raises:
         SpecRejectedError: `SnapshotNotFound`, `StateNotFound`, or `EngineMissing`: a native snapshot, and no pyspark.

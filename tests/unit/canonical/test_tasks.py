@@ -94,6 +94,29 @@ _ROW_OF_EACH_KIND: dict[str, tuple[chunks.StateMeta, object, object, dict[str, o
     "map": (
         chunks.StateMeta("s", _KIND.MAP, "map<any,any>", has_ttl=False), "a", None, {"entry": "a", "value": None},
     ),
+    "record": (
+        chunks.StateMeta("s", _KIND.VALUE, "record<n:int,mean:float>", has_ttl=False), None, (3, 2.0),
+        {"value": {"n": 3, "mean": 2.0}},
+    ),
+    "list of records": (
+        chunks.StateMeta("s", _KIND.LIST, "array<record<at:int,of:record<x:int>>>", has_ttl=True), 0, (3, (1,)),
+        {"index": 0, "value": {"at": 3, "of": {"x": 1}}, "renewed_ms": 42},
+    ),
+    "map of records": (
+        chunks.StateMeta("s", _KIND.MAP, "map<record<a:int,b:str>,array<record<x:int>>>", has_ttl=False), (3, "b"),
+        [(1,), (2,)], {"entry": {"a": 3, "b": "b"}, "value": [{"x": 1}, {"x": 2}]},
+    ),
+    "record of a map of records": (
+        chunks.StateMeta("s", _KIND.VALUE, "record<of:map<str,record<x:int>>>", has_ttl=False), None, ({"k": (1,)},),
+        {"value": {"of": [("k", {"x": 1})]}},
+    ),
+    "record with a mixture": (
+        chunks.StateMeta("s", _KIND.VALUE, "record<n:int,parts:array<any>,of:map<str,record<x:int>>>", has_ttl=False),
+        None, (3, [1, "x"], {"k": (1,)}), {"value": '{"n": 3, "parts": [1, "x"], "of": {"k": {"x": 1}}}'},
+    ),
+    "record of another width": (
+        chunks.StateMeta("s", _KIND.VALUE, "record<n:int>", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
+    ),
     "value with a time to live": (
         chunks.StateMeta("s", _KIND.VALUE, "any", has_ttl=True), None, "x", {"value": "x", "renewed_ms": 42},
     ),

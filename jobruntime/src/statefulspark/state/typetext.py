@@ -85,6 +85,10 @@ def _split(text: str) -> list[str]:
     return [*parts, current] if current.strip() or parts else []
 
 
+UNKNOWN = parse(ANY)
+"""What is known of state that was declared without a type."""
+
+
 def canonical(declared: object) -> str:
     """Return the text under which a declared type is written down and compared.
 

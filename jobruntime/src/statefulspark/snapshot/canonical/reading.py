@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 import pyarrow as pa
 
 from statefulspark import errors
 from statefulspark.contract.manifest import Manifest, QueryEntry
 from statefulspark.snapshot import restore, segments
-from statefulspark.snapshot.canonical import documents, parts, rows, values
+from statefulspark.snapshot.canonical import documents, fieldnames, parts, rows, values
+from statefulspark.state import typetext
 
+T = TypeVar("T")
 _ORDINAL = "ordinal"
 """Column with the order of the rows of Spark's own operators."""
 
@@ -79,13 +82,17 @@ def read_operator(place: restore.SnapshotPlace, query: QueryEntry, wish: Wish, u
     operator = document.operator(uid)
     if operator is None:
         raise state_missing(wish, ())
-    if operator.is_keyed:
-        chosen = _choose({state.name: state.files for state in operator.states}, wish)
-    else:
-        chosen = _choose(_families(operator), wish)
     folder = place.key(query, "")[:-1]
-    tables = _limited((_plain(_filtered(parts.read(place.store, folder, file), wish)) for file in chosen), wish.limit)
-    return _together(list(tables))
+
+    def read(files: tuple[documents.PartFile, ...]) -> Iterator[pa.Table]:
+        return (_filtered(parts.read(place.store, folder, file), wish) for file in files)
+
+    if operator.is_keyed:
+        state = _choose({state.name: state for state in operator.states}, wish)
+        tables = (_plain(table, state) for table in read(state.files))
+    else:
+        tables = (_plain(table) for table in read(_choose(_families(operator), wish)))
+    return _together(list(_limited(tables, wish.limit)))
 
 
 def states_of(place: restore.SnapshotPlace, query: QueryEntry, uid: str) -> tuple[str, ...]:
@@ -106,7 +113,7 @@ def _families(operator: documents.OperatorState) -> dict[str, tuple[documents.Pa
     }
 
 
-def _choose(states: dict[str, tuple[documents.PartFile, ...]], wish: Wish) -> tuple[documents.PartFile, ...]:
+def _choose(states: dict[str, T], wish: Wish) -> T:
     if wish.state is None and len(states) == 1:
         return next(iter(states.values()))
     if wish.state is None or wish.state not in states:
@@ -138,16 +145,23 @@ def _shown(part: object) -> str:
     return "null" if part is None else str(part)
 
 
-def _plain(table: pa.Table) -> pa.Table:
-    """Turn columns in the state's own encoding into JSON text, and leave out what is for the restore only."""
+def _plain(table: pa.Table, state: documents.KeyedState | None = None) -> pa.Table:
+    """Turn columns in the state's own encoding into JSON text, name fields, and leave out what is for the restore only."""
     if _ORDINAL in table.column_names:
         table = table.drop_columns([_ORDINAL])
     for index, field in enumerate(table.schema):
-        written = (field.metadata or {}).get(values.METADATA_KEY)
-        if written is not None and json.loads(written) == values.MSGPACK:
-            texts = [text(value) for value in values.to_values(table.column(index), values.MSGPACK)]
-            table = table.set_column(index, field.name, pa.array(texts, pa.string()))
+        declared = typetext.UNKNOWN if state is None else fieldnames.type_of_column(state, field.name)
+        table = table.set_column(index, field.name, _shown_column(table.column(index), field, declared))
     return table.replace_schema_metadata(None)
+
+
+def _shown_column(column: pa.ChunkedArray, field: pa.Field, declared: typetext.Type) -> pa.ChunkedArray:
+    written = (field.metadata or {}).get(values.METADATA_KEY)
+    if written is not None and json.loads(written) == values.MSGPACK:
+        found = values.to_values(column, values.MSGPACK)
+        return pa.chunked_array([[text(fieldnames.name_parts(value, declared)) for value in found]], pa.string())
+    named = fieldnames.name_fields(column.type, declared)
+    return column if named == column.type else pa.chunked_array([chunk.view(named) for chunk in column.chunks], named)
 
 
 def text(value: object) -> str:
