@@ -39,7 +39,8 @@ def open_store(uri: str, options: StorageOptions | None = None) -> ObjectStore:
         return _open_local(uri, chosen)
     raise errors.SpecRejectedError(
         "StorageUriInvalid",
-        f"The storage uri {uri!r} must look like s3://bucket/prefix; state has to be on shared storage.",
+        f"{uri!r} names no storage for state or output: write s3://bucket/prefix, or file:///folder for development on "
+        "one machine, where local files are allowed.",
     )
 
 
