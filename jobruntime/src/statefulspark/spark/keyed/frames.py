@@ -7,6 +7,7 @@ the first batch waits for and which has no output.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import cast
 
 import pandas as pd
@@ -35,6 +36,9 @@ class OutputSchema:
     def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
         """Build the frame that Spark takes, from tuples, Rows or dicts, or from a table.
 
+        Returns:
+            A column for each column of the schema, in its order; they have numbers for names.
+
         Raises:
             SpecRejectedError: A row has the wrong number of columns, or a value does not fit its column.
         """
@@ -45,8 +49,7 @@ class OutputSchema:
         if set(map(type, rows)) != {tuple} or set(map(len, cast("list[tuple[object, ...]]", rows))) != {width}:
             rows = [row if isinstance(row, tuple) and len(row) == width else self._to_tuple(row) for row in rows]
         tuples = cast("list[tuple[object, ...]]", rows)
-        series = [self._column(index, values) for index, values in enumerate(zip(*tuples, strict=True))]
-        return pd.DataFrame(dict(zip(self._names, series, strict=True)), copy=False)
+        return _frame(self._column(index, values) for index, values in enumerate(zip(*tuples, strict=True)))
 
     def _from_table(self, table: pa.Table) -> pd.DataFrame:
         missing = [name for name in self._names if name not in table.column_names]
@@ -56,8 +59,7 @@ class OutputSchema:
                 f"Operator '{self._uid}' returned a table with the columns {', '.join(table.column_names)}; the output "
                 f"has {', '.join(self._names)}.",
             )
-        columns = (self._from_array(index, table.column(name)) for index, name in enumerate(self._names))
-        return pd.DataFrame(dict(zip(self._names, columns, strict=True)), copy=False)
+        return _frame(self._from_array(index, table.column(name)) for index, name in enumerate(self._names))
 
     def _from_array(self, index: int, column: pa.ChunkedArray) -> object:
         kind = self._types[index]
@@ -96,6 +98,11 @@ class OutputSchema:
             f"Operator '{self._uid}' yielded {row!r:.200}, which is no row of ({', '.join(self._names)}): yield a "
             "tuple with these columns in this order, a dict with these names, or a Row.",
         )
+
+
+def _frame(columns: Iterable[object]) -> pd.DataFrame:
+    # Spark selects columns by name where one of them is a text, which takes it a third of the way back to Arrow.
+    return pd.DataFrame(dict(enumerate(columns)), copy=False)
 
 
 def _for_pandas(column: pa.Array) -> object:
