@@ -9,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as api
+from statefulspark.contract.placement import Placement
 from statefulspark.spark.keyed import packing
 from transformworld import schema
 
@@ -93,7 +94,7 @@ class Engine:
             self.timers.discard((at_ms, key))
         self.remove_implicit_key()
         processor.close()
-        return [row for frame in output for row in frame.to_dict("records")]
+        return [row for frame in output for row in _named(frame, processor).to_dict("records")]
 
 
 class _State:
@@ -118,9 +119,16 @@ class _State:
         self._rows.pop((self._engine.key, entry), None)
 
 
+def _named(frame: pd.DataFrame, processor: Any) -> pd.DataFrame:
+    """Name columns by their position, as Spark does where none of them is named by a text."""
+    if any(isinstance(column, str) for column in frame.columns):
+        return frame
+    return frame.set_axis(processor._settings.schema.names, axis=1)
+
+
 def _packed(table: pa.Table | None) -> list[tuple[tuple[int], pd.DataFrame]]:
     if table is None:
         return []
-    batches = list(packing.pack(iter(table.combine_chunks().to_batches())))
+    batches = list(packing.Packer(Placement.EVEN)(iter(table.combine_chunks().to_batches())))
     rows = [row for batch in batches for row in batch.to_pylist()]
     return [((row[packing.GROUP],), pd.DataFrame({packing.ROWS: [row[packing.ROWS]]})) for row in rows]

@@ -26,10 +26,12 @@ from statefulspark import errors, state_reading, storage
 from statefulspark.contract import layout
 from statefulspark.contract.config import EngineConfig, JobConfig, RestoreConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
+from statefulspark.contract.placement import Placement
 from statefulspark.job import Job, QueryContext
 from statefulspark.snapshot import closure, recovery, savepoint, transfer, verify
 from statefulspark.spark import driver, functions, preparing
 from statefulspark.spark.canonical import export, starting
+from statefulspark.spark.keyed import registry as keyed
 from statefulspark.storage.port import ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
@@ -50,6 +52,7 @@ class Rig:
     store: ObjectStore
     options: storage.StorageOptions
     groups: int = 128
+    placement: Placement = Placement.EVEN
     files: int = 0
     inputs: dict[str, DataFrame] = field(default_factory=dict)
 
@@ -84,7 +87,9 @@ class Rig:
 
         build, mode = QUERIES[kind]
         root = f"{self.hadoop}/{layout.query_root(generation, 'q')}"
-        writer = build(self).writeStream.outputMode(mode).foreachBatch(collect)
+        placements = {"all": self.placement}
+        with keyed.collecting(keyed.OperatorRegistry(), query_uid="q", placements=placements):
+            writer = build(self).writeStream.outputMode(mode).foreachBatch(collect)
         query = writer.option("checkpointLocation", root).trigger(availableNow=True).start()
         assert query.awaitTermination(300), "the query did not end"
         return output
@@ -125,7 +130,7 @@ class Rig:
         place = preparing.Place(self.store, self.options, 1)
         author = recovery.Author("default", "flights", 1, NOW)
         found = preparing.find_state(job, job_config, place, author)
-        built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions())
+        built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions(), restored=found.queries)
         return preparing.make_ready(job_config, place, found, built, self.spark, author)
 
 
@@ -245,10 +250,14 @@ def rig(spark: SparkSession, s3: S3Server, s3_bucket: str, tmp_path: Path) -> Ri
     return Rig(spark, tmp_path, store, s3.options())
 
 
-@pytest.mark.parametrize("kind", QUERIES)
+@pytest.mark.parametrize(
+    ("kind", "placement"),
+    [*((kind, Placement.EVEN) for kind in QUERIES), *((kind, Placement.HASHED) for kind in QUERIES if "keyed" in kind)],
+)
 def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_uninterrupted_run(
-    rig: Rig, kind: str
+    rig: Rig, kind: str, placement: Placement
 ) -> None:
+    rig = replace(rig, placement=placement)
     rig.grow(2)
     # Spark runs a batch without rows where the watermark has something to do.
     last = max(rig.run(kind, generation=1))
@@ -265,7 +274,7 @@ def test_restored_with_more_partitions_and_fewer_key_groups_it_goes_on_as_the_un
     assert min(uninterrupted) == last + 1
     assert restored == uninterrupted
     assert {one.partitions for one in entry.operators} == {3}
-    assert {one.max_parallelism for one in entry.operators if one.uid == "all"} <= {64}
+    assert {(one.max_parallelism, one.placement) for one in entry.operators if one.uid == "all"} <= {(64, placement)}
     assert verify.verify_queries(rig.store, [entry]).ok
 
 
@@ -280,8 +289,12 @@ def _read_by_command(rig: Rig, folder: str, uid: str, state: str) -> list[dict[s
     return sorted((json.loads(line) for line in ended.stdout.splitlines()), key=str)
 
 
-def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snapshot(rig: Rig) -> None:
+@pytest.mark.parametrize("placement", Placement)
+def test_state_read_offline_is_the_same_from_a_native_and_from_a_canonical_snapshot(
+    rig: Rig, placement: Placement
+) -> None:
     """A native snapshot that was moved is read, too: its absolute paths lead nowhere."""
+    rig = replace(rig, placement=placement)
     rig.grow(1)
     rig.run("keyed state and an aggregation of Spark's", generation=1)
     manifest = rig.take(batch=0)

@@ -25,9 +25,11 @@ from statefulspark import errors, storage
 from statefulspark.contract import config
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Trigger
+from statefulspark.contract.placement import Placement
 from statefulspark.job import Job, QueryContext
 from statefulspark.snapshot import catalog, closure, plans, recovery, verify
 from statefulspark.spark import check, driver, failures, functions, preparing, session
+from statefulspark.spark.keyed import registry
 from statefulspark.storage.port import ObjectStore
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -78,6 +80,7 @@ class CountInFloats(Count):
         ctx.state(ss.ListState("latest"))
 
 
+PLACEMENTS = {"aa": Placement.HASHED, "bb": Placement.EVEN}
 OF_MAINTENANCE = (".sst", ".sst.crc", ".zip", ".zip.crc")
 
 
@@ -127,7 +130,8 @@ class World:
         )
         place = preparing.Place(self.store, self.options, self.epoch)
         found = preparing.find_state(job, job_config, place, self.author)
-        built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions())
+        declared = functions.JobFunctions()
+        built = driver.build_queries(job, job_config, self.spark, declared, restored=found.queries)
         return job_config, place, found, built
 
     @property
@@ -206,7 +210,10 @@ def world(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iter
         spark.conf.set(name, value)
     one = World(spark, folder, store, options)
     one.grow(RECORDED)
-    plan, built = one.start(recorded, restore=config.RestoreConfig())
+    with pytest.MonkeyPatch.context() as of_before:
+        # Operator 'aa' was written by a release that spread key groups unevenly; the others were not.
+        of_before.setattr(registry, "placement_of", PLACEMENTS.__getitem__)
+        plan, built = one.start(recorded, restore=config.RestoreConfig())
     one.run(plan, built)
     one.checkpoint(plan.generation, RECORDED - 1, built)
     one.grow(REST)
@@ -230,6 +237,17 @@ def test_operators_and_sources_in_another_order_go_on_with_their_own_state(world
 
     assert {row[0] for row in world.uninterrupted} == {RECORDED, RECORDED + 1}
     assert changed == world.uninterrupted
+
+
+def test_state_of_before_keeps_its_placement_and_new_state_is_spread_evenly(world: World) -> None:
+    plan, built = world.start(
+        lambda left, right: united(keyed("bb", right), keyed("cc", right), keyed("aa", left), total(left)),
+        restore=world.wish(),
+    )
+    world.run(plan, built)
+
+    entry = closure.close_over(world.store, f"generations/{plan.generation:08d}/q", RECORDED)
+    assert {one.uid: one.placement for one in entry.operators if one.placement} == {**PLACEMENTS, "cc": Placement.EVEN}
 
 
 def test_a_new_operator_starts_empty_and_the_others_go_on(world: World) -> None:

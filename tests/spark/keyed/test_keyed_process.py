@@ -314,8 +314,21 @@ def test_names_on_storage_carry_the_uid(spark: SparkSession, tmp_path: Path) -> 
     stream.feed([("a", 1, 1, 1)])
     stream.run(lambda rows: _by_carrier(rows, Delays()))
     reader = spark.read.format("statestore").option("path", str(stream.checkpoint))
-    heads = reader.option("stateVarName", "head_carriers").load().select("value.version", "value.base").collect()
+    heads = reader.option("stateVarName", "even_head_carriers").load().select("value.version", "value.base").collect()
     assert [tuple(head) for head in heads] == [(1, 1)]
+
+
+def test_partitions_have_equally_many_key_groups(spark: SparkSession, tmp_path: Path) -> None:
+    stream = FileStream(spark, tmp_path, SCHEMA)
+    stream.feed([(f"carrier {number}", 1, 1, 1) for number in range(200)])
+    stream.run(lambda rows: _by_carrier(rows, Delays()))
+
+    reader = spark.read.format("statestore").option("path", str(stream.checkpoint))
+    heads = reader.option("stateVarName", "even_head_carriers").load().select("partition_id", "key.key_group").collect()
+    partitions = len({partition for partition, _ in heads})
+    groups = sorted(keygroups.marked(standing) for _, standing in heads)
+    assert (partitions > 1, groups) == (True, list(range(8)))
+    assert all(keygroups.marked(standing) % partitions == partition for partition, standing in heads)
 
 
 @pytest.mark.parametrize(

@@ -51,3 +51,16 @@ def test_known_hashes_of_spark_stay_as_they_are() -> None:
     assert keygroups.spark_hash((1,), ("int",)) == -559580957
     assert keygroups.spark_hash((1,), ("bigint",)) == -1712319331
     assert keygroups.spark_hash((None,), ("string",)) == 42
+
+
+def test_the_hash_of_the_mark_of_a_key_group_is_its_number() -> None:
+    marks = [keygroups.mark(group) for group in range(keygroups.MAX_PARALLELISM_LIMIT)]
+
+    assert [keygroups.spark_hash((mark,), ("int",)) for mark in marks] == list(range(len(marks)))
+    assert [keygroups.marked(mark) for mark in marks] == list(range(len(marks)))
+    assert -1 not in marks  # stands for a partition
+
+
+def test_known_marks_stay_as_they_are() -> None:
+    """State on storage has them for ever."""
+    assert [keygroups.mark(group) for group in (0, 1, 127, 32767)] == [-1693959553, -1910889132, 1294958664, 532378579]

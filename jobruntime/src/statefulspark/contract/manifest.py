@@ -12,6 +12,7 @@ from enum import StrEnum
 from pydantic import Field
 
 from statefulspark.contract.base import StoredDocument, UtcDatetime, WireModel
+from statefulspark.contract.placement import Placement
 
 MANIFEST_NAME = "_metadata.json"
 """Name of the manifest inside a snapshot's folder."""
@@ -84,6 +85,8 @@ class OperatorEntry(WireModel):
     partitions: int
     max_parallelism: int | None = None
     """Key groups, for operators of ours."""
+    placement: Placement | None = None
+    """How they are spread over partitions; absent for Spark's own, and for state written before there was a choice."""
     key: str | None = None
     """Types of the key's columns, for example `string, bigint`; absent if they were not known."""
     value: str | None = None

@@ -196,7 +196,11 @@ class Closer:
         """Describe an operator; the commit knows its partitions, metadata of version 1 those of its first batch."""
         partitions = len((self._commits[batch_id].state_ids or {}).get(metadata.operator_id, ()))
         return OperatorEntry(
-            uid=metadata.uid, operator_id=metadata.operator_id, name=metadata.name, partitions=partitions
+            uid=metadata.uid,
+            operator_id=metadata.operator_id,
+            name=metadata.name,
+            partitions=partitions,
+            placement=metadata.placement,
         )
 
     def _operator_ids(self, batch_id: int) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from statefulspark.contract.manifest import KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
+from statefulspark.contract.placement import Placement
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,17 @@ def declared(planned: PlannedQuery, path: str) -> QueryEntry:
         sources=planned.source_entries,
         time_zone=planned.time_zone,
     )
+
+
+def placements(restored: Iterable[QueryEntry]) -> dict[str, Placement]:
+    """Return how the key groups of our operators are spread in state that a job goes on with, by uid."""
+    return {
+        operator.uid: operator.placement or Placement.HASHED
+        for query in restored
+        if query.batch_id >= 0
+        for operator in query.operators
+        if not is_engines_own(operator)
+    }
 
 
 def inherit(entries: Iterable[QueryEntry], previous: Iterable[QueryEntry]) -> tuple[QueryEntry, ...]:

@@ -19,13 +19,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
 from statefulspark import errors
+from statefulspark.contract.placement import Placement
 
 DEFAULT_STORE = "default"
 """Name of a state store whose files are directly in the partition's folder; others have a folder of their own."""
 
 _STATE_FILE = re.compile(r"^(\d+)_([0-9a-fA-F-]{36})\.(zip|changelog)$")
 _LOG_FILE = re.compile(r"^(\d+)(\.compact)?$")
-_UID_VARIABLE = re.compile(r"^head_(.+)$")
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -83,11 +83,17 @@ class OperatorMetadata:
     @property
     def uid(self) -> str:
         """The uid that one of our operators carries in its variables' names, else `<name>-<operator id>`."""
-        for variable in self.variables:
-            match = _UID_VARIABLE.match(variable)
-            if match:
-                return match.group(1)
-        return f"{self.name}-{self.operator_id}"
+        return f"{self.name}-{self.operator_id}" if self._keyed is None else self._keyed[0]
+
+    @property
+    def placement(self) -> Placement | None:
+        """How the key groups of one of our operators are spread; None for Spark's own."""
+        return None if self._keyed is None else self._keyed[1]
+
+    @property
+    def _keyed(self) -> tuple[str, Placement] | None:
+        found = (Placement.of_variable(variable) for variable in self.variables)
+        return next((one for one in found if one is not None), None)
 
 
 class _Raw(BaseModel):

@@ -109,7 +109,7 @@ def examine(job: Job, job_config: config.JobConfig) -> Report:
         spark = coming.result()
     found = starting.with_shells(found)
     declared = functions.JobFunctions()
-    built = driver.build_queries(job, job_config, spark, declared)
+    built = driver.build_queries(job, job_config, spark, declared, restored=found.queries)
     if not job_config.restore.allow_non_restored_state:
         declared.require_place(found.queries)
     return report_of(found, built, preparing.compare(job_config, found, built))

@@ -13,6 +13,7 @@ import secrets
 import signal
 import socket
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -21,10 +22,10 @@ from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors, launch, storage
 from statefulspark.contract import config, layout
-from statefulspark.contract.manifest import OwnerRecord
+from statefulspark.contract.manifest import OwnerRecord, QueryEntry
 from statefulspark.job import Output, QueryContext
 from statefulspark.server.http import ApiServer
-from statefulspark.snapshot import epochs, parallelism
+from statefulspark.snapshot import epochs, parallelism, plans
 from statefulspark.spark import (
     assembly,
     functions,
@@ -77,7 +78,7 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
     declared = functions.JobFunctions()
-    built = build_queries(job, job_config, spark, declared)
+    built = build_queries(job, job_config, spark, declared, restored=found.queries)
     if not job_config.restore.allow_non_restored_state:
         declared.require_place(found.queries)
     plan = preparing.make_ready(job_config, place, found, built, spark, author)
@@ -130,14 +131,26 @@ def build_queries(
     job_config: config.JobConfig,
     spark: SparkSession,
     functions_of_job: functions.JobFunctions,
+    *,
+    restored: Sequence[QueryEntry] = (),
 ) -> tuple[BuiltQuery, ...]:
-    """Call every query function, and plan what it returned without running it."""
+    """Call every query function, and plan what it returned without running it.
+
+    Args:
+        job: What the job file declares.
+        job_config: How to run it.
+        spark: The session.
+        functions_of_job: Gets the functions on the driver.
+        restored: The queries whose state the job goes on with.
+    """
     context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
     registry = keyed.OperatorRegistry()
     partitions = parallelism.asked_for(job_config.engine.conf)
+    placements = plans.placements(restored)
     built = []
     for query in job.queries:
-        with keyed.collecting(registry, query_uid=query.uid), functions_of_job.collecting(query.uid):
+        collecting = keyed.collecting(registry, query_uid=query.uid, placements=placements)
+        with collecting, functions_of_job.collecting(query.uid):
             output = query.function(spark, context)
         functions_of_job.declare(query.uid, output)
         stream = carry.stream_of(output, query.uid)

@@ -22,6 +22,9 @@ MAX_PARALLELISM_LIMIT = 32768
 DEFAULT_MAX_PARALLELISM = 128
 _SEED = 42
 _MASK = 0xFFFFFFFF
+_INVERSE_5, _INVERSE_CC9E2D51, _INVERSE_1B873593, _INVERSE_85EBCA6B, _INVERSE_C2B2AE35 = (
+    pow(factor, -1, 1 << 32) for factor in (5, 0xCC9E2D51, 0x1B873593, 0x85EBCA6B, 0xC2B2AE35)
+)
 _EPOCH_DATE = datetime.date(1970, 1, 1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
@@ -75,12 +78,32 @@ def key_group(key: Sequence[KeyPart], types: Sequence[str], max_parallelism: int
     return spark_hash(key, types) % max_parallelism
 
 
+def mark(group: int) -> int:
+    """Return the 32-bit integer whose Spark hash is the number of a key group.
+
+    Spark puts rows into the partition `pmod(hash(column), partitions)`. With marks in that column the key group `g` comes
+    into partition `g % partitions`, so that partitions have equally many groups, give or take one. The hash of the numbers
+    themselves spreads 128 groups over 2 partitions as 74 and 54, and leaves some of 32 partitions empty.
+    """
+    h1 = _unshift(group & _MASK, 16) * _INVERSE_C2B2AE35 & _MASK
+    h1 = _unshift(h1, 13) * _INVERSE_85EBCA6B & _MASK
+    h1 = (_unshift(h1, 16) ^ 4) - 0xE6546B64 & _MASK
+    k1 = _rotate(h1 * _INVERSE_5 & _MASK, 19) ^ _SEED
+    k1 = _rotate(k1 * _INVERSE_1B873593 & _MASK, 17) * _INVERSE_CC9E2D51 & _MASK
+    return _signed(k1)
+
+
+def marked(mark: int) -> int:
+    """Return the key group that a mark stands for."""
+    return _signed(_hash_int(mark, _SEED))
+
+
 def spark_hash(key: Sequence[KeyPart], types: Sequence[str]) -> int:
     """Compute Spark's `hash(column, …)`: murmur3 with seed 42, a signed 32-bit number."""
     seed = _SEED
     for part, type_name in zip(key, types, strict=True):
         seed = _hash_part(part, type_name, seed)
-    return seed - (1 << 32) if seed >> 31 else seed
+    return _signed(seed)
 
 
 def _hash_part(part: KeyPart, type_name: str, seed: int) -> int:
@@ -112,16 +135,26 @@ def _hash_decimal(part: decimal.Decimal, type_name: str, seed: int) -> int:
     return _hash_bytes(unscaled.to_bytes(length, "big", signed=True), seed)
 
 
+def _signed(number: int) -> int:
+    return number - (1 << 32) if number >> 31 else number
+
+
 def _mix_k1(k1: int) -> int:
-    k1 = (k1 * 0xCC9E2D51) & _MASK
-    k1 = ((k1 << 15) | (k1 >> 17)) & _MASK
+    k1 = _rotate((k1 * 0xCC9E2D51) & _MASK, 15)
     return (k1 * 0x1B873593) & _MASK
 
 
 def _mix_h1(h1: int, k1: int) -> int:
-    h1 ^= k1
-    h1 = ((h1 << 13) | (h1 >> 19)) & _MASK
-    return (h1 * 5 + 0xE6546B64) & _MASK
+    return (_rotate(h1 ^ k1, 13) * 5 + 0xE6546B64) & _MASK
+
+
+def _rotate(word: int, bits: int) -> int:
+    return ((word << bits) | (word >> (32 - bits))) & _MASK
+
+
+def _unshift(mixed: int, bits: int) -> int:
+    """Undo `word ^ (word >> bits)`, for 11 bits or more."""
+    return mixed ^ (mixed >> bits) ^ (mixed >> 2 * bits)
 
 
 def _finish(h1: int, length: int) -> int:

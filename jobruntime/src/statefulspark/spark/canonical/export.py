@@ -20,6 +20,7 @@ from pyspark.sql import types as spark_types
 from statefulspark import clock, errors
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
+from statefulspark.contract.placement import Placement
 from statefulspark.snapshot import closure, plans, progress, savepoint, transfer
 from statefulspark.snapshot.canonical import documents, engine_files, keytypes, shells
 from statefulspark.spark.canonical import tables, tasks
@@ -138,13 +139,16 @@ def _export_keyed(
     session: SparkSession, query: QueryEntry, operator: OperatorEntry, store: str, work: Export
 ) -> documents.OperatorState:
     frame, _ = _read(session, query, operator, store, work)
-    head, log = sql.col(f"`head_{operator.uid}`"), sql.col(f"`log_{operator.uid}`")
+    placement = operator.placement or Placement.HASHED
+    head, log = sql.col(f"`{placement.head(operator.uid)}`"), sql.col(f"`{placement.log(operator.uid)}`")
+    group = sql.col(f"{tables.PARTITION_KEY}.key_group")
     # The operator's timers in the engine only wake key groups; a restore sets them again.
     rows = (
         frame.filter(head.isNotNull() | log.isNotNull())
         .coalesce(work.parallelism)
         .select(
-            sql.col(f"{tables.PARTITION_KEY}.key_group"),
+            # Spark's hash of what stands for a key group is its number.
+            (sql.hash(group) if placement is Placement.EVEN else group).alias("key_group"),
             sql.coalesce(head["value"]["version"], log["key"]["userKey"]["version"]).alias("version"),
             head["value"]["layout"].alias("layout"),
             log["value"]["blob"].alias("blob"),

@@ -17,7 +17,8 @@ from pyspark.sql import types as spark_types
 
 from statefulspark import errors
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry
-from statefulspark.snapshot import closure, restore
+from statefulspark.contract.placement import Placement
+from statefulspark.snapshot import closure, restore, sparklog
 from statefulspark.snapshot.canonical import documents, engine_files
 from statefulspark.spark.canonical import export, tables, tasks
 from statefulspark.state import keygroups
@@ -147,9 +148,13 @@ class _Wanted:
     partitions: int
     groups: int | None
 
-    def families(self, session: SparkSession) -> spark_types.StructType:
+    @property
+    def metadata(self) -> sparklog.OperatorMetadata:
+        """What the engine says about the operator in the generation."""
+        return engine_files.operator_metadata(self.filling.store, self.query, self.operator_id)
+
+    def families(self, session: SparkSession, metadata: sparklog.OperatorMetadata) -> spark_types.StructType:
         """Return the column families of a keyed operator of ours, as its schemas in the generation name them."""
-        metadata = engine_files.operator_metadata(self.filling.store, self.query, self.operator_id)
         root = f"{self.filling.hadoop_root}/{self.query.path}"
         paths = engine_files.schema_paths(metadata, _STORE)
         return tables.read_families(session, root, self.operator_id, _STORE, paths)
@@ -168,7 +173,8 @@ def _keyed_store(
     session: SparkSession, place: tasks.Place, operator: documents.OperatorState, wanted: _Wanted
 ) -> DataFrame:
     """Put every key into its group of the new number, and the groups together."""
-    partitions = wanted.partitions
+    partitions, metadata = wanted.partitions, wanted.metadata
+    placement = metadata.placement or Placement.HASHED
     groups = wanted.groups or operator.max_parallelism or keygroups.DEFAULT_MAX_PARALLELISM
     read = tasks.ReadStates(place, operator.states, operator.key_types)
     named = [(state, part) for state, one in enumerate(operator.states) for part in range(len(one.files))]
@@ -181,7 +187,7 @@ def _keyed_store(
     built = (
         grouped.repartition(partitions, "key_group")
         .sortWithinPartitions("key_group")
-        .mapInArrow(tasks.BuildGroups(operator.states, operator.key_types), tasks.GROUPS)
+        .mapInArrow(tasks.BuildGroups(operator.states, operator.key_types, placement), tasks.GROUPS)
     )
     group = sql.struct("key_group")
     head = sql.struct(group.alias("key"), sql.struct("version", "id", "base", "layout").alias("value"))
@@ -189,12 +195,12 @@ def _keyed_store(
         sql.struct(group.alias("key"), sql.struct("version").alias("userKey")).alias("key"),
         sql.struct("id", "blob").alias("value"),
     )
-    families = wanted.families(session)
+    families = wanted.families(session, metadata)
     return built.select(
         group.alias(tables.PARTITION_KEY),
         sql.lit(0).cast("bigint").alias(tables.ORDINAL),
-        head.alias(f"head_{operator.uid}"),
-        chunk.alias(f"log_{operator.uid}"),
+        head.alias(placement.head(operator.uid)),
+        chunk.alias(placement.log(operator.uid)),
         *(wake for family in families.fields if (wake := _wake_up(family)) is not None),
     )
 

@@ -11,9 +11,11 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from statefulspark import storage
+from statefulspark.contract.placement import Placement
 from statefulspark.snapshot import keyedstates
 from statefulspark.snapshot.canonical import documents, groups, keytypes, parts, rows
 from statefulspark.spark.canonical import tables
+from statefulspark.spark.keyed import packing
 from statefulspark.state import chunks, codec, expiry
 from statefulspark.storage import StorageOptions
 
@@ -267,10 +269,12 @@ class BuildGroups:
     Attributes:
         states: As in `ReadStates`.
         key_types: Likewise.
+        placement: What stands for a key group in the state.
     """
 
     states: tuple[documents.KeyedState, ...]
     key_types: tuple[str, ...]
+    placement: Placement
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield a row per key group: head and chunk."""
@@ -291,7 +295,8 @@ class BuildGroups:
             yield self._row(current, found)
 
     def _row(self, group: int, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
-        return _group_row(group, groups.build(found, ", ".join(self.key_types)), found)
+        standing = packing.of_group(group, self.placement)
+        return _group_row(standing, groups.build(found, ", ".join(self.key_types)), found)
 
 
 def _group_row(group: int, stored: groups.StoredGroup, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:

@@ -1,6 +1,7 @@
 """The chunk log of the current key group in Spark's state store: one value state and one map state per operator.
 
-Their names carry the operator's uid, so that state can be matched with operators from storage alone.
+Their names carry the operator's uid, and how its key groups are spread over partitions, so that state can be matched with
+operators from storage alone.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
+from statefulspark.contract.placement import Placement
 from statefulspark.state import store
 
 _HEAD = spark_types.StructType(
@@ -30,10 +32,12 @@ _CHUNK = spark_types.StructType(
 class SparkChunkLog:
     """Chunks of whichever key group Spark has made current."""
 
-    def __init__(self, handle: stateful_processor.StatefulProcessorHandle, uid: str) -> None:
+    def __init__(
+        self, handle: stateful_processor.StatefulProcessorHandle, uid: str, placement: Placement = Placement.EVEN
+    ) -> None:
         self._handle = handle
-        self._head = handle.getValueState(f"head_{uid}", _HEAD)
-        self._log = handle.getMapState(f"log_{uid}", _VERSION, _CHUNK)
+        self._head = handle.getValueState(placement.head(uid), _HEAD)
+        self._log = handle.getMapState(placement.log(uid), _VERSION, _CHUNK)
 
     def head(self) -> store.Head | None:
         """Return the head, or None for a group that was never written."""

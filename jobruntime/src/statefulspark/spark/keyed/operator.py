@@ -118,8 +118,9 @@ def keyed_process(
         disk_bytes=disk_bytes,
         domains=domains,
         ttl_change=ttl_change,
+        placement=registry.placement_of(uid),
     )
-    return pack_by_group(df, columns, max_parallelism, uid).transformWithStateInPandas(
+    return pack_by_group(df, columns, max_parallelism, settings).transformWithStateInPandas(
         processor.KeyedProcessor(function, settings),
         settings.schema,
         output_mode.capitalize(),
@@ -132,11 +133,14 @@ def key_type(df: DataFrame, columns: tuple[str, ...]) -> str:
     return ", ".join(df.schema[column].dataType.simpleString() for column in columns)
 
 
-def pack_by_group(df: DataFrame, columns: tuple[str, ...], max_parallelism: int, uid: str) -> GroupedData:
+def pack_by_group(
+    df: DataFrame, columns: tuple[str, ...], max_parallelism: int, settings: processor.Settings
+) -> GroupedData:
     """Return the rows of a frame, packed and grouped by key group, on the way to an operator."""
     hashed = sql.hash(*(df[f"`{column}`"] for column in columns))
     grouped = df.withColumn(packing.GROUP, sql.pmod(hashed, sql.lit(max_parallelism)))
-    return grouped.mapInArrow(packing.pack, packing.packed_schema(uid)).groupBy(packing.GROUP)
+    packer = packing.Packer(settings.placement)
+    return grouped.mapInArrow(packer, packing.packed_schema(settings.uid)).groupBy(packing.GROUP)
 
 
 def _check_timers(

@@ -8,12 +8,17 @@ Arrow has for it. The order of the rows of a key group within a partition is kep
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 
+from statefulspark.contract.placement import Placement
+from statefulspark.state import keygroups
+
 GROUP = "key_group"
+"""Column that Spark groups by: it stands for the number of a key group, and its hash decides on the partition."""
 ROWS = "rows"
 UID_METADATA = "statefulspark.uid"
 """Key in the metadata of the column `key_group`, so that a plan tells whose operator is where."""
@@ -32,28 +37,48 @@ def packed_schema(uid: str) -> spark_types.StructType:
     )
 
 
-def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Split record batches by their last column, the key group.
+def of_group(group: int, placement: Placement) -> int:
+    """Return what stands for a key group in the column `key_group`."""
+    return keygroups.mark(group) if placement is Placement.EVEN else group
 
-    Args:
-        batches: The partition's rows; the last column is the key group, the others are passed on.
 
-    Yields:
-        Batches of `(key group, Arrow IPC stream with the rows of that group)`.
+def group_of(value: int, placement: Placement) -> int:
+    """Return the key group that a value of the column `key_group` stands for."""
+    return keygroups.marked(value) if placement is Placement.EVEN else value
+
+
+@dataclass(frozen=True, slots=True)
+class Packer:
+    """Packs the rows of a partition.
+
+    Attributes:
+        placement: What stands for a key group.
     """
-    gathered: list[pa.RecordBatch] = []
-    size_bytes = 0
-    for batch in batches:
-        gathered.append(batch)
-        size_bytes += batch.nbytes
-        if size_bytes >= FLUSH_BYTES:
-            yield _split(gathered)
-            gathered, size_bytes = [], 0
-    if gathered:
-        yield _split(gathered)
+
+    placement: Placement
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Split record batches by their last column, the number of the key group.
+
+        Args:
+            batches: The partition's rows; the last column is the key group, the others are passed on.
+
+        Yields:
+            Batches of `(what stands for the key group, Arrow IPC stream with the rows of that group)`.
+        """
+        gathered: list[pa.RecordBatch] = []
+        size_bytes = 0
+        for batch in batches:
+            gathered.append(batch)
+            size_bytes += batch.nbytes
+            if size_bytes >= FLUSH_BYTES:
+                yield _split(gathered, self.placement)
+                gathered, size_bytes = [], 0
+        if gathered:
+            yield _split(gathered, self.placement)
 
 
-def _split(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+def _split(batches: list[pa.RecordBatch], placement: Placement) -> pa.RecordBatch:
     table = pa.Table.from_batches(batches)
     groups = table.column(table.num_columns - 1).to_numpy()
     order = np.argsort(groups, kind="stable")
@@ -61,7 +86,10 @@ def _split(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     found, starts = np.unique(groups[order], return_index=True)
     ends = [*starts[1:].tolist(), len(groups)]
     blobs = [_write(rows.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)]
-    return pa.RecordBatch.from_arrays([pa.array(found, pa.int32()), pa.array(blobs, pa.binary())], schema=_PACKED_ARROW)
+    standing = [of_group(group, placement) for group in found.tolist()]
+    return pa.RecordBatch.from_arrays(
+        [pa.array(standing, pa.int32()), pa.array(blobs, pa.binary())], schema=_PACKED_ARROW
+    )
 
 
 def _write(rows: pa.Table) -> bytes:

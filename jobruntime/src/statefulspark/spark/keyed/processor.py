@@ -17,6 +17,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
+from statefulspark.contract.placement import Placement
 from statefulspark.spark.keyed import caching, log, packing, pausing, rows
 from statefulspark.state import cache, evolution, functions, store, timers, ttl
 
@@ -43,6 +44,7 @@ class Settings:
         disk_bytes: Disk of an executor that key groups beyond that may take; None is what is free.
         domains: Time domains in which it has timers.
         ttl_change: What happens when a time to live was switched on or off.
+        placement: How key groups are spread over partitions.
     """
 
     uid: str
@@ -54,6 +56,7 @@ class Settings:
     disk_bytes: int | None = None
     domains: frozenset[timers.TimeDomain] = field(default_factory=frozenset)
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE
+    placement: Placement = Placement.EVEN
 
     @property
     def clock(self) -> timers.TimeDomain:
@@ -78,7 +81,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables. Spark calls this on the driver too, so the function is not opened here."""
-        self._log = log.SparkChunkLog(handle, self._settings.uid)
+        self._log = log.SparkChunkLog(handle, self._settings.uid, self._settings.placement)
 
     def handleInputRows(  # noqa: N802 - Spark's name
         self,
@@ -88,7 +91,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Work on the rows of one key group, and on its timers."""
         table = packing.unpack([blob for frame in rows for blob in frame[packing.ROWS]])
-        yield from self._work_on(int(key[0]), table)
+        yield from self._work_on(self._group_of(key), table)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -97,8 +100,9 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         expiredTimerInfo: object,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Work on the timers of a key group that had no rows in this batch."""
-        if int(key[0]) not in self._done:
-            yield from self._work_on(int(key[0]), None)
+        group = self._group_of(key)
+        if group not in self._done:
+            yield from self._work_on(group, None)
 
     def close(self) -> None:
         """Close the function, if it was opened."""
@@ -106,6 +110,9 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         if self._context is not None:
             self._context = None
             self._function.close()
+
+    def _group_of(self, key: tuple[int]) -> int:
+        return packing.group_of(int(key[0]), self._settings.placement)
 
     def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         context = self._context or self._open()

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from statefulspark import errors
 from statefulspark.contract import layout
+from statefulspark.contract.placement import Placement
 from statefulspark.state import evolution, functions
 
 
@@ -21,7 +23,7 @@ class Operator:
     """A keyed operator, as it was declared.
 
     Attributes:
-        uid: Its uid; the state variables on storage are named `head_<uid>` and `log_<uid>`.
+        uid: Its uid, which the state variables on storage carry in their names.
         query_uid: The query that it is part of.
         max_parallelism: Number of key groups.
         key: Key columns.
@@ -88,6 +90,7 @@ class OperatorRegistry:
 class _Collection:
     registry: OperatorRegistry
     query_uid: str
+    placements: Mapping[str, Placement]
 
 
 _collection: contextvars.ContextVar[_Collection | None] = contextvars.ContextVar(
@@ -96,17 +99,20 @@ _collection: contextvars.ContextVar[_Collection | None] = contextvars.ContextVar
 
 
 @contextlib.contextmanager
-def collecting(registry: OperatorRegistry, *, query_uid: str) -> Iterator[OperatorRegistry]:
+def collecting(
+    registry: OperatorRegistry, *, query_uid: str, placements: Mapping[str, Placement] = MappingProxyType({})
+) -> Iterator[OperatorRegistry]:
     """Record the operators that are declared inside the block.
 
     Args:
         registry: Gets them; one for all queries of a job.
         query_uid: The query that is being built.
+        placements: How the key groups of restored operators are spread, by uid.
 
     Yields:
         The registry.
     """
-    token = _collection.set(_Collection(registry, query_uid))
+    token = _collection.set(_Collection(registry, query_uid, placements))
     try:
         yield registry
     finally:
@@ -130,6 +136,12 @@ def declare(
     collection = _collection.get()
     if collection is not None:
         collection.registry.add(Operator(uid, collection.query_uid, max_parallelism, key, key_type, function, declared))
+
+
+def placement_of(uid: str) -> Placement:
+    """Return how the key groups of an operator are spread: as its restored state has it, else evenly."""
+    collection = _collection.get()
+    return Placement.EVEN if collection is None else collection.placements.get(uid, Placement.EVEN)
 
 
 def check_uid(uid: str) -> None:

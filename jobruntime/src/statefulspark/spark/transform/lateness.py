@@ -17,7 +17,7 @@ from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as client
 
 _PARTITION = (-1,)
-"""In place of a key group, none of which is negative."""
+"""In place of a key group: neither is -1 the number of one nor does it stand for one (`packing.of_group`)."""
 _METADATA = "spark.watermarkDelayMs"
 _SCHEMA = spark_types.StructType([spark_types.StructField("watermark_ms", spark_types.LongType())])
 
@@ -70,16 +70,16 @@ class WatermarkLog:
         self._before_ms: int | None = None
         self._is_read = False
 
-    def before_ms(self, group: int, now_ms: int) -> int | None:
+    def before_ms(self, current: int, now_ms: int) -> int | None:
         """Return the watermark of the batch before; None when it is not known.
 
         Args:
-            group: The key group that is being worked on; it is the current one again afterwards.
+            current: Spark's key of the key group that is being worked on; it is the current one again afterwards.
             now_ms: The watermark of this batch. While it is 0, where Spark starts, it was 0 before.
         """
         if not self._is_read:
             self._read()
-            self._client.set_implicit_key((group,))
+            self._client.set_implicit_key((current,))
         return 0 if self._before_ms is None and now_ms <= 0 else self._before_ms
 
     def note(self, watermark_ms: int) -> None:

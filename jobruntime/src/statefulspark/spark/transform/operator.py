@@ -132,13 +132,13 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
             ttl_change=settings.ttl_change,
         ),
     )
-    packed = operator.pack_by_group(source.df, source.key, groups, call.uid)
+    packed = operator.pack_by_group(source.df, source.key, groups, settings)
     return packed.transformWithStateInPandas(
         processor.TransformProcessor(wrapped, settings, handed),
         settings.schema,
         output_mode,
         mode.value,
-        None if initial is None else operator.pack_by_group(initial.df, initial.key, groups, call.uid),
+        None if initial is None else operator.pack_by_group(initial.df, initial.key, groups, settings),
         call.event_time_column,
     )
 
@@ -159,6 +159,7 @@ def _settings(
         disk_bytes=options.get("disk_bytes"),
         domains=mode.domains,
         ttl_change=options.get("ttl_change", ttl.TtlChange.REFUSE),
+        placement=registry.placement_of(call.uid),
     )
 
 

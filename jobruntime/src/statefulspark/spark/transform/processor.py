@@ -61,7 +61,7 @@ class TransformProcessor(processor.KeyedProcessor):
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables."""
-        self._log = _Log(handle, self._settings.uid)
+        self._log = _Log(handle, self._settings.uid, self._settings.placement)
         self._wrapped.parse_schema = handle._statefulProcessorApiClient._parse_string_schema
         if self._handed.late is not None:
             self._watermarks = lateness.WatermarkLog(handle, self._settings.uid)
@@ -74,11 +74,12 @@ class TransformProcessor(processor.KeyedProcessor):
     ) -> None:
         """Hand initial state of a key group over; its rows may follow."""
         self._initializes = True
-        for _ in self._work_on(int(key[0]), packing.unpack(list(initialState[packing.ROWS]))):
+        group = self._group_of(key)
+        for _ in self._work_on(group, packing.unpack(list(initialState[packing.ROWS]))):
             pass
         self._initializes = False
         # Timers that are set and due already fire after the rows; without rows Spark calls for them.
-        self._done.discard(int(key[0]))
+        self._done.discard(group)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -88,7 +89,7 @@ class TransformProcessor(processor.KeyedProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Work on the timers of a key group that had no rows in this batch."""
         yield from super().handleExpiredTimer(key, timerValues, expiredTimerInfo)
-        if int(key[0]) in self._overdue:
+        if self._group_of(key) in self._overdue:
             # Spark forgets the timer that it calls for, so the next batch needs another one that is due.
             at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
             self._log.wake_at(at_ms - 1)
@@ -104,7 +105,8 @@ class TransformProcessor(processor.KeyedProcessor):
     def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         self._group = group
         if table is not None and not self._initializes and self._handed.late is not None:
-            table = self._handed.late.on_time(table, self._watermarks.before_ms(group, self._log.times()[1]))
+            current = packing.of_group(group, self._settings.placement)
+            table = self._handed.late.on_time(table, self._watermarks.before_ms(current, self._log.times()[1]))
         if self._context is None:
             self._context = self._open()
         self._empty_deleted(group)
