@@ -44,6 +44,9 @@ _SETTINGS = {
     "spark.sql.files.openCostInBytes": str(1 << 30),
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     **settings.worker_settings(),
+    # As the runtime has it. Without it Hadoop starts some eighty processes a batch (readlink, chmod) to write local files.
+    "spark.sql.streaming.checkpointFileManagerClass": settings.FILE_MANAGER,
+    "spark.driver.extraClassPath": f"{settings.JARS}/*",
     f"{_STATE}.providerClass": _PROVIDER,
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.checkpointFormatVersion": "2",
