@@ -132,7 +132,7 @@ def build_queries(
     spark: SparkSession,
     functions_of_job: functions.JobFunctions,
     *,
-    restored: Sequence[QueryEntry] = (),
+    restored: Sequence[QueryEntry],
 ) -> tuple[BuiltQuery, ...]:
     """Call every query function, and plan what it returned without running it.
 
