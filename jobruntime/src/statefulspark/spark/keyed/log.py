@@ -32,9 +32,7 @@ _CHUNK = spark_types.StructType(
 class SparkChunkLog:
     """Chunks of whichever key group Spark has made current."""
 
-    def __init__(
-        self, handle: stateful_processor.StatefulProcessorHandle, uid: str, placement: Placement = Placement.EVEN
-    ) -> None:
+    def __init__(self, handle: stateful_processor.StatefulProcessorHandle, uid: str, placement: Placement) -> None:
         self._handle = handle
         self._head = handle.getValueState(placement.head(uid), _HEAD)
         self._log = handle.getMapState(placement.log(uid), _VERSION, _CHUNK)
