@@ -7,7 +7,8 @@ StatefulSparkError                 carries a PascalCase reason and a sentence fo
 ├── SpecRejectedError              the request itself is wrong: wait until somebody changes it
 ├── TransientError                 the world is in the way: try again after `retry_after_s`
 ├── PreconditionFailedError        the world moved on: look again and decide anew
-│   └── FencedError                a newer epoch owns the job: stop, touch nothing
+│   ├── FencedError                a newer epoch owns the job: stop, touch nothing
+│   └── ObjectChangedError         a conditional write or delete found another body than the one that was looked at
 ├── StateUnknownError              it cannot be told what is true: stop and ask, never assume "absent"
 │   └── SnapshotCorruptError       a snapshot exists and does not verify
 ├── ObjectNotFoundError            proven absence of one object
@@ -68,6 +69,19 @@ class FencedError(PreconditionFailedError):
 
     def __init__(self, message: str) -> None:
         super().__init__("Fenced", message)
+
+
+class ObjectChangedError(PreconditionFailedError):
+    """A conditional write or delete found another body than the one that was looked at, or none.
+
+    Operator action: none; the caller looks again and decides anew.
+    """
+
+    def __init__(self, uri: str) -> None:
+        super().__init__(
+            "ObjectChanged", f"The object {uri} is not the one that was looked at any more; it was left alone."
+        )
+        self.uri = uri
 
 
 class StateUnknownError(StatefulSparkError):

@@ -342,3 +342,67 @@ def test_threads_share_a_store(store: ObjectStore) -> None:
 
     with ThreadPoolExecutor(16) as pool:
         assert list(pool.map(round_trip, range(64))) == [b"%d" % number for number in range(64)]
+
+
+def test_replace_writes_only_what_was_looked_at(store: ObjectStore) -> None:
+    store.write("a/b", b"first")
+    seen = etag_of(store, "a/b")
+    store.replace("a/b", b"second", etag=seen)
+
+    with pytest.raises(errors.ObjectChangedError) as caught:
+        store.replace("a/b", b"third", etag=seen)
+
+    assert caught.value.uri == f"{store.uri}/a/b"
+    assert store.read("a/b") == b"second"
+
+
+def test_replace_never_makes_an_object(store: ObjectStore) -> None:
+    store.write("other", b"body")
+
+    for key in ("absent", "absent/folder/absent"):
+        with pytest.raises(errors.ObjectChangedError):
+            store.replace(key, b"body", etag=etag_of(store, "other"))
+
+    assert [info.key for info in store.list("")] == ["other"]
+
+
+def test_of_many_that_replace_the_same_body_one_wins(store: ObjectStore) -> None:
+    store.write("a", b"before")
+    seen = etag_of(store, "a")
+
+    def replaced(number: int) -> bool:
+        try:
+            store.replace("a", b"%d" % number, etag=seen)
+        except errors.ObjectChangedError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        outcomes = list(pool.map(replaced, range(8)))
+
+    assert outcomes.count(True) == 1
+    assert store.read("a") == b"%d" % outcomes.index(True)
+
+
+def test_a_conditional_delete_leaves_another_body_alone(store: ObjectStore) -> None:
+    store.write("a", b"first")
+    seen = etag_of(store, "a")
+    store.write("a", b"second")
+
+    assert not store.delete_unchanged("a", etag=seen)
+    assert store.read("a") == b"second"
+
+
+def test_a_conditional_delete_removes_what_was_looked_at_and_may_be_repeated(store: ObjectStore) -> None:
+    store.write("a/b", b"first")
+    seen = etag_of(store, "a/b")
+
+    assert store.delete_unchanged("a/b", etag=seen)
+    assert store.delete_unchanged("a/b", etag=seen)
+    assert store.list("") == ()
+
+
+def etag_of(store: ObjectStore, key: str) -> str:
+    info = store.info(key)
+    assert info is not None
+    return info.etag

@@ -152,6 +152,10 @@ class FsspecStore:
         """See the port."""
         self._run(self._create, self._full(key), body)
 
+    def replace(self, key: str, body: bytes, *, etag: str) -> None:
+        """See the port."""
+        self._run(self._replace, self._full(key), body, etag)
+
     def info(self, key: str) -> ObjectInfo | None:
         """See the port."""
         return self._run(self._info, self._full(key))
@@ -201,6 +205,10 @@ class FsspecStore:
         batches = [full_keys[at : at + _DELETE_BATCH] for at in range(0, len(full_keys), _DELETE_BATCH)]
         self._run(_gather, [functools.partial(self._delete, batch) for batch in batches])
 
+    def delete_unchanged(self, key: str, *, etag: str) -> bool:
+        """See the port."""
+        return self._run(self._delete_unchanged, self._full(key), etag)
+
     def child(self, prefix: str) -> FsspecStore:
         """See the port."""
         folder = key_rules.require_folder(prefix)
@@ -223,20 +231,27 @@ class FsspecStore:
         await self._retried(lambda: self._request("put_object", patient=patient, Key=full_key, Body=body), target)
 
     async def _create(self, full_key: str, body: bytes) -> None:
-        """PUT If-None-Match, and ask who wrote the object when an attempt's answer was lost."""
-        writer = uuid.uuid4().hex
-        target = self._target("create", full_key)
+        """PUT If-None-Match."""
+        put = functools.partial(self._request, "put_object", Key=full_key, Body=body, IfNoneMatch="*")
+        await self._signed(put, full_key, self._target("create", full_key))
+
+    async def _replace(self, full_key: str, body: bytes, etag: str) -> None:
+        """PUT If-Match."""
+        put = functools.partial(self._request, "put_object", Key=full_key, Body=body, IfMatch=f'"{etag}"')
+        target = self._target("replace", full_key)
         try:
-            await self._retried(
-                lambda: self._request(
-                    "put_object", Key=full_key, Body=body, IfNoneMatch="*", Metadata={_WRITER: writer}
-                ),
-                target,
-            )
-        except errors.ObjectExistsError:
-            if not await self._was_written_by(writer, full_key):
-                raise
-        except errors.TransientError:
+            await self._signed(put, full_key, target)
+        except (errors.ObjectExistsError, errors.ObjectNotFoundError) as error:
+            raise errors.ObjectChangedError(target.uri) from error
+
+    async def _signed(
+        self, put: Callable[..., Awaitable[_Answer]], full_key: str, target: fsspec_errors.Target
+    ) -> None:
+        """PUT under a condition, and ask who wrote the object when an attempt's answer was lost."""
+        writer = uuid.uuid4().hex
+        try:
+            await self._retried(lambda: put(Metadata={_WRITER: writer}), target)
+        except (errors.ObjectExistsError, errors.TransientError):
             if not await self._was_written_by(writer, full_key):
                 raise
 
@@ -302,6 +317,23 @@ class FsspecStore:
                 f"{self._connection.endpoint} did not delete s3://{self._bucket}/{failure.get('Key')} "
                 f"({failure.get('Code')}: {failure.get('Message')}).",
             )
+
+    async def _delete_unchanged(self, full_key: str, etag: str) -> bool:
+        """DELETE If-Match, after a look, since some servers ignore the condition."""
+        found = await self._info(full_key)
+        if found is None or found.etag != etag:
+            return found is None
+        target = self._target("delete", full_key)
+        try:
+            await self._retried(
+                lambda: self._request("delete_object", Key=full_key, IfMatch=f'"{etag}"'),
+                target,
+            )
+        except errors.ObjectNotFoundError:
+            return True
+        except errors.ObjectExistsError:
+            return False
+        return True
 
     async def _request(self, method: str, *, patient: bool = False, **parameters: object) -> _Answer:
         file_system = self._connection.patient if patient else self._connection.quick

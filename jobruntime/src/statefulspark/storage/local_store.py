@@ -6,6 +6,7 @@ is taken, so exactly one writer wins. Folders exist as long as something is in t
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import uuid
@@ -53,6 +54,15 @@ class LocalStore:
         target = self._path(key)
         with self._translated("create", key), self._temporary(target, body) as temporary:
             os.link(temporary, target)
+
+    def replace(self, key: str, body: bytes, *, etag: str) -> None:
+        """See the port."""
+        target = self._path(key)
+        with self._translated("replace", key), self._unchanged(target, etag) as is_unchanged:
+            if not is_unchanged:
+                raise errors.ObjectChangedError(f"{self.uri}/{key}")
+            with self._temporary(target, body) as temporary:
+                temporary.replace(target)
 
     def info(self, key: str) -> ObjectInfo | None:
         """See the port."""
@@ -107,6 +117,16 @@ class LocalStore:
                 path.unlink(missing_ok=True)
             self._remove_empty_folders(path.parent)
 
+    def delete_unchanged(self, key: str, *, etag: str) -> bool:
+        """See the port."""
+        path = self._path(key)
+        with self._translated("delete", key), self._unchanged(path, etag) as is_unchanged:
+            if not is_unchanged:
+                return not path.exists()
+            path.unlink()
+        self._remove_empty_folders(path.parent)
+        return True
+
     def child(self, prefix: str) -> LocalStore:
         """See the port."""
         return LocalStore(str(self._folder(prefix)))
@@ -146,6 +166,21 @@ class LocalStore:
             except OSError:
                 return
             folder = folder.parent
+
+    @contextmanager
+    def _unchanged(self, path: Path, etag: str) -> Iterator[bool]:
+        """Tell whether a file is the one that was looked at; other conditional changes of its folder wait meanwhile."""
+        try:
+            folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        except (FileNotFoundError, NotADirectoryError):
+            yield False
+            return
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX)
+            found = self._describe_unless_gone(path)
+            yield found is not None and found.etag == etag
+        finally:
+            os.close(folder)
 
     @contextmanager
     def _temporary(self, target: Path, body: bytes) -> Iterator[Path]:

@@ -77,6 +77,21 @@ class ObjectStore(Protocol):
         """
         ...
 
+    def replace(self, key: str, body: bytes, *, etag: str) -> None:
+        """Write an object in one step if it is still the one that was looked at; of several writers exactly one succeeds.
+
+        A lost answer is settled as by `create`.
+
+        Args:
+            key: The object.
+            body: Its new body.
+            etag: As `info` told it before.
+
+        Raises:
+            ObjectChangedError: The object has another body by now, or is gone; it was not touched.
+        """
+        ...
+
     def info(self, key: str) -> ObjectInfo | None:
         """Return what the store knows of an object now, or None if it is proven absent; never from a cache."""
         ...
@@ -133,6 +148,20 @@ class ObjectStore(Protocol):
 
     def delete_many(self, keys: Sequence[str]) -> None:
         """Delete objects; those already absent are fine."""
+        ...
+
+    def delete_unchanged(self, key: str, *, etag: str) -> bool:
+        """Delete an object if it is still the one that was looked at.
+
+        On a server that ignores conditions on deletes, only the look right before the delete guards.
+
+        Args:
+            key: The object.
+            etag: As `info` told it before.
+
+        Returns:
+            True if the object is gone, by this call or before; False if it has another body by now and was left alone.
+        """
         ...
 
     def child(self, prefix: str) -> ObjectStore:

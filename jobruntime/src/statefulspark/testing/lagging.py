@@ -78,6 +78,11 @@ class LaggingStore:
         self._change(key)
         self.wrapped.create(key, body)
 
+    def replace(self, key: str, body: bytes, *, etag: str) -> None:
+        """See the port."""
+        self._change(key)
+        self.wrapped.replace(key, body, etag=etag)
+
     def info(self, key: str) -> ObjectInfo | None:
         """See the port."""
         self._count()
@@ -125,6 +130,11 @@ class LaggingStore:
         for key in keys:
             self._change(key)
         self.wrapped.delete_many(keys)
+
+    def delete_unchanged(self, key: str, *, etag: str) -> bool:
+        """See the port."""
+        self._change(key)
+        return self.wrapped.delete_unchanged(key, etag=etag)
 
     def child(self, prefix: str) -> LaggingStore:
         """See the port."""

@@ -79,6 +79,14 @@ class MemoryStore:
                 raise errors.ObjectExistsError(f"{self.uri}/{key}")
             self.write(key, body)
 
+    def replace(self, key: str, body: bytes, *, etag: str) -> None:
+        """See the port."""
+        with self._objects.lock:
+            present = self.info(key)
+            if present is None or present.etag != etag:
+                raise errors.ObjectChangedError(f"{self.uri}/{key}")
+            self.write(key, body)
+
     def info(self, key: str) -> ObjectInfo | None:
         """See the port."""
         with self._objects.lock:
@@ -128,6 +136,15 @@ class MemoryStore:
         with self._objects.lock:
             for key in keys:
                 self._objects.bodies.pop(self._full(key), None)
+
+    def delete_unchanged(self, key: str, *, etag: str) -> bool:
+        """See the port."""
+        with self._objects.lock:
+            present = self.info(key)
+            if present is None or present.etag != etag:
+                return present is None
+            self.delete_many([key])
+            return True
 
     def child(self, prefix: str) -> MemoryStore:
         """See the port."""
@@ -245,6 +262,10 @@ class FaultyStore:
         """See the port."""
         self._change("create", key, lambda: self.wrapped.create(key, body))
 
+    def replace(self, key: str, body: bytes, *, etag: str) -> None:
+        """See the port."""
+        self._change("replace", key, lambda: self.wrapped.replace(key, body, etag=etag))
+
     def info(self, key: str) -> ObjectInfo | None:
         """See the port."""
         return self._perform("info", key, lambda: self.wrapped.info(key))
@@ -287,6 +308,10 @@ class FaultyStore:
         """See the port."""
         for key in keys:
             self._perform("delete", key, lambda key=key: self.wrapped.delete_many([key]))  # type: ignore[misc]
+
+    def delete_unchanged(self, key: str, *, etag: str) -> bool:
+        """See the port."""
+        return self._perform("delete", key, lambda: self.wrapped.delete_unchanged(key, etag=etag))
 
     def child(self, prefix: str) -> FaultyStore:
         """See the port."""
