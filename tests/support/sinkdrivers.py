@@ -11,15 +11,16 @@ import pyarrow.parquet as parquet
 from snapshots import Clock, Job, a_manifest
 from sparkroot import FakeQuery
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import Manifest
-from statefulspark.sinks import files
+from statefulspark.contract.manifest import Manifest, Trigger
+from statefulspark.sinks import files, files_commits
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
-from statefulspark.snapshot import catalog, closure, epochs
+from statefulspark.snapshot import catalog, closure, epochs, savepoint
 from statefulspark.spark import announcing, committing, jobsinks
 from statefulspark.storage import StorageOptions
 from statefulspark.storage.port import ObjectStore
 
 ROWS = 3
+JOB = "default/flights"
 QUERY, SINK = "delays", "out"
 OUTPUT = "output"
 
@@ -49,11 +50,21 @@ class Driver:
         *,
         sink: TwoPhaseSink | None = None,
         sink_uid: str = SINK,
+        root: str = "",
     ) -> None:
         self.clock = clock
         self.job = Job(clock).on(bucket)
+        self.job.store = bucket.child(f"{root}/{JOB}".lstrip("/"))
         self.plan = self.job.boot(restore)
-        who = jobsinks.Driver(self.job.store, StorageOptions(), "default/flights", self.job.epoch, self.plan.generation)
+        who = jobsinks.Driver(
+            self.job.store,
+            StorageOptions(),
+            JOB,
+            self.job.epoch,
+            self.plan.generation,
+            self.plan.descent,
+            takes_over_sinks=bool(restore and restore.take_over_sinks),
+        )
         files_sink = MemoryFiles("memory://bucket/output", compression="none", folder=bucket.child(OUTPUT))
         self.sink = jobsinks.JobSink(who, QUERY, sink_uid, sink or files_sink)
         self.committer = committing.Committer(who, [self.sink])
@@ -91,8 +102,35 @@ class Driver:
         self.announcer.covers(number, (entry,))
         epochs.require_current(store, self.job.epoch)
         manifest = a_manifest(number, [entry], now=self.clock.now, generation=generation)
+        manifest = manifest.model_copy(update=self.origin)
         catalog.write_checkpoint(store, manifest)
         return manifest
+
+    @property
+    def origin(self) -> dict[str, object]:
+        """Which root the driver's snapshots are of, as their manifests say it."""
+        found = self.plan.descent
+        assert found is not None
+        return {"lineage": found.lineage, "root": self.job.store.uri, "ancestors": found.ancestors}
+
+    def savepoint(self) -> str:
+        """Take a savepoint of the last committed batch, commit nothing, and return its URI."""
+        closer = closure.Closer(self.job.store, self.query.path)
+        entry = closer.close_over(self.query.batch, self.committer.committed(QUERY))
+        number = catalog.next_snapshot_id(self.job.store)
+        request = savepoint.SavepointRequest(
+            id=number,
+            namespace="default",
+            job="flights",
+            trigger=Trigger.MANUAL,
+            epoch=self.job.epoch,
+            generation=self.plan.generation,
+            triggered_at=self.clock.now,
+            **self.origin,  # type: ignore[arg-type]
+        )
+        target = savepoint.target(self.job.store, request)
+        savepoint.take_savepoint(self.job.store, [entry], request, target, completed_at=lambda: self.clock.now)
+        return target.uri
 
     def checkpoint(self) -> Manifest:
         """Complete a checkpoint and announce it."""
@@ -104,7 +142,8 @@ class Driver:
 def visible(bucket: ObjectStore) -> list[Row]:
     """Return what a reader of the sink's folder sees."""
     folder = bucket.child(OUTPUT)
-    return [row for commit in files.read_commits(folder) for file in commit.files for row in _read(folder, file.path)]
+    listed = [file for commit in files_commits.read_commits(folder) for file in commit.files]
+    return [row for file in listed for row in _read(folder, file.path)]
 
 
 def expected(*generations: tuple[int, int]) -> list[Row]:

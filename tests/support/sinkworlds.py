@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from pyiceberg.catalog import load_catalog
 from statefulspark import storage
-from statefulspark.sinks import base, files, iceberg, kafka, kafka_rows, postgres
+from statefulspark.sinks import base, files, files_commits, files_orphans, iceberg, kafka, kafka_rows, postgres
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
@@ -213,12 +213,12 @@ def files_world(s3: S3Server) -> World:
     store = storage.open_store(uri, context.options)
 
     def read() -> list[int]:
-        bodies = [store.read(file.path) for commit in files.read_commits(store) for file in commit.files]
+        bodies = [store.read(file.path) for commit in files_commits.read_commits(store) for file in commit.files]
         return sorted(number for body in bodies for number in parquet.read_table(io.BytesIO(body))["id"].to_pylist())
 
     def staged() -> tuple[str, ...]:
-        listed = {file.path for commit in files.read_commits(store) for file in commit.files}
-        return tuple(info.key for info in store.list(files.DATA) if info.key not in listed)
+        listed = {file.path for commit in files_commits.read_commits(store) for file in commit.files}
+        return tuple(info.key for info in store.list(files_orphans.DATA) if info.key not in listed)
 
     return World({"kind": "files", "uri": uri}, context, read, lambda: None, staged)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -10,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from sparkroot import FakeQuery
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, OwnerRecord, QueryEntry, SnapshotKind, Trigger
-from statefulspark.snapshot import catalog, closure, epochs, recovery, savepoint
+from statefulspark.snapshot import catalog, closure, descent, epochs, recovery, savepoint
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 
@@ -37,6 +38,7 @@ class Job:
 
     clock: Clock = field(default_factory=Clock)
     epoch: int = 0
+    lineages: descent.Lineages = field(default_factory=descent.Lineages)
     bucket: ObjectStore = field(init=False)
     store: ObjectStore = field(init=False)
 
@@ -49,7 +51,7 @@ class Job:
         return self.bucket.child(prefix)
 
     def author(self) -> recovery.Author:
-        return recovery.Author("default", "flights", max(self.epoch, 1), self.clock.now)
+        return recovery.Author("default", "flights", max(self.epoch, 1), self.clock.now, lineages=self.lineages)
 
     def plan(
         self,
@@ -88,6 +90,7 @@ class Job:
         epochs.ensure_owner(where, owner, take_over=False)
         claim_id = f"claim {next(_CLAIMS)}"
         self.epoch = epochs.claim(where, assigned=None, holder="pod", claim_id=claim_id, now=self.clock.now)
+        self.lineages = descent.ensure(where, lineage=uuid.uuid4().hex, epoch=self.epoch, now=self.clock.now)
         plan = recovery.find_start(where, self.author(), restore=restore or RestoreConfig(), open_store=self.open_store)
         return recovery.carry_out(where, plan, self.author())
 

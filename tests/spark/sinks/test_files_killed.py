@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.parquet as parquet
 import pytest
 from statefulspark import storage
-from statefulspark.sinks import files
+from statefulspark.sinks import files_commits
 
 pytestmark = pytest.mark.spark
 
@@ -55,7 +55,7 @@ class Driver:
         """Return the values of each visible batch, in order."""
         return [
             sorted(value for file in commit.files for value in self._values(file.path))
-            for commit in files.read_commits(self._reader)
+            for commit in files_commits.read_commits(self._reader)
         ]
 
     def _values(self, path: str) -> list[int]:

@@ -33,6 +33,7 @@ EXPOSED = {
     "restore.allowNonRestoredState": "restore.allowNonRestoredState",
     "restore.claimMode": "restore.claimMode",
     "restore.fresh": "restore.freshState",
+    "restore.takeOverSinks": "restore.takeOverSinks",
     "engine.conf": "sparkConf",
     "savepointLocation": "savepoint.location",
     "parameters": "job.parameters",

@@ -13,7 +13,7 @@ import pytest
 from sinkdrivers import MemoryFiles
 from snapshots import Clock
 from statefulspark import errors
-from statefulspark.sinks import files
+from statefulspark.sinks import files, files_commits, files_orphans
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.storage import StorageOptions
 from statefulspark.storage.port import ObjectInfo, ObjectStore
@@ -70,7 +70,7 @@ def commit(folder: ObjectStore, context: SinkContext, *counts: int) -> None:
 
 def committed(folder: ObjectStore) -> list[tuple[int, int, int]]:
     """Return batch, generation and epoch of every commit file."""
-    return [(one.batch_id, one.generation, one.epoch) for one in files.read_commits(folder)]
+    return [(one.batch_id, one.generation, one.epoch) for one in files_commits.read_commits(folder)]
 
 
 def an_old_commit(folder: ObjectStore, batch: int) -> None:
@@ -82,7 +82,7 @@ def an_old_commit(folder: ObjectStore, batch: int) -> None:
         "committedAt": "2026-01-01T00:00:00Z",
         "files": [{"path": f"data/{batch:08d}-{UNIQUE}.parquet", "rows": 2, "sizeBytes": 10}],
     }
-    folder.write(files.commit_key(batch), json.dumps(body).encode())
+    folder.write(files_commits.commit_key(batch), json.dumps(body).encode())
 
 
 def test_it_is_a_two_phase_sink() -> None:
@@ -96,7 +96,7 @@ def test_rows_are_invisible_until_the_commit_which_is_one_request(folder: stores
 
     sink_in(faulty).commit(transaction, at(5))
 
-    (found,) = files.read_commits(folder)
+    (found,) = files_commits.read_commits(folder)
     assert before == []
     assert [operation.name for operation in faulty.operations] == ["create"]
     assert sorted(file.rows for file in found.files) == [2, 3], "a partition without rows has no file"
@@ -108,18 +108,18 @@ def test_rows_are_invisible_until_the_commit_which_is_one_request(folder: stores
 def test_a_batch_without_rows_is_committed_too(folder: stores.MemoryStore) -> None:
     commit(folder, at(5))
 
-    assert [(one.batch_id, one.files) for one in files.read_commits(folder)] == [(5, ())]
+    assert [(one.batch_id, one.files) for one in files_commits.read_commits(folder)] == [(5, ())]
 
 
 def test_committing_again_changes_nothing_whoever_does_it(folder: stores.MemoryStore) -> None:
     transaction = stage(folder, at(5), 1)
     sink_in(folder).commit(transaction, at(5))
-    before = folder.read(files.commit_key(5))
+    before = folder.read(files_commits.commit_key(5))
 
     sink_in(folder).commit(transaction, at(5))
     sink_in(folder).commit(stage(folder, at(5, epoch=4), 1), at(5, epoch=4))
 
-    assert folder.read(files.commit_key(5)) == before
+    assert folder.read(files_commits.commit_key(5)) == before
 
 
 def test_a_newer_generation_replaces_a_batch_and_an_older_one_never_does(folder: stores.MemoryStore) -> None:
@@ -135,7 +135,7 @@ def test_a_newer_generation_replaces_a_batch_and_an_older_one_never_does(folder:
 
 def test_commits_of_old_releases_are_read_and_replaced(folder: stores.MemoryStore) -> None:
     an_old_commit(folder, 5)
-    (old,) = files.read_commits(folder)
+    (old,) = files_commits.read_commits(folder)
     commit(folder, at(5), 1)
 
     assert (old.batch_id, old.generation, old.sink, old.files[0].rows) == (5, 0, None, 2)
@@ -163,21 +163,28 @@ def test_opening_withdraws_the_future_that_did_not_happen(
     assert [batch for batch, _, _ in committed(folder)] == left
 
 
-def test_opening_costs_two_requests_however_much_was_committed(folder: stores.MemoryStore) -> None:
+def test_opening_costs_the_same_however_much_was_committed(folder: stores.MemoryStore) -> None:
     for batch in range(30):
         commit(folder, at(batch, generation=1), 1)
     faulty = stores.FaultyStore(folder)
 
     sink_in(faulty).open(at(29))
 
-    assert [operation.name for operation in faulty.operations] == ["info", "list"]
+    whose, fence, orphans = ["info", "info", "info", "read", "create"], ["info", "create"], ["list"]
+    assert [operation.name for operation in faulty.operations] == [*whose, *fence, *orphans]
+
+    again = stores.FaultyStore(folder)
+    sink_in(again).open(at(29))
+
+    whose, fence = ["info", "read", "replace"], ["info", "info", "info", "read"]
+    assert [operation.name for operation in again.operations] == [*whose, *fence, *orphans]
 
 
 @pytest.mark.parametrize(
     ("cut", "left"),
     [
         pytest.param(1, [0, 1], id="the batch after the cut comes again"),
-        pytest.param(-1, [0, 1, 2], id="a job that starts anew replaces them one by one"),
+        pytest.param(-1, [], id="a job that starts anew writes all of them anew"),
     ],
 )
 def test_opening_a_folder_of_an_old_release(folder: stores.MemoryStore, cut: int, left: list[int]) -> None:
@@ -240,13 +247,13 @@ def a_file(batch: int, generation: int | None = 2, *, age: timedelta = HOUR) -> 
     ],
 )
 def test_an_orphan_is_a_file_whose_batch_was_committed_without_it(file: ObjectInfo, is_orphan: bool) -> None:
-    part = files.PartFile(path=a_file(4).key, rows=1, size_bytes=10)
+    part = files_commits.PartFile(path=a_file(4).key, rows=1, size_bytes=10)
     commits = {
-        batch: files.BatchCommit(batch_id=batch, epoch=3, committed_at=NOON, files=(part,), generation=2)
+        batch: files_commits.BatchCommit(batch_id=batch, epoch=3, committed_at=NOON, files=(part,), generation=2)
         for batch in (4, 5)
     }
 
-    assert files.orphans([file], commits, now=NOON) == ((file.key,) if is_orphan else ())
+    assert files_orphans.orphans([file], commits, now=NOON) == ((file.key,) if is_orphan else ())
 
 
 def test_opening_removes_the_orphans_of_the_latest_batches(folder: stores.MemoryStore, clock: Clock) -> None:
@@ -254,14 +261,14 @@ def test_opening_removes_the_orphans_of_the_latest_batches(folder: stores.Memory
     kept = {info.key for info in folder.list("")}
     stage(folder, at(5, epoch=2), 2)  # An attempt that nobody recorded.
     waiting = stage(folder, at(6), 1)
-    prepared = {file.path for file in files.PreparedFiles.parse(waiting, "a test").files}
+    prepared = {file.path for file in files_commits.PreparedFiles.parse(waiting, "a test").files}
     clock.now = datetime.now(UTC) + 2 * HOUR  # The sink asks the real clock; objects written from now on are young.
-    for info in folder.list(files.DATA):
+    for info in folder.list(files_orphans.DATA):
         assert info.modified_at == NOON
 
     sink_in(folder).open(at(6))
 
-    assert {info.key for info in folder.list("")} == kept | prepared
+    assert {info.key for info in folder.list("")} == kept | prepared | {files_commits.SINK, files_commits.commit_key(7)}
 
 
 def test_all_orphans_can_be_removed(folder: stores.MemoryStore) -> None:
@@ -271,8 +278,92 @@ def test_all_orphans_can_be_removed(folder: stores.MemoryStore) -> None:
     for batch in (0, 1500):
         stage(folder, at(batch), 1)
 
-    young = files.remove_orphans(folder, now=NOON + HOUR / 2)
-    old = files.remove_orphans(folder, now=NOON + HOUR)
+    young = files_orphans.remove_orphans(folder, now=NOON + HOUR / 2)
+    old = files_orphans.remove_orphans(folder, now=NOON + HOUR)
 
     assert (len(young), len(old)) == (0, 2)
     assert {info.key for info in folder.list("")} == kept
+
+
+def a_rollback(folder: stores.MemoryStore, *, committed_through: int = 7) -> None:
+    """Commit batches in generation 1, then open the folder in generation 2 after batch 4."""
+    for batch in range(committed_through + 1):
+        commit(folder, at(batch, generation=1), 1)
+    sink_in(folder).open(at(4, epoch=4))
+
+
+@pytest.mark.parametrize("batch", [5, 7, 8], ids=["a withdrawn batch", "the last withdrawn batch", "the next batch"])
+def test_a_commit_that_arrives_after_a_rollback_stays_invisible(folder: stores.MemoryStore, batch: int) -> None:
+    late = stage(folder, at(batch, generation=1), 3)
+    a_rollback(folder)
+    request = files_commits.BatchCommit(
+        batch_id=batch, epoch=3, committed_at=NOON, files=(), generation=1, sink=CONTEXT.transactional_id
+    )
+
+    with pytest.raises(errors.ObjectExistsError):
+        folder.create(files_commits.commit_key(batch), request.to_json().encode())
+    with pytest.raises(errors.FencedError, match="generation 2"):
+        sink_in(folder).commit(late, at(batch, generation=1))
+
+    assert [number for number, _, _ in committed(folder)] == [0, 1, 2, 3, 4]
+
+
+def test_what_was_withdrawn_is_committed_anew_and_again_is_fine(folder: stores.MemoryStore) -> None:
+    a_rollback(folder)
+    transactions = [stage(folder, at(batch, epoch=4), batch) for batch in range(5, 10)]
+
+    for _ in range(2):
+        for batch, transaction in enumerate(transactions, start=5):
+            sink_in(folder).commit(transaction, at(batch, epoch=4))
+
+    assert committed(folder) == [(batch, 1, 3) for batch in range(5)] + [(batch, 2, 4) for batch in range(5, 10)]
+
+
+def test_a_second_rollback_fences_the_first(folder: stores.MemoryStore) -> None:
+    a_rollback(folder)
+    first = [stage(folder, at(batch, epoch=4), 1) for batch in (5, 6)]
+    sink_in(folder).commit(first[0], at(5, epoch=4))
+    sink_in(folder).open(at(2, generation=3, epoch=5))
+
+    for batch, transaction in enumerate(first, start=5):
+        with pytest.raises(errors.FencedError):
+            sink_in(folder).commit(transaction, at(batch, epoch=4))
+    with pytest.raises(errors.FencedError):
+        sink_in(folder).open(at(5, epoch=4))
+
+    assert [number for number, _, _ in committed(folder)] == [0, 1, 2]
+
+
+def test_nothing_that_a_reader_may_have_seen_is_deleted(folder: stores.MemoryStore) -> None:
+    faulty = stores.FaultyStore(folder)
+    a_rollback(folder)
+    sink_in(faulty).open(at(2, generation=3, epoch=5))
+    sink_in(faulty).commit(stage(folder, at(3, generation=3, epoch=5), 1), at(3, generation=3, epoch=5))
+
+    assert not [operation for operation in faulty.operations if operation.name in ("delete", "write")]
+
+
+def test_prepared_files_below_a_fence_are_no_orphans(folder: stores.MemoryStore) -> None:
+    a_rollback(folder)
+    prepared = files_commits.PreparedFiles.parse(stage(folder, at(5, epoch=4), 1), "a test")
+
+    removed = files_orphans.remove_orphans(folder, now=NOON + 5 * HOUR)
+
+    assert prepared.files[0].path not in removed
+
+
+def test_two_drivers_that_open_a_folder_at_once_leave_the_newer_one(folder: stores.MemoryStore) -> None:
+    for batch in range(3):
+        commit(folder, at(batch, generation=1), 1)
+
+    class Raced(stores.FaultyStore):
+        """The successor opens the folder between the look and the act."""
+
+        def create(self, key: str, body: bytes) -> None:
+            sink_in(folder).open(at(1, generation=3, epoch=9))
+            super().create(key, body)
+
+    with pytest.raises(errors.FencedError):
+        sink_in(Raced(folder)).open(at(1, epoch=4))
+
+    assert [number for number, _, _ in committed(folder)] == [0, 1]

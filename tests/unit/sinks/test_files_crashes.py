@@ -14,7 +14,7 @@ import pytest
 from sinkdrivers import OUTPUT, ROWS, Driver, expected, visible
 from snapshots import Clock
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.sinks import files
+from statefulspark.sinks import files_commits, files_orphans
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 
@@ -135,16 +135,18 @@ def test_what_an_attempt_left_that_spark_did_not_commit_is_given_up() -> None:
     bucket = after(begin)
     dying = Driver(bucket, Clock())
     dying.prepare()
-    listed = {info.key for info in bucket.list(f"{OUTPUT}/{files.DATA}")}
+    listed = {info.key for info in bucket.list(f"{OUTPUT}/{files_orphans.DATA}")}
 
     successor = Driver(bucket, Clock())
     successor.batch()
-    kept = {info.key for info in bucket.list(f"{OUTPUT}/{files.DATA}")}
+    kept = {info.key for info in bucket.list(f"{OUTPUT}/{files_orphans.DATA}")}
     successor.checkpoint()
 
     assert listed < kept, "a driver that was replaced may still win the batch until the checkpoint is complete"
-    left = {info.key for info in bucket.list(f"{OUTPUT}/{files.DATA}")}
-    named = {f"{OUTPUT}/{file.path}" for commit in files.read_commits(bucket.child(OUTPUT)) for file in commit.files}
+    left = {info.key for info in bucket.list(f"{OUTPUT}/{files_orphans.DATA}")}
+    named = {
+        f"{OUTPUT}/{file.path}" for commit in files_commits.read_commits(bucket.child(OUTPUT)) for file in commit.files
+    }
     assert left == named
     assert visible(bucket) == expected((1, 5))
 
@@ -161,6 +163,6 @@ def test_what_is_prepared_for_a_future_that_was_left_is_given_up() -> None:
     back.batch()
     back.checkpoint()
 
-    left = [info.key for info in bucket.list(f"{OUTPUT}/{files.DATA}")]
+    left = [info.key for info in bucket.list(f"{OUTPUT}/{files_orphans.DATA}")]
     assert len(left) == 2
     assert visible(bucket) == expected((1, 1), (back.plan.generation, 1))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from statefulspark.contract.prepared import PreparedRecord
-from statefulspark.sinks.files import BatchCommit, PartFile
+from statefulspark.sinks.files_commits import BatchCommit, PartFile
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sinks"
 UNIQUE = "0123456789abcdef0123456789abcdef"

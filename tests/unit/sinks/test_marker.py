@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from statefulspark import errors
 from statefulspark.sinks import base, kafka
-from statefulspark.sinks.marker import NOTHING, Marker, require_newest
+from statefulspark.sinks.marker import Marker, require_newest
 from statefulspark.storage import StorageOptions
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
@@ -42,19 +42,19 @@ def test_positions_are_compared_by_generation_and_then_by_batch(generation: int,
 
 
 def test_a_commit_moves_the_position_and_never_lowers_the_epoch() -> None:
-    assert Marker(generation=1, batch_id=8, epoch=6).after(CONTEXT, 4) == Marker(generation=2, batch_id=5, epoch=6)
+    assert Marker(generation=1, batch_id=8, epoch=6).after(CONTEXT) == Marker(generation=2, batch_id=5, epoch=6)
 
 
 def test_an_older_epoch_is_refused_and_the_same_one_is_not() -> None:
-    require_newest(Marker(epoch=4), 4, "the topic clicks")
+    require_newest(Marker(epoch=4), CONTEXT, "the topic clicks")
     with pytest.raises(errors.FencedError, match="Epoch 5 writes to the topic clicks now, so epoch 4 must not"):
-        require_newest(Marker(epoch=5), 4, "the topic clicks")
+        require_newest(Marker(epoch=5), CONTEXT, "the topic clicks")
 
 
 @pytest.mark.parametrize(
     ("found", "noted", "expected"),
     [
-        pytest.param(None, None, NOTHING, id="neither: the first start"),
+        pytest.param(None, None, None, id="neither: the first start"),
         pytest.param(Marker(batch_id=3), None, Marker(batch_id=3), id="Kafka's alone"),
         pytest.param(
             Marker(batch_id=4), Marker(batch_id=3), Marker(batch_id=4), id="both: Kafka's, the note may be late"
@@ -64,7 +64,9 @@ def test_an_older_epoch_is_refused_and_the_same_one_is_not() -> None:
         ),
     ],
 )
-def test_the_marker_is_kafkas_or_else_the_notes(found: Marker | None, noted: Marker | None, expected: Marker) -> None:
+def test_the_marker_is_kafkas_or_else_the_notes(
+    found: Marker | None, noted: Marker | None, expected: Marker | None
+) -> None:
     assert kafka.recovered_marker(found, noted, NOW) == expected
 
 

@@ -102,6 +102,9 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
                        "once it is subsumed) or LEGACY (as NO_CLAIM)")  # fmt: skip
     group.add_argument("--allow-non-restored-state", action="store_true",
                        help="drop state whose uid is not in the job any more, instead of refusing to start")  # fmt: skip
+    group.add_argument("--take-over-sinks", action="store_true",
+                       help="write to sinks although they hold output of another state, or output newer than what is "
+                       "restored; that output stays, and may be repeated")  # fmt: skip
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
@@ -205,7 +208,7 @@ def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
     """A start that is asked for on the command line replaces the file's, whose id would name another wish."""
     asked = args.snapshot is not None or args.fresh
     start: _Fields = {"snapshot": args.snapshot, "fresh": args.fresh} if asked else base
-    start = {**start, **_given(claim_mode=args.claim_mode)}
+    start = {**start, **_given(claim_mode=args.claim_mode, take_over_sinks=args.take_over_sinks or None)}
     return {**start, "allow_non_restored_state": True} if args.allow_non_restored_state else start
 
 

@@ -116,6 +116,10 @@ class RestoreConfig(WireModel):
     """Who owns `snapshot` after the start, if it is named by its URI."""
     fresh: bool = False
     """Start with empty state although the job has checkpoints; the only way to do that."""
+    take_over_sinks: bool = False
+    """Write to sinks that hold output of state which this start does not descend from, or output that is newer than the
+    cut that it restores and cannot be withdrawn: what is in them stays, and may be there twice. Without it such a start is
+    refused."""
     id: str | None = None
     """Names this one wish, so that a restart does not repeat it; the snapshot's own name when absent. Change it to
     restore from the same snapshot once more."""

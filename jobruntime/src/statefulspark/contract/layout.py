@@ -3,6 +3,7 @@
 ```
 owner.json
 epochs/00000007.json
+lineages/00000001.json                   the identity of this root; another one after it was moved or copied
 generations/00000003/reserved.json       written first: who may fill this generation
 generations/00000003/generation.json     written last: a generation without it is never used
 generations/00000003/<query uid>/        a Spark checkpoint root
@@ -25,6 +26,7 @@ from statefulspark.contract.manifest import MANIFEST_NAME
 
 OWNER = "owner.json"
 EPOCHS = "epochs"
+LINEAGES = "lineages"
 GENERATIONS = "generations"
 CHECKPOINTS = "checkpoints"
 SAVEPOINTS = "savepoints"
@@ -71,6 +73,11 @@ def parse_number(name: str) -> int | None:
 def epoch(epoch_number: int) -> str:
     """Return the key of an epoch's record."""
     return f"{EPOCHS}/{number(epoch_number)}.json"
+
+
+def lineage(lineage_number: int) -> str:
+    """Return the key of a lineage's record."""
+    return f"{LINEAGES}/{number(lineage_number)}.json"
 
 
 def generation(generation_number: int) -> str:

@@ -153,6 +153,22 @@ class QueryEntry(WireModel):
     """In the order of batches; those that were committed already do no harm."""
 
 
+class Ancestor(WireModel):
+    """A lineage that state descends from, and the cut of it that was restored.
+
+    Generations, batches and epochs compare within one lineage only.
+    """
+
+    lineage: str | None = None
+    """Its identity; absent if a release without lineages wrote the state."""
+    root: str | None = None
+    """URI of the job's root that it lived in, for people; absent if it was not known."""
+    generation: int = Field(ge=1)
+    """Generation of that lineage in which the cut lies."""
+    batches: dict[str, int] = Field(default_factory=dict)
+    """Last batch that the cut contains, by query uid; -1 for a query without one."""
+
+
 class Manifest(StoredDocument):
     """Everything that is needed to verify, restore, copy or prune one snapshot."""
 
@@ -173,6 +189,12 @@ class Manifest(StoredDocument):
     savepoint_name: str | None = None
     restored_from: str | None = None
     """What the epoch that wrote this had started from, for example `checkpoint 41` or a savepoint's URI."""
+    lineage: str | None = None
+    """Identity of the root whose generation this is a cut of; absent in snapshots of releases without lineages."""
+    root: str | None = None
+    """URI of that root when the snapshot was taken."""
+    ancestors: tuple[Ancestor, ...] = ()
+    """Other lineages that the state descends from, the oldest first."""
     revision: str | None = None
     """The job's revision (from the operator) whose code wrote this state."""
     versions: dict[str, str] = Field(default_factory=dict)
@@ -217,6 +239,10 @@ class GenerationRecord(StoredDocument):
     was declared."""
     changes: tuple[str, ...] = ()
     """How it differs from what it was made from, a sentence for each change."""
+    lineage: str | None = None
+    """Identity of the root it was made in; absent in records of releases without lineages."""
+    ancestors: tuple[Ancestor, ...] = ()
+    """Other lineages that its state descends from, the oldest first."""
 
 
 class EpochRecord(StoredDocument):
@@ -240,3 +266,22 @@ class OwnerRecord(StoredDocument):
     owner_id: str
     """Uid of the Kubernetes resource, or `local` outside a cluster."""
     created_at: UtcDatetime
+
+
+class LineageRecord(StoredDocument):
+    """`lineages/<n>.json`: the identity of a job's root; the newest one counts.
+
+    A root has one for as long as it stays where it is. One that was copied or moved brings the records of its old place
+    along, and gets a new one at its first start: its generations go on under that, and sinks can tell both apart.
+    """
+
+    number: int = Field(ge=1)
+    lineage: str
+    """32 hexadecimal digits, random."""
+    root: str
+    """URI of the job's root at that time."""
+    created_at: UtcDatetime
+    epoch: int = Field(ge=1)
+    """The driver's that made it."""
+    adopts_unnamed: bool = False
+    """True if the root held state of a release without lineages: whatever names no lineage there is of this one."""

@@ -26,6 +26,10 @@ class PreparedRecord(StoredDocument):
     epoch: int = Field(ge=1)
     """The driver's epoch that prepared it."""
     prepared_at: UtcDatetime
+    lineage: str | None = None
+    """Identity of the root in which the batch ran; absent in records of releases without lineages."""
+    root: str | None = None
+    """URI of that root: where the batch's rows are staged."""
     transaction: str | None = None
     """The sink's own words, JSON; absent if this attempt at the batch had nothing to commit, where an earlier one may
     have had."""

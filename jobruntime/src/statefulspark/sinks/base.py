@@ -8,8 +8,10 @@ batch what it has committed (Flink's two-phase commit, with a batch for the time
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from statefulspark.sinks.standing import Descent, Position
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,6 +34,9 @@ class SinkContext:
         staging_uri: Folder on the job's object store for rows that wait for their commit: this sink's alone, and the same
             for every generation.
         options: How to reach that store.
+        lineage: Identity of the root in which the batch ran.
+        descent: Who opens, commits or aborts now, and what its state descends from.
+        prepared_at_uri: The staging folder of that root, if it is another one: where rows of an inherited batch may be.
     """
 
     job: str
@@ -43,6 +48,19 @@ class SinkContext:
     committing_epoch: int
     staging_uri: str
     options: StorageOptions
+    lineage: str | None = None
+    descent: Descent = field(default_factory=Descent)
+    prepared_at_uri: str | None = None
+
+    @property
+    def position(self) -> Position:
+        """The batch among all batches of all lineages."""
+        return Position(self.lineage, self.generation, self.batch_id)
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether the batch ran in another root, whose cut this one has restored."""
+        return not self.descent.is_own(self.lineage)
 
     @property
     def transactional_id(self) -> str:
@@ -56,8 +74,9 @@ class TwoPhaseSink(Protocol):
 
     Guaranteed by the runtime: `open` comes before everything else of a driver; `prepare` gets the parts of exactly one
     attempt at a batch; `commit` is called in the order of batches, for batches only that a completed checkpoint covers, and
-    again after a failure or a restart. A sink remembers the last (generation, batch) in the system that it writes to, in the
-    same transaction as the rows, and does nothing for one up to that.
+    again after a failure or a restart. A sink remembers the last position (lineage, generation, batch) in the system that it
+    writes to, in the same transaction as the rows, and does nothing for one up to that. What it does when it remembers
+    another lineage at `open` is `sinks.marker.admitted`: it goes on, takes over, or refuses.
     """
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:

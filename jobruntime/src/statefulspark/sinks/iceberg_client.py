@@ -78,7 +78,7 @@ class Client:
         """Commit an empty snapshot with this driver's epoch; see `IcebergSink.open`."""
         with self._translating("open"):
             table = self._load()
-            reached = self._reached(table, context).opened_by(context.committing_epoch)
+            reached = marker.admitted(_marker_of(table, context), context, self._where)
             self._append(table, (), reached, context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
@@ -86,7 +86,8 @@ class Client:
         written = self._parse(transaction, context)
         with self._translating(f"commit batch {context.batch_id} to"):
             table = self._load()
-            reached = self._reached(table, context)
+            reached = _marker_of(table, context) or marker.NOTHING
+            marker.require_newest(reached, context, self._where)
             if reached.covers(context):
                 return
             if written.table_uuid != str(table.metadata.table_uuid):
@@ -96,7 +97,7 @@ class Client:
                     f"{written.table_uuid}, now {table.metadata.table_uuid}); bring that one back, or start the job with "
                     "fresh state.",
                 )
-            self._append(table, written.files, reached.after(context, context.committing_epoch), context)
+            self._append(table, written.files, reached.after(context), context)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Delete the files of a batch unless it was committed; see `IcebergSink.abort`."""
@@ -111,7 +112,7 @@ class Client:
 
     def _unused(self, table: Table, paths: Sequence[str], context: SinkContext) -> Iterable[str]:
         """Return those files that no reader needs; another attempt at the same batch may have been committed instead."""
-        if not _marker_of(table, context).covers(context):
+        if not (_marker_of(table, context) or marker.NOTHING).covers(context):
             return paths
         for snapshot in table.snapshots():
             said = {} if snapshot.summary is None else snapshot.summary.additional_properties
@@ -129,10 +130,9 @@ class Client:
         source = f"the prepared batch {context.batch_id} of the sink {context.uid}"
         return iceberg_files.WrittenFiles.parse(transaction, source)
 
-    def _reached(self, table: Table, context: SinkContext) -> marker.Marker:
-        reached = _marker_of(table, context)
-        marker.require_newest(reached, context.committing_epoch, f"the table {self.table}")
-        return reached
+    @property
+    def _where(self) -> str:
+        return f"the table {self.table}"
 
     def _append(
         self, table: Table, files: tuple[iceberg_files.DataFile, ...], after: marker.Marker, context: SinkContext
@@ -174,6 +174,7 @@ class Client:
 def _identity(context: SinkContext) -> dict[str, str]:
     """Return what a snapshot says about the batch that it is."""
     return {
+        **({f"{PREFIX}lineage": context.lineage} if context.lineage else {}),
         f"{PREFIX}sink": context.transactional_id,
         f"{PREFIX}generation": str(context.generation),
         f"{PREFIX}batch": str(context.batch_id),
@@ -184,9 +185,9 @@ def _property(context: SinkContext) -> str:
     return f"{PREFIX}marker.{context.transactional_id}"
 
 
-def _marker_of(table: Table, context: SinkContext) -> marker.Marker:
+def _marker_of(table: Table, context: SinkContext) -> marker.Marker | None:
     found = table.properties.get(_property(context))
-    return marker.NOTHING if found is None else marker.Marker.model_validate_json(found)
+    return None if found is None else marker.Marker.model_validate_json(found)
 
 
 def _s3_properties(properties: Mapping[str, str], storage: StorageOptions) -> dict[str, str]:

@@ -149,17 +149,20 @@ def is_in_doubt(reached: marker.Marker, staged_at: datetime, offsets_kept: timed
     return reached.lost_at is not None and staged_at < reached.lost_at - offsets_kept
 
 
-def recovered_marker(found: marker.Marker | None, noted: marker.Marker | None, now: datetime) -> marker.Marker:
+def recovered_marker(found: marker.Marker | None, noted: marker.Marker | None, now: datetime) -> marker.Marker | None:
     """Return how far the sink has committed, from Kafka's marker and the note on storage.
 
     Args:
         found: Kafka's marker; None if there is none.
         noted: The note, which is written after each opening and commit; None before the first.
         now: The time to remember for a marker that is lost.
+
+    Returns:
+        The marker; None if the sink is new as far as this root knows.
     """
     if found is not None:
         return found
-    return marker.NOTHING if noted is None else noted.model_copy(update={"lost_at": now})
+    return None if noted is None else noted.model_copy(update={"lost_at": now})
 
 
 class _Sessions:
@@ -175,10 +178,10 @@ class _Sessions:
         self._close(sink, context)
         session = kafka_session.Session(_target(sink, context))
         try:
-            found = session.open()
-            reached = recovered_marker(found, _read_note(context), clock.utc_now())
-            marker.require_newest(reached, context.committing_epoch, _where(sink))
-            reached = reached.opened_by(context.committing_epoch)
+            found = recovered_marker(session.open(), _read_note(context), clock.utc_now())
+            reached = marker.admitted(found, context, _where(sink))
+            if found is None and context.descent.cuts:
+                reached = reached.model_copy(update={"lost_at": clock.utc_now()})
             session.commit((), reached, "write the marker")
         except kafka_session.ProducerLostError as error:
             session.close()
@@ -210,11 +213,11 @@ class _Sessions:
 
     def _commit_once(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
         session, reached = self._current(sink, context)
-        marker.require_newest(reached, context.committing_epoch, _where(sink))
-        if reached.covers(context):
-            return reached
-        after = reached.after(context, context.committing_epoch)
+        marker.require_newest(reached, context, _where(sink))
         doubtful = is_in_doubt(reached, staged.staged_at, sink.offsets_kept)
+        if reached.covers(context) and not (doubtful and context.is_inherited):
+            return reached
+        after = reached.after(context)
         if doubtful and sink.after_lost_marker == AfterLostMarker.FAIL:
             raise _lost(sink, staged, context)
         is_skipped = doubtful and sink.after_lost_marker == AfterLostMarker.SKIP

@@ -1,9 +1,10 @@
 """How far a sink has committed, as the sink's own system remembers it.
 
 A marker is changed in the same transaction as the rows, so that both are there or neither. It is the last committed
-position (generation, batch), compared lexicographically: going back to an older cut begins a new generation and produces
-its records anew, a restart in the same generation never repeats one. Beside it stands the highest epoch that opened the
-sink: a driver that finds a higher one than its own has been replaced. This module is pure.
+position: lineage, generation and batch. Within a lineage positions compare lexicographically: going back to an older cut
+begins a new generation and produces its records anew, a restart in the same generation never repeats one. Between
+lineages the descent of the start tells (`standing`). Beside it stands who opened the sink last, the lineage and the highest
+epoch: a driver that finds another lineage or a higher epoch there has been replaced. This module is pure.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ from typing import TYPE_CHECKING, Self
 
 from statefulspark import errors
 from statefulspark.contract import base
+from statefulspark.sinks.standing import Position, Standing
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
 
+WAYS_OUT = (
+    "give the sink a uid or a target of its own, or start with --take-over-sinks (restore.takeOverSinks) to write to it "
+    "all the same"
+)
+
 
 class Marker(base.WireModel):
-    """The last committed position and the newest epoch."""
+    """The last committed position, and who opened the sink last."""
 
     generation: int = 0
     batch_id: int = -1
@@ -26,40 +33,119 @@ class Marker(base.WireModel):
     epoch: int = 0
     lost_at: base.UtcDatetime | None = None
     """When a marker was missing that must have been there; see `sinks.kafka`."""
+    lineage: str | None = None
+    """That opened the sink last; absent if a release without lineages did."""
+    root: str | None = None
+    """URI of its root, for people."""
+    reached_in: str | None = None
+    """Lineage of the position, if it is not the one that opened the sink last."""
 
     @property
-    def position(self) -> tuple[int, int]:
-        """What positions are compared by."""
-        return self.generation, self.batch_id
+    def position(self) -> Position:
+        """Through which batch the sink is committed."""
+        return Position(self.reached_in or self.lineage, self.generation, self.batch_id)
 
     def covers(self, context: SinkContext) -> bool:
         """Tell whether the context's batch has been committed, or must never be."""
-        return (context.generation, context.batch_id) <= self.position
+        reached, batch = (context.descent.order(one) for one in (self.position, context.position))
+        return reached is not None and batch is not None and batch <= reached
 
-    def opened_by(self, epoch: int) -> Self:
-        """Return the marker with an epoch that is at least this one."""
-        return self.model_copy(update={"epoch": max(self.epoch, epoch)})
+    def opened_by(self, context: SinkContext) -> Self:
+        """Return the marker that the context's driver leaves when it opens the sink, at the same position."""
+        own = context.descent
+        is_own = own.is_own(self.lineage)
+        position = self.position.lineage
+        return self.model_copy(
+            update={
+                "epoch": max(self.epoch, context.committing_epoch) if is_own else context.committing_epoch,
+                "lineage": own.lineage,
+                "root": own.root,
+                "reached_in": None if own.is_own(position) else position,
+            }
+        )
 
-    def after(self, context: SinkContext, epoch: int) -> Self:
+    def beginning(self, context: SinkContext) -> Self:
+        """Return the marker with which the context's lineage begins: nothing of it is committed, all before it is past."""
+        begun = {"generation": 0, "batch_id": -1, "lineage": context.descent.lineage, "reached_in": None, "epoch": 0}
+        return self.model_copy(update=begun).opened_by(context)
+
+    def after(self, context: SinkContext) -> Self:
         """Return the marker that goes with the context's batch."""
-        position = {"generation": context.generation, "batch_id": context.batch_id}
-        return self.opened_by(epoch).model_copy(update=position)
+        position = {"generation": context.generation, "batch_id": context.batch_id, "reached_in": context.lineage}
+        return self.model_copy(update=position).opened_by(context)
 
 
 NOTHING = Marker()
 """What a sink starts with."""
 
 
-def require_newest(marker: Marker, epoch: int, where: str) -> None:
+def admitted(found: Marker | None, context: SinkContext, where: str, *, withdraws: bool = False) -> Marker:
+    """Return the marker with which a driver opens a sink, or refuse.
+
+    Args:
+        found: As the sink has it; None if nobody has opened the sink.
+        context: The driver's; its batch is the one after which the job goes on.
+        where: The sink's target, for the error.
+        withdraws: Whether the sink takes back what the cut does not contain.
+
+    Raises:
+        FencedError: A higher epoch of this lineage has opened the sink.
+        SpecRejectedError: `SinkAhead`: it holds output after the cut, which would be repeated. `SinkTaken`: it holds output
+            of state that this start does not descend from.
+    """
+    if found is None:
+        return NOTHING.beginning(context)
+    standing = context.descent.standing(found.lineage, found.position)
+    if standing is Standing.OWN:
+        require_newest(found, context, where)
+        return found.opened_by(context)
+    if standing is Standing.INHERITED:
+        return found.opened_by(context)
+    if context.descent.takes_over or (withdraws and standing is Standing.AHEAD):
+        return found.beginning(context)
+    raise _ahead(found, context, where) if standing is Standing.AHEAD else _taken(found, context, where)
+
+
+def require_newest(marker: Marker, context: SinkContext, where: str) -> None:
     """Refuse to go on for a driver that has been replaced.
 
     Args:
         marker: As it was just read.
-        epoch: Of the driver that wants to commit.
+        context: Of the driver that wants to commit.
         where: The sink's target, for the error.
 
     Raises:
-        FencedError: A higher epoch has opened the sink.
+        FencedError: Another lineage, or a higher epoch, has opened the sink.
     """
-    if marker.epoch > epoch:
-        raise errors.FencedError(f"Epoch {marker.epoch} writes to {where} now, so epoch {epoch} must not any more.")
+    if not context.descent.is_own(marker.lineage):
+        raise errors.FencedError(
+            f"The job at {marker.root or 'another root'} has taken {where} over, so the one at "
+            f"{context.descent.root or 'this root'} must not write there any more."
+        )
+    if marker.epoch > context.committing_epoch:
+        raise errors.FencedError(
+            f"Epoch {marker.epoch} writes to {where} now, so epoch {context.committing_epoch} must not any more."
+        )
+
+
+def _ahead(found: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
+    return errors.SpecRejectedError(
+        "SinkAhead",
+        f"The sink {context.uid!r} cannot go on: {where} holds output up to batch {found.batch_id} (generation "
+        f"{found.generation}) of the job at {_root(found)}, and this start goes on after batch {context.batch_id} of an "
+        "older cut of it, so what lies between would be there twice. Start from the newest state of that job; or "
+        f"{WAYS_OUT}.",
+    )
+
+
+def _taken(found: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
+    return errors.SpecRejectedError(
+        "SinkTaken",
+        f"The sink {context.uid!r} cannot start: {where} holds output of the state at {_root(found)} (lineage "
+        f"{found.lineage or 'unnamed'}), from which the state at {context.descent.root or 'this root'} does not descend. "
+        f"Start from that state (--from); or {WAYS_OUT}.",
+    )
+
+
+def _root(found: Marker) -> str:
+    return found.root or "an unknown place"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
 
 MARKER_TABLE = "statefulspark_sinks"
+_ADDED = ("lineage", "root", "reached_in")
+"""Columns of the marker table that releases without lineages did not make."""
+_MARKER = ("generation", "batch_id", "epoch", *_ADDED)
+"""Fields of the marker, in columns of the same names."""
 _LOCK_LIMIT = "30s"
 _SETTINGS = (
     # A driver that was cut off must not hold the row's lock for long.
@@ -89,24 +93,26 @@ class Client:
         with self._connected("open") as connection, connection.transaction():
             markers = self._markers(connection)
             self._ensure_markers(connection, markers)
-            connection.execute(
+            inserted = connection.execute(
                 sql.SQL(
                     "INSERT INTO {} (sink, generation, batch_id, epoch) VALUES (%s, 0, -1, 0) ON CONFLICT DO NOTHING"
                 ).format(markers),
                 [context.transactional_id],
             )
-            reached = self._lock(connection, markers, context)
-            self._move(connection, markers, context, reached.opened_by(context.committing_epoch))
+            found = self._lock(connection, markers, context)
+            reached = marker.admitted(None if inserted.rowcount else found, context, self.where)
+            self._move(connection, markers, context, reached)
 
     def commit(self, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
         """Write a batch once; return how far the sink is then; see `PostgresSink.commit`."""
         with self._connected(f"commit batch {context.batch_id} to") as connection, connection.transaction():
             markers = self._markers(connection)
             reached = self._lock(connection, markers, context)
+            marker.require_newest(reached, context, self.where)
             if reached.covers(context):
                 return reached
             self._copy(connection, staged, context)
-            after = reached.after(context, context.committing_epoch)
+            after = reached.after(context)
             self._move(connection, markers, context, after)
             return after
 
@@ -132,19 +138,39 @@ class Client:
     def _ensure_markers(self, connection: psycopg.Connection, markers: sql.Identifier) -> None:
         exists = connection.execute("SELECT to_regclass(%s)", [markers.as_string(connection)]).fetchone()
         if exists is not None and exists[0] is not None:
+            self._add_columns(connection, markers)
             return
         # Two sinks that open at once would both create it; IF NOT EXISTS alone does not keep them apart.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [MARKER_TABLE])
         connection.execute(
             sql.SQL(
                 "CREATE TABLE IF NOT EXISTS {} (sink text PRIMARY KEY, generation bigint NOT NULL, "
-                "batch_id bigint NOT NULL, epoch bigint NOT NULL, changed_at timestamptz NOT NULL DEFAULT now())"
-            ).format(markers)
+                "batch_id bigint NOT NULL, epoch bigint NOT NULL, changed_at timestamptz NOT NULL DEFAULT now(), {})"
+            ).format(markers, sql.SQL(", ").join(sql.SQL("{} text").format(name) for name in _names(_ADDED)))
         )
+
+    def _add_columns(self, connection: psycopg.Connection, markers: sql.Identifier) -> None:
+        """Bring a table of a release without lineages up to date."""
+        has = connection.execute(
+            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) AND NOT attisdropped",
+            [markers.as_string(connection), list(_ADDED)],
+        ).fetchone()
+        if has is not None and has[0] == len(_ADDED):
+            return
+        wanted = sql.SQL(", ").join(sql.SQL("ADD COLUMN IF NOT EXISTS {} text").format(name) for name in _names(_ADDED))
+        change = sql.SQL("ALTER TABLE {} {}").format(markers, wanted)
+        try:
+            connection.execute(change)
+        except psycopg.errors.InsufficientPrivilege as error:
+            raise errors.SpecRejectedError(
+                "PostgresMarkersOutdated",
+                f"The table {MARKER_TABLE} beside {self.where} lacks columns of this release, and the user may not add "
+                f"them; let its owner run: {change.as_string(connection)}",
+            ) from error
 
     def _lock(self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext) -> marker.Marker:
         row = connection.execute(
-            sql.SQL("SELECT generation, batch_id, epoch FROM {} WHERE sink = %s FOR UPDATE").format(markers),
+            sql.SQL("SELECT {} FROM {} WHERE sink = %s FOR UPDATE").format(_named(), markers),
             [context.transactional_id],
         ).fetchone()
         if row is None:
@@ -153,18 +179,16 @@ class Client:
                 f"The row {context.transactional_id!r} of {MARKER_TABLE} beside {self.where} is gone, so it cannot be told "
                 f"whether batch {context.batch_id} was written; insert it again with the last generation and batch.",
             )
-        reached = marker.Marker(generation=row[0], batch_id=row[1], epoch=row[2])
-        marker.require_newest(reached, context.committing_epoch, self.where)
-        return reached
+        return marker.Marker(**dict(zip(_MARKER, row, strict=True)))
 
     def _move(
         self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext, after: marker.Marker
     ) -> None:
         connection.execute(
-            sql.SQL(
-                "UPDATE {} SET generation = %s, batch_id = %s, epoch = %s, changed_at = now() WHERE sink = %s"
-            ).format(markers),
-            [after.generation, after.batch_id, after.epoch, context.transactional_id],
+            sql.SQL("UPDATE {} SET ({}, changed_at) = ({}, now()) WHERE sink = %s").format(
+                markers, _named(), sql.SQL(", ").join([sql.Placeholder()] * len(_MARKER))
+            ),
+            [*(getattr(after, name) for name in _MARKER), context.transactional_id],
         )
 
     def _copy(self, connection: psycopg.Connection, staged: staging.StagedRows, context: SinkContext) -> None:
@@ -246,6 +270,15 @@ class Client:
                 "PostgresUnavailable", f"{where}; check that the server runs and can be reached."
             )
         return errors.SpecRejectedError("PostgresRefused", f"{where}.")
+
+
+def _names(columns: Iterable[str]) -> list[sql.Identifier]:
+    return [sql.Identifier(name) for name in columns]
+
+
+def _named() -> sql.Composed:
+    """Return the marker's columns as a list for a statement."""
+    return sql.SQL(", ").join(_names(_MARKER))
 
 
 def _is_denied(error: psycopg.Error) -> bool:

@@ -24,6 +24,7 @@ from statefulspark.contract import base, layout
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
+    from statefulspark.sinks.standing import Position
     from statefulspark.storage import ObjectStore
 
 FILE_BYTES = 32 * 2**20
@@ -122,17 +123,8 @@ def read(staged: StagedRows, context: SinkContext) -> Iterator[pa.RecordBatch]:
     Raises:
         StateUnknownError: `StagedRowsMissing`: a file is gone before its rows were committed.
     """
-    store = _store(context)
     for file in staged.files:
-        try:
-            body = store.read(file.path)
-        except errors.ObjectNotFoundError as error:
-            raise errors.StateUnknownError(
-                "StagedRowsMissing",
-                f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, and its rows are "
-                f"gone: {store.uri}/{file.path} ({file.rows} rows) does not exist. Bring the object back, for example "
-                "from a version of the bucket, or restore the job from an older snapshot.",
-            ) from error
+        body = _body(file, context)
         with parquet.ParquetFile(io.BytesIO(body)) as opened:
             for group in range(opened.num_row_groups):
                 yield from opened.iter_batches(ROW_GROUP_ROWS, [group])
@@ -143,15 +135,19 @@ def discard(staged: StagedRows, context: SinkContext) -> None:
     _store(context).delete_many([file.path for file in staged.files])
 
 
-def sweep(context: SinkContext, through: tuple[int, int]) -> None:
+def sweep(context: SinkContext, through: Position) -> None:
     """Delete every staged file up to a committed position, also those of attempts that nobody recorded.
+
+    Files are named by generation and batch of this root, so a position of another lineage deletes nothing.
 
     Args:
         context: Of the sink.
-        through: Generation and batch that have been committed; nothing up to them is ever read again.
+        through: What has been committed; nothing up to that is ever read again.
     """
-    store = _store(context)
-    store.delete_many([name for name in store.list_names("") if _is_up_to(name, through)])
+    if not context.descent.is_own(through.lineage):
+        return
+    store, limit = _store(context), (through.generation, through.batch_id)
+    store.delete_many([name for name in store.list_names("") if _is_up_to(name, limit)])
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
@@ -167,6 +163,22 @@ def _is_up_to(name: str, through: tuple[int, int]) -> bool:
     if not name.endswith(_SUFFIX) or not generation.isdigit() or not batch.isdigit():
         return False
     return (int(generation), int(batch)) <= through
+
+
+def _body(file: StagedFile, context: SinkContext) -> bytes:
+    """Read a staged file: from this root, or from the one in which the batch was prepared."""
+    uris = [uri for uri in (context.staging_uri, context.prepared_at_uri) if uri is not None]
+    for uri in uris:
+        try:
+            return storage.open_store(uri, context.options).read(file.path)
+        except errors.ObjectNotFoundError:
+            continue
+    raise errors.StateUnknownError(
+        "StagedRowsMissing",
+        f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, and its rows are gone: "
+        f"{' and '.join(f'{uri}/{file.path}' for uri in uris)} ({file.rows} rows) does not exist. Bring the object back, "
+        "for example from a version of the bucket, or restore the job from an older snapshot.",
+    )
 
 
 def _store(context: SinkContext) -> ObjectStore:

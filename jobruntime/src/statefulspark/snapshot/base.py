@@ -9,7 +9,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import MANIFEST_NAME, GenerationRecord, Manifest, QueryEntry, SnapshotKind
-from statefulspark.snapshot import catalog, damage, decision, generations, restore, transfer, verify
+from statefulspark.snapshot import catalog, damage, decision, descent, generations, restore, transfer, verify
 from statefulspark.storage.port import ObjectStore
 
 
@@ -25,6 +25,7 @@ class Base:
         reference: `checkpoint:<id>` or a savepoint's URI; None for the beginning of an empty generation.
         manifest: None for a generation's beginning.
         folder: The snapshot's own folder, for one that somebody named by its URI.
+        descent: Where it comes from.
     """
 
     label: str | None
@@ -34,6 +35,7 @@ class Base:
     reference: str | None = None
     manifest: Manifest | None = None
     folder: restore.SnapshotPlace | None = None
+    descent: descent.Descent | None = None
 
     @property
     def holds_state(self) -> bool:
@@ -53,6 +55,7 @@ class View:
         unreadable: A sentence for each checkpoint whose manifest is not.
         next_snapshot_id: The number for the next snapshot.
         damage: What drivers noted about state that Spark could not load.
+        lineages: What the root has been.
     """
 
     store: ObjectStore
@@ -63,6 +66,7 @@ class View:
     next_snapshot_id: int
     open_store: transfer.StoreOpener | None
     damage: damage.Damage = field(default_factory=damage.Damage)
+    lineages: descent.Lineages = field(default_factory=descent.Lineages)
     _verdicts: dict[str, str | None] = field(default_factory=dict)
 
     @property
@@ -71,6 +75,14 @@ class View:
         if self.known.current is None:
             raise errors.InternalError("NoGeneration", f"{self.store.uri} has no generation in use.")
         return self.known.current
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """True if the generation in use was made where the root is no more: it was moved, or copied."""
+        newest = self.lineages.current
+        if newest is None:
+            return False
+        return newest.root != self.store.uri or self.lineages.named(self.current.lineage) != newest.lineage
 
     def situation(self, wish: RestoreConfig) -> decision.Situation:
         """Summarise the look for the decision."""
@@ -172,6 +184,7 @@ class View:
             generation=manifest.generation,
             reference=f"{decision.CHECKPOINT_PREFIX}{manifest.id}",
             manifest=manifest,
+            descent=descent.of_manifest(manifest, self.lineages),
         )
 
     def _beginning(self, generation: int) -> Base:
@@ -184,11 +197,12 @@ class View:
             place=restore.SnapshotPlace(self.store),
             generation=record.parent_generation,
             reference=record.source,
+            descent=descent.of_generation(record, self.lineages),
         )
 
 
 def look(store: ObjectStore, open_store: transfer.StoreOpener | None = None) -> View:
-    """Look at a job's root. Cost: 6 listings, 2 HEADs, a HEAD per savepoint, a GET per checkpoint and generation.
+    """Look at a job's root. Cost: 7 listings, 3 HEADs, a HEAD per savepoint, a GET per other document.
 
     Listings may lag: the next number of generations and of checkpoints is looked up by name.
     """
@@ -205,6 +219,7 @@ def look(store: ObjectStore, open_store: transfer.StoreOpener | None = None) -> 
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
         damage=damage.read_all(store),
+        lineages=descent.read_all(store),
     )
 
 
@@ -221,13 +236,15 @@ def find(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) 
         manifest = catalog.read_manifest(where, root)
     except errors.ObjectNotFoundError as error:
         raise _not_found(uri, f"there is no {folder}/_metadata.json") from error
+    known = descent.read_all(store) if where is store else descent.Lineages()
+    origin = descent.of_manifest(manifest, known)
     if manifest.kind is SnapshotKind.SAVEPOINT:
         place, generation = restore.SnapshotPlace(where, root), None
-        return Base(folder, manifest.queries, place, generation, folder, manifest, place)
+        return Base(folder, manifest.queries, place, generation, folder, manifest, place, origin)
     job_root, _, _ = folder.rpartition(f"/{layout.CHECKPOINTS}/")
     owner, prefix = locate(store, job_root, open_store)
     files = restore.SnapshotPlace(owner, prefix)
-    return Base(folder, manifest.queries, files, None, folder, manifest, restore.SnapshotPlace(where, root))
+    return Base(folder, manifest.queries, files, None, folder, manifest, restore.SnapshotPlace(where, root), origin)
 
 
 def locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:

@@ -27,6 +27,7 @@ from statefulspark.snapshot import (
     claims,
     damage,
     decision,
+    descent,
     generations,
     head,
     plans,
@@ -98,9 +99,11 @@ def plan_recovery(
     plan = _without_lost_state(proposal, view, restore, query_uids)
     if plan.mode is not StartMode.CONTINUE:
         return plan
-    plan = replace(plan, head=_head_of(plan, view))
-    # What follows from a damaged record cannot be known, so nothing may go on in its generation.
-    return in_new_generation(plan, ()) if found in view.known.unreadable else plan
+    origin = descent.of_generation(view.current, view.lineages)
+    plan = replace(plan, head=_head_of(plan, view), descent=origin)
+    # What follows from a damaged record cannot be known, and a root at a new place is a lineage of its own: neither goes
+    # on in the generation that is there.
+    return in_new_generation(plan, ()) if found in view.known.unreadable or view.is_elsewhere else plan
 
 
 def find_start(
@@ -198,10 +201,14 @@ def carry_out(
         )
     if finish is not None:
         queries = finish(number, queries)
+    origin = plan.source.descent if plan.source else None
+    ancestors = origin.below(author.lineages.lineage, plan.source.queries) if origin and plan.source else ()
     generations.publish(
         store,
         GenerationRecord(
             generation=number,
+            lineage=author.lineages.lineage,
+            ancestors=ancestors,
             created_at=author.now,
             epoch=author.epoch,
             restored_from=plan.restored_from,
@@ -213,7 +220,8 @@ def carry_out(
             claimed=plan.claim.reference if plan.claim else None,
         ),
     )
-    return replace(plan, generation=number, queries=queries)
+    made = descent.Descent(author.lineages.lineage, number, store.uri, ancestors, author.lineages.unnamed)
+    return replace(plan, generation=number, queries=queries, descent=made)
 
 
 def _proposal(intent: decision.Intent, view: base.View, wish: RestoreConfig) -> StartPlan:
@@ -336,6 +344,7 @@ def _head_of(plan: StartPlan, view: base.View) -> base.Base:
         queries=plan.queries,
         reference=number if plan.salvage else latest.reference,
         generation=plan.generation if plan.salvage or latest.manifest else latest.generation,
+        descent=descent.of_generation(view.current, view.lineages),
     )
 
 
@@ -360,6 +369,9 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         completed_at=author.now,
         queries=plan.salvage,
         restored_from=plan.restored_from,
+        lineage=plan.descent.lineage if plan.descent else None,
+        root=plan.descent.root if plan.descent else None,
+        ancestors=plan.descent.ancestors if plan.descent else (),
         revision=author.revision,
         versions=dict(author.versions),
     )

@@ -17,6 +17,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import (
     MANIFEST_NAME,
+    Ancestor,
     FileEntry,
     Manifest,
     QueryEntry,
@@ -63,6 +64,9 @@ class SavepointRequest:
     restored_from: str | None = None
     revision: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
+    lineage: str | None = None
+    root: str | None = None
+    ancestors: tuple[Ancestor, ...] = ()
 
 
 def target(
@@ -205,6 +209,9 @@ def publish(
         request_id=request.request_id,
         savepoint_name=request.name,
         restored_from=request.restored_from,
+        lineage=request.lineage,
+        root=request.root,
+        ancestors=request.ancestors,
         revision=request.revision,
         versions=dict(request.versions),
     )

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
-from statefulspark.snapshot import base
+from statefulspark.snapshot import base, descent
 
 
 class StartMode(StrEnum):
@@ -45,6 +45,7 @@ class StartPlan:
         obsolete_notes: Keys of notes on damage that is past.
         claim: The snapshot that the job takes for its own with this start.
         changes: What is changed on the way into a new generation, in sentences.
+        descent: Where the state of `generation` comes from; for COPY and EMPTY known once carried out.
     """
 
     mode: StartMode
@@ -64,6 +65,7 @@ class StartPlan:
     obsolete_notes: tuple[str, ...] = ()
     claim: base.Base | None = None
     changes: tuple[str, ...] = ()
+    descent: descent.Descent | None = None
 
     @property
     def start_batches(self) -> Mapping[str, int]:
@@ -82,6 +84,7 @@ class Author:
     revision: str | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     owner_id: str = "local"
+    lineages: descent.Lineages = field(default_factory=descent.Lineages)
 
 
 def in_new_generation(plan: StartPlan, changes: tuple[str, ...]) -> StartPlan:

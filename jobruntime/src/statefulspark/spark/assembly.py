@@ -92,6 +92,8 @@ def _open_sinks(parts: Parts) -> committing.Committer:
         job=f"{parts.job_config.namespace}/{parts.job_config.name}",
         epoch=parts.place.epoch,
         generation=parts.plan.generation,
+        descent=parts.plan.descent,
+        takes_over_sinks=parts.job_config.restore.take_over_sinks,
     )
     outputs = [(one.uid, one.output) for one in parts.built if isinstance(one.output, Output)]
     committer = committing.Committer(
@@ -118,6 +120,7 @@ def _identity(parts: Parts) -> Identity:
         started_at=parts.started_at,
         restored_from=parts.plan.restored_from,
         fallback=parts.plan.fallback,
+        descent=parts.plan.descent,
     )
 
 

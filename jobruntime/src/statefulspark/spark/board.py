@@ -12,6 +12,7 @@ from statefulspark import clock
 from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import model, stats
+from statefulspark.snapshot import descent
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,8 @@ class Identity:
     started_at: datetime
     restored_from: str | None
     fallback: str | None
+    descent: descent.Descent | None = None
+    """Where the state comes from that the driver writes."""
 
 
 class Board:

@@ -148,6 +148,8 @@ class Committer:
             batch_id=batch_id,
             epoch=self._driver.epoch,
             prepared_at=clock.utc_now(),
+            lineage=self._driver.descent.lineage if self._driver.descent else None,
+            root=self._driver.store.uri,
             transaction=None if transaction is None else transaction.decode(),
         )
         name = sidelog.RecordName(sidelog.RecordKind.PREPARED, sink.uid, batch_id, self._driver.epoch)
@@ -303,10 +305,13 @@ class Committer:
         return is_done
 
     def _abort(self, sink: JobSink, record: PreparedRecord) -> bool:
+        context = sink.context_of(record)
         if record.job != self._driver.job or record.sink != sink.kind or record.transaction is None:
             return True
+        if context.is_inherited:
+            return True  # Another root prepared it, and may commit it.
         try:
-            sink.sink.abort(record.transaction.encode(), sink.context_of(record))
+            sink.sink.abort(record.transaction.encode(), context)
         except errors.FencedError:
             raise
         except errors.StatefulSparkError as error:

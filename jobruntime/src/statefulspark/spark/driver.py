@@ -25,7 +25,7 @@ from statefulspark.contract import config, layout
 from statefulspark.contract.manifest import OwnerRecord, QueryEntry
 from statefulspark.job import Output, QueryContext
 from statefulspark.server.http import ApiServer
-from statefulspark.snapshot import epochs, parallelism, plans
+from statefulspark.snapshot import descent, epochs, parallelism, plans
 from statefulspark.spark import (
     assembly,
     functions,
@@ -123,7 +123,8 @@ def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) 
         store, assigned=int(assigned) if assigned else None, holder=holder, claim_id=uuid.uuid4().hex, now=now
     )
     _log.info("epoch claimed", extra={"epoch": epoch, "holder": holder, "root": store.uri})
-    return Place(store, options, epoch)
+    lineages = descent.ensure(store, lineage=uuid.uuid4().hex, epoch=epoch, now=now)
+    return Place(store, options, epoch, lineages)
 
 
 def build_queries(

@@ -65,6 +65,9 @@ _BY_REASON = {
     "SourcesAmbiguous": ExitCode.INCOMPATIBLE_STATE,
     "TimeZoneChanged": ExitCode.INCOMPATIBLE_STATE,
     "ValueChanged": ExitCode.INCOMPATIBLE_STATE,
+    # A sink that holds what the state does not account for; see sinks/marker.py.
+    "SinkAhead": ExitCode.INCOMPATIBLE_STATE,
+    "SinkTaken": ExitCode.INCOMPATIBLE_STATE,
     "SourceNameTaken": ExitCode.BAD_JOB,
     "PortUnavailable": ExitCode.FAILED,
     "SnapshotNotFound": ExitCode.SNAPSHOT_NOT_FOUND,

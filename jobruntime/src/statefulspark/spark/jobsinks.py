@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from statefulspark import errors
 from statefulspark.contract import layout
@@ -11,7 +11,8 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.job import Output
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
-from statefulspark.snapshot import sidelog
+from statefulspark.sinks.standing import Descent, Position
+from statefulspark.snapshot import descent, sidelog
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectStore
 
@@ -26,6 +27,8 @@ class Driver:
         job: `namespace/name`.
         epoch: Of this driver.
         generation: In which it runs.
+        descent: Where its state comes from.
+        takes_over_sinks: Somebody's word to write to sinks whatever they hold.
     """
 
     store: ObjectStore
@@ -33,6 +36,23 @@ class Driver:
     job: str
     epoch: int
     generation: int
+    descent: descent.Descent | None = None
+    takes_over_sinks: bool = False
+
+    def descent_of(self, query_uid: str) -> Descent:
+        """Return what a sink of a query needs to know of other lineages."""
+        origin = self.descent
+        if origin is None:
+            return Descent()
+        return Descent(
+            lineage=origin.lineage,
+            root=self.store.uri,
+            cuts=tuple(
+                Position(cut.lineage, cut.generation, cut.batches.get(query_uid, -1)) for cut in origin.ancestors
+            ),
+            unnamed=origin.unnamed,
+            takes_over=self.takes_over_sinks,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,24 +88,35 @@ class JobSink:
 
     def context(self, batch_id: int) -> SinkContext:
         """Return the context of a batch that this driver writes."""
-        return self._context(batch_id, self.driver.generation, self.driver.epoch)
+        driver = self.driver
+        own = driver.descent_of(self.query_uid)
+        return SinkContext(
+            job=driver.job,
+            query_uid=self.query_uid,
+            uid=self.uid,
+            generation=driver.generation,
+            batch_id=batch_id,
+            epoch=driver.epoch,
+            committing_epoch=driver.epoch,
+            staging_uri=self._staging(driver.store.uri),
+            options=driver.options,
+            lineage=own.lineage,
+            descent=own,
+        )
 
     def context_of(self, record: PreparedRecord) -> SinkContext:
         """Return the context of a batch that somebody has prepared."""
-        return self._context(record.batch_id, record.generation, record.epoch)
-
-    def _context(self, batch_id: int, generation: int, epoch: int) -> SinkContext:
-        return SinkContext(
-            job=self.driver.job,
-            query_uid=self.query_uid,
-            uid=self.uid,
-            generation=generation,
-            batch_id=batch_id,
-            epoch=epoch,
-            committing_epoch=self.driver.epoch,
-            staging_uri=f"{self.driver.store.uri}/{layout.staging(self.query_uid, self.uid)}",
-            options=self.driver.options,
+        elsewhere = record.root if record.root != self.driver.store.uri else None
+        return replace(
+            self.context(record.batch_id),
+            generation=record.generation,
+            epoch=record.epoch,
+            lineage=record.lineage,
+            prepared_at_uri=self._staging(elsewhere) if elsewhere else None,
         )
+
+    def _staging(self, root: str) -> str:
+        return f"{root}/{layout.staging(self.query_uid, self.uid)}"
 
 
 def keys_of(outputs: Mapping[str, object]) -> frozenset[tuple[str, str]]:

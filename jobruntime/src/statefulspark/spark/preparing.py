@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,7 @@ import pyspark
 import statefulspark
 from statefulspark import storage
 from statefulspark.contract import config
-from statefulspark.snapshot import evolution, keyedstates, plans, recovery
+from statefulspark.snapshot import descent, evolution, keyedstates, plans, recovery
 from statefulspark.spark import jobsinks, session
 from statefulspark.spark.canonical import starting
 from statefulspark.spark.evolution import carry
@@ -33,11 +33,12 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the job's state is, and the epoch under which this driver may write it."""
+    """Where the job's state is, the epoch under which this driver may write it, and what the root has been."""
 
     store: ObjectStore
     options: StorageOptions
     epoch: int
+    lineages: descent.Lineages = field(default_factory=descent.Lineages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ def author_of(job_config: config.JobConfig, place: Place, now: datetime) -> reco
         job_config.revision,
         versions(),
         owner_id=job_config.owner_id,
+        lineages=place.lineages,
     )
 
 

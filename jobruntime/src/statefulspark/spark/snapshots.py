@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypedDict
 
 from statefulspark import clock
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind
+from statefulspark.contract.manifest import Ancestor, Manifest, QueryEntry, SnapshotFormat, SnapshotKind
 from statefulspark.contract.notes import DamageNote
 from statefulspark.coordinator import model
 from statefulspark.snapshot import catalog, closure, damage, epochs, progress, prune, pruning, savepoint
@@ -28,6 +29,12 @@ from statefulspark.storage.port import ObjectStore
 DRAIN_KEY = "(drain)"
 FINISHED_KEY = "(finished)"
 """Keys of the driver's own stops; callers cannot choose such request ids."""
+
+
+class _Origin(TypedDict):
+    lineage: str | None
+    root: str | None
+    ancestors: tuple[Ancestor, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +266,7 @@ class SnapshotWriter:
             restored_from=who.restored_from,
             revision=who.revision,
             versions=self._versions,
+            **self._origin(),
         )
         catalog.write_checkpoint(self._store, manifest)
         return api.SnapshotSummary.of(manifest, f"{self._store.uri}/{layout.checkpoint(manifest.id)}")
@@ -278,7 +286,15 @@ class SnapshotWriter:
             restored_from=who.restored_from,
             revision=who.revision,
             versions=self._versions,
+            **self._origin(),
         )
+
+    def _origin(self) -> _Origin:
+        """Return the fields of a manifest that say which root it is of, and what that descends from."""
+        origin = self._identity.descent
+        if origin is None:
+            return {"lineage": None, "root": None, "ancestors": ()}
+        return {"lineage": origin.lineage, "root": self._store.uri, "ancestors": origin.ancestors}
 
     def _savepoint_target(self, order: SnapshotOrder, request: savepoint.SavepointRequest) -> savepoint.SavepointTarget:
         asked = order.savepoint_request.location if order.savepoint_request else None

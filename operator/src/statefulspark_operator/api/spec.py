@@ -306,6 +306,9 @@ class Restore(ApiModel):
     take_over: Annotated[bool, ChangeCost.IGNORE] = False
     """Take over the state of another resource of this name, one that was deleted for example. Without it a job refuses
     to touch state that it does not own."""
+    take_over_sinks: Annotated[bool, ChangeCost.IGNORE] = False
+    """Write to sinks that hold output of state which a start does not descend from, or output that is newer than what it
+    restores and cannot be withdrawn. That output stays, and may be there twice. Without it such a start is refused."""
     nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
     """Change it to apply the same `from` or `freshState` once more."""
 

@@ -33,7 +33,7 @@ def job_config(subject: Subject, *, revision: str, restore: RestoreIntent | None
         "revision": revision,
         "storage": _given(spec.storage, exclude={"credentials_secret"}),
         "checkpoint": _checkpoint(subject),
-        "restore": restore.model_dump(by_alias=True, exclude_none=True) if restore else {},
+        "restore": {**(_given(restore) if restore else {}), "takeOverSinks": spec.restore.take_over_sinks},
         "engine": {"master": _master(subject), "conf": dict(spec.spark_conf), "platform": _platform(subject)},
         "savepointLocation": spec.savepoint.location,
         "apiPort": names.API_PORT,

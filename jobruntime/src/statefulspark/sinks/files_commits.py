@@ -1,0 +1,316 @@
+"""The commit files of a files sink: what makes a batch visible, what takes it back, and what keeps late requests out.
+
+Every change is conditional: a create, or a replacement of the body that was looked at. Nothing is deleted, so a name that
+was taken once stays taken, and whatever an older driver sent before finds that.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from statefulspark import clock, errors
+from statefulspark.contract import base, layout
+from statefulspark.sinks import marker, standing
+from statefulspark.snapshot import listing
+
+if TYPE_CHECKING:
+    from statefulspark.sinks.base import SinkContext
+    from statefulspark.storage import ObjectStore
+
+_Document = TypeVar("_Document", bound=base.StoredDocument)
+
+COMMITS = "_commits"
+SINK = "_sink.json"
+
+
+class PartFile(base.WireModel):
+    """One Parquet file of a batch."""
+
+    path: str
+    """Relative to the sink's uri."""
+    rows: int
+    size_bytes: int
+
+
+class BatchCommit(base.StoredDocument):
+    """The commit file of a batch: what a reader of that batch reads."""
+
+    batch_id: int
+    epoch: int
+    """Of the driver that wrote the rows."""
+    committed_at: base.UtcDatetime
+    files: tuple[PartFile, ...]
+    generation: int = 0
+    """In which the batch ran; 0 in files of releases that committed with every batch."""
+    sink: str | None = None
+    """Whose folder it is: the sink's transactional id; absent in those files too."""
+    lineage: str | None = None
+    """Identity of the root in which the batch ran; absent in files of releases without lineages."""
+    withdrawn: bool | None = None
+    """True if the batch is not committed: a reader finds no rows, and a commit that arrives late finds the name taken."""
+
+
+class FolderOwner(base.StoredDocument):
+    """`_sink.json`: who opened the folder last."""
+
+    sink: str
+    """Its transactional id."""
+    marker: marker.Marker
+    """The newest epoch and lineage; the position is the one that the job went on from."""
+
+
+class PreparedFiles(base.StoredDocument):
+    """The transaction of a batch: the files that its commit will list."""
+
+    files: tuple[PartFile, ...]
+
+
+def commit_key(batch_id: int) -> str:
+    """Return the key of a batch's commit file below the sink's uri."""
+    return f"{COMMITS}/{layout.number(batch_id)}.json"
+
+
+def read_commits(store: ObjectStore) -> tuple[BatchCommit, ...]:
+    """Return every committed batch in order.
+
+    Args:
+        store: Rooted at the sink's uri.
+
+    Raises:
+        SnapshotCorruptError: A commit file cannot be read.
+    """
+    keys = [f"{COMMITS}/{name}" for name in store.list_names(COMMITS) if name.endswith(".json")]
+    bodies = store.read_many(keys)
+    commits = (_parse(store, key, bodies[key]) for key in keys)
+    return tuple(commit for commit in commits if not commit.withdrawn)
+
+
+def occupy(store: ObjectStore, context: SinkContext) -> None:
+    """Leave word in the folder whose it is now; see `FilesSink.open`. Idempotent."""
+    while True:
+        present = _owner(store)
+        found = None if present is None else present.body.marker
+        if found is None:
+            found = _marker_of_commits(store, context)
+        opened = marker.admitted(found, context, store.uri, withdraws=True)
+        body = FolderOwner(sink=context.transactional_id, marker=opened).to_json().encode()
+        try:
+            if present is None:
+                store.create(SINK, body)
+            else:
+                _require_ours(present.body.sink, f"is that of {present.body.sink}", store, context)
+                store.replace(SINK, body, etag=present.etag)
+        except (errors.ObjectExistsError, errors.ObjectChangedError):
+            continue
+        return
+
+
+def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
+    """Write a batch's commit file unless the batch is committed, by this generation or a newer one.
+
+    Of two drivers that commit at once the create lets one win; a driver that was replaced never overwrites its
+    successor's commit, however late its request arrives.
+
+    Raises:
+        SpecRejectedError: `SinkFolderTaken`.
+        FencedError: A newer driver has opened the folder and withdrawn the batch.
+        StateUnknownError: `StagedRowsMissing`: rows that another root prepared are not in this folder.
+    """
+    prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
+    commit = _commit_of(context, files=prepared.files)
+    if context.is_inherited:
+        _require_files(store, prepared, context)
+    present = None
+    while not _put(store, commit, present):
+        present = read(store, context.batch_id)
+        if present is not None and _is_settled(present.body, store, context):
+            return
+
+
+def is_left_to_another_root(store: ObjectStore, context: SinkContext) -> bool:
+    """Tell whether an inherited batch is none of this folder's: the root that prepared it writes to another one."""
+    if not context.is_inherited:
+        return False
+    owner = _owner(store)
+    return owner is not None and owner.body.marker.covers(context)
+
+
+def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
+    """Take back the commits of a future that did not happen, and put a fence behind the last one.
+
+    Those are commits of older generations, or of other lineages, after the batch of the context. Commits follow each other
+    without a gap, so the first number without one ends the search; the newest goes first.
+
+    Returns:
+        The batches withdrawn.
+
+    Raises:
+        SpecRejectedError: `SinkFolderTaken`.
+        FencedError: A newer driver is doing the same.
+    """
+    tombstone = functools.partial(_commit_of, context, files=(), withdrawn=True)
+    last = _fenced_at(store, context, tombstone)
+    withdrawn = []
+    for batch in range(last - 1, context.batch_id, -1):
+        while True:
+            present = read(store, batch)
+            if present is None or _is_of_this_start(present.body, store, context):
+                break
+            if _put(store, tombstone(batch_id=batch), present):
+                withdrawn += [] if present.body.withdrawn else [batch]
+                break
+    return tuple(withdrawn)
+
+
+def discard(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
+    """Delete the files of a transaction, unless the batch's commit lists them."""
+    prepared = PreparedFiles.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
+    present = read(store, context.batch_id)
+    listed = {file.path for file in present.body.files} if present is not None else set()
+    store.delete_many([file.path for file in prepared.files if file.path not in listed])
+
+
+@dataclass(frozen=True, slots=True)
+class Present(Generic[_Document]):
+    """A document as it was looked at."""
+
+    body: _Document
+    etag: str
+
+
+def read(store: ObjectStore, batch_id: int) -> Present[BatchCommit] | None:
+    """Return what stands under a batch's number, also what was withdrawn; None if nothing does."""
+    return _look(store, commit_key(batch_id), BatchCommit)
+
+
+def _owner(store: ObjectStore) -> Present[FolderOwner] | None:
+    return _look(store, SINK, FolderOwner)
+
+
+def _look(store: ObjectStore, key: str, kind: type[_Document]) -> Present[_Document] | None:
+    """Read a document for a change of it: the etag is looked up first, so a body that changed since fails the change."""
+    info = store.info(key)
+    if info is None:
+        return None
+    try:
+        return Present(kind.parse(store.read(key), f"{store.uri}/{key}"), info.etag)
+    except errors.ObjectNotFoundError:
+        return None
+
+
+def _put(store: ObjectStore, commit: BatchCommit, present: Present[BatchCommit] | None) -> bool:
+    """Write a commit where it was looked; False if something else is there by now."""
+    key, body = commit_key(commit.batch_id), commit.to_json().encode()
+    try:
+        if present is None:
+            store.create(key, body)
+        else:
+            store.replace(key, body, etag=present.etag)
+    except (errors.ObjectExistsError, errors.ObjectChangedError):
+        return False
+    return True
+
+
+def _commit_of(
+    context: SinkContext, *, files: tuple[PartFile, ...], batch_id: int | None = None, withdrawn: bool | None = None
+) -> BatchCommit:
+    return BatchCommit(
+        batch_id=context.batch_id if batch_id is None else batch_id,
+        epoch=context.epoch,
+        committed_at=clock.utc_now(),
+        files=files,
+        generation=context.generation,
+        sink=context.transactional_id,
+        lineage=context.lineage,
+        withdrawn=withdrawn,
+    )
+
+
+def _fenced_at(store: ObjectStore, context: SinkContext, tombstone: Callable[..., BatchCommit]) -> int:
+    """Put a fence under the first free number after the cut, and return the number."""
+    while True:
+        number = listing.highest(store, context.batch_id, commit_key) + 1
+        newest = read(store, number - 1) if number - 1 > context.batch_id else None
+        if newest is not None and newest.body.withdrawn and _is_of_this_start(newest.body, store, context):
+            return number - 1
+        if _put(store, tombstone(batch_id=number), None):
+            return number
+
+
+def _is_settled(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
+    """Tell whether a batch needs no commit any more; False if what stands in its place is to be replaced."""
+    here, batch = _order(_ours(present, store, context), context), context.descent.order(context.position)
+    if here is None or batch is None or (present.withdrawn and here[:2] > batch[:2]):
+        raise errors.FencedError(
+            f"Batch {context.batch_id} of {store.uri} is that of generation {present.generation} of the lineage "
+            f"{present.lineage or 'unnamed'}, which writes there now; generation {context.generation} must not commit it "
+            "any more."
+        )
+    return here[:2] >= batch[:2] and not present.withdrawn
+
+
+def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
+    """Tell whether a commit is of the generation that opens the folder, or fenced off by one that is newer.
+
+    Raises:
+        FencedError: It is of a newer one.
+    """
+    here, own = _order(_ours(present, store, context), context), context.descent.order(context.position)
+    if here is None or own is None or here[:2] < own[:2]:
+        return False
+    if here[:2] > own[:2]:
+        raise errors.FencedError(
+            f"Generation {present.generation} writes to {store.uri} now, so generation {context.generation} must not any "
+            "more."
+        )
+    return True
+
+
+def _order(commit: BatchCommit, context: SinkContext) -> tuple[int, int, int] | None:
+    return context.descent.order(standing.Position(commit.lineage, commit.generation, commit.batch_id))
+
+
+def _marker_of_commits(store: ObjectStore, context: SinkContext) -> marker.Marker | None:
+    """Return what the commits of a release without `_sink.json` tell of who wrote them; None if there are none."""
+    newest = listing.highest(store, context.batch_id, commit_key)
+    for batch in dict.fromkeys((newest, 0)):
+        present = read(store, batch) if batch >= 0 else None
+        if present is not None:
+            commit = _ours(present.body, store, context)
+            return marker.Marker(generation=commit.generation, batch_id=batch, lineage=commit.lineage)
+    return None
+
+
+def _require_files(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> None:
+    """Check that rows which another root prepared are here before a commit names them."""
+    missing = [file.path for file in prepared.files if store.info(file.path) is None]
+    if missing:
+        raise errors.StateUnknownError(
+            "StagedRowsMissing",
+            f"Batch {context.batch_id} of the sink {context.uid} was prepared by another root of the job's state and is not "
+            f"committed, and its rows are not below {store.uri}: {missing[0]} does not exist. Copy the sink's folder as a "
+            "whole, or give the sink a new folder.",
+        )
+
+
+def _parse(store: ObjectStore, key: str, body: bytes) -> BatchCommit:
+    return BatchCommit.parse(body, f"{store.uri}/{key}")
+
+
+def _ours(commit: BatchCommit, store: ObjectStore, context: SinkContext) -> BatchCommit:
+    """Return a commit that is this sink's own, or an old release's, which did not say whose it was."""
+    if commit.sink is not None:
+        _require_ours(commit.sink, f"holds batch {commit.batch_id} of {commit.sink}", store, context)
+    return commit
+
+
+def _require_ours(sink: str, what: str, store: ObjectStore, context: SinkContext) -> None:
+    if sink != context.transactional_id:
+        raise errors.SpecRejectedError(
+            "SinkFolderTaken",
+            f"{store.uri} {what}, so the sink {context.uid!r} of {context.job} must not write there; give it a folder of "
+            "its own.",
+        )

@@ -1,0 +1,150 @@
+"""Lineages: which root of state something belongs to, and what it descends from.
+
+Every root has an identity of its own. Numbers of generations, batches and epochs begin anew in each root, so they compare
+within one lineage only; what meets numbers of another one (a sink that remembers, a savepoint from elsewhere) looks at
+the lineage first. A root that finds itself at another place than its record says was moved or copied, which it cannot
+tell apart; in both cases it goes on as a new lineage that descends from the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from statefulspark import errors
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import Ancestor, GenerationRecord, LineageRecord, Manifest, QueryEntry
+from statefulspark.snapshot import listing
+from statefulspark.storage.port import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Lineages:
+    """Every lineage that a root has been, oldest first.
+
+    Attributes:
+        records: As they are on storage.
+    """
+
+    records: tuple[LineageRecord, ...] = ()
+
+    @property
+    def current(self) -> LineageRecord | None:
+        """The newest one, None before the first."""
+        return self.records[-1] if self.records else None
+
+    @property
+    def lineage(self) -> str | None:
+        """Identity of the root, None before the first."""
+        return self.current.lineage if self.current else None
+
+    @property
+    def unnamed(self) -> str | None:
+        """The lineage of whatever names none: the first, if the root was in use before that."""
+        return self.records[0].lineage if self.records and self.records[0].adopts_unnamed else None
+
+    def named(self, lineage: str | None) -> str | None:
+        """Return the lineage of a document below this root."""
+        return self.unnamed if lineage is None else lineage
+
+    def root_of(self, lineage: str | None) -> str | None:
+        """Return where a lineage of this root lived; None if it never was here."""
+        return next((record.root for record in self.records if record.lineage == lineage), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Descent:
+    """Where a cut comes from.
+
+    Attributes:
+        lineage: Its own; None for state of a release without lineages.
+        generation: The generation of that lineage in which the cut lies.
+        root: URI of the root it was taken in, for people.
+        ancestors: Other lineages that it descends from, the oldest first.
+        unnamed: The lineage of whatever names none; None if nothing here is that old.
+    """
+
+    lineage: str | None
+    generation: int
+    root: str | None = None
+    ancestors: tuple[Ancestor, ...] = ()
+    unnamed: str | None = None
+
+    def below(self, own: str | None, queries: Sequence[QueryEntry]) -> tuple[Ancestor, ...]:
+        """Return the ancestors of what a root makes of this cut.
+
+        Args:
+            own: The lineage of that root.
+            queries: The cut.
+        """
+        if self.lineage == own:
+            return self.ancestors
+        batches = {query.uid: query.batch_id for query in queries}
+        here = Ancestor(lineage=self.lineage, root=self.root, generation=self.generation, batches=batches)
+        return (*self.ancestors, here)
+
+
+def of_manifest(manifest: Manifest, known: Lineages) -> Descent:
+    """Return where a snapshot comes from.
+
+    Args:
+        manifest: The snapshot's.
+        known: Lineages of the root it lies in; none for a snapshot that lies elsewhere.
+    """
+    lineage = known.named(manifest.lineage)
+    return Descent(lineage, manifest.generation, manifest.root or known.root_of(lineage), manifest.ancestors)
+
+
+def of_generation(record: GenerationRecord, known: Lineages) -> Descent:
+    """Return where a generation of a root belongs."""
+    lineage = known.named(record.lineage)
+    return Descent(lineage, record.generation, known.root_of(lineage), record.ancestors, known.unnamed)
+
+
+def read_all(store: ObjectStore) -> Lineages:
+    """Read every lineage of a root. Cost: one listing, one HEAD, one GET per lineage.
+
+    Raises:
+        SnapshotCorruptError: `DocumentUnreadable`.
+    """
+    listed = max((layout.parse_number(name) or 0 for name in store.list_names(layout.LINEAGES)), default=0)
+    keys = [layout.lineage(number) for number in range(1, listing.highest(store, listed, layout.lineage) + 1)]
+    bodies = store.read_many(keys) if keys else {}
+    return Lineages(tuple(LineageRecord.parse(bodies[key], f"{store.uri}/{key}") for key in keys))
+
+
+def ensure(store: ObjectStore, *, lineage: str, epoch: int, now: datetime) -> Lineages:
+    """Make sure that a root has a lineage of its own where it is now. Idempotent, and safe beside other drivers.
+
+    Cost: one listing, one HEAD and a GET per lineage; two listings and a PUT the first time.
+
+    Args:
+        store: The job's root.
+        lineage: The identity to give it if it has none.
+        epoch: The driver's.
+        now: UTC.
+
+    Returns:
+        Every lineage that the root has been; the newest one is its own.
+    """
+    known = read_all(store)
+    while known.current is None or known.current.root != store.uri:
+        record = LineageRecord(
+            number=len(known.records) + 1,
+            lineage=lineage,
+            root=store.uri,
+            created_at=now,
+            epoch=epoch,
+            adopts_unnamed=not known.records and _holds_state(store),
+        )
+        try:
+            store.create(layout.lineage(record.number), record.to_json(indent=1).encode())
+            known = Lineages((*known.records, record))
+        except errors.ObjectExistsError:
+            known = read_all(store)
+    return known
+
+
+def _holds_state(store: ObjectStore) -> bool:
+    return bool(store.list_names(layout.GENERATIONS) or store.list_names(layout.CHECKPOINTS))
