@@ -21,7 +21,17 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 from pyiceberg.catalog import load_catalog
 from statefulspark import storage
-from statefulspark.sinks import base, files, files_commits, files_orphans, iceberg, kafka, kafka_rows, postgres
+from statefulspark.sinks import (
+    base,
+    files,
+    files_commits,
+    files_orphans,
+    iceberg,
+    kafka,
+    kafka_rows,
+    postgres,
+    standing,
+)
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
@@ -240,7 +250,10 @@ def _context(s3: S3Server) -> base.SinkContext:
 
 def _context_json(context: base.SinkContext) -> dict[str, object]:
     options = context.options
-    plain = {name: getattr(context, name) for name in context.__dataclass_fields__ if name != "options"}
+    assert context.descent == standing.Descent(), "drivers in other processes know one root only"
+    plain = {
+        name: getattr(context, name) for name in context.__dataclass_fields__ if name not in ("options", "descent")
+    }
     return plain | {"options": {name: getattr(options, name) for name in options.__dataclass_fields__}}
 
 

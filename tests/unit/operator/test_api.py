@@ -61,6 +61,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "restore.allowNonRestoredState": "IGNORE",
         "restore.claimMode": "IGNORE",
         "restore.takeOver": "IGNORE",
+        "restore.takeOverSinks": "IGNORE",
         "savepoint.location": "RELOAD",
         "savepoint.timeout": "RELOAD",
         "savepoint.format": "RELOAD",
