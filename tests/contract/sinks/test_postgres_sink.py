@@ -167,3 +167,43 @@ def test_two_sinks_share_a_marker_table_and_nothing_else(world: World, dsn: str,
     assert prepared is not None
     other.commit(prepared, context)
     assert (world.read(), run(dsn, "SELECT id FROM others")) == ([1], [(2,)])
+
+
+OLD_MARKERS = (
+    "CREATE TABLE statefulspark_sinks (sink text PRIMARY KEY, generation bigint NOT NULL, batch_id bigint NOT NULL, "
+    "epoch bigint NOT NULL, changed_at timestamptz NOT NULL DEFAULT now())"
+)
+
+
+def test_a_marker_table_of_an_older_release_gets_the_columns_that_it_lacks(world: World, dsn: str) -> None:
+    run(dsn, OLD_MARKERS)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("INSERT INTO statefulspark_sinks VALUES (%s, 1, 0, 1)", [world.context.transactional_id])
+    sink = PostgresSink("words", dsn)
+
+    sink.open(world.at(0, epoch=2))
+    for batch, rows in enumerate([words({1: "a"}), words({2: "b"})]):
+        context = world.at(batch, epoch=2)
+        part = sink.write_part(iter([rows]), context)
+        assert part is not None
+        prepared = sink.prepare((part,), context)
+        assert prepared is not None
+        sink.commit(prepared, context)
+
+    assert world.read() == [2], "batch 0 was committed by the older release"
+
+
+def test_a_marker_table_that_the_user_may_not_change_is_refused_with_what_to_run(
+    world: World, dsn: str, postgres: Postgres
+) -> None:
+    run(dsn, OLD_MARKERS)
+    run(dsn, "CREATE ROLE writer LOGIN PASSWORD 'writer'")
+    run(dsn, "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO writer")
+    limited = psycopg.conninfo.make_conninfo(dsn, user="writer", password="writer")
+
+    with pytest.raises(errors.SpecRejectedError, match=r"ALTER TABLE .*statefulspark_sinks.* ADD COLUMN") as refused:
+        PostgresSink("words", limited).open(world.at(0))
+    assert refused.value.reason == "PostgresMarkersOutdated"
+
+    run(dsn, refused.value.message.partition("let its owner run: ")[2])
+    PostgresSink("words", limited).open(world.at(0))

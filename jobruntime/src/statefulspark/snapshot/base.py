@@ -81,7 +81,7 @@ class View:
         """True if the generation in use was made where the root is no more: it was moved, or copied."""
         newest = self.lineages.current
         if newest is None:
-            return False
+            return bool(self.lineages.taken)
         return newest.root != self.store.uri or self.lineages.named(self.current.lineage) != newest.lineage
 
     def situation(self, wish: RestoreConfig) -> decision.Situation:

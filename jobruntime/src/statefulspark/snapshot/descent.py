@@ -25,14 +25,22 @@ class Lineages:
 
     Attributes:
         records: As they are on storage.
+        unreadable: A sentence for each record that is damaged. Nothing depends on reading one: what was written in a lineage
+            names it, so the root goes on as a new one, as it would at another place.
     """
 
     records: tuple[LineageRecord, ...] = ()
+    unreadable: tuple[str, ...] = ()
+
+    @property
+    def taken(self) -> int:
+        """How many numbers are taken."""
+        return len(self.records) + len(self.unreadable)
 
     @property
     def current(self) -> LineageRecord | None:
-        """The newest one, None before the first."""
-        return self.records[-1] if self.records else None
+        """The newest one, None before the first and if it cannot be read."""
+        return self.records[-1] if self.records and self.records[-1].number == self.taken else None
 
     @property
     def lineage(self) -> str | None:
@@ -42,7 +50,7 @@ class Lineages:
     @property
     def unnamed(self) -> str | None:
         """The lineage of whatever names none: the first, if the root was in use before that."""
-        return self.records[0].lineage if self.records and self.records[0].adopts_unnamed else None
+        return next((record.lineage for record in self.records if record.adopts_unnamed), None)
 
     def named(self, lineage: str | None) -> str | None:
         """Return the lineage of a document below this root."""
@@ -103,15 +111,18 @@ def of_generation(record: GenerationRecord, known: Lineages) -> Descent:
 
 
 def read_all(store: ObjectStore) -> Lineages:
-    """Read every lineage of a root. Cost: one listing, one HEAD, one GET per lineage.
-
-    Raises:
-        SnapshotCorruptError: `DocumentUnreadable`.
-    """
+    """Read every lineage of a root. Cost: one listing, one HEAD, one GET per lineage."""
     listed = max((layout.parse_number(name) or 0 for name in store.list_names(layout.LINEAGES)), default=0)
     keys = [layout.lineage(number) for number in range(1, listing.highest(store, listed, layout.lineage) + 1)]
     bodies = store.read_many(keys) if keys else {}
-    return Lineages(tuple(LineageRecord.parse(bodies[key], f"{store.uri}/{key}") for key in keys))
+    records: list[LineageRecord] = []
+    unreadable: list[str] = []
+    for key in keys:
+        try:
+            records.append(LineageRecord.parse(bodies[key], f"{store.uri}/{key}"))
+        except errors.SnapshotCorruptError as error:
+            unreadable.append(error.message)
+    return Lineages(tuple(records), tuple(unreadable))
 
 
 def ensure(store: ObjectStore, *, lineage: str, epoch: int, now: datetime) -> Lineages:
@@ -131,16 +142,16 @@ def ensure(store: ObjectStore, *, lineage: str, epoch: int, now: datetime) -> Li
     known = read_all(store)
     while known.current is None or known.current.root != store.uri:
         record = LineageRecord(
-            number=len(known.records) + 1,
+            number=known.taken + 1,
             lineage=lineage,
             root=store.uri,
             created_at=now,
             epoch=epoch,
-            adopts_unnamed=not known.records and _holds_state(store),
+            adopts_unnamed=not known.taken and _holds_state(store),
         )
         try:
             store.create(layout.lineage(record.number), record.to_json(indent=1).encode())
-            known = Lineages((*known.records, record))
+            known = Lineages((*known.records, record), known.unreadable)
         except errors.ObjectExistsError:
             known = read_all(store)
     return known

@@ -14,7 +14,18 @@ from statefulspark import errors
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, OwnerRecord, SnapshotKind
-from statefulspark.snapshot import catalog, epochs, generations, prune, pruning, recovery, staged, transfer, verify
+from statefulspark.snapshot import (
+    catalog,
+    descent,
+    epochs,
+    generations,
+    prune,
+    pruning,
+    recovery,
+    staged,
+    transfer,
+    verify,
+)
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _OURS = frozenset(
@@ -24,7 +35,7 @@ _OURS = frozenset(
             f"{folder}/"
             for folder in (
                 layout.EPOCHS, layout.GENERATIONS, layout.CHECKPOINTS, layout.SAVEPOINTS, layout.SCRATCH, layout.STAGING,
-                layout.DAMAGE, layout.PRUNE_MARKS.partition("/")[0],
+                layout.DAMAGE, layout.LINEAGES, layout.PRUNE_MARKS.partition("/")[0],
             )
         ),
     }
@@ -358,6 +369,7 @@ def _notes(
 ) -> Iterable[str]:
     if layout.OWNER not in names:
         yield f"There is no {layout.OWNER}: the next driver makes the state its own."
+    yield from _notes_on_identity(store)
     for one in known:
         if one.role == "unfinished":
             yield f"Generation {one.generation} was never completed; nothing starts from it."
@@ -366,3 +378,14 @@ def _notes(
     strange = freeable.kept.get(prune.UNKNOWN, 0)
     if strange:
         yield f"{strange} files below {layout.GENERATIONS}/ are not ours; they are never deleted."
+
+
+def _notes_on_identity(store: ObjectStore) -> Iterable[str]:
+    lineages = descent.read_all(store)
+    for sentence in lineages.unreadable:
+        yield f"{sentence} The next driver goes on as a new lineage, in a new generation."
+    if lineages.current is not None and lineages.current.root != store.uri:
+        yield (
+            f"This folder was last used at {lineages.current.root}: it was moved, or copied. A driver that starts here "
+            "goes on as a lineage of its own, and sinks decide whether it may write to them."
+        )

@@ -124,6 +124,8 @@ def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) 
     )
     _log.info("epoch claimed", extra={"epoch": epoch, "holder": holder, "root": store.uri})
     lineages = descent.ensure(store, lineage=uuid.uuid4().hex, epoch=epoch, now=now)
+    for sentence in lineages.unreadable:
+        _log.warning("the identity of the root is damaged, and it goes on as a new one", extra={"why": sentence})
     return Place(store, options, epoch, lineages)
 
 
