@@ -197,9 +197,9 @@ def test_a_marker_table_that_the_user_may_not_change_is_refused_with_what_to_run
     world: World, dsn: str, postgres: Postgres
 ) -> None:
     run(dsn, OLD_MARKERS)
-    run(dsn, "CREATE ROLE writer LOGIN PASSWORD 'writer'")
-    run(dsn, "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO writer")
-    limited = psycopg.conninfo.make_conninfo(dsn, user="writer", password="writer")
+    run(dsn, "CREATE ROLE appender LOGIN PASSWORD 'writer'")
+    run(dsn, "GRANT SELECT, INSERT, UPDATE ON ALL TABLES IN SCHEMA public TO appender")
+    limited = psycopg.conninfo.make_conninfo(dsn, user="appender", password="writer")
 
     with pytest.raises(errors.SpecRejectedError, match=r"ALTER TABLE .*statefulspark_sinks.* ADD COLUMN") as refused:
         PostgresSink("words", limited).open(world.at(0))
