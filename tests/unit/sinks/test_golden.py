@@ -6,8 +6,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from statefulspark.contract.manifest import LineageRecord
 from statefulspark.contract.prepared import PreparedRecord
-from statefulspark.sinks.files_commits import BatchCommit, PartFile
+from statefulspark.sinks.files_commits import BatchCommit, FolderOwner, PartFile
+from statefulspark.sinks.marker import Marker
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sinks"
 UNIQUE = "0123456789abcdef0123456789abcdef"
@@ -31,6 +33,25 @@ COMMIT = BatchCommit(
     generation=3,
     sink="statefulspark/team/flights/delays/out",
 )
+WITHDRAWN = COMMIT.model_copy(update={"files": (), "lineage": "9f1c0000000000000000000000000000", "withdrawn": True})
+OWNER = FolderOwner(
+    sink="statefulspark/team/flights/delays/out",
+    marker=Marker(
+        generation=3,
+        batch_id=12344,
+        epoch=7,
+        lineage="9f1c0000000000000000000000000000",
+        root="s3://bucket/state/team/flights",
+        reached_in="1d5a0000000000000000000000000000",
+    ),
+)
+LINEAGE = LineageRecord(
+    number=2,
+    lineage="9f1c0000000000000000000000000000",
+    root="s3://bucket/state/team/flights",
+    created_at=datetime(2026, 11, 22, 6, tzinfo=UTC),
+    epoch=7,
+)
 PREPARED = PreparedRecord(
     job="team/flights",
     query_uid="delays",
@@ -44,20 +65,21 @@ PREPARED = PreparedRecord(
 )
 
 
-@pytest.mark.parametrize(
-    ("name", "expected"),
-    [
-        pytest.param(
-            "commit-v1-with-every-batch.json", OLD_COMMIT, id="a commit of a release that committed each batch"
-        ),
-        pytest.param("commit-v1.json", COMMIT, id="a commit of a batch that a checkpoint covers"),
-        pytest.param("prepared-v1.json", PREPARED, id="a prepared transaction"),
-    ],
+Document = BatchCommit | PreparedRecord | FolderOwner | LineageRecord
+WRITTEN: tuple[tuple[str, Document], ...] = (
+    ("commit-v1.json", COMMIT),
+    ("commit-v1-withdrawn.json", WITHDRAWN),
+    ("prepared-v1.json", PREPARED),
+    ("folder-owner-v1.json", OWNER),
+    ("lineage-v1.json", LINEAGE),
 )
-def test_every_released_document_is_readable(name: str, expected: BatchCommit | PreparedRecord) -> None:
+
+
+@pytest.mark.parametrize(("name", "expected"), [("commit-v1-with-every-batch.json", OLD_COMMIT), *WRITTEN])
+def test_every_released_document_is_readable(name: str, expected: Document) -> None:
     assert type(expected).parse((GOLDEN / name).read_bytes(), name) == expected
 
 
-@pytest.mark.parametrize(("name", "document"), [("commit-v1.json", COMMIT), ("prepared-v1.json", PREPARED)])
-def test_documents_are_written_as_they_were(name: str, document: BatchCommit | PreparedRecord) -> None:
+@pytest.mark.parametrize(("name", "document"), WRITTEN)
+def test_documents_are_written_as_they_were(name: str, document: Document) -> None:
     assert document.to_json() == (GOLDEN / name).read_text().strip()
