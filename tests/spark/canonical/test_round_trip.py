@@ -51,7 +51,7 @@ class Rig:
     folder: Path
     store: ObjectStore
     options: storage.StorageOptions
-    groups: int = 128
+    groups: int | None = 128
     placement: Placement = Placement.EVEN
     files: int = 0
     inputs: dict[str, DataFrame] = field(default_factory=dict)
@@ -88,7 +88,11 @@ class Rig:
         build, mode = QUERIES[kind]
         root = f"{self.hadoop}/{layout.query_root(generation, 'q')}"
         placements = {"all": self.placement}
-        with keyed.collecting(keyed.OperatorRegistry(), query_uid="q", placements=placements):
+        key_groups = {"all": self.groups or 128}
+        collecting = keyed.collecting(
+            keyed.OperatorRegistry(), query_uid="q", placements=placements, key_groups=key_groups
+        )
+        with collecting:
             writer = build(self).writeStream.outputMode(mode).foreachBatch(collect)
         query = writer.option("checkpointLocation", root).trigger(availableNow=True).start()
         assert query.awaitTermination(300), "the query did not end"
@@ -130,7 +134,7 @@ class Rig:
         place = preparing.Place(self.store, self.options, 1)
         author = recovery.Author("default", "flights", 1, NOW)
         found = preparing.find_state(job, job_config, place, author)
-        built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions(), restored=found.queries)
+        built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions(), found=found)
         return preparing.make_ready(job_config, place, found, built, self.spark, author)
 
 
@@ -248,6 +252,22 @@ QUERIES: dict[str, tuple[Callable[[Rig], DataFrame], str]] = {
 def rig(spark: SparkSession, s3: S3Server, s3_bucket: str, tmp_path: Path) -> Rig:
     store = storage.open_store(f"s3://{s3_bucket}/state/default/flights", s3.options())
     return Rig(spark, tmp_path, store, s3.options())
+
+
+def test_restored_by_a_job_that_leaves_the_number_out_it_keeps_the_key_groups_that_it_had(rig: Rig) -> None:
+    """A.67."""
+    kind = "keyed state and an aggregation of Spark's"
+    rig = replace(rig, groups=64)
+    rig.grow(1)
+    rig.take(batch=max(rig.run(kind, generation=1)))
+    rig.grow(1)
+    uninterrupted = rig.run(kind, generation=1)
+    rig.store.delete_many([info.key for info in rig.store.list("generations")])
+
+    plan = replace(rig, groups=None).restore(kind, partitions=3)
+
+    assert [one.max_parallelism for one in plan.queries[0].operators if one.uid == "all"] == [64]
+    assert rig.run(kind, plan.generation) == uninterrupted
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 import statefulspark as ss
 from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
+from pyspark.sql.streaming import stateful_processor
 from snapshots import a_manifest
 from statefulspark import errors, storage
 from statefulspark.contract import config
@@ -28,6 +30,7 @@ from statefulspark.contract.manifest import Trigger
 from statefulspark.contract.placement import Placement
 from statefulspark.job import Job, QueryContext
 from statefulspark.snapshot import catalog, closure, plans, recovery, verify
+from statefulspark.snapshot.parallelism import SHUFFLE_PARTITIONS
 from statefulspark.spark import check, driver, failures, functions, preparing, session
 from statefulspark.spark.keyed import registry
 from statefulspark.storage.port import ObjectStore
@@ -78,6 +81,30 @@ class CountInFloats(Count):
     def open(self, ctx: ss.KeyedContext) -> None:
         self._seen = ctx.state(ss.ValueState("seen", float))
         ctx.state(ss.ListState("latest"))
+
+
+class CountOfTables(ss.VectorizedProcessFunction):
+    """Counts rows of each key, a table at a time."""
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        self._seen = ctx.state(ss.ValueState("seen", "bigint"))
+
+    def process_table(self, rows: pa.Table, ctx: ss.KeyedContext) -> pa.Table:
+        counts = rows.group_by("k").aggregate([("k", "count")])
+        return pa.table({"k": counts.column("k"), "n": counts.column("k_count")})
+
+
+class Nothing(stateful_processor.StatefulProcessor):
+    """A processor of Spark's without output."""
+
+    def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
+        handle.getValueState("seen", "n bigint")
+
+    def handleInputRows(self, key, rows, timerValues):  # type: ignore[no-untyped-def]  # noqa: N802, N803
+        return iter(())
+
+    def close(self) -> None:
+        pass
 
 
 PLACEMENTS = {"aa": Placement.HASHED, "bb": Placement.EVEN}
@@ -131,7 +158,7 @@ class World:
         place = preparing.Place(self.store, self.options, self.epoch)
         found = preparing.find_state(job, job_config, place, self.author)
         declared = functions.JobFunctions()
-        built = driver.build_queries(job, job_config, self.spark, declared, restored=found.queries)
+        built = driver.build_queries(job, job_config, self.spark, declared, found=found)
         return job_config, place, found, built
 
     @property
@@ -183,8 +210,16 @@ class World:
         )
 
 
-def keyed(uid: str, frame: DataFrame, *, function: type[ss.KeyedProcessFunction] = Count) -> DataFrame:
-    counted = ss.keyed_process(frame, key="k", function=function(), uid=uid, schema="k string, n bigint")
+def keyed(
+    uid: str,
+    frame: DataFrame,
+    *,
+    function: type[ss.KeyedProcessFunction] = Count,
+    max_parallelism: int | None = None,
+) -> DataFrame:
+    counted = ss.keyed_process(
+        frame, key="k", function=function(), uid=uid, schema="k string, n bigint", max_parallelism=max_parallelism
+    )
     return counted.select(sql.lit(uid).alias("step"), "k", "n")
 
 
@@ -297,6 +332,81 @@ def test_state_is_spread_over_more_partitions_and_over_fewer_again(world: World)
     narrower = world.restored(recorded, again, conf={setting: "2"})
 
     assert {(batch - 2, *rest) for batch, *rest in narrower} == world.uninterrupted
+
+
+def every_door(left: DataFrame, right: DataFrame) -> DataFrame:
+    """Return a query with each operator that keeps keyed state."""
+
+    def counted(row: ss.InputRow, seen: int | None) -> tuple[tuple[str, str, int], int]:
+        return ("mapped", row.k, (seen or 0) + 1), (seen or 0) + 1
+
+    mapped = ss.map_with_state(left, key="k", function=counted, uid="mapped", schema="step string, k string, n bigint")
+    rows = ss.keyed_process(left, key="k", function=CountOfTables(), uid="tables", schema="k string, n bigint")
+    spark = ss.transform_with_state(right.groupBy("k"), Nothing(), "k string, n bigint", "Update", "None", uid="rows")
+    pandas = ss.transform_with_state_in_pandas(
+        right.groupBy("k"), Nothing(), "k string, n bigint", "Update", "None", uid="pandas"
+    )
+    named = [(sql.lit(uid).alias("step"), frame) for uid, frame in (("t", rows), ("r", spark), ("p", pandas))]
+    return united(keyed("aa", left), mapped, *(frame.select(step, "k", "n") for step, frame in named))
+
+
+@pytest.fixture
+def partitions_of_session(spark: SparkSession) -> Iterator[Callable[[int], dict[str, str]]]:
+    """Set what a user's Spark setting becomes in the session that a driver builds; return the user's setting."""
+    before = spark.conf.get(SHUFFLE_PARTITIONS)
+
+    def ask(partitions: int) -> dict[str, str]:
+        spark.conf.set(SHUFFLE_PARTITIONS, str(partitions))
+        return {SHUFFLE_PARTITIONS: str(partitions)}
+
+    yield ask
+    spark.conf.set(SHUFFLE_PARTITIONS, before or "2")
+
+
+def test_a_first_start_with_the_number_of_partitions_that_is_sparks_default_derives_its_key_groups(
+    world: World, partitions_of_session: Callable[[int], dict[str, str]]
+) -> None:
+    """A.64: by each operator that keeps keyed state."""
+    restore = config.RestoreConfig(fresh=True, id="derived")
+
+    job_config, _, found, built = world.look(every_door, conf=partitions_of_session(200), restore=restore)
+    preparing.compare(job_config, found, built)
+
+    assert {one.uid: one.max_parallelism for one in built[0].planned.operators} == dict.fromkeys(
+        ("aa", "mapped", "tables", "rows", "pandas"), 512
+    )
+
+
+def test_a_restart_with_other_partitions_keeps_the_key_groups_of_the_snapshot(
+    world: World, partitions_of_session: Callable[[int], dict[str, str]]
+) -> None:
+    """A.67: the job leaves the number out; an operator that is new has one for the partitions there are."""
+    with_another = lambda left, right: united(recorded(left, right), keyed("cc", right))  # noqa: E731
+    setting = partitions_of_session(100)
+
+    changed = world.restored(with_another, conf={SHUFFLE_PARTITIONS: "5"})
+    _, _, _, built = world.look(with_another, conf=setting, restore=world.wish())
+
+    assert {(batch - 1, *rest) for batch, *rest in of_steps(changed, "aa", "bb", "total")} == world.uninterrupted
+    assert {one.uid: one.max_parallelism for one in built[0].planned.operators if one.uid} == {
+        "aa": 128,
+        "bb": 128,
+        "cc": 256,
+    }
+
+
+def test_a_number_of_key_groups_that_contradicts_the_snapshot_is_refused_with_both(world: World) -> None:
+    """A.67."""
+    before = world.keys()
+
+    with pytest.raises(errors.SpecRejectedError, match="has 128 key groups and the job declares 256") as refused:
+        world.start(
+            lambda left, right: united(keyed("aa", left, max_parallelism=256), keyed("bb", right), total(left)),
+            restore=world.wish(),
+        )
+
+    assert refused.value.reason == "MaxParallelismChanged"
+    assert world.keys() == before
 
 
 def test_named_sources_swap_their_places_and_read_something_else(world: World) -> None:

@@ -65,14 +65,49 @@ def test_a_query_without_state_has_nothing_to_spread() -> None:
     assert parallelism.wanted_partitions(a_query(), replace(a_plan(), operators=(), partitions=9)) is None
 
 
-def test_more_partitions_than_key_groups_are_refused_with_both() -> None:
+@pytest.mark.parametrize(
+    ("restored", "sentence"),
+    [
+        pytest.param(
+            a_query(an_operator(groups=128)),
+            "The state of operator 'mean' of query 'delays' can not be restored with spark.sql.shuffle.partitions=130: its "
+            "maximum parallelism is 128, and a partition holds whole key groups. Set spark.sql.shuffle.partitions to 128 "
+            "or less.",
+            id="than the state has",
+        ),
+        pytest.param(
+            a_query(an_operator(groups=None)),
+            "The state of operator 'mean' of query 'delays' can not be restored with spark.sql.shuffle.partitions=130: its "
+            "maximum parallelism is 128, and a partition holds whole key groups. Set spark.sql.shuffle.partitions to 128 "
+            "or less, or max_parallelism=256, which a canonical savepoint can be restored with.",
+            id="than a canonical savepoint had",
+        ),
+        pytest.param(
+            None,
+            "The job gives operator 'mean' of query 'delays' max_parallelism=128 and asks for "
+            "spark.sql.shuffle.partitions=130; a partition holds whole key groups. Leave max_parallelism out, which makes "
+            "it 256, or set spark.sql.shuffle.partitions to 128 or less.",
+            id="than a job without state gives, which is told nothing of state",
+        ),
+    ],
+)
+def test_more_partitions_than_key_groups_are_refused(restored: QueryEntry | None, sentence: str) -> None:
     """A.66."""
     with pytest.raises(errors.SpecRejectedError) as refused:
-        parallelism.wanted_partitions(a_query(an_operator()), a_plan(partitions=130))
-    assert refused.value.reason == "MaxParallelismExceeded"
-    assert "'mean'" in refused.value.message
-    assert "130" in refused.value.message
-    assert "maximum parallelism is 128" in refused.value.message
+        parallelism.require_enough_groups(a_plan(partitions=130), restored)
+
+    assert (refused.value.reason, refused.value.message) == ("MaxParallelismExceeded", sentence)
+
+
+def test_a_number_that_contradicts_the_state_is_refused_for_that_and_not_for_the_partitions() -> None:
+    parallelism.require_enough_groups(a_plan(partitions=130), a_query(an_operator(groups=512)))
+
+
+def test_more_partitions_than_there_can_be_key_groups_are_refused_without_a_way_that_is_none() -> None:
+    with pytest.raises(errors.SpecRejectedError, match=r"\. Set spark\.sql\.shuffle\.partitions to 32768") as refused:
+        parallelism.require_enough_groups(a_plan(partitions=40_000, groups=32_768), None)
+
+    assert "Leave max_parallelism out" not in refused.value.message
 
 
 @pytest.mark.parametrize(("settings", "asked"), [({}, None), ({SETTING: "7"}, 7), ({"spark.x": "1"}, None)])

@@ -9,7 +9,7 @@ from statefulspark import errors
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Trigger
-from statefulspark.snapshot import catalog, closure, generations, recovery, savepoint, verify
+from statefulspark.snapshot import catalog, closure, generations, plans, recovery, savepoint, verify
 from statefulspark.snapshot.recovery import StartMode
 from statefulspark.testing import stores
 
@@ -575,3 +575,48 @@ def take_savepoint(job: Job, query: FakeQuery, location: str | None = None) -> s
     entry = closure.close_over(job.store, query.path, query.batch)
     savepoint.take_savepoint(job.store, [entry], request, place, completed_at=job.clock)
     return place.uri
+
+
+def declared(uid: str, *, groups: int) -> plans.PlannedQuery:
+    operator = plans.PlannedOperator(0, "transformWithStateInPandasExec", uid="mean", max_parallelism=groups)
+    return plans.PlannedQuery(uid, (operator,))
+
+
+def start_declaring(job: Job, *planned: plans.PlannedQuery) -> recovery.StartPlan:
+    """Do what a driver does whose job has these queries."""
+    job.epoch += 1
+    plan = recovery.noting_declared(job.plan(), planned)
+    path = f"generations/{plan.generation:08d}"
+    entries = tuple(plans.declared(one, f"{path}/{one.uid}") for one in planned)
+    return recovery.carry_out(job.store, plan, job.author(), finish=lambda _, queries: queries or entries)
+
+
+def key_groups(plan: recovery.StartPlan) -> dict[str, int | None]:
+    return {query.uid: operator.max_parallelism for query in plan.queries for operator in query.operators}
+
+
+def test_batches_of_a_query_that_is_new_in_a_generation_keep_their_key_groups_without_a_checkpoint(job: Job) -> None:
+    first = FakeQuery(job.store, start_declaring(job, declared("delays", groups=128)).generation)
+    first.run_batch()
+    job.checkpoint(first)
+    start_declaring(job, declared("delays", groups=128), declared("arrivals", groups=512))
+    FakeQuery(job.store, 1, uid="arrivals").run_batch()
+
+    assert key_groups(job.start())["arrivals"] == 512
+
+
+def test_a_start_that_declares_other_key_groups_before_the_first_commit_is_the_one_that_counts(job: Job) -> None:
+    start_declaring(job, declared("delays", groups=128))
+    start_declaring(job, declared("delays", groups=512))
+    FakeQuery(job.store, 1).run_batch()
+
+    assert key_groups(job.start()) == {"delays": 512}
+
+
+def test_a_start_that_declares_what_the_generation_has_writes_nothing(job: Job) -> None:
+    query = FakeQuery(job.store, start_declaring(job, declared("delays", groups=128)).generation)
+    assert recovery.noting_declared(job.plan(), [declared("delays", groups=128)]).note_restore is None
+    query.run_batch()
+    job.checkpoint(query)
+
+    assert recovery.noting_declared(job.plan(), [declared("delays", groups=128)]).note_restore is None

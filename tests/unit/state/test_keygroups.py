@@ -1,35 +1,10 @@
-"""Key groups: Flink's ranges (A.7), and refusals. Equality with Spark's hash is proven in tests/spark/keyed."""
+"""Key groups: how many there are (A.7), and refusals. Equality with Spark's hash is proven in tests/spark/keyed."""
 
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from statefulspark import errors
 from statefulspark.state import keygroups
-
-
-@pytest.mark.parametrize(
-    ("max_parallelism", "parallelism", "ranges"),
-    [
-        (128, 3, [(0, 42), (43, 85), (86, 127)]),
-        (10, 4, [(0, 2), (3, 4), (5, 7), (8, 9)]),
-        (128, 1, [(0, 127)]),
-    ],
-)
-def test_a63_each_task_owns_one_contiguous_range(
-    max_parallelism: int, parallelism: int, ranges: list[tuple[int, int]]
-) -> None:
-    assert [keygroups.group_range(max_parallelism, parallelism, task) for task in range(parallelism)] == ranges
-
-
-@given(st.integers(1, 2048), st.data())
-def test_a63_the_owner_of_a_group_is_the_task_whose_range_has_it(max_parallelism: int, data: st.DataObject) -> None:
-    parallelism = data.draw(st.integers(1, max_parallelism))
-    group = data.draw(st.integers(0, max_parallelism - 1))
-    task = keygroups.owner(max_parallelism, parallelism, group)
-    first, last = keygroups.group_range(max_parallelism, parallelism, task)
-    assert first <= group <= last
 
 
 @pytest.mark.parametrize(

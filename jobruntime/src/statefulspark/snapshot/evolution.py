@@ -116,7 +116,7 @@ def compare(
     everything = tuple(planned)
     for one in everything:
         sources.require_distinct(one)
-        parallelism.require_enough_groups(one, one.partitions)
+        parallelism.require_enough_groups(one, restored.get(one.uid))
     found = tuple(evolve(restored[one.uid], one) for one in everything if one.uid in restored)
     if not allow_non_restored_state:
         require_place(found, label)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from statefulspark import errors
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry
 from statefulspark.snapshot import plans
+from statefulspark.state import keygroups
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 """Spark's setting for the number of state partitions of a query that has none yet."""
@@ -33,8 +34,8 @@ def require_same_groups(query_uid: str, restored: OperatorEntry, declared: int |
         raise errors.SpecRejectedError(
             "MaxParallelismChanged",
             f"The state of operator {restored.uid!r} of query {query_uid!r} has {groups} key groups and the job declares "
-            f"{declared}; set max_parallelism={groups} again. The number is fixed for the life of the state; a canonical "
-            "savepoint can be restored with another.",
+            f"{declared}; leave max_parallelism out, which keeps what the state has, or set max_parallelism={groups}. The "
+            "number is fixed for the life of the state; a canonical savepoint can be restored with another.",
         )
 
 
@@ -44,30 +45,51 @@ def wanted_partitions(query: QueryEntry, planned: plans.PlannedQuery) -> int | N
     Args:
         query: What is restored.
         planned: The query as it would run; it says what was asked for.
-
-    Raises:
-        SpecRejectedError: `MaxParallelismExceeded`: more than an operator has key groups.
     """
-    require_enough_groups(planned, planned.partitions)
     has = max((operator.partitions for operator in query.operators), default=0)
     return planned.partitions if planned.partitions is not None and has not in (0, planned.partitions) else None
 
 
-def require_enough_groups(planned: plans.PlannedQuery, partitions: int | None) -> None:
+def require_enough_groups(planned: plans.PlannedQuery, restored: QueryEntry | None) -> None:
     """Refuse more partitions than an operator has key groups.
 
+    Args:
+        planned: The query as it would run; it says what was asked for.
+        restored: What is restored of it; None if nothing is.
+
     Raises:
-        SpecRejectedError: `MaxParallelismExceeded`.
+        SpecRejectedError: `MaxParallelismExceeded`; the message tells state that has a number from a job that gives one.
     """
+    stated = {one.uid: one for one in restored.operators} if restored is not None and restored.batch_id >= 0 else {}
+    partitions = planned.partitions
     for operator in planned.operators:
-        groups = operator.max_parallelism
+        groups, old = operator.max_parallelism, stated.get(operator.entry_uid)
+        if old is not None and old.max_parallelism not in (None, groups):
+            continue  # refused for that: what was asked for is no number of this state
         if groups is not None and partitions is not None and partitions > groups:
-            raise errors.SpecRejectedError(
-                "MaxParallelismExceeded",
-                f"The state of operator {operator.entry_uid!r} of query {planned.uid!r} can not be restored with "
-                f"{SHUFFLE_PARTITIONS}={partitions}: its maximum parallelism is {groups}, and a partition holds whole key "
-                f"groups. Set it to {groups} or less.",
-            )
+            name = f"operator {operator.entry_uid!r} of query {planned.uid!r}"
+            told = _new_exceeded(name, groups, partitions) if old is None else _exceeded(name, old, groups, partitions)
+            raise errors.SpecRejectedError("MaxParallelismExceeded", told)
+
+
+def _exceeded(name: str, old: OperatorEntry, groups: int, partitions: int) -> str:
+    sentence = (
+        f"The state of {name} can not be restored with {SHUFFLE_PARTITIONS}={partitions}: its maximum parallelism is "
+        f"{groups}, and a partition holds whole key groups. Set {SHUFFLE_PARTITIONS} to {groups} or less"
+    )
+    wanted = keygroups.default_max_parallelism(partitions)
+    if old.max_parallelism is None and wanted >= partitions:
+        return f"{sentence}, or max_parallelism={wanted}, which a canonical savepoint can be restored with."
+    return f"{sentence}."
+
+
+def _new_exceeded(name: str, groups: int, partitions: int) -> str:
+    wanted = keygroups.default_max_parallelism(partitions)
+    way_out = f"Leave max_parallelism out, which makes it {wanted}, or set" if wanted >= partitions else "Set"
+    return (
+        f"The job gives {name} max_parallelism={groups} and asks for {SHUFFLE_PARTITIONS}={partitions}; a partition holds "
+        f"whole key groups. {way_out} {SHUFFLE_PARTITIONS} to {groups} or less."
+    )
 
 
 def asked_for(settings: Mapping[str, str]) -> int | None:

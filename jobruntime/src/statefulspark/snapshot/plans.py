@@ -166,6 +166,17 @@ def placements(restored: Iterable[QueryEntry]) -> dict[str, Placement]:
     }
 
 
+def key_groups(restored: Iterable[QueryEntry]) -> dict[str, int | None]:
+    """Return how many key groups our operators have in state that a job goes on with, by uid; None where it is not told."""
+    return {
+        operator.uid: operator.max_parallelism
+        for query in restored
+        if query.batch_id >= 0
+        for operator in query.operators
+        if not is_engines_own(operator)
+    }
+
+
 def inherit(entries: Iterable[QueryEntry], previous: Iterable[QueryEntry]) -> tuple[QueryEntry, ...]:
     """Carry over what an earlier manifest of the same generation knew, to queries that were closed over without a driver."""
     known = {entry.uid: entry for entry in previous}

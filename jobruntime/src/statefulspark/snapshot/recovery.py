@@ -37,7 +37,7 @@ from statefulspark.snapshot import (
     transfer,
     uids,
 )
-from statefulspark.snapshot.startplan import Author, StartMode, StartPlan, in_new_generation
+from statefulspark.snapshot.startplan import Author, StartMode, StartPlan, in_new_generation, noting_declared
 from statefulspark.storage.port import ObjectStore
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "carry_out",
     "find_start",
     "in_new_generation",
+    "noting_declared",
     "plan_recovery",
     "settle",
 ]
@@ -100,7 +101,7 @@ def plan_recovery(
     if plan.mode is not StartMode.CONTINUE:
         return plan
     origin = descent.of_generation(view.current, view.lineages)
-    plan = replace(plan, head=_head_of(plan, view), descent=origin)
+    plan = replace(plan, head=_head_of(plan, view), descent=origin, record=view.current)
     # What follows from a damaged record cannot be known, and a root at a new place is a lineage of its own: neither goes
     # on in the generation that is there.
     return in_new_generation(plan, ()) if found in view.known.unreadable or view.is_elsewhere else plan
@@ -277,7 +278,7 @@ def _recover(view: base.View, fresh_generation: int) -> StartPlan:
     found = head.inspect(view.store, current.generation, latest.queries, view.damage)
     problems = [*view.unreadable, *view.known.unreadable.values()]
     if found.problem is None and (found.is_newer or view.problem_of(latest) is None):
-        queries = plans.inherit(found.queries, latest.queries)
+        queries = plans.inherit(found.queries, _declared(view, latest))
         return StartPlan(
             StartMode.CONTINUE,
             current.generation,
@@ -308,6 +309,12 @@ def _recover(view: base.View, fresh_generation: int) -> StartPlan:
 def _copy_of(candidate: base.Base, generation: int, *, restore_id: str | None) -> StartPlan:
     return StartPlan(
         StartMode.COPY,
+def _declared(view: base.View, latest: base.Base) -> tuple[QueryEntry, ...]:
+    """Return what is known of queries: from the latest checkpoint, or of those without state in it from the generation."""
+    stated = {query.uid for query in latest.queries if query.batch_id >= 0}
+    return (*latest.queries, *(query for query in view.current.queries if query.uid not in stated))
+
+
         generation,
         queries=candidate.queries,
         restored_from=candidate.label,

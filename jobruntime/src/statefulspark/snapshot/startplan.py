@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from enum import StrEnum
 
+from statefulspark.contract import layout
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
-from statefulspark.snapshot import base, descent
+from statefulspark.snapshot import base, descent, plans
 
 
 class StartMode(StrEnum):
@@ -39,7 +40,9 @@ class StartPlan:
             completes them as a checkpoint.
         restore_id: The latest restore that was asked for, done with this start or before.
         source: Where the base's files are.
-        note_restore: The record of the generation in use with this restore noted, if it is done without a copy.
+        record: The record of the generation in use, if the start continues in it.
+        note_restore: That record with what this start changes of it, if it changes anything: the restore that is done
+            without a copy, and what queries without state are declared as.
         head: The generation in use as something to copy from, if the start would continue in it.
         unfinished: Generations that a dead driver left half made; `settle` makes sure that they stay so.
         obsolete_notes: Keys of notes on damage that is past.
@@ -61,6 +64,7 @@ class StartPlan:
     source: base.Base | None = None
     note_restore: GenerationRecord | None = None
     head: base.Base | None = None
+    record: GenerationRecord | None = None
     unfinished: tuple[int, ...] = ()
     obsolete_notes: tuple[str, ...] = ()
     claim: base.Base | None = None
@@ -69,6 +73,11 @@ class StartPlan:
 
     @property
     def start_batches(self) -> Mapping[str, int]:
+    def partitions_of(self, query_uid: str) -> int:
+        """Return how many partitions the restored state of a query has; 0 if it has none."""
+        found = [one.partitions for query in self.queries if query.uid == query_uid for one in query.operators]
+        return max(found, default=0)
+
         """Last committed batch by query uid; a query that is not named starts empty."""
         return {query.uid: query.batch_id for query in self.queries}
 
@@ -104,3 +113,28 @@ def in_new_generation(plan: StartPlan, changes: tuple[str, ...]) -> StartPlan:
         note_restore=None,
         changes=changes,
     )
+
+
+def noting_declared(plan: StartPlan, planned: Iterable[plans.PlannedQuery]) -> StartPlan:
+    """Have the record of the generation in use say what queries that have no state there yet are declared as.
+
+    What they commit before the next checkpoint is told by that record alone, should this driver die: storage does not
+    tell how many key groups an operator has.
+
+    Args:
+        plan: Any; one that makes a new generation describes every query there.
+        planned: Every query of the job.
+    """
+    if plan.mode is not StartMode.CONTINUE or plan.record is None:
+        return plan
+    stated = {query.uid for query in plan.queries if query.batch_id >= 0}
+    declared = {
+        one.uid: plans.declared(one, layout.query_root(plan.generation, one.uid))
+        for one in planned
+        if one.uid not in stated
+    }
+    record = plan.note_restore or plan.record
+    queries = tuple(({query.uid: query for query in record.queries} | declared).values())
+    if queries == record.queries:
+        return plan
+    return replace(plan, note_restore=record.model_copy(update={"queries": queries}))

@@ -67,7 +67,7 @@ class Report(WireModel):
     changes: tuple[str, ...] = ()
     """Every change to the state, in sentences."""
     warnings: tuple[str, ...] = ()
-    """Changes that the state goes on with, and whose consequence should be known, in sentences."""
+    """What the state goes on with although it may not be meant, in sentences."""
     queries: tuple[QueryReport, ...] = ()
 
 
@@ -109,7 +109,7 @@ def examine(job: Job, job_config: config.JobConfig) -> Report:
         spark = coming.result()
     found = starting.with_shells(found)
     declared = functions.JobFunctions()
-    built = driver.build_queries(job, job_config, spark, declared, restored=found.queries)
+    built = driver.build_queries(job, job_config, spark, declared, found=found)
     if not job_config.restore.allow_non_restored_state:
         declared.require_place(found.queries)
     return report_of(found, built, preparing.compare(job_config, found, built))

@@ -13,7 +13,6 @@ import secrets
 import signal
 import socket
 import uuid
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -22,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors, launch, storage
 from statefulspark.contract import config, layout
-from statefulspark.contract.manifest import OwnerRecord, QueryEntry
+from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.job import Output, QueryContext
 from statefulspark.server.http import ApiServer
 from statefulspark.snapshot import descent, epochs, parallelism, plans
@@ -38,6 +37,7 @@ from statefulspark.spark import (
     warming,
     writing,
 )
+from statefulspark.spark.canonical import starting
 from statefulspark.spark.evolution import carry, describe
 from statefulspark.spark.loop import JobLoop
 from statefulspark.spark.preparing import BuiltQuery, Place
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from statefulspark.job import Job
+    from statefulspark.snapshot.startplan import StartPlan
     from statefulspark.storage import StorageOptions
 
 _log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
     declared = functions.JobFunctions()
-    built = build_queries(job, job_config, spark, declared, restored=found.queries)
+    built = build_queries(job, job_config, spark, declared, found=found)
     if not job_config.restore.allow_non_restored_state:
         declared.require_place(found.queries)
     plan = preparing.make_ready(job_config, place, found, built, spark, author)
@@ -135,7 +136,7 @@ def build_queries(
     spark: SparkSession,
     functions_of_job: functions.JobFunctions,
     *,
-    restored: Sequence[QueryEntry],
+    found: StartPlan,
 ) -> tuple[BuiltQuery, ...]:
     """Call every query function, and plan what it returned without running it.
 
@@ -144,15 +145,21 @@ def build_queries(
         job_config: How to run it.
         spark: The session.
         functions_of_job: Gets the functions on the driver.
-        restored: The queries whose state the job goes on with.
+        found: What the job goes on with.
     """
     context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
     registry = keyed.OperatorRegistry()
     partitions = parallelism.asked_for(job_config.engine.conf)
-    placements = plans.placements(restored)
+    placements = plans.placements(found.queries)
     built = []
     for query in job.queries:
-        collecting = keyed.collecting(registry, query_uid=query.uid, placements=placements)
+        collecting = keyed.collecting(
+            registry,
+            query_uid=query.uid,
+            placements=placements,
+            key_groups=starting.key_groups(found, query.uid),
+            partitions=found.partitions_of(query.uid),
+        )
         with collecting, functions_of_job.collecting(query.uid):
             output = query.function(spark, context)
         functions_of_job.declare(query.uid, output)

@@ -152,7 +152,7 @@ def make_ready(
     filler = starting.Filler(spark, place.store, place.options, found, planned, changes)
     ready = recovery.carry_out(
         place.store,
-        recovery.in_new_generation(found, sentences) if changed else found,
+        recovery.in_new_generation(found, sentences) if changed else recovery.noting_declared(found, planned),
         author,
         rewrites={uid: change.rewrite for uid, change in changed.items()},
         finish=filler.then(carrier.finish),

@@ -5,7 +5,7 @@ A key belongs to the group `pmod(murmur3(key), max_parallelism)`, with exactly t
 A key of several columns is hashed column by column, each hash seeding the next. Null leaves the hash as it is.
 
 The number of groups is fixed for the life of the state; how groups are spread over tasks may change at every start
-(`group_range`, `owner`: Flink's rule of contiguous ranges).
+(`contract.placement`).
 This module computes; it stores nothing and knows no engine.
 """
 
@@ -46,21 +46,12 @@ def check_max_parallelism(max_parallelism: int) -> None:
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Derive the number of key groups for a parallelism, as Flink does: 128 at least, room to grow by half at least."""
+    """Derive the number of key groups for a parallelism, as Flink does: 128 at least, room to grow by half at least.
+
+    Source: KeyGroupRangeAssignment.computeDefaultMaxParallelism (Flink 1.20).
+    """
     wanted = parallelism + parallelism // 2
     return min(max(1 << (wanted - 1).bit_length(), DEFAULT_MAX_PARALLELISM), MAX_PARALLELISM_LIMIT)
-
-
-def group_range(max_parallelism: int, parallelism: int, task: int) -> tuple[int, int]:
-    """Return the first and the last key group of a task."""
-    first = (task * max_parallelism + parallelism - 1) // parallelism
-    last = ((task + 1) * max_parallelism - 1) // parallelism
-    return first, last
-
-
-def owner(max_parallelism: int, parallelism: int, group: int) -> int:
-    """Return the task that owns a key group."""
-    return group * parallelism // max_parallelism
 
 
 def key_group(key: Sequence[KeyPart], types: Sequence[str], max_parallelism: int) -> int:

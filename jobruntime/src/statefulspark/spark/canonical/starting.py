@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.snapshot import transfer
+from statefulspark.snapshot import plans, transfer
 from statefulspark.snapshot.canonical import shells
 from statefulspark.spark.canonical import filling
+from statefulspark.state import keygroups
 from statefulspark.storage.port import ObjectStore
 
 if TYPE_CHECKING:
@@ -32,6 +33,19 @@ def with_shells(plan: StartPlan) -> StartPlan:
     if plan.source is None or not shells.is_canonical(plan.source.manifest):
         return plan
     return replace(plan, queries=tuple(shells.shell(query) for query in plan.queries))
+
+
+def key_groups(plan: StartPlan, query_uid: str) -> dict[str, int]:
+    """Return how many key groups the restored operators of a query have, by uid.
+
+    A job that leaves the number out keeps it. The shells of a canonical savepoint have none, since any may be chosen; its
+    manifest tells what it was. What was written before manifests told the number has the default of then.
+    """
+    restored = [query for query in plan.queries if query.uid == query_uid]
+    if plan.source is not None and plan.source.manifest is not None and shells.is_canonical(plan.source.manifest):
+        restored = [query for query in plan.source.manifest.queries if query.uid == query_uid]
+    known = plans.key_groups(restored)
+    return {uid: groups or keygroups.DEFAULT_MAX_PARALLELISM for uid, groups in known.items()}
 
 
 def without_partitions(changes: Mapping[str, Evolution], plan: StartPlan) -> dict[str, Evolution]:

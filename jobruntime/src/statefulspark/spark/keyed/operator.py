@@ -14,8 +14,9 @@ from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 
 from statefulspark import errors
+from statefulspark.snapshot import parallelism
 from statefulspark.spark.keyed import declaring, packing, processor, registry
-from statefulspark.state import cache, functions, keygroups, ttl
+from statefulspark.state import cache, functions, ttl
 from statefulspark.state import timers as state_timers
 
 TimerChoice = Literal["event-time", "processing-time", "both"]
@@ -42,7 +43,7 @@ _KEY_TYPES = (
 class Options(TypedDict, total=False):
     """What every form of the operator passes on; see `keyed_process`."""
 
-    max_parallelism: int
+    max_parallelism: int | None
     cache_bytes: int
     disk_bytes: int | None
     ttl_change: ttl.TtlChange
@@ -55,7 +56,7 @@ def keyed_process(
     function: functions.KeyedProcessFunction,
     uid: str,
     schema: str | spark_types.StructType,
-    max_parallelism: int = keygroups.DEFAULT_MAX_PARALLELISM,
+    max_parallelism: int | None = None,
     output_mode: Literal["update", "append"] = "update",
     cache_bytes: int = cache.DEFAULT_LIMIT_BYTES,
     disk_bytes: int | None = None,
@@ -74,7 +75,8 @@ def keyed_process(
         uid: Names the state of this operator for as long as the job lives: 1 to 63 lower-case letters, digits, `-`
             and `_`. State follows the uid when the query is changed.
         schema: Columns of the output, as DDL ("carrier string, delay double") or a StructType.
-        max_parallelism: Number of key groups, 1 to 32768; fixed for the life of the state.
+        max_parallelism: Number of key groups, 1 to 32768; fixed for the life of the state. When omitted, it is what the
+            restored state has, and for new state half as many again as partitions, up to a power of two, at least 128.
         output_mode: Must be the output mode of the query; `append` allows further stateful operators after this one.
         cache_bytes: Memory that state may take in each Python worker between batches, estimated; where
             `spark.executor.pyspark.memory` is set, half a worker's share of it at most. Key groups beyond that wait on
@@ -94,7 +96,7 @@ def keyed_process(
     """
     columns = (key,) if isinstance(key, str) else tuple(key)
     registry.check_uid(uid)
-    keygroups.check_max_parallelism(max_parallelism)
+    groups = key_groups(df, uid, max_parallelism)
     check_instance(function, functions.KeyedProcessFunction, "function", uid)
     check_key(df, columns, uid)
     domains = _check_timers(timers, function, uid)
@@ -102,7 +104,7 @@ def keyed_process(
     name = type(function).__qualname__
     registry.declare(
         uid=uid,
-        max_parallelism=max_parallelism,
+        max_parallelism=groups,
         key=columns,
         key_type=type_of_key,
         function=name,
@@ -120,12 +122,22 @@ def keyed_process(
         ttl_change=ttl_change,
         placement=registry.placement_of(uid),
     )
-    return pack_by_group(df, columns, max_parallelism, settings).transformWithStateInPandas(
+    return pack_by_group(df, columns, groups, settings).transformWithStateInPandas(
         processor.KeyedProcessor(function, settings),
         settings.schema,
         output_mode.capitalize(),
         _TIME_MODES[settings.clock] if domains else "None",
     )
+
+
+def key_groups(df: DataFrame, uid: str, declared: int | None) -> int:
+    """Return how many key groups an operator has; see `registry.key_groups_of`.
+
+    Raises:
+        SpecRejectedError: `MaxParallelismInvalid`.
+    """
+    partitions = int(df.sparkSession.conf.get(parallelism.SHUFFLE_PARTITIONS) or 1)
+    return registry.key_groups_of(uid, declared, partitions=partitions)
 
 
 def key_type(df: DataFrame, columns: tuple[str, ...]) -> str:

@@ -15,7 +15,7 @@ from types import MappingProxyType
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.placement import Placement
-from statefulspark.state import evolution, functions
+from statefulspark.state import evolution, functions, keygroups
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +91,8 @@ class _Collection:
     registry: OperatorRegistry
     query_uid: str
     placements: Mapping[str, Placement]
+    key_groups: Mapping[str, int]
+    partitions: int
 
 
 _collection: contextvars.ContextVar[_Collection | None] = contextvars.ContextVar(
@@ -100,7 +102,12 @@ _collection: contextvars.ContextVar[_Collection | None] = contextvars.ContextVar
 
 @contextlib.contextmanager
 def collecting(
-    registry: OperatorRegistry, *, query_uid: str, placements: Mapping[str, Placement] = MappingProxyType({})
+    registry: OperatorRegistry,
+    *,
+    query_uid: str,
+    placements: Mapping[str, Placement] = MappingProxyType({}),
+    key_groups: Mapping[str, int] = MappingProxyType({}),
+    partitions: int = 0,
 ) -> Iterator[OperatorRegistry]:
     """Record the operators that are declared inside the block.
 
@@ -108,11 +115,13 @@ def collecting(
         registry: Gets them; one for all queries of a job.
         query_uid: The query that is being built.
         placements: How the key groups of restored operators are spread, by uid.
+        key_groups: How many the query's restored operators have, by uid.
+        partitions: How many partitions the query's restored state has; 0 if it has none.
 
     Yields:
         The registry.
     """
-    token = _collection.set(_Collection(registry, query_uid, placements))
+    token = _collection.set(_Collection(registry, query_uid, placements, key_groups, partitions))
     try:
         yield registry
     finally:
@@ -142,6 +151,27 @@ def placement_of(uid: str) -> Placement:
     """Return how the key groups of an operator are spread: as its restored state has it, else evenly."""
     collection = _collection.get()
     return Placement.EVEN if collection is None else collection.placements.get(uid, Placement.EVEN)
+
+
+def key_groups_of(uid: str, declared: int | None, *, partitions: int) -> int:
+    """Return how many key groups an operator has: as declared, else as its restored state has, else derived.
+
+    Args:
+        uid: The operator.
+        declared: `max_parallelism` as the job gives it; None leaves it to us.
+        partitions: Number of partitions of a query that has no state yet.
+
+    Raises:
+        SpecRejectedError: `MaxParallelismInvalid`. Whether a declared number fits the state is compared with the plan.
+    """
+    if declared is not None:
+        keygroups.check_max_parallelism(declared)
+        return declared
+    collection = _collection.get()
+    if collection is None:
+        return keygroups.default_max_parallelism(partitions)
+    derived = keygroups.default_max_parallelism(max(partitions, collection.partitions))
+    return collection.key_groups.get(uid, derived)
 
 
 def check_uid(uid: str) -> None:

@@ -18,7 +18,7 @@ from statefulspark import errors
 from statefulspark.spark.keyed import declaring, operator, registry
 from statefulspark.spark.keyed import processor as keyed_processor
 from statefulspark.spark.transform import function, grouping, inputs, lateness, modes, processor
-from statefulspark.state import cache, keygroups, ttl
+from statefulspark.state import cache, ttl
 
 
 class _Payload(enum.Enum):
@@ -103,11 +103,10 @@ def transform_with_state_in_pandas(
 def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> DataFrame:
     output_mode, mode = modes.output_mode(call.output_mode), modes.time_mode(call.time_mode)
     registry.check_uid(call.uid)
-    groups = options.get("max_parallelism", keygroups.DEFAULT_MAX_PARALLELISM)
-    keygroups.check_max_parallelism(groups)
     operator.check_instance(call.processor, stateful_processor.StatefulProcessor, "processor", call.uid)
     source = grouping.of(grouped, f"The input of keyed operator '{call.uid}'")
     operator.check_key(source.df, source.key, call.uid)
+    groups = operator.key_groups(source.df, call.uid, options.get("max_parallelism"))
     initial = _initial(call, source)
     key_schema = spark_types.StructType([source.df.schema[name] for name in source.key])
     wrapped = function.ProcessorFunction(call.processor, mode, key_schema)

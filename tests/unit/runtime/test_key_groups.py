@@ -1,0 +1,81 @@
+"""How many key groups an operator has: what the job says, what its state has, else what Flink would derive (A.64, A.67)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import pytest
+from snapshots import a_manifest
+from statefulspark import errors
+from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SnapshotFormat
+from statefulspark.snapshot import base, recovery, restore
+from statefulspark.spark.canonical import starting
+from statefulspark.spark.keyed import registry
+from statefulspark.testing import stores
+
+NOTHING: Mapping[str, int] = MappingProxyType({})
+
+
+@pytest.mark.parametrize(
+    ("declared", "restored", "partitions", "groups"),
+    [
+        pytest.param(None, NOTHING, 2, 128, id="a first start on a few cores"),
+        pytest.param(None, NOTHING, 200, 512, id="a first start with the number of partitions that is Spark's default"),
+        pytest.param(None, {"mean": 256}, 2, 256, id="a restart keeps what the state has"),
+        pytest.param(None, {"mean": 128}, 200, 128, id="a restart with more partitions keeps it, too"),
+        pytest.param(None, {"other": 256}, 100, 256, id="an operator that is new is derived for"),
+        pytest.param(64, NOTHING, 200, 64, id="what the job says is taken"),
+        pytest.param(64, {"mean": 256}, 2, 64, id="and compared with the state later"),
+    ],
+)
+def test_the_number_is(declared: int | None, restored: Mapping[str, int], partitions: int, groups: int) -> None:
+    with registry.collecting(registry.OperatorRegistry(), query_uid="q", key_groups=restored):
+        assert registry.key_groups_of("mean", declared, partitions=partitions) == groups
+
+
+def test_a_new_operator_has_room_for_the_partitions_of_the_state_that_it_joins() -> None:
+    with registry.collecting(registry.OperatorRegistry(), query_uid="q", partitions=100):
+        assert registry.key_groups_of("mean", None, partitions=2) == 256
+
+
+def test_outside_of_a_job_it_is_derived() -> None:
+    assert registry.key_groups_of("mean", None, partitions=100) == 256
+
+
+def test_a_number_out_of_range_is_refused() -> None:
+    with pytest.raises(errors.SpecRejectedError, match=r"between 1 and 32768\. Found: 0"):
+        registry.key_groups_of("mean", 0, partitions=2)
+
+
+def a_query(uid: str = "q", *, batch_id: int = 3, groups: int | None = 256) -> QueryEntry:
+    ours = OperatorEntry(uid="mean", operator_id=0, name="tws", partitions=2, max_parallelism=groups)
+    engines = OperatorEntry(uid="tws-1", operator_id=1, name="tws", partitions=2)
+    return QueryEntry(uid=uid, batch_id=batch_id, path=f"generations/00000001/{uid}", operators=(ours, engines))
+
+
+@pytest.mark.parametrize(
+    ("query", "known"),
+    [
+        pytest.param(a_query(), {"mean": 256}, id="state with a number"),
+        pytest.param(a_query(groups=None), {"mean": 128}, id="state of before manifests told it"),
+        pytest.param(a_query(batch_id=-1), {}, id="no state, so it is derived again"),
+        pytest.param(a_query("another"), {}, id="state of another query"),
+    ],
+)
+def test_what_is_restored_says(query: QueryEntry, known: dict[str, int]) -> None:
+    plan = recovery.StartPlan(recovery.StartMode.CONTINUE, 1, queries=(query,))
+
+    assert starting.key_groups(plan, "q") == known
+
+
+def test_a_canonical_savepoint_says_what_it_had_though_another_number_may_be_chosen() -> None:
+    manifest = a_manifest(queries=[a_query()]).model_copy(update={"format": SnapshotFormat.CANONICAL})
+    place = restore.SnapshotPlace(stores.MemoryStore("memory://bucket"), "savepoints/one")
+    source = base.Base("one", manifest.queries, place, manifest=manifest)
+    plan = recovery.StartPlan(recovery.StartMode.COPY, 2, queries=manifest.queries, source=source)
+
+    shells = starting.with_shells(plan)
+
+    assert [operator.max_parallelism for operator in shells.queries[0].operators] == [None, None]
+    assert starting.key_groups(shells, "q") == {"mean": 256}
