@@ -188,3 +188,31 @@ def test_a_wrong_flag_is_a_usage_error(
     assert raised.value.code == 2
     assert said.count("\n") == 1
     assert said.startswith("error: ")
+
+
+def _restore(job_file: Path, *flags: str) -> config.RestoreConfig:
+    return run.build_config(_args(job_file, "--storage", "s3://b", *flags)).restore
+
+
+def test_a_wish_can_have_a_name(job_file: Path) -> None:
+    assert _restore(job_file, "--fresh", "--restore-id", "july") == config.RestoreConfig(fresh=True, id="july")
+
+
+@pytest.mark.parametrize("wish", [("--fresh",), ("--from", "41"), ("--from", "s3://b/sp")])
+def test_again_is_another_wish_each_time_and_counts_as_done_for_the_same_command_without_it(
+    job_file: Path, wish: tuple[str, ...]
+) -> None:
+    plain, first, second = _restore(job_file, *wish), *(_restore(job_file, *wish, "--again") for _ in range(2))
+
+    assert not first.is_done(plain.once_key)
+    assert not second.is_done(first.once_key)
+    assert plain.is_done(second.once_key)
+    assert (first.snapshot, first.fresh) == (plain.snapshot, plain.fresh)
+
+
+@pytest.mark.parametrize("flags", [("--again",), ("--restore-id", "july")])
+def test_a_name_for_no_wish_is_refused(job_file: Path, flags: tuple[str, ...]) -> None:
+    with pytest.raises(errors.SpecRejectedError, match="without --from or --fresh") as raised:
+        _restore(job_file, *flags)
+
+    assert raised.value.reason == "RestoreMissing"

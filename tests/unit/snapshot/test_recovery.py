@@ -620,3 +620,49 @@ def test_a_start_that_declares_what_the_generation_has_writes_nothing(job: Job) 
     job.checkpoint(query)
 
     assert recovery.noting_declared(job.plan(), [declared("delays", groups=128)]).note_restore is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "what"),
+    [
+        pytest.param(RestoreConfig(fresh=True), "The start with empty state was done before", id="fresh"),
+        pytest.param(
+            RestoreConfig(fresh=True, id="july"),
+            "The start with empty state was done before, under the name 'july'",
+            id="fresh, with a name",
+        ),
+        pytest.param(RestoreConfig(snapshot="checkpoint:1"), "The restore of checkpoint:1 was done before", id="from"),
+    ],
+)
+def test_a_restore_that_is_not_repeated_says_so_and_how_to_ask_again(job: Job, wish: RestoreConfig, what: str) -> None:
+    job.checkpoint(a_running_query(job))
+    first = job.start(wish)
+    query = FakeQuery(job.store, first.generation)
+    query.batch = dict(first.start_batches).get("delays", -1)
+    query.run_batch()
+    job.checkpoint(query)
+
+    second = job.plan(wish)
+
+    assert first.restore_skipped is None
+    assert second.mode is StartMode.CONTINUE
+    assert second.restore_skipped == (
+        f"{what}, and a restart does not repeat it: the job goes on from checkpoint 2. To do it once more, add --again, or "
+        "give the wish a new name: --restore-id, or restore.id in a configuration file."
+    )
+
+
+def test_a_start_that_is_asked_for_again_is_done_again_and_not_by_the_restart_after_it(job: Job) -> None:
+    wish = RestoreConfig(fresh=True)
+    job.start(wish)
+    again = job.start(wish.again(job.clock.now))
+
+    assert (again.mode, again.generation, again.restore_skipped) == (StartMode.EMPTY, 2, None)
+    assert (job.start(wish).generation, job.start(wish.again(job.clock.now)).generation) == (2, 2)
+    assert job.start(wish.again(job.clock.forward(1))).generation == 3
+
+
+def test_a_start_without_a_wish_has_nothing_to_say_of_one(job: Job) -> None:
+    job.start(RestoreConfig(fresh=True))
+
+    assert job.plan().restore_skipped is None

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from statefulspark import errors, launch, telemetry
+from statefulspark import clock, errors, launch, telemetry
 from statefulspark.cli import options
 from statefulspark.contract import config
 from statefulspark.spark import gateway, settings
@@ -29,6 +29,9 @@ examples:
 
   Go on from a savepoint:
     statefulspark run job.py --storage s3://bucket/prefix --from s3://bucket/prefix/default/words/savepoints/00000043
+
+  Start empty, although that was done before with the same command:
+    statefulspark run job.py --storage s3://bucket/prefix --fresh --again
 
   See whether a new version of the job fits its state, before it is started:
     statefulspark run job.py --storage s3://bucket/prefix --check
@@ -97,6 +100,12 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     start.add_argument("--from", dest="snapshot", type=_snapshot, metavar="SNAPSHOT",
                        help="URI of a savepoint, or the number of a checkpoint")  # fmt: skip
     start.add_argument("--fresh", action="store_true", help="start with empty state although there are checkpoints")
+    name = group.add_mutually_exclusive_group()
+    name.add_argument("--again", action="store_true",
+                      help="do it although it was done before. Without it the same --from or --fresh is done once, so that "
+                      "a restart goes on where the job was; no word for commands that restart by themselves")  # fmt: skip
+    name.add_argument("--restore-id", metavar="NAME",
+                      help="a name for what is asked for: the same is done once for each name")  # fmt: skip
     group.add_argument("--claim-mode", choices=tuple(config.ClaimMode), metavar="MODE",
                        help="who owns the snapshot afterwards: NO_CLAIM (nothing changes), CLAIM (the job, which deletes it "
                        "once it is subsumed) or LEGACY (as NO_CLAIM)")  # fmt: skip
@@ -137,7 +146,7 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     """Lay the flags over the configuration file.
 
     Raises:
-        SpecRejectedError: `ConfigMissing`, `ConfigInvalid`, `NameMissing` or `StorageMissing`.
+        SpecRejectedError: `ConfigMissing`, `ConfigInvalid`, `NameMissing`, `RestoreMissing` or `StorageMissing`.
     """
     path = os.environ.get(config.ENV_CONFIG)
     base: _Fields = launch.read_config(Path(path)).model_dump() if path is not None else {}
@@ -207,7 +216,13 @@ def _checkpoint_flags(args: argparse.Namespace) -> _Fields:
 def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
     """A start that is asked for on the command line replaces the file's, whose id would name another wish."""
     asked = args.snapshot is not None or args.fresh
-    start: _Fields = {"snapshot": args.snapshot, "fresh": args.fresh} if asked else base
+    if not asked and (args.again or args.restore_id):
+        raise errors.SpecRejectedError(
+            "RestoreMissing", "--again and --restore-id say nothing without --from or --fresh; say what to do again."
+        )
+    wish = config.RestoreConfig(snapshot=args.snapshot, fresh=args.fresh, id=args.restore_id)
+    wish = wish.again(clock.utc_now()) if args.again else wish
+    start: _Fields = wish.model_dump(include={"snapshot", "fresh", "id"}) if asked else base
     start = {**start, **_given(claim_mode=args.claim_mode, take_over_sinks=args.take_over_sinks or None)}
     return {**start, "allow_non_restored_state": True} if args.allow_non_restored_state else start
 

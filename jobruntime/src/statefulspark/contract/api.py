@@ -145,6 +145,8 @@ class JobStatus(WireModel):
     """`checkpoint 41`, a savepoint's URI, or absent after a first start with empty state."""
     fallback: str | None = None
     """Why an older checkpoint than the newest was used, if one was."""
+    restore_skipped: str | None = None
+    """Why a restore that was asked for was not done with this start: it was before, and how to ask for it again."""
     queries: tuple[QueryStatus, ...] = ()
     sinks: tuple[SinkStatus, ...] = ()
     checkpoints: CheckpointCounts = CheckpointCounts()

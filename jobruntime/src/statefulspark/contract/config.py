@@ -6,7 +6,7 @@ credentials for S3 come from the usual `AWS_*` variables, the API token from `ST
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -93,6 +93,10 @@ class CheckpointConfig(WireModel):
         return period
 
 
+_AGAIN = " again at "
+"""Between a wish and when it was asked for once more."""
+
+
 class ClaimMode(StrEnum):
     """Who owns the snapshot that a job starts from, afterwards (Flink: execution.state-recovery.claim-mode)."""
 
@@ -123,6 +127,20 @@ class RestoreConfig(WireModel):
     id: str | None = None
     """Names this one wish, so that a restart does not repeat it; the snapshot's own name when absent. Change it to
     restore from the same snapshot once more."""
+
+    def again(self, now: datetime) -> RestoreConfig:
+        """Return the same wish as one that was never done before; without a name it counts as done afterwards, too."""
+        bare = self.model_copy(update={"id": None})
+        return self.model_copy(update={"id": f"{bare.once_key}{_AGAIN}{now.isoformat()}"})
+
+    def is_done(self, done: str | None) -> bool:
+        """Tell whether what a generation remembers is this wish.
+
+        Args:
+            done: The `once_key` of the latest restore; None before the first.
+        """
+        key = self.once_key
+        return key is not None and done is not None and (done == key or done.startswith(f"{key}{_AGAIN}"))
 
     @property
     def once_key(self) -> str | None:

@@ -82,7 +82,7 @@ def decide(situation: Situation) -> Intent:
             "Ask for no restore to go on from the newest checkpoint.",
         )
     done = situation.current.restore_id if situation.current else None
-    if asked is not None and asked != done:
+    if asked is not None and not situation.restore.is_done(done):
         return Intent.EMPTY if situation.restore.fresh else Intent.RESTORE
     if situation.current is not None:
         return Intent.RECOVER
@@ -94,6 +94,22 @@ def decide(situation: Situation) -> Intent:
             "Restore from a snapshot by name, or ask for a fresh start.",
         )
     return Intent.EMPTY
+
+
+def skipped_restore(wish: RestoreConfig, *, restored_from: str | None) -> str:
+    """Say that a restore is not done because it was done before, and how to ask for it again.
+
+    Args:
+        wish: What is asked for.
+        restored_from: What the job goes on from instead.
+    """
+    what = "The start with empty state" if wish.fresh else f"The restore of {wish.snapshot}"
+    name = f", under the name {wish.id!r}" if wish.id is not None else ""
+    state = restored_from or "the beginning of its generation"
+    return (
+        f"{what} was done before{name}, and a restart does not repeat it: the job goes on from {state}. To do it once more, "
+        "add --again, or give the wish a new name: --restore-id, or restore.id in a configuration file."
+    )
 
 
 def candidates(known: generations.Generations, checkpoints: Mapping[int, int]) -> tuple[Candidate, ...]:

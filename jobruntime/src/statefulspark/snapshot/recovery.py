@@ -98,6 +98,9 @@ def plan_recovery(
         obsolete_notes=damage.obsolete(view.damage, in_use=found, checkpoints=view.checkpoints.values()),
     )
     plan = _without_lost_state(proposal, view, restore, query_uids)
+    if restore.once_key is not None and intent is decision.Intent.RECOVER:
+        told = decision.skipped_restore(restore, restored_from=plan.restored_from)
+        plan = replace(plan, restore_skipped=told)
     if plan.mode is not StartMode.CONTINUE:
         return plan
     origin = descent.of_generation(view.current, view.lineages)
@@ -306,15 +309,15 @@ def _recover(view: base.View, fresh_generation: int) -> StartPlan:
     )
 
 
-def _copy_of(candidate: base.Base, generation: int, *, restore_id: str | None) -> StartPlan:
-    return StartPlan(
-        StartMode.COPY,
 def _declared(view: base.View, latest: base.Base) -> tuple[QueryEntry, ...]:
     """Return what is known of queries: from the latest checkpoint, or of those without state in it from the generation."""
     stated = {query.uid for query in latest.queries if query.batch_id >= 0}
     return (*latest.queries, *(query for query in view.current.queries if query.uid not in stated))
 
 
+def _copy_of(candidate: base.Base, generation: int, *, restore_id: str | None) -> StartPlan:
+    return StartPlan(
+        StartMode.COPY,
         generation,
         queries=candidate.queries,
         restored_from=candidate.label,

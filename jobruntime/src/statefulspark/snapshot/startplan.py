@@ -46,6 +46,7 @@ class StartPlan:
         head: The generation in use as something to copy from, if the start would continue in it.
         unfinished: Generations that a dead driver left half made; `settle` makes sure that they stay so.
         obsolete_notes: Keys of notes on damage that is past.
+        restore_skipped: Why the restore that is asked for is not done: it was before. None if it is, or none is asked for.
         claim: The snapshot that the job takes for its own with this start.
         changes: What is changed on the way into a new generation, in sentences.
         descent: Where the state of `generation` comes from; for COPY and EMPTY known once carried out.
@@ -61,23 +62,24 @@ class StartPlan:
     checkpoint_ids: tuple[int, ...] = ()
     salvage: tuple[QueryEntry, ...] = ()
     restore_id: str | None = None
+    restore_skipped: str | None = None
     source: base.Base | None = None
+    record: GenerationRecord | None = None
     note_restore: GenerationRecord | None = None
     head: base.Base | None = None
-    record: GenerationRecord | None = None
     unfinished: tuple[int, ...] = ()
     obsolete_notes: tuple[str, ...] = ()
     claim: base.Base | None = None
     changes: tuple[str, ...] = ()
     descent: descent.Descent | None = None
 
-    @property
-    def start_batches(self) -> Mapping[str, int]:
     def partitions_of(self, query_uid: str) -> int:
         """Return how many partitions the restored state of a query has; 0 if it has none."""
         found = [one.partitions for query in self.queries if query.uid == query_uid for one in query.operators]
         return max(found, default=0)
 
+    @property
+    def start_batches(self) -> Mapping[str, int]:
         """Last committed batch by query uid; a query that is not named starts empty."""
         return {query.uid: query.batch_id for query in self.queries}
 

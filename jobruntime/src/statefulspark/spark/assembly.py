@@ -121,6 +121,7 @@ def _identity(parts: Parts) -> Identity:
         restored_from=parts.plan.restored_from,
         fallback=parts.plan.fallback,
         descent=parts.plan.descent,
+        restore_skipped=parts.plan.restore_skipped,
     )
 
 

@@ -29,6 +29,7 @@ class Identity:
     fallback: str | None
     descent: descent.Descent | None = None
     """Where the state comes from that the driver writes."""
+    restore_skipped: str | None = None
 
 
 class Board:
@@ -90,6 +91,7 @@ class Board:
             started_at=who.started_at,
             restored_from=who.restored_from,
             fallback=who.fallback,
+            restore_skipped=who.restore_skipped,
             queries=queries,
             sinks=sinks,
             checkpoints=self.stats.counts,

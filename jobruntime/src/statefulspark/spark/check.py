@@ -127,7 +127,10 @@ def report_of(
         restored_from=found.restored_from,
         new_generation=anything or found.mode is recovery.StartMode.COPY,
         changes=tuple(sentence for change in changes.values() for sentence in change.sentences),
-        warnings=tuple(sentence for change in changes.values() for sentence in change.warnings),
+        warnings=(
+            *((found.restore_skipped,) if found.restore_skipped else ()),
+            *(sentence for change in changes.values() for sentence in change.warnings),
+        ),
         queries=tuple(
             _query(changes[one.uid]) if one.uid in changes else QueryReport(uid=one.uid, batch_id=-1) for one in built
         ),

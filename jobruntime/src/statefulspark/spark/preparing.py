@@ -88,6 +88,10 @@ def find_state(job: Job, job_config: config.JobConfig, place: Place, author: rec
         open_store=lambda uri: storage.open_store(uri, place.options),
     )
     _log.info("state found", extra={"restored_from": found.restored_from or "nothing: first start"})
+    if found.restore_skipped is not None:
+        # Whoever gave the wish a name has it done once on purpose, through any number of restarts.
+        level = logging.WARNING if job_config.restore.id is None else logging.INFO
+        _log.log(level, "the restore that was asked for is not done again", extra={"why": found.restore_skipped})
     if found.fallback is not None:
         _log.warning("fell back to an older snapshot", extra={"why": found.fallback})
     return starting.with_shells(found)
