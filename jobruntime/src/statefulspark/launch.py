@@ -29,6 +29,7 @@ _DRIVER = Path(__file__).with_name("spark") / "driver.py"
 TERMINATION_LIMIT = 3500
 """The kubelet keeps 4096 bytes."""
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _log = logging.getLogger(__name__)
 _given: ContextVar[config.JobConfig | None] = ContextVar("given_config", default=None)
 _report: ContextVar[str | None] = ContextVar("asked_report", default=None)
@@ -170,20 +171,22 @@ def guard(run: Callable[[], int], *, job_file: Path | None = None) -> int:
         return finish(ExitCode.BAD_JOB, "JobFileRaised", message)
 
 
-def leave_on_sigterm() -> None:
-    """Obey a SIGTERM that comes before the job runs, at once; the driver's own handler takes over when it does.
+def leave_on_signals() -> None:
+    """Obey SIGTERM and Ctrl-C that come before the job runs, at once; the driver's own handler takes over when it does.
 
     What a start has written by then, the next one copes with as after a crash. Without a handler the process would die of
-    the signal, which tells the operator nothing and looks like a crash.
+    the signal, which tells nobody why and looks like a crash.
     """
 
-    def leave(_number: int, _frame: FrameType | None) -> None:
+    def leave(number: int, _frame: FrameType | None) -> None:
         try:
-            finish(ExitCode.DRAINED, "Drained", "SIGTERM came before the job ran; its state is what it was.")
+            name = signal.Signals(number).name
+            finish(ExitCode.DRAINED, "Drained", f"{name} came before the job ran; its state is what it was.")
         finally:
             os._exit(ExitCode.DRAINED)
 
-    signal.signal(signal.SIGTERM, leave)
+    for number in STOP_SIGNALS:
+        signal.signal(number, leave)
 
 
 def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = None) -> int:

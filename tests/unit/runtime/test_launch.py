@@ -221,11 +221,12 @@ def test_the_process_says_one_line_and_exits_with_the_code(tmp_path: Path) -> No
     assert f"{file} line 3 raised ValueError: broken" in line["why"]
 
 
-def test_a_sigterm_before_the_job_runs_ends_the_process_as_drained(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
+def test_a_signal_before_the_job_runs_ends_the_process_as_drained(tmp_path: Path, name: str) -> None:
     """It would otherwise die of the signal and say nothing."""
     file = tmp_path / "job.py"
     source = ["import os, signal", "import statefulspark as ss", "job = ss.Job('words')"]
-    source += ["os.kill(os.getpid(), signal.SIGTERM)", "raise ValueError('still here')"]
+    source += [f"os.kill(os.getpid(), signal.{name})", "raise ValueError('still here')"]
     file.write_text("\n".join(source))
     command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(file), "--storage", "s3://bucket/prefix"]
 
@@ -234,4 +235,5 @@ def test_a_sigterm_before_the_job_runs_ends_the_process_as_drained(tmp_path: Pat
     line = json.loads([line for line in ended.stderr.splitlines() if line.startswith("{")][-1])
     assert ended.returncode == ExitCode.DRAINED
     assert (line["level"], line["code"]) == ("INFO", "DRAINED")
+    assert line["why"] == f"{name} came before the job ran; its state is what it was."
     assert "still here" not in ended.stderr

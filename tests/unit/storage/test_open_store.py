@@ -24,7 +24,9 @@ def test_an_s3_uri_opens_without_a_server(uri: str, root: str) -> None:
     assert storage.open_store(uri, StorageOptions(endpoint="http://127.0.0.1:1")).uri == root
 
 
-@pytest.mark.parametrize("uri", ["", "bucket/a", "s3://", "s3:///a", "gs://bucket/a", "hdfs://host/a", "/tmp/state"])
+@pytest.mark.parametrize(
+    "uri", ["", "bucket/a", "s3://", "s3:///a", "s3://no bucket/a", "gs://bucket/a", "hdfs://host/a", "/tmp/state"]
+)
 def test_any_other_uri_is_refused_with_the_value(uri: str) -> None:
     with pytest.raises(errors.SpecRejectedError) as caught:
         storage.open_store(uri, LOCAL)
@@ -92,3 +94,34 @@ def test_local_writes_leave_nothing_behind_and_unreadable_files_are_no_absence(t
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
     with pytest.raises(errors.StateUnknownError):
         store.write("f/g", b"a file is no folder")
+
+
+@pytest.mark.parametrize(
+    ("flags", "reason"),
+    [
+        pytest.param({"endpoint": "minio:9000"}, "EndpointInvalid", id="an endpoint without a scheme"),
+        pytest.param({"endpoint": "http://"}, "EndpointInvalid", id="an endpoint without a host"),
+        pytest.param({"endpoint": "http://minio:99999"}, "EndpointInvalid", id="an endpoint with no possible port"),
+        pytest.param({"endpoint": "http://minio:port"}, "EndpointInvalid", id="an endpoint with a port that is none"),
+        pytest.param({"endpoint": "http://[::1"}, "EndpointInvalid", id="an endpoint with half an address"),
+        pytest.param({"endpoint": " http://minio"}, "EndpointInvalid", id="an endpoint with blanks"),
+        pytest.param(
+            {"environ": {"AWS_ENDPOINT_URL": "minio"}}, "EndpointInvalid", id="an endpoint in the environment"
+        ),
+        pytest.param({"region": "eu west"}, "RegionInvalid", id="a region with blanks"),
+        pytest.param({"region": "eu-"}, "RegionInvalid", id="a region that botocore refuses"),
+    ],
+)
+def test_a_server_that_cannot_be_meant_is_refused_with_the_value(flags: dict[str, object], reason: str) -> None:
+    with pytest.raises(errors.SpecRejectedError) as caught:
+        StorageOptions.from_env(**flags)  # type: ignore[arg-type]
+
+    assert caught.value.reason == reason
+    assert "--" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "url", ["http://minio:9000", "https://s3.example.com/", "http://[::1]:9000", "http://10.0.0.1"]
+)
+def test_a_url_of_a_server_is_taken(url: str) -> None:
+    assert StorageOptions.from_env(endpoint=url).endpoint == url

@@ -126,7 +126,7 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the driver's exit code."""
     telemetry.configure(args.log_format)
-    launch.leave_on_sigterm()
+    launch.leave_on_signals()
     # Inside the guard, a wrong configuration reaches the termination log like every other end of a driver.
     return launch.guard(lambda: _run(args), job_file=args.file)
 

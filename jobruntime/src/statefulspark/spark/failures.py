@@ -21,6 +21,7 @@ _INCOMPATIBLE = (
     "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
     "sources in the checkpoint offsets and now there are",
     # Ours, raised in a Python worker when a key group is first opened.
+    "SpecRejectedError: StateKeyTypeIncompatible",
     "SpecRejectedError: StateTypeIncompatible",
     "SpecRejectedError: StateTtlIncompatible",
 )
@@ -50,13 +51,36 @@ _DAMAGED_WHILE_LOADING = (
 )
 """Causes that mean damage when a state store could not be loaded and Spark has no class for why."""
 STATE_DAMAGED = "StateDamaged"
+_DECLARED_WRONGLY = (
+    *("JobFileMissing", "JobFileRaised", "NoQueries", "NoQuery", "ParameterMissing", "QueryInvalid"),
+    *("OperatorUidInvalid", "OperatorUidTaken", "UidDuplicate", "UidInvalid"),
+    *("FunctionInvalid", "FunctionNotCopyable", "MaxParallelismInvalid", "OutputModeInvalid", "OutputSchemaInvalid"),
+    *("ParallelismInvalid", "TimeModeInvalid", "TimersInvalid", "TimersNotDeclared"),
+    *(
+        "ColumnReserved",
+        "GroupingInvalid",
+        "InitialStateInvalid",
+        "KeyColumnUnknown",
+        "KeyMissing",
+        "KeyTypeUnsupported",
+    ),
+    *("KeyedStateOutsideKey", "KeyedStateOutsideTable", "NoCurrentKey", "StateValueTypeUnsupported"),
+    *("StateDeclaredTooLate", "StateDescriptorInvalid", "StateNameInvalid", "StateNameTaken", "StateTypeInvalid"),
+    *("TtlCleanupInvalid", "TtlInvalid", "TtlNotPositive", "TtlTooLong"),
+    *("BufferInvalid", "OffsetsGroupInvalid", "SchemaInvalid", "SinkInvalid", "SinkSettingRefused"),
+    *("SourceNameInvalid", "SourceNameTaken", "SourceNotSingle"),
+)
+"""Reasons for which the job file has to be corrected."""
 _STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})
 _BY_REASON = {
     "NonRestoredState": ExitCode.INCOMPATIBLE_STATE,
     "StateTypeIncompatible": ExitCode.INCOMPATIBLE_STATE,
     "StateTtlIncompatible": ExitCode.INCOMPATIBLE_STATE,
     "StateModeIncompatible": ExitCode.INCOMPATIBLE_STATE,
-    # A changed job that could not read its state; see snapshot/evolution.py.
+    "StateKeyTypeIncompatible": ExitCode.INCOMPATIBLE_STATE,
+    # A changed job that could not read its state; see snapshot/evolution.py and snapshot/definitions.py.
+    "AggregationChanged": ExitCode.INCOMPATIBLE_STATE,
+    "JoinChanged": ExitCode.INCOMPATIBLE_STATE,
     "KeyChanged": ExitCode.INCOMPATIBLE_STATE,
     "MaxParallelismChanged": ExitCode.INCOMPATIBLE_STATE,
     "MaxParallelismExceeded": ExitCode.INCOMPATIBLE_STATE,
@@ -68,18 +92,10 @@ _BY_REASON = {
     # A sink that holds what the state does not account for; see sinks/marker.py.
     "SinkAhead": ExitCode.INCOMPATIBLE_STATE,
     "SinkTaken": ExitCode.INCOMPATIBLE_STATE,
-    "SourceNameTaken": ExitCode.BAD_JOB,
+    "WindowChanged": ExitCode.INCOMPATIBLE_STATE,
     "PortUnavailable": ExitCode.FAILED,
     "SnapshotNotFound": ExitCode.SNAPSHOT_NOT_FOUND,
-    "QueryInvalid": ExitCode.BAD_JOB,
-    "UidInvalid": ExitCode.BAD_JOB,
-    "UidDuplicate": ExitCode.BAD_JOB,
-    "NoQueries": ExitCode.BAD_JOB,
-    "ParameterMissing": ExitCode.BAD_JOB,
-    "JobFileMissing": ExitCode.BAD_JOB,
-    "JobFileRaised": ExitCode.BAD_JOB,
-    **dict.fromkeys(("FunctionInvalid", "FunctionNotCopyable", "ParallelismInvalid"), ExitCode.BAD_JOB),
-    **dict.fromkeys(("BufferInvalid", "NoQuery", "OperatorUidTaken", "SchemaInvalid"), ExitCode.BAD_JOB),
+    **dict.fromkeys(_DECLARED_WRONGLY, ExitCode.BAD_JOB),
 }
 
 

@@ -6,12 +6,16 @@ file:// the exception that has to be asked for by name.
 
 from __future__ import annotations
 
+import re
 from urllib.parse import unquote, urlsplit
 
 from statefulspark import errors
 from statefulspark.storage import keys, local_store
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+_BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
+"""What botocore takes."""
 
 __all__ = ["ObjectInfo", "ObjectStore", "StorageOptions", "open_store"]
 
@@ -30,7 +34,7 @@ def open_store(uri: str, options: StorageOptions | None = None) -> ObjectStore:
     scheme, separator, rest = uri.partition("://")
     if separator and scheme in ("s3", "s3a"):
         bucket, _, prefix = rest.partition("/")
-        if bucket:
+        if _BUCKET.fullmatch(bucket) is not None:
             # The S3 client takes a second to import, which commands that never reach storage need not pay.
             from statefulspark.storage import fsspec_store
 

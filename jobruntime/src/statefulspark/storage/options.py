@@ -6,11 +6,17 @@ Credentials stay out of every text form of the options, so that a log or an erro
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Self
+from urllib.parse import urlsplit
+
+from statefulspark import errors
 
 DEFAULT_REGION = "us-east-1"
+_REGION = re.compile(r"(?![0-9]+$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
+"""What botocore takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +59,44 @@ class StorageOptions:
             path_style: As in the class.
             allow_local_files: As in the class.
             environ: The variables; the process's own when omitted.
+
+        Raises:
+            SpecRejectedError: `EndpointInvalid` or `RegionInvalid`.
         """
         env = os.environ if environ is None else environ
         return cls(
-            endpoint=endpoint or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL") or None,
-            region=region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or DEFAULT_REGION,
+            endpoint=_endpoint(endpoint or env.get("AWS_ENDPOINT_URL_S3") or env.get("AWS_ENDPOINT_URL")),
+            region=_region(region or env.get("AWS_REGION") or env.get("AWS_DEFAULT_REGION") or DEFAULT_REGION),
             path_style=path_style,
             access_key=env.get("AWS_ACCESS_KEY_ID") or None,
             secret_key=env.get("AWS_SECRET_ACCESS_KEY") or None,
             session_token=env.get("AWS_SESSION_TOKEN") or None,
             allow_local_files=allow_local_files,
         )
+
+
+def _endpoint(url: str | None) -> str | None:
+    if not url:
+        return None
+    try:
+        parts = urlsplit(url)
+        is_url = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+    except ValueError:
+        is_url = False
+    if not is_url or url != url.strip():
+        raise errors.SpecRejectedError(
+            "EndpointInvalid",
+            f"The endpoint {url!r} is no URL of a server; write http://minio:9000 or https://s3.example.com (--endpoint, "
+            "storage.endpoint, or AWS_ENDPOINT_URL).",
+        )
+    return url
+
+
+def _region(name: str) -> str:
+    if _REGION.fullmatch(name) is None:
+        raise errors.SpecRejectedError(
+            "RegionInvalid",
+            f"The region {name!r} is no name of a region; write us-east-1, for example (--region, storage.region, or "
+            "AWS_REGION).",
+        )
+    return name
