@@ -331,6 +331,44 @@ def test_partitions_have_equally_many_key_groups(spark: SparkSession, tmp_path: 
     assert all(keygroups.marked(standing) % partitions == partition for partition, standing in heads)
 
 
+class Remembers(state.KeyedProcessFunction):
+    """Tells what it remembers of a key, expired or not as long as it is stored, and renews it."""
+
+    def __init__(self, *, cleans: bool) -> None:
+        shown = state.TtlVisibility.RETURN_EXPIRED_IF_NOT_CLEANED_UP
+        life = state.Ttl(milliseconds=1, visibility=shown).disable_cleanup_in_background()
+        self._life = life.cleanup_incrementally(10, run_for_every_record=True) if cleans else life
+
+    def open(self, ctx: state.KeyedContext) -> None:
+        self.last = ctx.state(state.ValueState("last", "bigint", ttl=self._life))
+
+    def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
+        yield key, self.last.value()
+        self.last.update(len(rows))
+
+
+def test_records_of_other_keys_clean_up_all_expired_keys_of_the_partition(spark: SparkSession, tmp_path: Path) -> None:
+    """A.31: also those in key groups that get no rows."""
+
+    def run(*, cleans: bool) -> set[tuple[object, ...]]:
+        stream.run(
+            lambda rows: keyed.keyed_process(
+                rows, key="carrier", function=Remembers(cleans=cleans), uid="last", schema="key string, last bigint"
+            )
+        )
+        return {tuple(row) for row in stream.batches[max(stream.batches)]}
+
+    stream = FileStream(spark, tmp_path, SCHEMA)
+    hundred = [(f"carrier {number}", 1, 1, 1) for number in range(100)]
+    stream.feed(hundred)
+    run(cleans=False)
+    stream.feed([(f"another {number % 4}", 1, 1, 1) for number in range(160)])
+    run(cleans=True)
+    stream.feed(hundred)
+
+    assert run(cleans=False) == {(key, None) for key, *_ in hundred}
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -285,3 +285,29 @@ def test_a27_a_map_with_a_time_to_live_may_hold_none() -> None:
     bench.at(0, lambda s: s.put("a", None))
     assert bench.at(1, lambda s: (s.contains("a"), s.get("a"), s.entries())) == (True, None, [("a", None)])
     assert bench.at(HOUR, lambda s: s.contains("a")) is False
+
+
+def test_a31_what_is_not_at_hand_is_owed_to_the_other_key_groups_in_turn() -> None:
+    table = tables.CellTable()
+    table.rows.update({key: (key, 0) for key in range(3)})
+    cleaner = expiry.Cleaner(count=2, duration_ms=10)
+    cleaner.round = expiry.Round([4, 5, 6])
+
+    cleaner.bind(table, 5)
+    looked = []
+    for _ in range(3):
+        cleaner.step(now_ms=10)
+        looked.append((len(table.rows), cleaner.round.owed))
+
+    assert looked == [(1, 0), (0, 1), (0, 3)]
+    assert (cleaner.round.is_due(5), cleaner.round.next_due()) == (False, 4)
+    cleaner.round.finish(4)
+    cleaner.round.finish(6)
+    assert (cleaner.round.next_due(), cleaner.round.is_due(5)) == (4, True)
+
+
+def test_a31_a_round_with_nothing_owed_goes_nowhere() -> None:
+    assert expiry.Round([1, 2]).next_due() is None
+    nobody = expiry.Round()
+    nobody.owed = 5
+    assert nobody.next_due() is None

@@ -224,8 +224,12 @@ class KeyedContext:
         """Take note that `open` has returned: from now on the set of states is fixed."""
         self._is_open = True
 
-    def bind(self, group: grouptables.GroupTables) -> None:
+    def bind(self, group: grouptables.GroupTables, number: int = 0) -> None:
         """Point all handles at the tables of a key group.
+
+        Args:
+            group: Its tables.
+            number: Its number.
 
         Raises:
             SpecRejectedError: A stored state does not fit what is declared, or there are timers of another domain.
@@ -239,7 +243,7 @@ class KeyedContext:
             table = group.tables[name] if stored is not None else group.table(state.meta)
             state.view.bind(table)  # type: ignore[arg-type]  # the shape follows from the kind
             if state.cleaner is not None:
-                state.cleaner.bind(table)
+                state.cleaner.bind(table, number)
         for domain in self._timers.domains:
             domain.bind(group.table(domain.meta))  # type: ignore[arg-type]  # the shape follows from the name
         timers.check_declared(group.tables, self._timers, self.uid)
@@ -295,6 +299,16 @@ class KeyedContext:
     def cleans_on_the_way(self) -> bool:
         """Whether accesses to one key look at the entries of others, to clean them up."""
         return any(state.cleaner is not None for state in self._states.values())
+
+    @property
+    def cleaners(self) -> dict[str, expiry.Cleaner]:
+        """What looks for expired entries on the way, by the name of the state."""
+        return {name: state.cleaner for name, state in self._states.items() if state.cleaner is not None}
+
+    @property
+    def now_ms(self) -> int:
+        """Processing time of the batch in milliseconds since 1970."""
+        return self._scope.now_ms
 
     def clean(self, records: int) -> None:
         """Look for expired entries, once for each processed record."""

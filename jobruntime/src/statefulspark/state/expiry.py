@@ -6,7 +6,7 @@ at or before the cutoff, which is now less the time to live.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import cast
 
 from statefulspark.state import chunks, tables
@@ -72,37 +72,90 @@ def _alive_changes(changes: tables.Changes, cutoff_ms: int) -> tables.Changes:
     return kept
 
 
+class Round:
+    """Which key groups of a partition have still to be looked at, each once, before the first one's turn comes again.
+
+    Args:
+        groups: All of them.
+
+    Attributes:
+        owed: Entries that accesses have paid for and that were not at hand: they are in key groups without rows.
+    """
+
+    __slots__ = ("_groups", "_left", "owed")
+
+    def __init__(self, groups: Iterable[int] = ()) -> None:
+        self._groups = dict.fromkeys(groups)
+        self._left = dict(self._groups)
+        self.owed = 0
+
+    def is_due(self, group: int) -> bool:
+        """Tell whether a key group has still to be looked at; one that is not known here always has."""
+        return group in self._left or group not in self._groups
+
+    def finish(self, group: int) -> None:
+        """Note that all entries of a key group were looked at."""
+        self._left.pop(group, None)
+
+    def next_due(self) -> int | None:
+        """Return the key group whose turn it is; None if nothing is owed, or there is none."""
+        if self.owed <= 0:
+            return None
+        if not self._left:
+            self._left = dict(self._groups)
+        return next(iter(self._left), None)
+
+
 class Cleaner:
     """Looks at a few entries of one state at a time, in turn, and deletes the expired ones (A.31).
 
-    The position is kept with the table in memory; on a worker that builds the table anew it starts from the front.
+    The position in a key group is kept with its table in memory; on a worker that builds the table anew it starts from the
+    front. What is looked at next, once all of a key group was, is told by the round.
 
     Args:
         count: Entries that one step looks at.
         duration_ms: The time to live.
+
+    Attributes:
+        round: Tells which key groups are due, and gets what a step could not look at.
     """
 
-    __slots__ = ("_count", "_duration_ms", "_table")
+    __slots__ = ("_count", "_duration_ms", "_group", "_is_due", "_table", "round")
 
     def __init__(self, count: int, duration_ms: int) -> None:
         self._count = count
         self._duration_ms = duration_ms
         self._table: AnyTable = tables.CellTable()
+        self._group = 0
+        self._is_due = True
+        self.round = Round()
 
-    def bind(self, table: AnyTable) -> None:
+    def bind(self, table: AnyTable, group: int) -> None:
         """Look at another key group."""
-        self._table = table
+        self._table, self._group, self._is_due = table, group, self.round.is_due(group)
 
     def step(self, now_ms: int) -> None:
-        """Look at the next entries."""
+        """Look at the next entries of the key group, and owe those that it has not."""
+        self.round.owed += self._look(self._count, now_ms)
+
+    def spend(self, now_ms: int) -> None:
+        """Look at what is owed. A key group costs one entry at least, so that empty ones come to an end."""
+        owed = self.round.owed
+        self.round.owed = min(self._look(owed, now_ms), owed - 1)
+
+    def _look(self, count: int, now_ms: int) -> int:
+        """Look at the next entries; return how many there were not."""
         table, cutoff_ms = self._table, now_ms - self._duration_ms
-        for _ in range(min(self._count, len(table.rows))):
-            if table.cursor is None or (key := next(table.cursor, None)) is None:
-                # A copy, as the table changes meanwhile. It is made once per round over all keys.
-                table.cursor = iter([(key,) for key in table.rows])
-                key = next(table.cursor, None)
-            if key is not None:
-                self._check(table, key[0], cutoff_ms)
+        for left in range(count if self._is_due else 0, 0, -1):
+            key = _next_key(table)
+            if key is None:
+                self.round.finish(self._group)
+                self._is_due = self.round.is_due(self._group)
+                key = _next_key(table) if self._is_due else None
+            if key is None:
+                return left
+            self._check(table, key[0], cutoff_ms)
+        return 0 if self._is_due else count
 
     @staticmethod
     def _check(table: AnyTable, key: object, cutoff_ms: int) -> None:
@@ -117,6 +170,17 @@ class Cleaner:
         else:
             table.rows[key] = left
         table.touch_row(key)
+
+
+def _next_key(table: AnyTable) -> tuple[object] | None:
+    """Return the key at which a table is to be looked next; None at the end, after which it begins anew."""
+    if table.cursor is None:
+        # A copy, as the table changes meanwhile. It is made once per round over all keys.
+        table.cursor = iter([(key,) for key in table.rows])
+    key = next(table.cursor, None)
+    if key is None:
+        table.cursor = None
+    return key
 
 
 def convert_cells(table: AnyTable, convert: Callable[[object], object]) -> None:

@@ -133,7 +133,7 @@ class Ttl:
         """Return a copy that looks at some entries at each access to the state and deletes the expired ones.
 
         Args:
-            count: Entries that one step looks at; all entries of a key group are looked at in turn.
+            count: Entries that one step looks at; all entries of the task's partition are looked at in turn.
             run_for_every_record: Step for every processed record, too.
 
         Raises:

@@ -71,6 +71,18 @@ class SparkChunkLog:
         times: tuple[int, int] = self._handle._statefulProcessorApiClient.get_timestamps("processingtime")
         return times
 
+    def enter(self, standing: int) -> None:
+        """Make another key group of the partition the current one.
+
+        Args:
+            standing: What stands for it in the column `key_group`.
+        """
+        self._handle._statefulProcessorApiClient.set_implicit_key((standing,))
+
+    def leave(self) -> None:
+        """Have no current key group, as Spark has it before a processor is closed."""
+        self._handle._statefulProcessorApiClient.remove_implicit_key()
+
     def wake_at(self, moment_ms: int) -> None:
         """Have Spark call for the current key group once the clock reaches a moment; asking again is fine."""
         self._handle.registerTimer(max(1, moment_ms))

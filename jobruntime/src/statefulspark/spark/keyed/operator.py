@@ -121,6 +121,7 @@ def keyed_process(
         domains=domains,
         ttl_change=ttl_change,
         placement=registry.placement_of(uid),
+        key_groups=groups,
     )
     return pack_by_group(df, columns, groups, settings).transformWithStateInPandas(
         processor.KeyedProcessor(function, settings),

@@ -18,7 +18,7 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
 from statefulspark.contract.placement import Placement
-from statefulspark.spark.keyed import caching, log, packing, pausing, rows
+from statefulspark.spark.keyed import caching, cleaning, log, packing, pausing, rows
 from statefulspark.state import cache, evolution, functions, store, timers, ttl
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class Settings:
         domains: Time domains in which it has timers.
         ttl_change: What happens when a time to live was switched on or off.
         placement: How key groups are spread over partitions.
+        key_groups: How many there are.
     """
 
     uid: str
@@ -57,6 +58,7 @@ class Settings:
     domains: frozenset[timers.TimeDomain] = field(default_factory=frozenset)
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE
     placement: Placement = Placement.EVEN
+    key_groups: int = 0
 
     @property
     def clock(self) -> timers.TimeDomain:
@@ -108,6 +110,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         """Close the function, if it was opened."""
         self._done.clear()
         if self._context is not None:
+            self._clean(self._context)
             self._context = None
             self._function.close()
 
@@ -115,13 +118,13 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         return packing.group_of(int(key[0]), self._settings.placement)
 
     def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
-        context = self._context or self._open()
+        context = self._context or self._open_for(group)
         with pausing.collection_paused():
             keys = self._batch_keys(context, table)
             loaded = store.load(self._log, self._tables, group, keys=keys, in_arrays=context.has_arrays_only)
         if loaded.head is not None:
             evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
-        context.bind(loaded.tables)
+        context.bind(loaded.tables, group)
         output: list[object] | pa.Table = []
         if table is not None and isinstance(self._function, functions.VectorizedProcessFunction):
             output = self._process_table(context, self._function, table)
@@ -146,6 +149,12 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         if frame is not None:
             yield frame
 
+    def _clean(self, context: functions.KeyedContext) -> None:
+        """Look for expired entries in key groups that had no rows in this batch."""
+        if context.cleans_on_the_way:
+            partition = cleaning.Partition(self._log, self._tables, self._settings.placement, self._settings.key_type)
+            cleaning.clean(context, partition, new_id=new_id)
+
     def _batch_keys(
         self, context: functions.KeyedContext, table: pa.Table | None
     ) -> Callable[[], Collection[object]] | None:
@@ -153,6 +162,12 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         if table is None or self._settings.domains or context.cleans_on_the_way:
             return None
         return lambda: set(rows.to_keys(table, self._settings.key))
+
+    def _open_for(self, group: int) -> functions.KeyedContext:
+        context, settings = self._open(), self._settings
+        if context.cleans_on_the_way:
+            cleaning.walk(context, settings.uid, settings.placement, group=group, groups=settings.key_groups)
+        return context
 
     def _open(self) -> functions.KeyedContext:
         settings = self._settings
@@ -203,6 +218,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         self, context: functions.KeyedContext, function: functions.VectorizedProcessFunction, table: pa.Table
     ) -> pa.Table | list[object]:
         key = self._settings.key
+        context.clean(table.num_rows)
         context.enter_group(lambda part: rows.to_keys(part, key), rows.to_values)
         try:
             emitted = function.process_table(table, context)
