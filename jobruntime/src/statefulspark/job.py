@@ -159,7 +159,7 @@ class Job:
             report = launch.asked_report()
             return check.check(self, job_config, check.ReportFormat(report)) if report else driver.run(self, job_config)
 
-        raise launch.DriverEnded(work() if launch.is_guarded() else launch.guard(work))
+        raise launch.DriverEnded(work() if launch.is_guarded() else launch.run_alone(work))
 
 
 def write(

@@ -11,6 +11,7 @@ import os
 import runpy
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -20,7 +21,7 @@ from types import FrameType
 
 from pydantic import ValidationError
 
-from statefulspark import errors
+from statefulspark import errors, telemetry, usercode
 from statefulspark.contract import api, config
 from statefulspark.contract.exit_codes import ExitCode
 
@@ -119,6 +120,8 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
     Returns:
         The exit code.
     """
+    # Workers name the file, too, and run elsewhere.
+    file = path.absolute()
 
     def run() -> int:
         if not path.is_file():
@@ -128,7 +131,7 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
         token, asked = _given.set(job_config), _report.set(report)
         sys.path.insert(0, str(path.parent))
         try:
-            runpy.run_path(str(path), run_name="__main__")
+            runpy.run_path(str(file), run_name="__main__")
         except DriverEnded as ended:
             return ended.exit_code
         except SystemExit as ended:
@@ -144,7 +147,7 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
             "NoQueries", f"The job file {path} ended without running a job; end it with `job.run()`."
         )
 
-    return guard(run, job_file=path)
+    return guard(run, job_file=file)
 
 
 def guard(run: Callable[[], int], *, job_file: Path | None = None) -> int:
@@ -162,13 +165,39 @@ def guard(run: Callable[[], int], *, job_file: Path | None = None) -> int:
         failure = failures.of_error(error)
         return finish(failure.code, failure.reason, failure.message)
     except Exception as error:  # noqa: BLE001 - the edge of the process: everything becomes an exit code and a sentence
-        traceback.print_exc()
+        _print_stack(error)
         if not _is_in_users_code(error):
             message = f"The driver failed with {_in_one_line(error)}. It goes on when it is started again."
             return finish(ExitCode.FAILED, "DriverFailed", message)
         where = _place_in(job_file, error)
         message = f"The job file {where} raised {_in_one_line(error)}. Correct it and apply the job again."
         return finish(ExitCode.BAD_JOB, "JobFileRaised", message)
+
+
+def run_alone(run: Callable[[], int]) -> int:
+    """Run a job whose file was started by Python itself, as `python job.py` or in an interactive session.
+
+    Logging and signals are then as the command has them; signals are given back afterwards.
+
+    Args:
+        run: The work.
+
+    Returns:
+        The exit code.
+    """
+    if not logging.getLogger().handlers:
+        verbose = bool(os.environ.get(telemetry.ENV_VERBOSE))
+        telemetry.configure(detail=telemetry.Detail.VERBOSE if verbose else telemetry.Detail.BRIEF)
+    before: dict[signal.Signals, object] = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+        leave_on_signals()
+    name = getattr(sys.modules["__main__"], "__file__", None)
+    try:
+        return guard(run, job_file=Path(name).absolute() if name else None)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)  # type: ignore[arg-type]  # what getsignal returned
 
 
 def leave_on_signals() -> None:
@@ -197,6 +226,15 @@ def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = Non
     if TERMINATION_LOG.exists():
         TERMINATION_LOG.write_text(report.to_json())
     return int(code)
+
+
+def _print_stack(error: Exception) -> None:
+    """Print the user's own calls, or everything where there are none or somebody wants it."""
+    users = usercode.of_error(error)
+    if telemetry.is_verbose() or not users:
+        traceback.print_exception(error)
+    else:
+        sys.stderr.write(f"{usercode.told(users)}\n{_in_one_line(error)}\n")
 
 
 def _is_in_users_code(error: Exception) -> bool:

@@ -10,11 +10,13 @@ import logging
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import TextIO
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 """Attributes that every record has; what else a record carries came from `extra`."""
+_OURS = "statefulspark"
+ENV_VERBOSE = "STATEFULSPARK_VERBOSE"
 
 
 class LogFormat(StrEnum):
@@ -26,20 +28,39 @@ class LogFormat(StrEnum):
     """`{"time": ..., "level": ..., "logger": ..., "message": ..., <extra fields>}`."""
 
 
-def configure(log_format: LogFormat | None = None, stream: TextIO | None = None) -> None:
+class Detail(Enum):
+    """How much is logged."""
+
+    BRIEF = "brief"
+    """What changes, and what went wrong in a sentence; of stacks the user's own calls."""
+    VERBOSE = "verbose"
+    """Why nothing changes, too, and the stacks of Spark and of this product."""
+
+
+def is_verbose() -> bool:
+    """Tell whether stacks of Spark and of this product are wanted."""
+    return logging.getLogger(_OURS).isEnabledFor(logging.DEBUG)
+
+
+def configure(
+    log_format: LogFormat | None = None, stream: TextIO | None = None, *, detail: Detail = Detail.BRIEF
+) -> None:
     """Send every log record of this process to one stream.
 
     Args:
         log_format: Text at a terminal and JSON elsewhere when omitted.
         stream: Standard error when omitted.
+        detail: How much is logged.
     """
     target = stream or sys.stderr
     chosen = log_format or (LogFormat.TEXT if target.isatty() else LogFormat.JSON)
     handler = logging.StreamHandler(target)
     handler.setFormatter(JsonFormatter() if chosen is LogFormat.JSON else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
-    # py4j logs every call that ends with the JVM, which a stop does on purpose.
-    logging.getLogger("py4j").setLevel(logging.ERROR)
+    verbose = detail is Detail.VERBOSE
+    logging.getLogger(_OURS).setLevel(logging.DEBUG if verbose else logging.NOTSET)
+    # py4j logs every call that ends with the JVM, which a stop does on purpose, and what Spark then reports as an exception.
+    logging.getLogger("py4j").setLevel(logging.ERROR if verbose else logging.CRITICAL)
 
 
 class TextFormatter(logging.Formatter):
@@ -48,8 +69,11 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with a stack trace below it if the record carries one."""
         time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
-        fields = "".join(f" {name}={value}" for name, value in _extra(record).items())
+        extra = dict(_extra(record))
+        stack = extra.pop("stack", None)
+        fields = "".join(f" {name}={value}" for name, value in extra.items())
         line = f"{time} {record.levelname} {record.name.rpartition('.')[2]}: {record.getMessage()}{fields}"
+        line = line if stack is None else f"{line}\n{stack}"
         return line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
 
 

@@ -35,7 +35,7 @@ def test_an_error_has_the_exit_code_that_says_what_helps(error: errors.StatefulS
 _PYTHON = """org.apache.spark.SparkException: Job aborted
   at org.apache.spark.Foo
 Traceback (most recent call last):
-  File "worker.py", line 5, in main
+  File "/spark/python/lib/pyspark.zip/pyspark/worker.py", line 5, in main
     process()
 ZeroDivisionError: division by zero
 """
@@ -112,3 +112,24 @@ def test_damage_of_the_state_is_told_from_a_store_that_cannot_be_asked(text: str
     failure = failures.of_query("delays", text, fenced=False)
 
     assert (failure.code, failure.reason) == (ExitCode.FAILED, reason)
+
+
+_OF_A_FUNCTION = """org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated
+  File "/site-packages/statefulspark/spark/keyed/processor.py", line 96, in handleInputRows
+    yield from self._work_on(self._group_of(key), table)
+statefulspark.errors.SpecRejectedError: FunctionFailed: Count.process() of keyed operator 'by-k' failed: ValueError: bad.
+Raised in the job's own code:
+  File "/app/job.py", line 12, in process
+    raise ValueError("bad")
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner
+Traceback (most recent call last):
+statefulspark.errors.SpecRejectedError: FunctionFailed: Count.process() of keyed operator 'by-k' failed: ValueError: bad.
+"""
+
+
+def test_a_function_that_raised_is_told_with_the_users_file_and_line() -> None:
+    assert failures.of_query("delays", _OF_A_FUNCTION, fenced=False).message == (
+        "The query 'delays' failed at /app/job.py:12 in process: Count.process() of keyed operator 'by-k' failed: "
+        "ValueError: bad."
+    )

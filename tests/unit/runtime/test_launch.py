@@ -237,3 +237,38 @@ def test_a_signal_before_the_job_runs_ends_the_process_as_drained(tmp_path: Path
     assert (line["level"], line["code"]) == ("INFO", "DRAINED")
     assert line["why"] == f"{name} came before the job ran; its state is what it was."
     assert "still here" not in ended.stderr
+
+
+def _python(file: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if name != config.ENV_CONFIG} | environment
+    return subprocess.run(
+        [sys.executable, file.name], cwd=file.parent, capture_output=True, text=True, timeout=60, env=env, check=False
+    )
+
+
+def test_a_job_file_that_python_runs_says_why_it_ended(tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("import statefulspark as ss\nss.Job('words').run()\n")
+
+    ended = _python(file)
+
+    line = json.loads(ended.stderr.splitlines()[-1])
+    assert ended.returncode == ExitCode.USAGE
+    assert (line["message"], line["reason"]) == ("driver ends", "ConfigMissing")
+    assert "The job words has no configuration; start it with `statefulspark run FILE" in line["why"]
+
+
+def test_of_a_job_file_that_raises_only_its_own_lines_are_shown(tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text("def broken():\n    raise ValueError('no')\n\nbroken()\n")
+    command = [sys.executable, "-m", "statefulspark.cli.main", "run", "job.py", "--name", "w", "--storage", "s3://b/p"]
+
+    brief, verbose = (
+        subprocess.run([*command, *more], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False).stderr
+        for more in ((), ("--verbose",))
+    )
+
+    assert f'  File "{file}", line 4, in <module>\n    broken()\n  File "{file}", line 2, in broken\n' in brief
+    assert "runpy" not in brief
+    assert "runpy" in verbose
+    assert f"The job file {file} line 2 raised ValueError: no" in json.loads(brief.splitlines()[-1])["why"]

@@ -13,11 +13,12 @@ from statefulspark import telemetry
 
 @pytest.fixture
 def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    root, ours, py4j = logging.getLogger(), logging.getLogger("statefulspark"), logging.getLogger("py4j")
+    handlers, levels = root.handlers[:], [(logger, logger.level) for logger in (root, ours, py4j)]
     yield
     root.handlers[:] = handlers
-    root.setLevel(level)
+    for logger, level in levels:
+        logger.setLevel(level)
 
 
 @pytest.mark.usefixtures("restored_logging")
@@ -71,3 +72,28 @@ def test_what_is_no_terminal_gets_json() -> None:
     logging.getLogger("x").info("hello")
 
     assert json.loads(stream.getvalue())["message"] == "hello"
+
+
+@pytest.mark.usefixtures("restored_logging")
+def test_a_stack_that_a_record_carries_is_below_its_line() -> None:
+    stream = io.StringIO()
+    telemetry.configure(telemetry.LogFormat.TEXT, stream)
+
+    logging.getLogger("statefulspark.spark.queries").error("it raised", extra={"query": "q", "stack": "  File x\nbad"})
+
+    assert stream.getvalue()[8:] == " ERROR queries: it raised query=q\n  File x\nbad\n"
+
+
+@pytest.mark.usefixtures("restored_logging")
+@pytest.mark.parametrize(
+    ("detail", "lines"), [(telemetry.Detail.BRIEF, 0), (telemetry.Detail.VERBOSE, 1)], ids=["brief", "verbose"]
+)
+def test_why_nothing_changes_is_logged_when_that_is_wanted(detail: telemetry.Detail, lines: int) -> None:
+    stream = io.StringIO()
+    telemetry.configure(telemetry.LogFormat.TEXT, stream, detail=detail)
+
+    logging.getLogger("statefulspark.spark.loop").debug("nothing to do")
+    logging.getLogger("botocore").debug("chatter")
+
+    assert len(stream.getvalue().splitlines()) == lines
+    assert telemetry.is_verbose() is bool(lines)

@@ -63,6 +63,9 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument("--api-port", type=int, metavar="PORT", help="port of the HTTP API, 8090; 0 picks a free one")
     parser.add_argument("--log-format", type=telemetry.LogFormat, choices=tuple(telemetry.LogFormat), metavar="FORMAT",
                         help="text or json; text at a terminal and json elsewhere when omitted")  # fmt: skip
+    parser.add_argument("--verbose", action="store_true", default=bool(os.environ.get(telemetry.ENV_VERBOSE)),
+                        help="log the stacks of Spark and of this product, too, and what is tried in vain; "
+                        f"{telemetry.ENV_VERBOSE}=1 is the same")  # fmt: skip
     _add_storage(parser)
     _add_checkpoint(parser)
     _add_restore(parser)
@@ -125,7 +128,8 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Run the command; returns the driver's exit code."""
-    telemetry.configure(args.log_format)
+    detail = telemetry.Detail.VERBOSE if args.verbose else telemetry.Detail.BRIEF
+    telemetry.configure(args.log_format, detail=detail)
     launch.leave_on_signals()
     # Inside the guard, a wrong configuration reaches the termination log like every other end of a driver.
     return launch.guard(lambda: _run(args), job_file=args.file)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from statefulspark import errors
+from statefulspark import errors, usercode
 from statefulspark.contract.exit_codes import ExitCode
 
 _INCOMPATIBLE = (
@@ -133,7 +133,8 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
         text: Spark's message and stack trace.
         fenced: Whether the epoch's fence refused a write of this driver.
     """
-    sentence = f"The query {uid!r} failed: {_essence(text)}"
+    users = usercode.in_text(text)
+    sentence = f"The query {uid!r} failed{f' at {users[-1].place}' if users else ''}: {essence(text)}"
     if fenced or "io.statefulspark.checkpoint.FencedException" in text:
         return Failure(ExitCode.FENCED, "Fenced", sentence)
     if any(marker in text for marker in _INCOMPATIBLE):
@@ -173,14 +174,17 @@ def _is_damage(text: str) -> bool:
     return "CANNOT_LOAD_STATE_STORE" in text and any(cause in text for cause in _DAMAGED_WHILE_LOADING)
 
 
-def _essence(text: str, limit: int = 800) -> str:
+def essence(text: str, limit: int = 800) -> str:
     """Keep what a person needs: the last Python error if there is one, else the first line of Spark's message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     python = [line for line in lines if not line.startswith(("at ", "File ", "^")) and _is_python_error(line)]
     chosen = (
         python[-1] if python and "Traceback (most recent call last)" in text else (lines[0] if lines else "no message")
     )
-    return chosen[:limit]
+    return chosen.removeprefix(_OUR_ERROR).removeprefix("FunctionFailed: ")[:limit]
+
+
+_OUR_ERROR = "statefulspark.errors.SpecRejectedError: "
 
 
 def _is_python_error(line: str) -> bool:

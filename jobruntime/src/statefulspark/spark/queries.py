@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from statefulspark import usercode
 from statefulspark.contract import api
 from statefulspark.spark import failures
 from statefulspark.spark.jvm import Gate, GateFact
@@ -83,6 +84,8 @@ class RunningQuery:
         if not self.active and self.error is None:
             self.error = _error_text(self.handle)
             self._start_again_if_that_helps(self.error or "")
+            if self.error is not None:
+                self._tell(self.error)
 
     def _start_again_if_that_helps(self, error: str) -> None:
         if failures.is_slow_start(error) and self.slow_starts < MAX_SLOW_STARTS:
@@ -95,6 +98,15 @@ class RunningQuery:
     def _start_again(self, why: str) -> None:
         _log.warning(why, extra={"query": self.uid, "committed": self.committed_batch})
         self.handle, self.active, self.error = self.start(), True, None
+
+    def _tell(self, error: str) -> None:
+        """Log what ended the query: the user's own calls where there are any, else all that Spark says."""
+        users = usercode.in_text(error)
+        if users:
+            called = f"{usercode.told(users)}\n{failures.essence(error)}"
+            _log.error("the job's own code raised", extra={"query": self.uid, "stack": called})
+        level = logging.DEBUG if users else logging.ERROR
+        _log.log(level, "the query failed", extra={"query": self.uid, "stack": error})
 
     def look_at_progress(self) -> None:
         """Take in the batches that ended since the last look; Spark keeps the last 200."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from statefulspark import errors
+from statefulspark import errors, telemetry
 from statefulspark.contract import config, engine
 from statefulspark.spark import gateway, settings
 from statefulspark.storage import StorageOptions
@@ -26,6 +26,12 @@ _TALKATIVE = (
     "sql.execution.streaming.state.RocksDB",
     "scheduler.DAGScheduler",  # a job group without jobs, when a query stops at a boundary
 )
+
+_SAID_AGAIN = (
+    "executor.Executor",  # every failure of a task, with its stack; executors of their own keep it in their log
+    "sql.execution.streaming.runtime.MicroBatchExecution",  # what ended a query, which is its exception
+)
+"""Stacks of what is reported anyway, each of which hides the sentence below hundreds of lines."""
 
 
 def hadoop_uri(uri: str) -> str:
@@ -80,8 +86,11 @@ def _quieten(session: SparkSession) -> None:
     jvm = session._jvm
     assert jvm is not None  # noqa: S101 - a classic session always has a JVM
     log4j = cast("JavaObject", jvm.org.apache.logging.log4j)
-    for logger in _TALKATIVE:
-        log4j.core.config.Configurator.setLevel(f"org.apache.spark.{logger}", log4j.Level.ERROR)
+    levels = dict.fromkeys(_TALKATIVE, log4j.Level.ERROR)
+    if not telemetry.is_verbose():
+        levels |= {"scheduler.TaskSetManager": log4j.Level.ERROR} | dict.fromkeys(_SAID_AGAIN, log4j.Level.OFF)
+    for logger, level in levels.items():
+        log4j.core.config.Configurator.setLevel(f"org.apache.spark.{logger}", level)
 
 
 def check_settings(conf: Mapping[str, str]) -> None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
-from statefulspark import errors
+from statefulspark import errors, usercode
 from statefulspark.contract.placement import Placement
 from statefulspark.spark.keyed import caching, cleaning, log, packing, pausing, rows
 from statefulspark.state import cache, evolution, functions, store, timers, ttl
@@ -254,9 +254,14 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         told = error.message if isinstance(error, errors.StatefulSparkError) else f"{type(error).__name__}: {error}"
         told, name = told.removesuffix("."), self._function_name
         hint = "" if known else " The batch was not committed and no state was changed."
-        return errors.SpecRejectedError(
+        failed = errors.SpecRejectedError(
             reason, f"{name}.{method}() of keyed operator '{self._settings.uid}' failed{where}: {told}.{hint}"
         )
+        # Spark sends the text of the last exception only, without what caused it; a note is part of that text.
+        users = usercode.of_error(error)
+        if users:
+            failed.add_note(f"Raised in the job's own code:\n{usercode.told(users)}")
+        return failed
 
 
 def _by_key(keys: Sequence[object], values: Sequence[functions.InputRow]) -> dict[object, list[functions.InputRow]]:
