@@ -22,6 +22,7 @@ from statefulspark.contract.manifest import (
     SnapshotKind,
     Trigger,
 )
+from statefulspark.contract.notes import SavepointPointer
 from statefulspark.storage import ObjectStore, StorageOptions
 
 _NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
@@ -453,3 +454,53 @@ def test_unreachable_storage_is_told_from_an_empty_one(run: Run, monkeypatch: py
     assert result.code == 16
     assert result.err.count("\n") == 1
     assert "http://127.0.0.1:9" in result.err
+
+
+def put_elsewhere(root: ObjectStore, tmp_path: Path, number: int) -> str:
+    """Make a savepoint in an archive, and keep its number in the job's root."""
+    archive = storage.open_store(f"file://{tmp_path}/archive", StorageOptions(allow_local_files=True))
+    location = put_savepoint(archive, number, "kept")
+    root.write(layout.savepoint_pointer(number), SavepointPointer(location=location).to_json().encode())
+    return location
+
+
+def test_savepoints_at_other_locations_are_listed_with_where_they_are(
+    run: Run, root: ObjectStore, tmp_path: Path
+) -> None:
+    own = put_savepoint(root, 43, "nightly")
+    away = put_elsewhere(root, tmp_path, 44)
+
+    result = run("savepoint", "list", *at(root))
+
+    header, newest, older = (line.split() for line in result.out.splitlines())
+    assert (result.code, result.err) == (0, "")
+    assert header[-1] == "LOCATION"
+    assert (newest[0], newest[1], newest[-1]) == ("44", "manual", away)
+    assert (older[0], older[-1]) == ("43", own)
+    assert run("savepoint", "list", *at(root), "-o", "name").out == "savepoint/44\nsavepoint/43\n"
+
+
+def test_a_savepoint_at_another_location_that_is_gone_is_listed_with_why(
+    run: Run, root: ObjectStore, tmp_path: Path
+) -> None:
+    away = put_elsewhere(root, tmp_path, 44)
+    storage.open_store(away, StorageOptions(allow_local_files=True)).delete_many(["_metadata.json"])
+
+    table, data = run("savepoint", "list", *at(root)), run("savepoint", "list", *at(root), "-o", "json")
+
+    assert table.out.splitlines()[1].split() == ["44", "not", "there", *"-----", away]
+    assert table.err == (
+        f"savepoint 44 cannot be read now: There is no savepoint at {away} now: it was moved, disposed of, or never "
+        "completed.\n"
+    )
+    (item,) = json.loads(data.out)["snapshots"]
+    assert (item["id"], item["location"], item["reason"]) == (44, away, "SnapshotNotFound")
+
+
+def test_a_savepoint_at_another_location_is_shown_by_its_number(run: Run, root: ObjectStore, tmp_path: Path) -> None:
+    away = put_elsewhere(root, tmp_path, 44)
+
+    shown, verified = (run("savepoint", verb, "44", *at(root)) for verb in ("show", "verify"))
+
+    assert f"Location:       {away}\n" in shown.out
+    assert verified.out == "Savepoint 44 is complete: 2 files, 11 B verified.\n"

@@ -108,6 +108,8 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
     yield from _table(("FOLDER", "WHOSE", "FILES", "SIZE", "UNNEEDED"), beside, wide=wide)
     snapshots = [_snapshot_row(one, now) for one in (*job.checkpoints, *job.savepoints)]
     yield from _table(("SNAPSHOT", "STATE", "AGE", "TRIGGER", "FILES", "SIZE"), snapshots, wide=wide)
+    away = [(*_snapshot_row(one, now), one.location) for one in job.elsewhere]
+    yield from _table(("ELSEWHERE", "STATE", "AGE", "TRIGGER", "FILES", "SIZE", "LOCATION"), away, wide=wide)
 
 
 def _health(problems: tuple[str, ...]) -> str:

@@ -8,7 +8,7 @@ from statefulspark import clock, errors
 from statefulspark.cli import options, output, snapshots, terminal
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
-from statefulspark.snapshot import catalog, verify
+from statefulspark.snapshot import catalog, elsewhere, verify
 from statefulspark.storage import ObjectStore
 
 
@@ -21,13 +21,26 @@ def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
         for ref in refs
         for manifest in catalog.read_manifests(store, (ref,))
     ]
+    if kind is SnapshotKind.SAVEPOINT:
+        found = sorted([*found, *_elsewhere(store, args)], key=lambda one: one.id, reverse=True)
     is_for_people = args.output in (terminal.OutputFormat.TABLE, terminal.OutputFormat.WIDE)
     if not found and is_for_people:
         if not args.quiet:
             terminal.note(f"There are no {kind.value}s at {store.uri}.")
         return ExitCode.FINISHED
     output.write(snapshots.listed(found, now=clock.utc_now()), args.output)
+    for one in found if is_for_people and not args.quiet else ():
+        if isinstance(one.manifest, errors.StatefulSparkError):
+            terminal.note(f"{one.kind.value} {one.id} cannot be read now: {one.manifest.message}")
     return ExitCode.FINISHED
+
+
+def _elsewhere(store: ObjectStore, args: argparse.Namespace) -> list[snapshots.Listed]:
+    """Return the savepoints at other locations, whether they can be read now or not."""
+    found = elsewhere.look(store, lambda uri: options.open_location(uri, args))
+    return [
+        snapshots.Listed(SnapshotKind.SAVEPOINT, one.id, one.location, one.manifest, is_elsewhere=True) for one in found
+    ]
 
 
 def show(store: ObjectStore, folder: str, args: argparse.Namespace) -> int:

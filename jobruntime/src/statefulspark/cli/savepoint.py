@@ -9,7 +9,7 @@ from statefulspark.cli import convert, options, output, progress, reading, table
 from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotFormat, SnapshotKind
-from statefulspark.snapshot import relocate, savepoint
+from statefulspark.snapshot import elsewhere, relocate, savepoint
 
 _ONE = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"
 
@@ -30,7 +30,8 @@ def add_parser(commands: options.SubParsers) -> None:
     noun = verbs.Noun(
         kind=SnapshotKind.SAVEPOINT,
         example=_ONE,
-        listing="List the completed savepoints in the job's folder, newest first. Those at other locations are not in it.",
+        listing="List the job's savepoints, newest first: those in its folder, and those at other locations, with where "
+        "they are and whether they can be read now.",
         verifying=" Works on a savepoint that was moved as a folder, too.",
         add_reference=_add_location,
         find=_find,
@@ -123,6 +124,9 @@ def _find(args: argparse.Namespace) -> verbs.Found:
     location: str = args.location
     if location.isascii() and location.isdigit():
         store = options.open_root(args)
+        place = elsewhere.location_of(store, int(location))
+        if place is not None:
+            return _split(place, args)
         return store, reading.find(store, SnapshotKind.SAVEPOINT, int(location))
     return _split(location.removesuffix(f"/{MANIFEST_NAME}"), args)
 

@@ -23,12 +23,14 @@ class Listed:
         id: Its number.
         location: Absolute URI of its folder.
         manifest: What its manifest says, or why that cannot be read.
+        is_elsewhere: Whether it is a savepoint at another location than the job's folder.
     """
 
     kind: SnapshotKind
     id: int
     location: str
-    manifest: Manifest | errors.SnapshotCorruptError
+    manifest: Manifest | errors.StatefulSparkError
+    is_elsewhere: bool = False
 
 
 def listed(snapshots: Sequence[Listed], *, now: datetime) -> output.Result:
@@ -38,6 +40,8 @@ def listed(snapshots: Sequence[Listed], *, now: datetime) -> output.Result:
         header = ["ID", "TRIGGER", "FORMAT", "AGE", "SIZE", "FILES", "BATCHES"]
         extra = ["TOOK", "EPOCH", "GENERATION", "LOCATION"]
         rows = [_row(one, now) for one in snapshots]
+        if not wide and any(one.is_elsewhere for one in snapshots):
+            return tables.columns([*header, extra[-1]], [[*row[: len(header)], row[-1]] for row in rows])
         shown = header + extra if wide else header
         return tables.columns(shown, [row[: len(shown)] for row in rows])
 
@@ -115,8 +119,20 @@ def _describe(manifest: Manifest, location: str, *, wide: bool) -> str:
 
 def _row(listed: Listed, now: datetime) -> list[str]:
     manifest = listed.manifest
-    if isinstance(manifest, errors.SnapshotCorruptError):
-        return [str(listed.id), "unreadable", "", "", "", "", "", "", "", "", listed.location]  # As many as below.
+    if isinstance(manifest, errors.StatefulSparkError):
+        return [
+            str(listed.id),
+            _why_not(manifest),
+            "",
+            "",
+            "",
+            "",
+            "",
+            "",
+            "",
+            "",
+            listed.location,
+        ]  # As many as below.
     batches = ",".join(f"{query.uid}={query.batch_id}" for query in manifest.queries)
     return [
         str(listed.id),
@@ -133,8 +149,14 @@ def _row(listed: Listed, now: datetime) -> list[str]:
     ]
 
 
+def _why_not(error: errors.StatefulSparkError) -> str:
+    if isinstance(error, errors.SnapshotCorruptError):
+        return "unreadable"
+    return "not there" if error.reason == "SnapshotNotFound" else "out of reach"
+
+
 def _json_item(listed: Listed) -> Mapping[str, object]:
-    if isinstance(listed.manifest, errors.SnapshotCorruptError):
+    if isinstance(listed.manifest, errors.StatefulSparkError):
         where = {"kind": listed.kind.value, "id": listed.id, "location": listed.location}
         return {**where, "reason": listed.manifest.reason, "message": listed.manifest.message}
     item: dict[str, object] = json.loads(api.SnapshotSummary.of(listed.manifest, listed.location).to_json())

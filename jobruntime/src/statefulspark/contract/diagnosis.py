@@ -137,6 +137,8 @@ class JobHealth(WireModel):
     """Newest first."""
     savepoints: tuple[SnapshotHealth, ...] = ()
     """Those in the job's own folder, newest first."""
+    elsewhere: tuple[SnapshotHealth, ...] = ()
+    """Savepoints at other locations, newest first. The job needs none of them: what is wrong with one is a note."""
     beside: tuple[FolderHealth, ...] = ()
     """Staged rows and scratch folders."""
     restart: RestartForecast

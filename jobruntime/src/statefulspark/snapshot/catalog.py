@@ -105,7 +105,7 @@ def read_manifests(
 def list_snapshots(store: ObjectStore) -> tuple[SnapshotRef, ...]:
     """Return the completed snapshots in the job's root, newest first. Cost: two listings, a HEAD per savepoint.
 
-    Folders without a manifest are left out. Savepoints at other locations are not listed.
+    Folders without a manifest are left out. Savepoints at other locations are found by `elsewhere`.
     """
     return survey(store).completed
 

@@ -17,6 +17,7 @@ from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, OwnerRecord
 from statefulspark.snapshot import (
     catalog,
     descent,
+    elsewhere,
     epochs,
     generations,
     prune,
@@ -93,6 +94,7 @@ def examine_job(store: ObjectStore, how: Examination) -> diagnosis.JobHealth:
         tuple(_health(store, ref, manifest, how) for ref, manifest in survey if ref.kind is kind)
         for kind in (SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT)
     )
+    away = tuple(_away(one, how) for one in elsewhere.look(store, how.open_store))
     files = store.list(layout.GENERATIONS)
     known = tuple(_generations(store, files))
     owner, owner_problems = _owner(store)
@@ -106,11 +108,16 @@ def examine_job(store: ObjectStore, how: Examination) -> diagnosis.JobHealth:
         generations=known,
         checkpoints=checkpoints,
         savepoints=savepoints,
+        elsewhere=away,
         beside=tuple(_folder(one) for one in beside),
         restart=restart,
         freeable=freeable,
         foreign=tuple(name for name in names if name not in _OURS),
-        notes=(*_notes(store, names, known, freeable), *_notes_beside(store, beside)),
+        notes=(
+            *_notes(store, names, known, freeable),
+            *_notes_beside(store, beside),
+            *(sentence for one in away for sentence in _sentences(one)),
+        ),
         problems=(
             *owner_problems,
             *(one.problem for one in known if one.problem is not None),
@@ -225,6 +232,18 @@ def _health(
         return diagnosis.SnapshotHealth(label=ref.label, location=location, ok=False, problem=manifest.message)
     root = "" if manifest.kind is SnapshotKind.CHECKPOINT else ref.folder
     return _verified(store, manifest, location, root=root, how=how)
+
+
+def _away(one: elsewhere.Elsewhere, how: Examination) -> diagnosis.SnapshotHealth:
+    """Look at a savepoint at another location, which may be out of reach: then that is the answer."""
+    found, label = one.manifest, f"savepoint {one.id}"
+    if isinstance(found, Manifest) and one.store is not None:
+        try:
+            return _verified(one.store, found, one.location, root=one.folder, how=how)
+        except errors.StatefulSparkError as error:
+            found = error
+    problem = found.message if isinstance(found, errors.StatefulSparkError) else None
+    return diagnosis.SnapshotHealth(label=label, location=one.location, ok=False, problem=problem)
 
 
 def _verified(

@@ -215,7 +215,7 @@ def publish(
         revision=request.revision,
         versions=dict(request.versions),
     )
-    if place.store.uri != store.uri:
+    if place.store.uri != store.uri or not place.folder.startswith(f"{layout.SAVEPOINTS}/"):
         pointer = SavepointPointer(location=place.uri)
         store.write(layout.savepoint_pointer(request.id), pointer.to_json(indent=1).encode())
     epochs.require_current(store, request.epoch)

@@ -92,7 +92,7 @@ def _unneeded(
         return ()
     try:
         words = _transactions(store, generations, open_store)
-    except (errors.SnapshotCorruptError, errors.ObjectNotFoundError, errors.SpecRejectedError):
+    except (errors.StateUnknownError, errors.TransientError, errors.ObjectNotFoundError, errors.SpecRejectedError):
         return ()
     return tuple(info for info in old if not any(info.key.rpartition("/")[2].encode() in body for body in words))
 
