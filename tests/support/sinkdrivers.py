@@ -51,6 +51,7 @@ class Driver:
         sink: TwoPhaseSink | None = None,
         sink_uid: str = SINK,
         root: str = "",
+        sinks: bool = True,
     ) -> None:
         self.clock = clock
         self.job = Job(clock).on(bucket)
@@ -67,7 +68,7 @@ class Driver:
         )
         files_sink = MemoryFiles("memory://bucket/output", compression="none", folder=bucket.child(OUTPUT))
         self.sink = jobsinks.JobSink(who, QUERY, sink_uid, sink or files_sink)
-        self.committer = committing.Committer(who, [self.sink])
+        self.committer = committing.Committer(who, [self.sink] if sinks else [])
         self.announcer = announcing.Announcer(self.committer)
         self.committer.start(self.plan.queries, allow_non_restored=bool(restore and restore.allow_non_restored_state))
         self.query = FakeQuery(

@@ -330,7 +330,11 @@ def test_an_attempt_with_nothing_to_commit_overrides_one_that_had_something(
     manifest = driver.checkpoint()
 
     assert news(sink) == ["abort 1/0 of 1: {}"]
-    assert [entry.path for entry in manifest.queries[0].prepared] == ["prepared/out/00000000-00000002.json"]
+    assert [entry.path for entry in manifest.queries[0].prepared] == [
+        "prepared/out/00000000-00000002.json",
+        "prepared/out/00000001-00000002.json",
+    ]
+    assert driver.committer.statuses()[0].pending_transactions == 0
 
 
 def test_a_transaction_of_a_driver_that_won_the_batch_is_committed(bucket: stores.MemoryStore, sink: FakeSink) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from statefulspark.contract.manifest import LineageRecord
-from statefulspark.contract.prepared import PreparedRecord
+from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.sinks.files_commits import BatchCommit, FolderOwner, PartFile
 from statefulspark.sinks.marker import Marker
 
@@ -63,9 +63,10 @@ PREPARED = PreparedRecord(
     prepared_at=datetime(2026, 11, 21, 6, tzinfo=UTC),
     transaction='{"formatVersion":1,"files":[]}',
 )
+OUTPUT = OutputRecord(sink="out", batch_id=12346, epoch=7)
 
 
-Document = BatchCommit | PreparedRecord | FolderOwner | LineageRecord
+Document = BatchCommit | PreparedRecord | FolderOwner | LineageRecord | OutputRecord
 WRITTEN: tuple[tuple[str, Document], ...] = (
     ("commit-v1.json", COMMIT),
     ("commit-v1-withdrawn.json", WITHDRAWN),
@@ -73,9 +74,15 @@ WRITTEN: tuple[tuple[str, Document], ...] = (
     ("folder-owner-v1.json", OWNER),
     ("lineage-v1.json", LINEAGE),
 )
+READ = (
+    ("commit-v1-with-every-batch.json", OLD_COMMIT),
+    ("prepared-v1-sealed.json", PREPARED),
+    ("output-v1.json", OUTPUT),
+    *WRITTEN,
+)
 
 
-@pytest.mark.parametrize(("name", "expected"), [("commit-v1-with-every-batch.json", OLD_COMMIT), *WRITTEN])
+@pytest.mark.parametrize(("name", "expected"), READ)
 def test_every_released_document_is_readable(name: str, expected: Document) -> None:
     assert type(expected).parse((GOLDEN / name).read_bytes(), name) == expected
 

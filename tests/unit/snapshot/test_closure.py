@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from sparkroot import FakeQuery
 from statefulspark import errors
-from statefulspark.snapshot import closure
+from statefulspark.contract.prepared import PreparedRecord
+from statefulspark.snapshot import closure, sidelog
 from statefulspark.testing import stores
 
 
@@ -238,6 +241,23 @@ def test_the_number_of_requests_does_not_grow_with_the_state(store: stores.Memor
     assert len(faulty.operations) <= 12
 
 
+def a_record(key: str) -> bytes:
+    """Return what can be read as the record of that name."""
+    name = sidelog.of_key(key)
+    if name is None or name.kind is not sidelog.RecordKind.PREPARED:
+        return b"{}"
+    return PreparedRecord(
+        job="default/flights",
+        query_uid="delays",
+        uid=name.uid,
+        sink="FakeSink",
+        generation=1,
+        batch_id=name.batch,
+        epoch=name.epoch,
+        prepared_at=datetime(2026, 1, 1, tzinfo=UTC),
+    ).sealed()
+
+
 RECORDS = {
     "prepared/out/00000000-00000001.json",
     "prepared/out/00000001-00000001.json",
@@ -265,7 +285,7 @@ def test_a_cut_holds_the_transactions_that_may_be_uncommitted(
     for _ in range(4):
         query.run_batch()
     for key in RECORDS:
-        store.write(f"{query.path}/{key}", b"{}")
+        store.write(f"{query.path}/{key}", a_record(key))
 
     entry = closure.Closer(store, query.path).close_over(2, committed)
 

@@ -109,13 +109,15 @@ def test_a_root_that_was_copied_to_another_disk_still_verifies(tmp_path: Path) -
     assert problems(local_store.LocalStore(str(tmp_path / "new")), entry, deep=True) == []
 
 
-def test_a_sound_snapshot_costs_one_listing_per_query() -> None:
+def test_a_sound_snapshot_costs_one_listing_per_query_and_a_read_per_small_file() -> None:
     store = stores.MemoryStore()
     entry = a_checkpoint(store)
     faulty = stores.FaultyStore(store)
 
     assert problems(faulty, entry) == []
-    assert [operation.name for operation in faulty.operations] == ["list"]
+    small = [file for file in entry.files if file.crc32 is not None]
+    assert [operation.name for operation in faulty.operations] == ["list", *["read"] * len(small)]
+    assert len(small) == 7
 
 
 def test_a_store_that_cannot_be_asked_is_no_broken_snapshot() -> None:

@@ -6,6 +6,8 @@ out what is unset. `format_version` on stored documents tells which rules a docu
 
 from __future__ import annotations
 
+import re
+import zlib
 from datetime import UTC, datetime
 from typing import Annotated, Self
 
@@ -83,3 +85,45 @@ class StoredDocument(WireModel):
                 "Use the release that wrote it, or a newer one.",
             )
         return document
+
+
+class SealedDocument(StoredDocument):
+    """A document that ends with its own checksum, since nothing else vouches for it before a manifest names it."""
+
+    def sealed(self, *, indent: int | None = None) -> bytes:
+        """Write the document with its checksum as the last field; `indent` is as for `to_json`."""
+        return seal(self.to_json(indent=indent).encode())
+
+    @classmethod
+    def parse(cls, body: bytes, source: str) -> Self:
+        """Read a document, as `StoredDocument.parse`; one whose checksum does not fit is unreadable."""
+        require_unbroken(body, source)
+        return super().parse(body, source)
+
+
+_SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"}$')
+
+
+def crc32_hex(body: bytes) -> str:
+    """Return the CRC-32 of a body, eight hexadecimal digits."""
+    return f"{zlib.crc32(body):08x}"
+
+
+def seal(body: bytes) -> bytes:
+    """Add the field `crc32` to the end of a JSON object that has other fields: the checksum of all that is before it."""
+    opened = body.removesuffix(b"}")
+    return opened + f',"crc32":"{crc32_hex(opened)}"}}'.encode()
+
+
+def require_unbroken(body: bytes, source: str) -> None:
+    """Compare a JSON object with the checksum at its end; one without, of an earlier release, passes.
+
+    Raises:
+        SnapshotCorruptError: `DocumentUnreadable`.
+    """
+    found = _SEAL.search(body)
+    if found is not None and found[1].decode() != crc32_hex(body[: found.start()]):
+        raise SnapshotCorruptError(
+            "DocumentUnreadable",
+            f"{source} is not what was written ({len(body)} bytes): it does not fit its own checksum.",
+        )

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from statefulspark.contract.base import StoredDocument, UtcDatetime, WireModel
+from statefulspark.contract.base import SealedDocument, StoredDocument, UtcDatetime, WireModel
 from statefulspark.contract.placement import Placement
 
 MANIFEST_NAME = "_metadata.json"
@@ -59,6 +59,9 @@ class FileEntry(WireModel):
     size_bytes: int = Field(ge=0)
     checksum: str | None = None
     """`etag:<value>` as the store reported it, or the engine's own `crc32c:<hex>`; absent if neither."""
+    crc32: str | None = None
+    """CRC-32 of the content, eight hexadecimal digits, for the small files that tell a start where it is: logs, metadata,
+    records. Absent for large ones, and where the writer did not read the file."""
 
 
 class KeyedStateEntry(WireModel):
@@ -130,6 +133,8 @@ class PreparedEntry(WireModel):
     path: str
     """Its record, relative to the query's `path`; one of its files."""
     batch_id: int
+    is_empty: bool = False
+    """True if the batch had nothing to commit, so that nothing is lost without the sink."""
 
 
 class QueryEntry(WireModel):
@@ -169,7 +174,7 @@ class Ancestor(WireModel):
     """Last batch that the cut contains, by query uid; -1 for a query without one."""
 
 
-class Manifest(StoredDocument):
+class Manifest(SealedDocument):
     """Everything that is needed to verify, restore, copy or prune one snapshot."""
 
     kind: SnapshotKind
@@ -211,7 +216,7 @@ class Manifest(StoredDocument):
         return f"{self.kind.value} {self.id}"
 
 
-class GenerationRecord(StoredDocument):
+class GenerationRecord(SealedDocument):
     """`generations/<n>/generation.json`: written after everything else of the generation is in place.
 
     A generation without this record is half made and never used. Together with `queries` it stands for a checkpoint

@@ -1,13 +1,13 @@
-"""The record of a prepared transaction: what a sink needs to commit a batch, or to give it up."""
+"""The records of sinks: what one needs to commit a batch or to give it up, and which batches have such a record."""
 
 from __future__ import annotations
 
 from pydantic import Field
 
-from statefulspark.contract.base import StoredDocument, UtcDatetime
+from statefulspark.contract.base import SealedDocument, UtcDatetime
 
 
-class PreparedRecord(StoredDocument):
+class PreparedRecord(SealedDocument):
     """`prepared/<uid>/<batch>-<epoch>.json` below a query's root, written before the batch is committed.
 
     It says itself whose it is, since it travels: into savepoints, and from there into other generations and jobs.
@@ -31,5 +31,17 @@ class PreparedRecord(StoredDocument):
     root: str | None = None
     """URI of that root: where the batch's rows are staged."""
     transaction: str | None = None
-    """The sink's own words, JSON; absent if this attempt at the batch had nothing to commit, where an earlier one may
-    have had."""
+    """The sink's own words, JSON; absent if the batch had nothing to commit."""
+
+
+class OutputRecord(SealedDocument):
+    """`output/<query uid>/<batch>-<epoch>.json` below a query's root, written before a driver starts the query.
+
+    It makes absence provable: from this batch on each batch has a record of this sink, so one that is not there is lost.
+    Batches before the first of these were written by a release that left out batches without a transaction.
+    """
+
+    sink: str | None = None
+    """Uid of the query's two-phase sink; absent if it has none, and its batches have no records."""
+    batch_id: int = Field(ge=0)
+    epoch: int = Field(ge=1)

@@ -47,7 +47,7 @@ class StateRecord(base.WireModel):
     """For each subtask the index of its content in `parts`."""
 
 
-class OperatorRecord(base.StoredDocument):
+class OperatorRecord(base.SealedDocument):
     """Everything that one function keeps."""
 
     uid: str

@@ -62,7 +62,7 @@ def write_manifest(store: ObjectStore, folder: str, manifest: Manifest) -> None:
     """
     key = f"{folder}/{MANIFEST_NAME}" if folder else MANIFEST_NAME
     try:
-        store.create(key, manifest.to_json(indent=1).encode())
+        store.create(key, manifest.sealed(indent=1))
     except errors.ObjectExistsError as error:
         raise exists_already(store, folder, manifest.kind) from error
 

@@ -5,8 +5,9 @@ tell which state files belong together; the sources' logs, and the segments that
 record of operator state, and each sink's prepared transactions; each operator's metadata and schema; per state store the
 newest snapshot with its SST files and the changelogs after it; and the checksum files beside all of those.
 
-Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel. No state file is
-read but the snapshot archives, which hold names and settings, so the cost does not grow with the size of the state.
+Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel, each of them once.
+No state file is read but the snapshot archives, which hold names and settings, so the cost does not grow with the size of
+the state.
 """
 
 from __future__ import annotations
@@ -14,24 +15,20 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
 
 from statefulspark import errors
-from statefulspark.contract.manifest import FileEntry, OperatorEntry, OperatorStateEntry, PreparedEntry, QueryEntry
-from statefulspark.snapshot import checksums, lineage, listing, segments, sidelog, sparklog
+from statefulspark.contract.manifest import FileEntry, OperatorEntry, OperatorStateEntry, QueryEntry
+from statefulspark.snapshot import checksums, lineage, listing, records, segments, sidelog, smallfiles, sparklog
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
-_Name = TypeVar("_Name", str, int)
 
-
-def close_over(store: ObjectStore, query_path: str, batch_id: int, *, known: Iterable[str] = ()) -> QueryEntry:
+def close_over(store: ObjectStore, query_path: str, batch_id: int) -> QueryEntry:
     """Find every file that a committed batch needs.
 
     Args:
         store: Rooted at the job.
         query_path: The query's checkpoint root below it, for example `generations/00000003/delays`.
         batch_id: The batch; -1 stands for "nothing committed yet" and needs no file.
-        known: Files of an earlier batch, relative to the root: looked up by name if a listing should lag.
 
     Returns:
         The query's part of a manifest.
@@ -39,7 +36,7 @@ def close_over(store: ObjectStore, query_path: str, batch_id: int, *, known: Ite
     Raises:
         SnapshotCorruptError: `BatchNotCommitted`, `ClosureIncomplete` or `SparkLogUnreadable`.
     """
-    return Closer(store, query_path, known=known).close_over(batch_id)
+    return Closer(store, query_path).close_over(batch_id)
 
 
 def newest_committed_batch(store: ObjectStore, query_path: str) -> int:
@@ -62,15 +59,25 @@ class Closer:
     Use one per query and driver, from one thread at a time.
     """
 
-    def __init__(self, store: ObjectStore, query_path: str, *, known: Iterable[str] = ()) -> None:
-        """Close over batches of the query at a root; `known` is as for the function `close_over`."""
+    def __init__(self, store: ObjectStore, query_path: str, *, base: QueryEntry | None = None) -> None:
+        """Close over batches of the query at a root.
+
+        Args:
+            store: As for the function `close_over`.
+            query_path: Likewise.
+            base: The cut after which nothing is known of the query. What that had prepared is needed too, and every
+                batch after it has its records. Its files are looked up by name if a listing should lag.
+        """
         self._store = store
         self._path = query_path
         self._root = f"{store.uri}/{query_path}"
         self._commits: dict[int, sparklog.Commit] = {}
         self._ssts: dict[str, tuple[sparklog.SstFile, ...]] = {}
         self._operators: dict[str, sparklog.OperatorMetadata] = {}
-        self._known = tuple(known)
+        self._small = smallfiles.SmallFiles(store, query_path)
+        self._records = records.Records(store, query_path, self._small)
+        self._base = base
+        self._known = tuple(file.path for file in base.files) if base is not None else ()
 
     def close_over(self, batch_id: int, committed: Mapping[str, int] | None = None) -> QueryEntry:
         """Find every file that a committed batch needs; see the function of the same name.
@@ -94,7 +101,13 @@ class Closer:
                 listed |= hidden
             else:
                 self._known = tuple(file.path for file in entry.files)
+                self._small.keep(self._known)
                 return entry
+
+    @property
+    def rotten(self) -> tuple[str, ...]:
+        """Small files of the last closure whose content is not what the store says, where that can be told."""
+        return self._small.rotten
 
     def _closed_over(self, batch_id: int, listed: Mapping[str, ObjectInfo], committed: Mapping[str, int]) -> QueryEntry:
         uid = posixpath.basename(self._path)
@@ -110,13 +123,17 @@ class Closer:
         operators = self._load_operators(listed, batch_id)
         offsets = self._load_offsets(listed, batch_id)
         states = tuple(sidelog.newest(listed, sidelog.RecordKind.OPERATOR_STATE, at_batch=batch_id).values())
-        prepared = _prepared(listed, batch_id, committed)
+        prepared = self._records.prepared(listed, batch_id, committed)
+        outputs = self._records.outputs(listed, batch_id, committed, after_batch=self._after(batch_id))
         wanted = [
             "metadata",
             *self._log_keys(listed, chains, batch_id),
             *_source_keys(listed, offsets),
             *segments.needed_keys(offsets),
-            *(name.key for name in (*states, *prepared)),
+            *(name.key for name in states),
+            *(entry.path for entry in prepared),
+            *outputs,
+            *records.of_base(self._base),
             *(key for operator in operators for key in operator.keys),
             *self._state_keys(chains, listed, batch_id),
         ]
@@ -129,7 +146,7 @@ class Closer:
             operators=tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators),
             offsets=offsets,
             operator_states=tuple(OperatorStateEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in states),
-            prepared=tuple(PreparedEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in prepared),
+            prepared=prepared,
         )
 
     def _load_commits(self, state: lineage.StateFiles, listed: Mapping[str, ObjectInfo], batch_id: int) -> None:
@@ -146,7 +163,7 @@ class Closer:
                     (f"commits/{newest}",),
                 )
             present = [batch for batch in batches if batch not in absent]
-            bodies = self._read({f"commits/{batch}": batch for batch in present})
+            bodies = self._small.read(listed, {f"commits/{batch}": batch for batch in present})
             for batch, body in bodies.items():
                 self._commits[batch] = self._parse_commit(batch, body)
 
@@ -165,7 +182,7 @@ class Closer:
         key = f"offsets/{batch_id}"
         if key not in listed:
             raise self._incomplete(key, batch_id)
-        return sparklog.parse_offsets(self._store.read(f"{self._path}/{key}"), f"{self._root}/{key}")
+        return sparklog.parse_offsets(self._small.read(listed, {key: key})[key], f"{self._root}/{key}")
 
     def _load_operators(self, listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[_Operator, ...]:
         keys = {operator: _metadata_key(listed, operator, batch_id) for operator in self._operator_ids(batch_id)}
@@ -174,7 +191,7 @@ class Closer:
                 folder = f"state/{operator}/_metadata"
                 raise self._incomplete(folder, batch_id, alternatives=(f"{folder}/v2/0", f"{folder}/metadata"))
         known = {operator: key for operator, key in keys.items() if key is not None}
-        bodies = self._read({key: key for key in known.values() if key not in self._operators})
+        bodies = self._small.read(listed, {key: key for key in known.values() if key not in self._operators})
         for key, body in bodies.items():
             self._operators[key] = sparklog.parse_operator(body, f"{self._root}/{key}")
         return tuple(
@@ -223,7 +240,7 @@ class Closer:
         self, chains: tuple[tuple[int, lineage.Chain], ...], listed: Mapping[str, ObjectInfo], batch_id: int
     ) -> list[str]:
         snapshots = [chain.snapshot for _, chain in chains if chain.snapshot is not None]
-        bodies = self._read({key: key for key in snapshots if key not in self._ssts})
+        bodies = self._small.read(listed, {key: key for key in snapshots if key not in self._ssts})
         for key, body in bodies.items():
             self._ssts[key] = sparklog.parse_snapshot_archive(body, f"{self._root}/{key}")
         ssts = {f"{posixpath.dirname(key)}/SSTs/{file.name}": file for key in snapshots for file in self._ssts[key]}
@@ -240,13 +257,14 @@ class Closer:
                 raise self._incomplete(key, batch_id)
             keys.add(key)
             keys.update(sidecar for sidecar in checksums.sidecars(key) if sidecar in listed)
-        return tuple(file_entry(key, listed[key]) for key in sorted(keys))
+        vanished = self._small.load(listed, sorted(keys))
+        if vanished:
+            raise self._incomplete(vanished[0], batch_id)
+        return tuple(self._small.entry(key, listed[key]) for key in sorted(keys))
 
-    def _read(self, names: Mapping[str, _Name]) -> dict[_Name, bytes]:
-        if not names:
-            return {}
-        bodies = self._store.read_many([f"{self._path}/{key}" for key in names])
-        return {name: bodies[f"{self._path}/{key}"] for key, name in names.items()}
+    def _after(self, batch_id: int) -> int:
+        """Return the batch through which records of sinks that nothing is known of are not required."""
+        return batch_id if self._base is None else self._base.batch_id
 
     def _forget_unused(self, chains: tuple[tuple[int, lineage.Chain], ...]) -> None:
         oldest = min((chain.base_version for _, chain in chains), default=0) - 1
@@ -268,19 +286,6 @@ class Closer:
 class _Operator:
     metadata: sparklog.OperatorMetadata
     keys: tuple[str, ...]
-
-
-def file_entry(path: str, info: ObjectInfo) -> FileEntry:
-    """Describe a file as the store sees it now; the etag is its checksum."""
-    return FileEntry(path=path, size_bytes=info.size_bytes, checksum=f"etag:{info.etag}" if info.etag else None)
-
-
-def _prepared(
-    listed: Mapping[str, ObjectInfo], batch_id: int, committed: Mapping[str, int]
-) -> tuple[sidelog.RecordName, ...]:
-    """Find the sinks' transactions that may not be committed yet."""
-    names = sidelog.between(listed, sidelog.RecordKind.PREPARED, after_batch=-1, to_batch=batch_id)
-    return tuple(name for name in names if name.batch > committed.get(name.uid, -1))
 
 
 def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int) -> str | None:

@@ -80,7 +80,7 @@ def publish(store: ObjectStore, record: GenerationRecord) -> None:
     """
     key = layout.generation_record(record.generation)
     try:
-        store.create(key, record.to_json(indent=1).encode())
+        store.create(key, record.sealed(indent=1))
     except errors.ObjectExistsError as error:
         raise errors.PreconditionFailedError(
             "GenerationExists", f"{store.uri}/{key} was completed by somebody else; look again."
@@ -107,7 +107,7 @@ def note_restore(store: ObjectStore, record: GenerationRecord) -> None:
 
     Only the driver that owns the job may call it, before it starts Spark.
     """
-    store.write(layout.generation_record(record.generation), record.to_json(indent=1).encode())
+    store.write(layout.generation_record(record.generation), record.sealed(indent=1))
 
 
 def reservation(epoch: int, *, now: datetime) -> EpochRecord:

@@ -124,7 +124,9 @@ def _query(store: ObjectStore, generation: int, uid: str, known: Mapping[str, Qu
     _require_readable_plan(store, path, newest)
     if newest == base.batch_id:
         return base
-    entry = closure.close_over(store, path, newest, known=[file.path for file in base.files])
+    closer = closure.Closer(store, path, base=base)
+    entry = closer.close_over(newest)
+    _require_unchanged(store, entry, base, closer.rotten)
     _require_sound(store, entry, base)
     return entry
 
@@ -147,6 +149,21 @@ def _require_readable_plan(store: ObjectStore, path: str, committed: int) -> Non
     for number in sorted(name.number for name in names if name and name.number > committed):
         key = f"{path}/offsets/{number}"
         sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}")
+
+
+def _require_unchanged(store: ObjectStore, entry: QueryEntry, base: QueryEntry, rotten: Sequence[str]) -> None:
+    """Compare the small files with what the checkpoint says of their content, and where it says nothing, the store."""
+    known = {file.path: file.crc32 for file in base.files if file.crc32 is not None}
+    changed = [file.path for file in entry.files if known.get(file.path, file.crc32) != file.crc32]
+    changed += [path for path in rotten if path not in known]
+    if changed:
+        raise _not_what_was_written(store, entry, changed[0])
+
+
+def _not_what_was_written(store: ObjectStore, entry: QueryEntry, path: str) -> errors.SnapshotCorruptError:
+    return errors.SnapshotCorruptError(
+        "ChecksumDiffers", f"{store.uri}/{posixpath.join(entry.path, path)} is not the file that was written."
+    )
 
 
 def _require_sound(store: ObjectStore, entry: QueryEntry, base: QueryEntry) -> None:

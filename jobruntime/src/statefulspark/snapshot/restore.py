@@ -11,9 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from statefulspark import errors
-from statefulspark.contract import layout
+from statefulspark.contract import base, layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
-from statefulspark.snapshot import closure, listing, progress, rewrite, transfer
+from statefulspark.snapshot import listing, progress, rewrite, smallfiles, transfer
 from statefulspark.storage.port import ObjectStore
 
 
@@ -99,23 +99,24 @@ def _finish(store: ObjectStore, source: SnapshotPlace, move: _Move, hadoop: str)
         return query
     changing = rewrite.files_to_rewrite(move.query, move.rewrite)
     bodies = source.store.read_many([source.key(move.query, old) for old, _ in changing]) if changing else {}
-    sizes = {place: file.size_bytes for file, place in rewrite.files_to_copy(move.query, move.rewrite)}
+    coming = {place: file for file, place in rewrite.files_to_copy(move.query, move.rewrite)}
     for old, new in changing:
         key = source.key(move.query, old)
         body = move.rewrite.body(old, bodies[key], f"{source.store.uri}/{key}", f"{hadoop}/{move.path}")
         store.write(f"{move.path}/{new}", body)
-        sizes[new] = len(body)
-    return query.model_copy(update={"files": _arrived(store, move.path, sizes)})
+        crc32 = base.crc32_hex(body) if smallfiles.is_small(new, len(body)) else None
+        coming[new] = FileEntry(path=new, size_bytes=len(body), crc32=crc32)
+    return query.model_copy(update={"files": _arrived(store, move.path, coming)})
 
 
-def _arrived(store: ObjectStore, path: str, sizes: Mapping[str, int]) -> tuple[FileEntry, ...]:
-    listed = listing.below(store, path, sizes)
-    for name, size_bytes in sizes.items():
-        if name not in listed or listed[name].size_bytes != size_bytes:
+def _arrived(store: ObjectStore, path: str, coming: Mapping[str, FileEntry]) -> tuple[FileEntry, ...]:
+    listed = listing.below(store, path, coming)
+    for name, file in coming.items():
+        if name not in listed or listed[name].size_bytes != file.size_bytes:
             raise errors.SnapshotCorruptError(
                 "CopyIncomplete",
-                f"{store.uri}/{path}/{name} should have {size_bytes} bytes after the copy and "
+                f"{store.uri}/{path}/{name} should have {file.size_bytes} bytes after the copy and "
                 f"{f'has {listed[name].size_bytes}' if name in listed else 'does not exist'}; nothing was started. "
                 "Verify the snapshot, then try again.",
             )
-    return tuple(closure.file_entry(name, listed[name]) for name in sorted(sizes))
+    return tuple(smallfiles.file_entry(name, listed[name], crc32=coming[name].crc32) for name in sorted(coming))

@@ -26,7 +26,7 @@ from statefulspark.contract.manifest import (
     Trigger,
 )
 from statefulspark.contract.notes import CLAIM_NAME, SavepointPointer
-from statefulspark.snapshot import catalog, closure, epochs, listing, progress, transfer
+from statefulspark.snapshot import catalog, epochs, listing, progress, smallfiles, transfer
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
@@ -272,5 +272,7 @@ def _relocated(query: QueryEntry, present: Mapping[str, ObjectInfo], place: Save
                 "CopyIncomplete",
                 f"{place.uri}/{folder}/{file.path} is not complete after the copy; the savepoint was not made.",
             )
-    files = tuple(closure.file_entry(file.path, present[f"{folder}/{file.path}"]) for file in query.files)
+    files = tuple(
+        smallfiles.file_entry(file.path, present[f"{folder}/{file.path}"], crc32=file.crc32) for file in query.files
+    )
     return query.model_copy(update={"path": folder, "files": files})

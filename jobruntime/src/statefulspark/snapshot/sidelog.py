@@ -3,6 +3,7 @@
 ```
 <query root>/operator-state/<uid>/<batch:08d>-<epoch:08d>.json    state of a function without keys, when it changed
 <query root>/prepared/<uid>/<batch:08d>-<epoch:08d>.json          a transaction of a two-phase sink
+<query root>/output/<query uid>/<batch:08d>-<epoch:08d>.json      from this batch on: which sink has a record of each
 ```
 A record is written before Spark commits its batch, so that a committed batch has its records. Of several attempts at a
 batch the one of the highest epoch counts: all of them had the same input, and only the newest driver goes on.
@@ -11,11 +12,13 @@ batch the one of the highest epoch counts: all of them had the same input, and o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 from statefulspark.contract import layout
+from statefulspark.contract.base import SealedDocument
+from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.storage.port import ObjectStore
 
 
@@ -26,8 +29,15 @@ class RecordKind(StrEnum):
     """State of a function; a cut needs the newest one."""
     PREPARED = "prepared"
     """A sink's transaction; a cut needs every one that may be uncommitted."""
+    OUTPUT = "output"
+    """Which sink the query writes to; it says which records of the kind above must be there."""
 
 
+_DOCUMENTS: Mapping[RecordKind, type[SealedDocument]] = {
+    RecordKind.OPERATOR_STATE: SealedDocument,
+    RecordKind.PREPARED: PreparedRecord,
+    RecordKind.OUTPUT: OutputRecord,
+}
 _KINDS = "|".join(kind.value for kind in RecordKind)
 _KEY = re.compile(rf"^(?P<kind>{_KINDS})/(?P<uid>[^/]+)/(?P<batch>\d{{8,}})-(?P<epoch>\d{{8,}})\.json$")
 
@@ -84,6 +94,66 @@ def between(keys: Iterable[str], kind: RecordKind, *, after_batch: int, to_batch
 def newest(keys: Iterable[str], kind: RecordKind, *, at_batch: int) -> dict[str, RecordName]:
     """Return the record that holds after a batch, by uid."""
     return {name.uid: name for name in between(keys, kind, after_batch=-1, to_batch=at_batch)}
+
+
+def covering(keys: Iterable[str], *, after_batch: int, to_batch: int) -> tuple[RecordName, ...]:
+    """Return the output records that hold for batches in (after, to], in order; the newest one if the range is empty."""
+    by_epoch = sorted(all_of(keys, RecordKind.OUTPUT), key=lambda name: (name.batch, name.epoch))
+    chosen = {name.batch: name for name in by_epoch if name.batch <= to_batch}
+    first = max((batch for batch in chosen if batch <= after_batch + 1), default=-1)
+    return tuple(name for batch, name in chosen.items() if batch >= first)
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """From which batch on which sink has a record of each batch.
+
+    Attributes:
+        name: The output record.
+        sink: Uid of the sink that it names; None if none of ours takes the batches.
+    """
+
+    name: RecordName
+    sink: str | None
+
+
+def lost_records(
+    keys: Iterable[str], coverages: Sequence[Coverage], committed: Mapping[str, int], *, after_batch: int, to_batch: int
+) -> tuple[RecordName, ...]:
+    """Return the records of prepared transactions that must be there and are not.
+
+    Args:
+        keys: Keys below the query's root, others among them.
+        coverages: From `covering`, in its order; at least one.
+        committed: By uid of a sink the batch through which its records are not needed any more.
+        after_batch: The same for all others.
+        to_batch: The last batch.
+
+    Returns:
+        One name per sink and batch, under the epoch that the output record names; another epoch's would do as well.
+    """
+    names = all_of(keys, RecordKind.PREPARED)
+    held = {(name.uid, name.batch) for name in names}
+    ends = [*(one.name.batch for one in coverages[1:]), to_batch + 1]
+    lost = []
+    for one, end in zip(coverages, ends, strict=True):
+        if one.sink is None:
+            continue
+        first = max(one.name.batch, committed.get(one.sink, after_batch) + 1)
+        batches = [batch for batch in range(first, end) if (one.sink, batch) not in held]
+        lost += [RecordName(RecordKind.PREPARED, one.sink, batch, one.name.epoch) for batch in batches]
+    return tuple(lost)
+
+
+def require_readable(key: str, body: bytes, source: str) -> None:
+    """Check that a record is what was written, as far as it can tell; a file that is no record passes.
+
+    Raises:
+        SnapshotCorruptError: `DocumentUnreadable` or `FormatVersionUnknown`.
+    """
+    name = of_key(key)
+    if name is not None:
+        _DOCUMENTS[name.kind].parse(body, source)
 
 
 class SideLog:

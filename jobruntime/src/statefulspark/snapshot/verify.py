@@ -2,7 +2,8 @@
 
 Existence, size and etag come from one listing per query; what it does not show is looked up by name. An etag that differs
 is no proof by itself (a file that was moved to another bucket or disk may have a new one), so such a file is read and
-compared by content. `deep` reads every file that has a checksum.
+compared by content. Small files that tell a start where it is are compared by content always, since what a store tells of a
+file may outlive it. `deep` reads every file that has a checksum.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from statefulspark import errors
+from statefulspark.contract import base
 from statefulspark.contract.manifest import FileEntry, Manifest, QueryEntry
-from statefulspark.snapshot import checksums, listing
+from statefulspark.snapshot import catalog, checksums, listing, sidelog, sparklog
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _MD5 = re.compile(r"^[0-9a-f]{32}$")
@@ -111,14 +113,19 @@ def _query_problems(store: ObjectStore, query: QueryEntry, *, root: str, deep: b
     folder = f"{root}/{query.path}" if root else query.path
     listed = listing.below(store, folder, [file.path for file in query.files])
     problems = {file.path: _seen_from_outside(store.uri, folder, file, listed) for file in query.files}
+    present = [file for file in query.files if problems[file.path] is None]
+    small = [file for file in present if file.crc32 is not None or _is_told_by(query, file)]
+    bodies = catalog.read_present(store, [f"{folder}/{file.path}" for file in small]) if small else {}
+    problems |= {file.path: _small_problem(store.uri, folder, file, query, bodies) for file in small}
+    settled = {file.path for file in small if file.crc32 is not None}
     suspects = [
         file
-        for file in query.files
-        if problems[file.path] is None and (deep or file.checksum != f"etag:{listed[file.path].etag}")
+        for file in present
+        if problems[file.path] is None
+        and file.path not in settled
+        and (deep or file.checksum not in (None, f"etag:{listed[file.path].etag}"))
     ]
-    for file in suspects:
-        if file.checksum is not None or deep:
-            problems[file.path] = _content_problem(store, folder, file, listed)
+    problems |= {file.path: _content_problem(store, folder, file, listed) for file in suspects}
     return [problem for problem in problems.values() if problem is not None]
 
 
@@ -130,6 +137,31 @@ def _seen_from_outside(uri: str, folder: str, file: FileEntry, listed: Mapping[s
     if info.size_bytes != file.size_bytes:
         detail = f"{uri}/{key} has {info.size_bytes} bytes instead of {file.size_bytes}."
         return Problem(key, ProblemKind.SIZE_DIFFERS, detail)
+    return None
+
+
+def _is_told_by(query: QueryEntry, file: FileEntry) -> bool:
+    """Tell whether the content of a file shows whether it is whole, in manifests that hold no checksum of it."""
+    return sidelog.of_key(file.path) is not None or (bool(query.offsets) and file.path == f"offsets/{query.batch_id}")
+
+
+def _small_problem(
+    uri: str, folder: str, file: FileEntry, query: QueryEntry, bodies: Mapping[str, bytes]
+) -> Problem | None:
+    key = f"{folder}/{file.path}"
+    if key not in bodies:
+        return Problem(key, ProblemKind.MISSING, f"{uri}/{key} does not exist any more.")
+    body = bodies[key]
+    if file.crc32 is not None and file.crc32 != base.crc32_hex(body):
+        return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} is not the file that was written.")
+    try:
+        sidelog.require_readable(file.path, body, f"{uri}/{key}")
+        is_offsets = file.path == f"offsets/{query.batch_id}" and query.offsets
+        offsets = sparklog.parse_offsets(body, f"{uri}/{key}") if is_offsets else query.offsets
+    except errors.SnapshotCorruptError as error:
+        return Problem(key, ProblemKind.UNREADABLE, error.message)
+    if offsets != query.offsets:
+        return Problem(key, ProblemKind.CHECKSUM_DIFFERS, f"{uri}/{key} has other offsets than the manifest.")
     return None
 
 

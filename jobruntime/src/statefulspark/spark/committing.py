@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from statefulspark import clock, errors
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.contract.prepared import PreparedRecord
+from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.sinks.base import SinkContext
 from statefulspark.snapshot import epochs, sidelog
 from statefulspark.spark import jobsinks
@@ -57,6 +57,11 @@ class _Progress:
     """Through this batch; None until the restored transactions are committed."""
     prepared: dict[int, PreparedRecord] = field(default_factory=dict)
     """Of this driver, by batch, until they are committed."""
+
+    @property
+    def pending(self) -> int:
+        """How many of them have something to commit."""
+        return sum(1 for record in self.prepared.values() if record.transaction is not None)
 
 
 class Committer:
@@ -112,6 +117,7 @@ class Committer:
             context = sink.context(batches.get(sink.query_uid, -1))
             self._patiently(functools.partial(sink.sink.open, context))
         self._strays = tuple(stray for sink in self.sinks for stray in self._find_strays(sink, batches))
+        self._announce_outputs(restored)
         self.commit(restored)
         for key, progress in self._progress.items():
             progress.committed = max(batches.get(key[0], -1), -1 if progress.committed is None else progress.committed)
@@ -127,18 +133,30 @@ class Committer:
                 if name.uid == sink.uid and name.batch > after:
                     yield _Stray(sink, self._driver.store.child(root), name, generation < here)
 
+    def _announce_outputs(self, restored: Sequence[QueryEntry]) -> None:
+        """Say which sink has a record of each batch from now on, so that a record's absence proves its loss.
+
+        Every start says it, under its own epoch, also of a query without a sink: what an earlier driver said, or one that
+        was replaced says late, does not count then. Cost: one PUT per query.
+        """
+        sinks = {sink.query_uid: sink.uid for sink in self.sinks}
+        batches = {query.uid: query.batch_id for query in restored}
+        for uid in sorted(batches.keys() | sinks.keys()):
+            first, epoch = batches.get(uid, -1) + 1, self._driver.epoch
+            record = OutputRecord(sink=sinks.get(uid), batch_id=first, epoch=epoch)
+            log = sidelog.SideLog(self._driver.store, layout.query_root(self._driver.generation, uid))
+            log.write(sidelog.RecordName(sidelog.RecordKind.OUTPUT, uid, first, epoch), record.sealed())
+
     # Batches
 
     def prepared(self, sink: JobSink, batch_id: int, transaction: bytes | None) -> None:
         """Record what a sink has prepared for a batch; Spark commits the batch after this. Cost: one PUT.
 
-        A batch that runs again in this process replaces what it had prepared, and gives it up. Nothing is written for a
-        batch without a transaction, unless an earlier attempt may have left a record.
+        A batch that runs again in this process replaces what it had prepared, and gives it up. A batch without a
+        transaction has a record too, so that one that is not there is known to be lost.
         """
         with self._lock:
             before = self._progress[sink.key].prepared.get(batch_id)
-        if transaction is None and before is None and not self._may_be_repeated(sink, batch_id):
-            return
         record = PreparedRecord(
             job=self._driver.job,
             query_uid=sink.query_uid,
@@ -153,14 +171,11 @@ class Committer:
             transaction=None if transaction is None else transaction.decode(),
         )
         name = sidelog.RecordName(sidelog.RecordKind.PREPARED, sink.uid, batch_id, self._driver.epoch)
-        sink.log.write(name, record.to_json().encode())
+        sink.log.write(name, record.sealed())
         with self._lock:
             self._progress[sink.key].prepared[batch_id] = record
         if before is not None and before.transaction not in (None, record.transaction):
             self._abort(sink, before)
-
-    def _may_be_repeated(self, sink: JobSink, batch_id: int) -> bool:
-        return any(stray.sink is sink and stray.name.batch == batch_id and not stray.is_past for stray in self._strays)
 
     # Snapshots
 
@@ -174,9 +189,7 @@ class Committer:
         """Return how far every sink is, for the job's status."""
         with self._lock:
             return tuple(
-                api.SinkStatus(
-                    query=query, uid=uid, committed_batch=one.committed, pending_transactions=len(one.prepared)
-                )
+                api.SinkStatus(query=query, uid=uid, committed_batch=one.committed, pending_transactions=one.pending)
                 for (query, uid), one in self._progress.items()
             )
 

@@ -138,7 +138,7 @@ def require_place(restored: Iterable[QueryEntry], sinks: Container[tuple[str, st
         f"sink {entry.uid!r} of query {query.uid!r}"
         for query in restored
         for entry in query.prepared
-        if (query.uid, entry.uid) not in sinks
+        if not entry.is_empty and (query.uid, entry.uid) not in sinks
     }
     if lost:
         raise errors.SpecRejectedError(

@@ -21,7 +21,7 @@ from statefulspark import clock, errors
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
 from statefulspark.contract.placement import Placement
-from statefulspark.snapshot import closure, plans, progress, savepoint, transfer
+from statefulspark.snapshot import plans, progress, savepoint, smallfiles, transfer
 from statefulspark.snapshot.canonical import documents, engine_files, keytypes, shells
 from statefulspark.spark.canonical import tables, tasks
 from statefulspark.storage.port import ObjectStore
@@ -263,7 +263,10 @@ def _finish(query: QueryEntry, states: tuple[documents.OperatorState, ...], work
             "CopyIncomplete",
             f"{work.target.uri}/{missing[0]} does not exist after it was written; no savepoint was made.",
         )
-    files: tuple[FileEntry, ...] = tuple(closure.file_entry(path, listing[path]) for path in sorted(wanted))
+    sums = {file.path: file.crc32 for file in query.files}
+    files: tuple[FileEntry, ...] = tuple(
+        smallfiles.file_entry(path, listing[path], crc32=sums.get(path)) for path in sorted(wanted)
+    )
     return query.model_copy(update={"path": folder_of(query), "files": files})
 
 

@@ -11,6 +11,7 @@ from pyspark.sql import functions as sql
 from pyspark.sql.types import BooleanType
 
 from statefulspark import clock, errors
+from statefulspark.contract import base
 from statefulspark.opstate.functions import FunctionSnapshotContext
 from statefulspark.snapshot import sidelog
 
@@ -64,7 +65,7 @@ class BoundSink:
         body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), now_ms))
         if body is not None:
             name = sidelog.RecordName(sidelog.RecordKind.OPERATOR_STATE, self.uid, batch_id, self.epoch)
-            self.log.write(name, body)
+            self.log.write(name, base.seal(body))
 
     def writer(self, output: Output) -> DataStreamWriter:
         """Return the query's writer, with the function behind it."""
