@@ -84,12 +84,13 @@ def test_requests_per_operation(tmp_path: Path) -> None:
     totals = {what: sum(counts.values()) for what, counts in seen.items()}
     assert totals == {
         "closure of the next batch": 3,  # LIST; GET commit, offsets
-        "closure without memory": 9,  # LIST; GET 4 commits, offsets, operator, 2 state snapshots
+        # LIST; GET 4 commits, 2 offsets, metadata, operator and schema, 2 state snapshots
+        "closure without memory": 12,
         "manifest": 1,
-        "verify": 1,
+        "verify": 10,  # LIST; GET 4 commits, 2 offsets, metadata, operator and schema, several at a time
         "list of snapshots": 2,
-        # LIST 6 for the root, 3 for the head, 1 to verify; GET manifest, generation, commit; HEAD next number of
-        # generations, checkpoints and commits
-        "plan of a start": 16,
+        # LIST 6 for the root, 3 for the head, 1 to verify; GET manifest, generation, commit and, to verify, 9 small files;
+        # HEAD next number of generations, checkpoints and commits
+        "plan of a start": 25,
         "prune": 9,  # LIST files, 2 for snapshots, generations; GET manifest, generation, 2 marks that are absent; PUT
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -113,3 +114,16 @@ def test_candidates(
     known = generations.Generations(records, records[-1].generation)
 
     assert decision.candidates(known, checkpoints) == expected
+
+
+def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
+    gone = replace(a_situation(), traces=("epochs/began.json",))
+
+    with pytest.raises(
+        errors.StateUnknownError, match=r"generations/.*checkpoints/.*restore\.freshState.*--fresh"
+    ) as raised:
+        decision.decide(gone)
+
+    assert raised.value.reason == "StateMissing"
+    assert decision.decide(replace(gone, restore=FRESH)) is Intent.EMPTY
+    assert decision.decide(replace(gone, restore=SNAPSHOT)) is Intent.RESTORE

@@ -3,6 +3,7 @@
 ```
 owner.json
 epochs/00000007.json
+epochs/began.json                        there has been a generation: without one the state is gone
 lineages/00000001.json                   the identity of this root; another one after it was moved or copied
 generations/00000003/reserved.json       written first: who may fill this generation
 generations/00000003/generation.json     written last: a generation without it is never used
@@ -33,7 +34,9 @@ SAVEPOINTS = "savepoints"
 SAVEPOINT_FILES = "files"
 GENERATION_RECORD = "generation.json"
 GENERATION_RESERVATION = "reserved.json"
-PRUNE_MARKS = "prune/marks.json"
+BEGAN = f"{EPOCHS}/began.json"
+PRUNE = "prune"
+PRUNE_MARKS = f"{PRUNE}/marks.json"
 SCRATCH = "scratch"
 DAMAGE = "damage"
 STAGING = "staging"

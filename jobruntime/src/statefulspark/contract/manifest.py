@@ -261,6 +261,8 @@ class EpochRecord(StoredDocument):
     """Unique per process, so that a claim whose answer was lost is recognised as one's own."""
     filled: bool = False
     """True for a number that was skipped: no driver ever ran under it."""
+    notes_beginning: bool = False
+    """True if this driver leaves `epochs/began.json` before it writes state; false for earlier releases."""
 
 
 class OwnerRecord(StoredDocument):

@@ -27,6 +27,15 @@ class SavepointPointer(StoredDocument):
     """URI of the savepoint's folder; it may have been moved or disposed of since."""
 
 
+class BeginningNote(StoredDocument):
+    """`epochs/began.json`: a generation was made here, so a root without one has lost its state."""
+
+    generation: int = Field(ge=1)
+    """The one in use when the note was left: the first, except in roots of earlier releases."""
+    epoch: int = Field(ge=1)
+    noted_at: UtcDatetime
+
+
 class DamageNote(StoredDocument):
     """`damage/<generation>-<epoch>.json`: a driver's queries ended because Spark could not load their state."""
 

@@ -9,7 +9,17 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import MANIFEST_NAME, GenerationRecord, Manifest, QueryEntry, SnapshotKind
-from statefulspark.snapshot import catalog, damage, decision, descent, generations, restore, transfer, verify
+from statefulspark.snapshot import (
+    beginnings,
+    catalog,
+    damage,
+    decision,
+    descent,
+    generations,
+    restore,
+    transfer,
+    verify,
+)
 from statefulspark.storage.port import ObjectStore
 
 
@@ -95,6 +105,7 @@ class View:
             savepoints=kinds.count(SnapshotKind.SAVEPOINT),
             uri=self.store.uri,
             record_problem=self.known.unreadable.get(self.current.generation) if self.known.current else None,
+            traces=beginnings.traces(self.store) if self.known.current is None else (),
         )
 
     @property

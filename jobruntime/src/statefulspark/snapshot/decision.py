@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from statefulspark import errors
+from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord
 from statefulspark.snapshot import generations
@@ -41,6 +42,7 @@ class Situation:
         savepoints: Number of completed savepoints in the job's own root.
         uri: Names the root in errors.
         record_problem: Why the record of the generation in use cannot be read, None if it can.
+        traces: What tells that the job has had state here, where there is no generation; see `beginnings`.
     """
 
     restore: RestoreConfig
@@ -50,6 +52,7 @@ class Situation:
     savepoints: int
     uri: str
     record_problem: str | None = None
+    traces: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ def decide(situation: Situation) -> Intent:
 
     Raises:
         StateUnknownError: `StateWithoutCheckpoint`: there is state, and none of it is known to be complete.
+            `StateMissing`: there was state, and none is left.
             `RestoreUnknown`: it cannot be told whether the restore that is asked for has been done.
     """
     asked = situation.restore.once_key
@@ -92,6 +96,13 @@ def decide(situation: Situation) -> Intent:
             "StateWithoutCheckpoint",
             f"{situation.uri} holds {leftovers} and no usable generation, so it cannot be told what the job's state is. "
             "Restore from a snapshot by name, or ask for a fresh start.",
+        )
+    if situation.traces:
+        raise errors.StateUnknownError(
+            "StateMissing",
+            f"{situation.uri} has held state, as {situation.traces[0]} tells, and neither {layout.GENERATIONS}/ nor "
+            f"{layout.CHECKPOINTS}/ holds any of it now. Put them back, restore a savepoint by name, or ask for empty state "
+            "with restore.freshState (on the command line --fresh).",
         )
     return Intent.EMPTY
 

@@ -61,7 +61,14 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
     if target <= highest:
         raise _fenced(store, target, holder, highest)
     for number in range(highest + 1, target + 1):
-        record = EpochRecord(epoch=number, claimed_at=now, holder=holder, claim_id=claim_id, filled=number < target)
+        record = EpochRecord(
+            epoch=number,
+            claimed_at=now,
+            holder=holder,
+            claim_id=claim_id,
+            filled=number < target,
+            notes_beginning=True,
+        )
         if not _create(store, record):
             return _lost(store, assigned=assigned, record=record, target=target)
     return target

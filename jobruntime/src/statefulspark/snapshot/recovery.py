@@ -23,6 +23,7 @@ from statefulspark.contract.manifest import (
 )
 from statefulspark.snapshot import (
     base,
+    beginnings,
     catalog,
     claims,
     damage,
@@ -84,7 +85,7 @@ def plan_recovery(
         SpecRejectedError: `SnapshotNotFound`, `NonRestoredState`.
         SnapshotCorruptError: `SnapshotBroken`: what was asked for does not verify. `NoCheckpointVerifies`: state exists
             and none of it does.
-        StateUnknownError: `StateWithoutCheckpoint`, or storage cannot tell.
+        StateUnknownError: `StateWithoutCheckpoint`, `StateMissing`, or storage cannot tell.
         TransientError: Storage cannot be asked now.
     """
     view = base.look(store, open_store)
@@ -162,7 +163,7 @@ def carry_out(
 ) -> StartPlan:
     """Complete what was left behind and make the new generation, so that Spark can be started.
 
-    Cost: one PUT for a salvaged checkpoint, or for a restore in place; for a new generation two PUTs and what
+    Cost: a PUT, and one for a salvaged checkpoint or for a restore in place; for a new generation three PUTs and what
     `restore.materialise` costs.
 
     Args:
@@ -189,6 +190,7 @@ def carry_out(
     if plan.mode is StartMode.CONTINUE:
         if plan.note_restore is not None:
             generations.note_restore(store, plan.note_restore)
+        beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
         return plan
     reservation = generations.reservation(author.epoch, now=author.now)
     number = generations.reserve(store, above=plan.generation - 1, holder=reservation)
@@ -224,6 +226,7 @@ def carry_out(
             claimed=plan.claim.reference if plan.claim else None,
         ),
     )
+    beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)
     made = descent.Descent(author.lineages.lineage, number, store.uri, ancestors, author.lineages.unnamed)
     return replace(plan, generation=number, queries=queries, descent=made)
 

@@ -141,8 +141,9 @@ def _seen_from_outside(uri: str, folder: str, file: FileEntry, listed: Mapping[s
 
 
 def _is_told_by(query: QueryEntry, file: FileEntry) -> bool:
-    """Tell whether the content of a file shows whether it is whole, in manifests that hold no checksum of it."""
-    return sidelog.of_key(file.path) is not None or (bool(query.offsets) and file.path == f"offsets/{query.batch_id}")
+    """Tell whether the content of a file shows whether it is whole, in manifests that hold its etag alone."""
+    is_offsets = bool(query.offsets) and file.path == f"offsets/{query.batch_id}"
+    return file.checksum is not None and (is_offsets or sidelog.of_key(file.path) is not None)
 
 
 def _small_problem(
