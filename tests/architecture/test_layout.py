@@ -34,6 +34,7 @@ _PUBLIC = [
     "ListCheckpointed",
     "ListState",
     "MapState",
+    "MasterHook",
     "NO_WATERMARK",
     "OperatorListHandle",
     "OperatorStateStore",

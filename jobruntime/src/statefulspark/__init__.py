@@ -10,6 +10,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from statefulspark.hooks import MasterHook
     from statefulspark.job import Job, Output, QueryContext, write
     from statefulspark.opstate import (
         BroadcastHandle,
@@ -89,6 +90,7 @@ __all__ = [
     "ListCheckpointed",
     "ListState",
     "MapState",
+    "MasterHook",
     "OperatorListHandle",
     "OperatorStateStore",
     "Outcome",
@@ -126,6 +128,7 @@ _HOME = {
     "Output": "statefulspark.job",
     "QueryContext": "statefulspark.job",
     "write": "statefulspark.job",
+    "MasterHook": "statefulspark.hooks",
     "FilesSink": "statefulspark.sinks.files",
     "IcebergSink": "statefulspark.sinks.iceberg",
     "JsonRows": "statefulspark.sinks.kafka_rows",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark import errors, launch
 from statefulspark.contract import layout
+from statefulspark.hooks import DEFAULT_TIMEOUT_S, HookDefinition, MasterHook
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -117,6 +118,7 @@ class Job:
         """Name the job; the resource's name, or `--name`, wins over this one when it runs."""
         self.name = require_uid(name, "the job")
         self._queries: dict[str, QueryDefinition] = {}
+        self._hooks: dict[str, HookDefinition] = {}
 
     @property
     def queries(self) -> tuple[QueryDefinition, ...]:
@@ -143,6 +145,41 @@ class Job:
             return function
 
         return declare
+
+    @property
+    def hooks(self) -> tuple[HookDefinition, ...]:
+        """The master hooks in the order of their declaration."""
+        return tuple(self._hooks.values())
+
+    def hook(self, hook: MasterHook, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> MasterHook:
+        """Let something outside take part in every checkpoint: it is asked first, and restored with what it answered.
+
+        Args:
+            hook: What to ask.
+            timeout_s: How long an answer may take; after that the checkpoint is declined.
+
+        Returns:
+            The hook.
+
+        Raises:
+            SpecRejectedError: `HookInvalid`, `UidInvalid`, or `UidDuplicate` for its identifier.
+        """
+        if not isinstance(hook, MasterHook):
+            raise errors.SpecRejectedError(
+                "HookInvalid", f"job.hook takes an instance of a class that extends ss.MasterHook, not {hook!r:.100}."
+            )
+        if isinstance(timeout_s, bool) or timeout_s <= 0:
+            raise errors.SpecRejectedError(
+                "HookInvalid", f"A master hook cannot have {timeout_s!r} seconds to answer; give it more than 0."
+            )
+        identifier = require_uid(hook.identifier, "a master hook")
+        if identifier in self._hooks:
+            raise errors.SpecRejectedError(
+                "UidDuplicate",
+                f"Two master hooks of the job {self.name} are called {identifier!r}; give each its own name.",
+            )
+        self._hooks[identifier] = HookDefinition(identifier, hook, timeout_s)
+        return hook
 
     def run(self) -> None:
         """Run the job until it ends, then end the process with one of `contract.exit_codes`.

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
 from fakecontrol import NOON, a_summary
+from fakehooks import Bookmarks
 from statefulspark import errors
+from statefulspark import hooks as ss_hooks
 from statefulspark.contract import api, statistics
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.snapshot import progress
-from statefulspark.spark import announcing, jvm, queries, snapshots
+from statefulspark.spark import announcing, hooks, jvm, queries, snapshots
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.loop import JobLoop
 
@@ -142,7 +144,13 @@ class FakeAnnouncer:
 class Job:
     """A loop that runs in a thread of its own."""
 
-    def __init__(self, writer: FakeWriter, settings: model.Settings, announcer: FakeAnnouncer) -> None:
+    def __init__(
+        self,
+        writer: FakeWriter,
+        settings: model.Settings,
+        announcer: FakeAnnouncer,
+        definitions: Sequence[ss_hooks.HookDefinition] = (),
+    ) -> None:
         self.writer = writer
         self.announcer = announcer
         self.gate = FakeGate()
@@ -160,6 +168,7 @@ class Job:
             announcer=cast("announcing.Announcer", announcer),
             participants={"sink:out": "counts"},
             coordinator=machine.initial(settings, next_id=1),
+            master_hooks=hooks.JobHooks(definitions),
         )
         self.endings: list[snapshots.Ending] = []
         self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()))
@@ -212,12 +221,13 @@ def start() -> Iterator[Start]:
         timeout_s: float = 600.0,
         tolerable_failures: int = 3,
         announcer: FakeAnnouncer | None = None,
+        master_hooks: Sequence[ss_hooks.HookDefinition] = (),
     ) -> Job:
         settings = model.Settings(
             interval_s, timeout_s=timeout_s, min_pause_s=min(interval_s, 3600.0) if interval_s > 60 else 0.0,
             tolerable_failures=tolerable_failures,
         )  # fmt: skip
-        jobs.append(Job(writer or FakeWriter(), settings, announcer or FakeAnnouncer()))
+        jobs.append(Job(writer or FakeWriter(), settings, announcer or FakeAnnouncer(), master_hooks))
         return jobs[-1]
 
     yield start_job
@@ -336,6 +346,116 @@ def test_who_asked_for_a_savepoint_can_see_how_far_its_copy_is(start: Start) -> 
     go_on.set()
 
     assert job.ended_operation("a").progress is None
+
+
+def _asked(hook: Bookmarks, *, timeout_s: float = _WAIT_S) -> ss_hooks.HookDefinition:
+    return ss_hooks.HookDefinition(hook.identifier, hook, timeout_s)
+
+
+def test_what_master_hooks_answer_is_part_of_the_snapshot(start: Start) -> None:
+    """A.95: each is told number and time, and asked before the queries are."""
+    one, other = Bookmarks("one"), Bookmarks("other", answer=None)
+    job = start(master_hooks=[_asked(one), _asked(other)])
+    job.loop.request_checkpoint(api.CheckpointRequest(request_id="now"))
+
+    job.ended_operation("now")
+
+    ((order, _),) = job.writer.completed
+    assert [(state.identifier, state.checkpoint_id, state.body) for state in order.master_states] == [
+        ("one", 1, b"at 1")
+    ]
+    assert one.asked == other.asked == [(1, int(order.triggered_at.timestamp() * 1000))]
+
+
+def test_a_master_hook_that_fails_declines_the_checkpoint_and_the_next_one_asks_again(start: Start) -> None:
+    hook = Bookmarks("shop", failures=["the shop is closed"])
+    job = start(master_hooks=[_asked(hook)])
+    for number, request_id in enumerate("ab", start=1):
+        job.loop.request_checkpoint(api.CheckpointRequest(request_id=request_id))
+        job.ended_operation(request_id)
+        assert job.loop.checkpoint(number) is not None
+
+    first, second = job.loop.operation("a"), job.loop.operation("b")
+
+    assert first is not None
+    assert second is not None
+    assert (first.reason, second.state) == ("CHECKPOINT_DECLINED", api.OperationState.COMPLETED)
+    assert first.message == (
+        "hook:shop declined: Bookmarks.trigger() of the master hook 'shop' failed: ValueError: the shop is closed"
+    )
+    assert job.loop.checkpoints().failures == {"CHECKPOINT_DECLINED": 1}
+    assert [order.snapshot_id for order, _ in job.writer.completed] == [2]
+
+
+def test_master_hooks_that_keep_failing_fail_the_job_as_declines_do(start: Start) -> None:
+    """A.110."""
+    hook = Bookmarks("shop", failures=["closed"] * 10)
+    job = start(interval_s=0.02, tolerable_failures=2, master_hooks=[_asked(hook)])
+
+    ending = job.ended()
+
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, "CheckpointsFailing")
+    assert "3 consecutive checkpoints failed, 2 are tolerated" in ending.message
+    assert "hook:shop declined" in ending.message
+
+
+def test_a_master_hook_that_takes_too_long_declines_and_is_not_asked_meanwhile(start: Start) -> None:
+    hook = Bookmarks("shop", holds=threading.Event())
+    job = start(master_hooks=[_asked(hook, timeout_s=0.1)])
+    for request_id in "ab":
+        job.loop.request_checkpoint(api.CheckpointRequest(request_id=request_id))
+        job.ended_operation(request_id)
+
+    told = [operation.message for operation in map(job.loop.operation, "ab") if operation is not None]
+    hook.holds.set()
+
+    assert "it did not return within 0.1 s" in str(told[0])
+    assert "it is still in trigger(), which took too long before" in str(told[1])
+    assert [number for number, _ in hook.asked] == [1]
+
+
+def test_a_checkpoint_that_waits_for_a_master_hook_expires_and_says_so(start: Start) -> None:
+    """A.94: the checkpoint's own time limit holds whatever the hook's is; an answer after that is ignored."""
+    hook = Bookmarks("shop", holds=threading.Event())
+    job = start(timeout_s=0.2, master_hooks=[_asked(hook)])
+    job.loop.request_checkpoint(api.CheckpointRequest(request_id="a"))
+
+    operation = job.ended_operation("a")
+    hook.holds.set()
+    job.until(lambda: hook.answered == [1])
+
+    assert operation.reason == "CHECKPOINT_EXPIRED"
+    assert str(operation.message).endswith("still waits for hook:shop.")
+    assert job.writer.completed == []
+
+
+def test_a_stop_pauses_the_queries_when_the_master_hooks_have_answered(start: Start) -> None:
+    hook = Bookmarks("shop", holds=threading.Event())
+    job = start(master_hooks=[_asked(hook)])
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+    job.until(lambda: bool(hook.asked))
+    job.until(lambda: job.loop.status().state is api.JobState.STOPPING)
+    was_open = job.gate.is_open
+    job.loop.request_stop(api.StopRequest(request_id="b"))
+    second = job.ended_operation("b")
+    hook.holds.set()
+
+    assert was_open
+    assert second.reason == "StopInProgress"
+    assert job.ended().code is ExitCode.STOPPED
+    ((order, _),) = job.writer.completed
+    assert [state.body for state in order.master_states] == [b"at 1"]
+
+
+def test_a_master_hook_that_declines_a_stop_leaves_the_job_running(start: Start) -> None:
+    job = start(master_hooks=[_asked(Bookmarks("shop", failures=["closed"]))])
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+
+    operation = job.ended_operation("a")
+    job.until(lambda: job.loop.status().state is api.JobState.RUNNING)
+
+    assert operation.reason == "CHECKPOINT_DECLINED"
+    assert job.gate.is_open
 
 
 def test_a_stop_ends_every_query_at_its_boundary(start: Start) -> None:

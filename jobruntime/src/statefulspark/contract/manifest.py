@@ -7,7 +7,9 @@ job's root for a checkpoint, to the savepoint's folder for a savepoint, so that 
 
 from __future__ import annotations
 
+import base64
 from enum import StrEnum
+from typing import Self
 
 from pydantic import Field
 
@@ -174,6 +176,27 @@ class Ancestor(WireModel):
     """Last batch that the cut contains, by query uid; -1 for a query without one."""
 
 
+class MasterStateEntry(WireModel):
+    """What a master hook of the job answered when the snapshot was triggered."""
+
+    identifier: str
+    """Of the hook; its state is found by it."""
+    checkpoint_id: int = Field(ge=1)
+    """Number of the snapshot for which the hook was asked. A checkpoint that a recovery completed has older answers."""
+    state: str
+    """Base64."""
+
+    @classmethod
+    def of(cls, identifier: str, checkpoint_id: int, body: bytes) -> Self:
+        """Return an entry that holds these bytes."""
+        return cls(identifier=identifier, checkpoint_id=checkpoint_id, state=base64.b64encode(body).decode())
+
+    @property
+    def body(self) -> bytes:
+        """The bytes that the hook returned."""
+        return base64.b64decode(self.state)
+
+
 class Manifest(SealedDocument):
     """Everything that is needed to verify, restore, copy or prune one snapshot."""
 
@@ -204,6 +227,8 @@ class Manifest(SealedDocument):
     """The job's revision (from the operator) whose code wrote this state."""
     versions: dict[str, str] = Field(default_factory=dict)
     """Versions of statefulspark, pyspark and python that wrote it."""
+    master_states: tuple[MasterStateEntry, ...] = ()
+    """What the job's master hooks answered; of hooks without state there is none."""
 
     @property
     def size_bytes(self) -> int:
@@ -248,6 +273,10 @@ class GenerationRecord(SealedDocument):
     """Identity of the root it was made in; absent in records of releases without lineages."""
     ancestors: tuple[Ancestor, ...] = ()
     """Other lineages that its state descends from, the oldest first."""
+    master_states: tuple[MasterStateEntry, ...] = ()
+    """States of master hooks in the snapshot that it was made from, or that was last restored in it."""
+    restored_in_place: int | None = None
+    """Number of the savepoint that was last restored in it without a copy."""
 
 
 class EpochRecord(StoredDocument):

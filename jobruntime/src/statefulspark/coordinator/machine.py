@@ -1,8 +1,9 @@
 """The coordinator itself: `step(state, event)` gives the next state and the commands to perform.
 
-The life of a snapshot: requested, queued, begun (an id is taken and every participant asked), acknowledged by all,
-finalized (manifest written), complete. Anything else is an abort with a reason. Ids only grow and are never reused,
-also when a snapshot fails (A.109). The caller performs commands in order and never calls `step` from two threads.
+The life of a snapshot: requested, queued, triggered (an id is taken, and the master hooks are asked where there are any),
+begun (every participant is asked), acknowledged by all, finalized (manifest written), complete. Anything else is an abort
+with a reason. Ids only grow and are never reused, also when a snapshot fails (A.109). The caller performs commands in order
+and never calls `step` from two threads.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from statefulspark.coordinator.model import (
     AbortReason,
     Acknowledged,
     AckOutcome,
+    AskHooks,
     Begin,
     Cleaned,
     Command,
@@ -27,6 +29,7 @@ from statefulspark.coordinator.model import (
     Finalize,
     Finalized,
     FinalizeFailed,
+    HookAnswered,
     NotifyAborted,
     NotifyComplete,
     ParticipantFailed,
@@ -43,6 +46,9 @@ from statefulspark.coordinator.model import (
     Tick,
     TriggerFailed,
 )
+
+HOOK_PREFIX = "hook:"
+"""With its identifier, how a master hook is named beside participants."""
 
 PERIODIC_KEY = "(periodic)"
 """Not a request id that a caller can choose."""
@@ -79,12 +85,13 @@ def step(state: State, event: Event) -> Step:
         return _after_shutdown(state, event)
     match event:
         case Started():
-            scheduled = event.now_s + event.first_delay_s
-            return replace(state, periodic=True, participants=event.participants, next_trigger_at_s=scheduled), ()
+            return _on_started(state, event), ()
         case Tick():
             return _on_tick(state, event)
         case Requested():
             return _on_request(state, event)
+        case HookAnswered():
+            return _on_hook_answered(state, event)
         case Acknowledged():
             return _on_acknowledged(state, event)
         case Finalized():
@@ -102,6 +109,16 @@ def step(state: State, event: Event) -> Step:
             return replace(stopped, shut_down=True), commands
         case _:
             assert_never(event)
+
+
+def _on_started(state: State, event: Started) -> State:
+    return replace(
+        state,
+        periodic=True,
+        participants=event.participants,
+        hooks=event.hooks,
+        next_trigger_at_s=event.now_s + event.first_delay_s,
+    )
 
 
 def _on_failure(state: State, event: Declined | ParticipantFailed | TriggerFailed | FinalizeFailed) -> Step:
@@ -201,10 +218,25 @@ def _drain_queue(state: State, now_s: float) -> Step:
                 assert_never(decision)
 
 
-def _begin(state: State, request: Request, now_s: float) -> tuple[State, Begin]:
-    pending = Pending(state.next_id, request, now_s, waiting_for=state.participants)
+def _begin(state: State, request: Request, now_s: float) -> tuple[State, AskHooks | Begin]:
+    pending = Pending(state.next_id, request, now_s, waiting_for=state.participants, hooks=state.hooks)
     state = replace(state, next_id=state.next_id + 1, pending=(*state.pending, pending))
+    if state.hooks:
+        return state, AskHooks(pending.id, request, state.participants, state.hooks)
     return state, Begin(pending.id, request, state.participants)
+
+
+def _on_hook_answered(state: State, event: HookAnswered) -> Step:
+    pending = state.find(event.snapshot_id)
+    if pending is None or event.hook not in pending.hooks:
+        return state, ()
+    updated = replace(pending, hooks=pending.hooks - {event.hook})
+    state = _with(state, updated)
+    return state, () if updated.hooks else (Begin(updated.id, updated.request, updated.waiting_for),)
+
+
+def _with(state: State, updated: Pending) -> State:
+    return replace(state, pending=tuple(updated if one.id == updated.id else one for one in state.pending))
 
 
 def _on_acknowledged(state: State, event: Acknowledged) -> Step:
@@ -216,7 +248,7 @@ def _on_acknowledged(state: State, event: Acknowledged) -> Step:
         waiting_for=pending.waiting_for - {event.participant},
         acknowledged={**pending.acknowledged, event.participant: event.batch_id},
     )
-    state = replace(state, pending=tuple(updated if one.id == updated.id else one for one in state.pending))
+    state = _with(state, updated)
     if not updated.is_fully_acknowledged:
         return state, ()
     return state, (Finalize(updated.id, updated.request, updated.acknowledged),)
@@ -270,7 +302,8 @@ def _expire(state: State, now_s: float) -> Step:
     for pending in state.pending:
         if now_s - pending.triggered_at_s < state.settings.timeout_s:
             continue
-        waiting = ", ".join(sorted(pending.waiting_for)) or "the manifest"
+        hooks = [f"{HOOK_PREFIX}{hook}" for hook in sorted(pending.hooks)]
+        waiting = ", ".join(hooks or sorted(pending.waiting_for)) or "the manifest"
         message = (
             f"Checkpoint expired before completing: it was triggered {state.settings.timeout_s:g} s ago and still waits "
             f"for {waiting}."

@@ -127,6 +127,8 @@ class Pending:
     waiting_for: frozenset[str]
     acknowledged: Mapping[str, int] = field(default_factory=dict)
     """Committed batch by participant."""
+    hooks: frozenset[str] = frozenset()
+    """Master hooks that have not answered yet; participants are asked after all of them (A.95)."""
 
     @property
     def is_fully_acknowledged(self) -> bool:
@@ -141,6 +143,8 @@ class State:
     settings: Settings
     next_id: int
     participants: frozenset[str] = frozenset()
+    hooks: frozenset[str] = frozenset()
+    """Identifiers of the job's master hooks."""
     periodic: bool = False
     """Whether periodic checkpoints are being scheduled."""
     shut_down: bool = False
@@ -173,6 +177,7 @@ class Started:
     now_s: float
     participants: frozenset[str]
     first_delay_s: float
+    hooks: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +199,15 @@ class Requested:
 
     now_s: float
     request: Request
+
+
+@dataclass(frozen=True, slots=True)
+class HookAnswered:
+    """A master hook was triggered and has answered (A.95); one that fails or is too slow declines."""
+
+    now_s: float
+    snapshot_id: int
+    hook: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +294,7 @@ Event = (
     Started
     | Tick
     | Requested
+    | HookAnswered
     | Acknowledged
     | Declined
     | ParticipantFailed
@@ -293,6 +308,16 @@ Event = (
 
 
 # Commands
+
+
+@dataclass(frozen=True, slots=True)
+class AskHooks:
+    """A snapshot was triggered: ask the master hooks; answer HookAnswered or Declined for each. Begin follows (A.95)."""
+
+    snapshot_id: int
+    request: Request
+    participants: frozenset[str]
+    hooks: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,4 +379,4 @@ class FailJob:
     message: str
 
 
-Command = Begin | Finalize | NotifyComplete | NotifyAborted | Refuse | Subsume | FailJob
+Command = AskHooks | Begin | Finalize | NotifyComplete | NotifyAborted | Refuse | Subsume | FailJob

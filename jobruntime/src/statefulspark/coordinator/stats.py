@@ -115,7 +115,9 @@ def observe(stats: Stats, event: model.Event, commands: tuple[model.Command, ...
         stats = _acknowledged(stats, event, now)
     for command in commands:
         match command:
-            case model.Begin():
+            case model.AskHooks():
+                stats = _begun(stats, command, event.now_s, now)
+            case model.Begin() if command.snapshot_id not in stats.in_progress:
                 stats = _begun(stats, command, event.now_s, now)
             case model.Finalize():
                 stats = _all_acknowledged(stats, command.snapshot_id, event.now_s)
@@ -125,7 +127,7 @@ def observe(stats: Stats, event: model.Event, commands: tuple[model.Command, ...
                 stats = _aborted(stats, command, event.now_s, now)
             case model.Subsume():
                 stats = _discarded(stats, frozenset(command.checkpoint_ids))
-            case model.Refuse() | model.FailJob():
+            case model.Begin() | model.Refuse() | model.FailJob():
                 pass
     return stats
 
@@ -160,7 +162,7 @@ def answer(stats: Stats) -> wire.Checkpoints:
     )
 
 
-def _begun(stats: Stats, command: model.Begin, now_s: float, now: datetime) -> Stats:
+def _begun(stats: Stats, command: model.AskHooks | model.Begin, now_s: float, now: datetime) -> Stats:
     request = command.request
     details = wire.SnapshotDetails(
         id=command.snapshot_id,

@@ -8,7 +8,14 @@ from dataclasses import dataclass, field
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import MANIFEST_NAME, GenerationRecord, Manifest, QueryEntry, SnapshotKind
+from statefulspark.contract.manifest import (
+    MANIFEST_NAME,
+    GenerationRecord,
+    Manifest,
+    MasterStateEntry,
+    QueryEntry,
+    SnapshotKind,
+)
 from statefulspark.snapshot import (
     beginnings,
     catalog,
@@ -36,6 +43,7 @@ class Base:
         manifest: None for a generation's beginning.
         folder: The snapshot's own folder, for one that somebody named by its URI.
         descent: Where it comes from.
+        master_states: What the job's master hooks had answered.
     """
 
     label: str | None
@@ -46,6 +54,7 @@ class Base:
     manifest: Manifest | None = None
     folder: restore.SnapshotPlace | None = None
     descent: descent.Descent | None = None
+    master_states: tuple[MasterStateEntry, ...] = ()
 
     @property
     def holds_state(self) -> bool:
@@ -196,6 +205,7 @@ class View:
             reference=f"{decision.CHECKPOINT_PREFIX}{manifest.id}",
             manifest=manifest,
             descent=descent.of_manifest(manifest, self.lineages),
+            master_states=manifest.master_states,
         )
 
     def _beginning(self, generation: int) -> Base:
@@ -209,6 +219,7 @@ class View:
             generation=record.parent_generation,
             reference=record.source,
             descent=descent.of_generation(record, self.lineages),
+            master_states=record.master_states,
         )
 
 
@@ -251,11 +262,13 @@ def find(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) 
     origin = descent.of_manifest(manifest, known)
     if manifest.kind is SnapshotKind.SAVEPOINT:
         place, generation = restore.SnapshotPlace(where, root), None
-        return Base(folder, manifest.queries, place, generation, folder, manifest, place, origin)
+        states = manifest.master_states
+        return Base(folder, manifest.queries, place, generation, folder, manifest, place, origin, states)
     job_root, _, _ = folder.rpartition(f"/{layout.CHECKPOINTS}/")
     owner, prefix = locate(store, job_root, open_store)
     files = restore.SnapshotPlace(owner, prefix)
-    return Base(folder, manifest.queries, files, None, folder, manifest, restore.SnapshotPlace(where, root), origin)
+    own, states = restore.SnapshotPlace(where, root), manifest.master_states
+    return Base(folder, manifest.queries, files, None, folder, manifest, own, origin, states)
 
 
 def locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:

@@ -16,6 +16,7 @@ from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import (
     GenerationRecord,
     Manifest,
+    MasterStateEntry,
     QueryEntry,
     SnapshotFormat,
     SnapshotKind,
@@ -224,6 +225,7 @@ def carry_out(
             queries=queries,
             changes=plan.changes,
             claimed=plan.claim.reference if plan.claim else None,
+            master_states=plan.master_states,
         ),
     )
     beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)
@@ -271,9 +273,15 @@ def _in_place(view: base.View, asked: base.Base, restore_id: str | None, claim: 
         restored=asked.manifest,
         restore_id=restore_id,
         note_restore=view.current.model_copy(
-            update={"restore_id": restore_id, "claimed": claim.reference if claim else None}
+            update={
+                "restore_id": restore_id,
+                "claimed": claim.reference if claim else None,
+                "master_states": asked.master_states,
+                "restored_in_place": asked.manifest.id if asked.manifest else None,
+            }
         ),
         claim=claim,
+        master_states=asked.master_states,
     )
 
 
@@ -294,6 +302,7 @@ def _recover(view: base.View, fresh_generation: int) -> StartPlan:
             salvage=queries if found.is_newer else (),
             restore_id=current.restore_id,
             fallback=" ".join(problems) or None,
+            master_states=_states_of_head(latest, current),
         )
     if found.problem is not None:
         problems.append(f"Committed batches after {latest.label or 'the start'} cannot be used: {found.problem}")
@@ -327,7 +336,17 @@ def _copy_of(candidate: base.Base, generation: int, *, restore_id: str | None) -
         restored=candidate.manifest,
         restore_id=restore_id,
         source=candidate,
+        master_states=candidate.master_states,
     )
+
+
+def _states_of_head(latest: base.Base, current: GenerationRecord) -> tuple[MasterStateEntry, ...]:
+    """Return what hooks are restored with where the generation in use is continued.
+
+    A savepoint that was restored in place is newer than the latest checkpoint until the next one completes.
+    """
+    covered = latest.manifest.id if latest.manifest else 0
+    return current.master_states if (current.restored_in_place or 0) > covered else latest.master_states
 
 
 def _without_lost_state(
@@ -387,6 +406,9 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         ancestors=plan.descent.ancestors if plan.descent else (),
         revision=author.revision,
         versions=dict(author.versions),
+        # Nobody asked the hooks at this cut. What they said before is as true of it as of a cut that a checkpoint made:
+        # those, too, may end batches after the hooks were asked.
+        master_states=plan.master_states,
     )
     catalog.write_checkpoint(store, manifest)
     return replace(

@@ -20,6 +20,7 @@ from statefulspark.contract.manifest import (
     Ancestor,
     FileEntry,
     Manifest,
+    MasterStateEntry,
     QueryEntry,
     SnapshotFormat,
     SnapshotKind,
@@ -67,6 +68,7 @@ class SavepointRequest:
     lineage: str | None = None
     root: str | None = None
     ancestors: tuple[Ancestor, ...] = ()
+    master_states: tuple[MasterStateEntry, ...] = ()
 
 
 def target(
@@ -214,6 +216,7 @@ def publish(
         ancestors=request.ancestors,
         revision=request.revision,
         versions=dict(request.versions),
+        master_states=request.master_states,
     )
     if place.store.uri != store.uri or not place.folder.startswith(f"{layout.SAVEPOINTS}/"):
         pointer = SavepointPointer(location=place.uri)

@@ -8,7 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
+from statefulspark.contract.manifest import GenerationRecord, Manifest, MasterStateEntry, QueryEntry
 from statefulspark.snapshot import base, descent, plans
 
 
@@ -50,6 +50,7 @@ class StartPlan:
         claim: The snapshot that the job takes for its own with this start.
         changes: What is changed on the way into a new generation, in sentences.
         descent: Where the state of `generation` comes from; for COPY and EMPTY known once carried out.
+        master_states: What the job's master hooks are restored with.
     """
 
     mode: StartMode
@@ -72,6 +73,7 @@ class StartPlan:
     claim: base.Base | None = None
     changes: tuple[str, ...] = ()
     descent: descent.Descent | None = None
+    master_states: tuple[MasterStateEntry, ...] = ()
 
     def partitions_of(self, query_uid: str) -> int:
         """Return how many partitions the restored state of a query has; 0 if it has none."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from statefulspark.spark import (
     announcing,
     committing,
     functions,
+    hooks,
     jobsinks,
     jvm,
     kafka_offsets,
@@ -49,6 +50,7 @@ class Parts:
         fence: It is up.
         started_at: When the driver started.
         declared: Functions and sources of the job that have state.
+        master_hooks: Hooks that take part in its checkpoints.
     """
 
     job_config: config.JobConfig
@@ -59,6 +61,7 @@ class Parts:
     fence: jvm.Fence
     started_at: datetime
     declared: functions.JobFunctions
+    master_hooks: hooks.JobHooks = field(default_factory=hooks.JobHooks)
 
 
 def assemble(parts: Parts) -> JobLoop:
@@ -81,6 +84,7 @@ def assemble(parts: Parts) -> JobLoop:
         announcer=announcer,
         participants={**parts.declared.participants, **{f"sink:{one.uid}": one.query_uid for one in committer.sinks}},
         coordinator=_coordinator(parts),
+        master_hooks=parts.master_hooks,
     )
 
 

@@ -16,7 +16,7 @@ from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.job import Job
 from statefulspark.snapshot import evolution, recovery
-from statefulspark.spark import driver, failures, functions, preparing, session, settings
+from statefulspark.spark import driver, failures, functions, hooks, preparing, session, settings
 from statefulspark.spark.canonical import starting
 
 
@@ -112,6 +112,7 @@ def examine(job: Job, job_config: config.JobConfig) -> Report:
     built = driver.build_queries(job, job_config, spark, declared, found=found)
     if not job_config.restore.allow_non_restored_state:
         declared.require_place(found.queries)
+        hooks.JobHooks(job.hooks).require_place(found.master_states)
     return report_of(found, built, preparing.compare(job_config, found, built))
 
 

@@ -28,6 +28,7 @@ from statefulspark.snapshot import descent, epochs, parallelism, plans
 from statefulspark.spark import (
     assembly,
     functions,
+    hooks,
     jvm,
     keyed,
     preparing,
@@ -78,15 +79,21 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     warming.start_workers(spark)
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
+    master_hooks = hooks.JobHooks(job.hooks)
     declared = functions.JobFunctions()
     built = build_queries(job, job_config, spark, declared, found=found)
     if not job_config.restore.allow_non_restored_state:
         declared.require_place(found.queries)
+        master_hooks.require_place(found.master_states)
     plan = preparing.make_ready(job_config, place, found, built, spark, author)
     bound = declared.bind(place, plan)
     built = tuple(replace(one, output=bound.get(one.uid, one.output)) for one in built)
-    loop = assembly.assemble(assembly.Parts(job_config, place, plan, built, spark, fence, started_at, declared))
-    ending = serve(loop, job_config)
+    master_hooks.restore(plan)
+    parts = assembly.Parts(job_config, place, plan, built, spark, fence, started_at, declared, master_hooks)
+    try:
+        ending = serve(assembly.assemble(parts), job_config)
+    finally:
+        master_hooks.close()
     declared.close()
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)

@@ -54,6 +54,7 @@ STATE_DAMAGED = "StateDamaged"
 _DECLARED_WRONGLY = (
     *("JobFileMissing", "JobFileRaised", "NoQueries", "NoQuery", "ParameterMissing", "QueryInvalid"),
     *("OperatorUidInvalid", "OperatorUidTaken", "UidDuplicate", "UidInvalid"),
+    *("HookFailed", "HookInvalid"),
     *("FunctionInvalid", "FunctionNotCopyable", "MaxParallelismInvalid", "OutputModeInvalid", "OutputSchemaInvalid"),
     *("ParallelismInvalid", "TimeModeInvalid", "TimersInvalid", "TimersNotDeclared"),
     *(

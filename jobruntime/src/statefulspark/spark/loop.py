@@ -13,15 +13,16 @@ import queue
 import random
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import assert_never
 
 from statefulspark import clock, errors
 from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind, Trigger
 from statefulspark.coordinator import machine, model
 from statefulspark.snapshot import progress
-from statefulspark.spark import announcing, desk, failures, pacing, queries
+from statefulspark.spark import announcing, desk, failures, hooks, pacing, queries
 from statefulspark.spark.background import Background, Lane
 from statefulspark.spark.board import Board
 from statefulspark.spark.jvm import Fence, Gate
@@ -49,6 +50,7 @@ class JobLoop(desk.Desk):
         announcer: announcing.Announcer,
         participants: Mapping[str, str],
         coordinator: model.State,
+        master_hooks: hooks.JobHooks | None = None,
     ) -> None:
         """Take over started queries; nothing happens before `run`.
 
@@ -61,6 +63,7 @@ class JobLoop(desk.Desk):
             announcer: Hears of their end.
             participants: Functions and sinks that acknowledge too, each with the query whose batches make it durable.
             coordinator: Decides.
+            master_hooks: Asked before the queries are.
         """
         super().__init__(board)
         self._queries = running
@@ -70,6 +73,7 @@ class JobLoop(desk.Desk):
         self._announcer = announcer
         self._participants = {**{query.uid: query.uid for query in running}, **participants}
         self._coordinator = coordinator
+        self._hooks = master_hooks or hooks.JobHooks()
         self._background = Background(self._inbox.put)
         self._requests: dict[str, desk.StateRequest] = {}
         self._orders: dict[int, SnapshotOrder] = {}
@@ -90,7 +94,8 @@ class JobLoop(desk.Desk):
         settings = self._coordinator.settings
         # Flink spreads first triggers, so that jobs started together do not all write at once (A.85).
         first_delay_s = random.uniform(settings.min_pause_s, settings.base_interval_s)  # noqa: S311 - not a secret
-        self._step(model.Started(time.monotonic(), frozenset(self._participants), first_delay_s))
+        participants = frozenset(self._participants)
+        self._step(model.Started(time.monotonic(), participants, first_delay_s, self._hooks.identifiers))
         while self._ending is None:
             self._take_messages()
             self._look()
@@ -173,6 +178,8 @@ class JobLoop(desk.Desk):
 
     def _perform(self, command: model.Command) -> None:
         match command:
+            case model.AskHooks():
+                self._on_ask_hooks(command)
             case model.Begin():
                 self._on_begin(command)
             case model.Finalize():
@@ -191,16 +198,42 @@ class JobLoop(desk.Desk):
             case _:
                 assert_never(command)
 
-    def _on_begin(self, command: model.Begin) -> None:
+    def _open_order(self, command: model.AskHooks | model.Begin) -> SnapshotOrder:
         request = self._requests.pop(command.request.key, None)
         order = SnapshotOrder(command.snapshot_id, command.request, clock.utc_now(), request)
         self._orders[command.snapshot_id] = order
         self._announcer.begun(command.snapshot_id)
+        if command.request.is_stop:
+            self._board.state = api.JobState.STOPPING
+            self._stopping_id = command.snapshot_id
+        return order
+
+    def _on_ask_hooks(self, command: model.AskHooks) -> None:
+        order = self._open_order(command)
+
+        def answered(hook: str, state: MasterStateEntry | None) -> None:
+            self._inbox.put(lambda: self._on_hook_answered(order.snapshot_id, hook, state))
+
+        def refused(hook: str, error: errors.StatefulSparkError) -> None:
+            self._inbox.put(lambda: self._decline(order.snapshot_id, f"{machine.HOOK_PREFIX}{hook}", error.message))
+
+        triggered_ms = int(order.triggered_at.timestamp() * 1000)
+        self._hooks.trigger(order.snapshot_id, triggered_ms, answered=answered, refused=refused)
+
+    def _on_hook_answered(self, snapshot_id: int, hook: str, state: MasterStateEntry | None) -> None:
+        order = self._orders.get(snapshot_id)
+        if order is not None and state is not None:
+            self._orders[snapshot_id] = replace(order, master_states=(*order.master_states, state))
+        self._step(model.HookAnswered(time.monotonic(), snapshot_id, hook))
+
+    def _decline(self, snapshot_id: int, participant: str, why: str) -> None:
+        self._step(model.Declined(time.monotonic(), snapshot_id, participant, why))
+
+    def _on_begin(self, command: model.Begin) -> None:
+        order = self._orders.get(command.snapshot_id) or self._open_order(command)
         if not command.request.is_stop:
             self._acknowledge_all(command.snapshot_id)
             return
-        self._board.state = api.JobState.STOPPING
-        self._stopping_id = command.snapshot_id
         if order.kind is SnapshotKind.CHECKPOINT:
             self._close_gates()
             return

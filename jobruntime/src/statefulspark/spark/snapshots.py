@@ -14,7 +14,14 @@ from typing import TypedDict
 from statefulspark import clock
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Ancestor, Manifest, QueryEntry, SnapshotFormat, SnapshotKind
+from statefulspark.contract.manifest import (
+    Ancestor,
+    Manifest,
+    MasterStateEntry,
+    QueryEntry,
+    SnapshotFormat,
+    SnapshotKind,
+)
 from statefulspark.contract.notes import DamageNote
 from statefulspark.coordinator import model
 from statefulspark.snapshot import catalog, closure, damage, epochs, progress, prune, pruning, savepoint
@@ -46,12 +53,14 @@ class SnapshotOrder:
         coordinator_request: As the coordinator knows it.
         triggered_at: When it began.
         request: What a caller asked for; None when the interval or the driver itself asked.
+        master_states: What the master hooks have answered so far.
     """
 
     snapshot_id: int
     coordinator_request: model.Request
     triggered_at: datetime
     request: api.CheckpointRequest | api.SavepointRequest | api.StopRequest | None
+    master_states: tuple[MasterStateEntry, ...] = ()
 
     @property
     def savepoint_request(self) -> api.SavepointRequest | api.StopRequest | None:
@@ -266,6 +275,7 @@ class SnapshotWriter:
             restored_from=who.restored_from,
             revision=who.revision,
             versions=self._versions,
+            master_states=order.master_states,
             **self._origin(),
         )
         catalog.write_checkpoint(self._store, manifest)
@@ -286,6 +296,7 @@ class SnapshotWriter:
             restored_from=who.restored_from,
             revision=who.revision,
             versions=self._versions,
+            master_states=order.master_states,
             **self._origin(),
         )
 
