@@ -39,9 +39,7 @@ class Journal(ss.MasterHook):
         """Tell readers what may be in the journal twice."""
         if state is not None:
             with self.path.open("a") as file:
-                file.write(
-                    f"restored: what follows byte {int(state)}, noted at checkpoint {checkpoint_id}, may come again\n"
-                )
+                file.write(f"back at checkpoint {checkpoint_id}: what follows byte {int(state)} may come again\n")
 
     def reset(self) -> None:
         """Begin a new journal."""

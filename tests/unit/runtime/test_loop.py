@@ -19,7 +19,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.snapshot import progress
-from statefulspark.spark import announcing, hooks, jvm, queries, snapshots
+from statefulspark.spark import announcing, hooks, jvm, partaking, queries, snapshots
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.loop import JobLoop
 
@@ -155,6 +155,7 @@ class Job:
         self.announcer = announcer
         self.gate = FakeGate()
         self.handle = FakeHandle()
+        self.refusals = partaking.Refusals()
         self.starts = 0
         place = queries.QueryPlace("counts", "generations/00000001/counts", "root")
         query = queries.RunningQuery(place, self._start, self._start(), self.gate.fact)
@@ -169,6 +170,7 @@ class Job:
             participants={"sink:out": "counts"},
             coordinator=machine.initial(settings, next_id=1),
             master_hooks=hooks.JobHooks(definitions),
+            refusals=self.refusals,
         )
         self.endings: list[snapshots.Ending] = []
         self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()))
@@ -233,6 +235,11 @@ def start() -> Iterator[Start]:
     yield start_job
     for job in jobs:
         job.close()
+
+
+def _cannot_be_read() -> None:
+    with partaking.taking_part("counts"):
+        raise errors.SnapshotCorruptError("FileMissing", "offsets/7 is gone.")
 
 
 def _refuse() -> None:
@@ -456,6 +463,50 @@ def test_a_master_hook_that_declines_a_stop_leaves_the_job_running(start: Start)
 
     assert operation.reason == "CHECKPOINT_DECLINED"
     assert job.gate.is_open
+
+
+def test_a_query_whose_files_cannot_be_closed_over_declines_the_checkpoint(start: Start) -> None:
+    """A.107, A.110: it is aborted, counted, and told by name."""
+    job = start(FakeWriter(before_complete=_cannot_be_read), interval_s=0.02, tolerable_failures=2)
+
+    ending = job.ended()
+    told = job.loop.checkpoints()
+
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, "CheckpointsFailing")
+    assert told.failures == {"CHECKPOINT_DECLINED": 3}
+    assert {one.message for one in told.history} == {"counts declined: FileMissing: offsets/7 is gone."}
+
+
+def test_a_savepoint_that_is_declined_leaves_the_job_running(start: Start) -> None:
+    """A.112."""
+    job = start(FakeWriter(before_complete=_cannot_be_read), tolerable_failures=0)
+    job.loop.request_savepoint(api.SavepointRequest(request_id="a"))
+
+    assert job.ended_operation("a").reason == "CHECKPOINT_DECLINED"
+    assert job.loop.status().state is api.JobState.RUNNING
+
+
+def test_a_function_that_cannot_be_snapshotted_declines_the_stop_that_waits_for_its_batch(start: Start) -> None:
+    """A.111: and the job fails, since a batch without its function's state cannot be committed."""
+    copying, go_on = threading.Event(), threading.Event()
+
+    def copy_slowly() -> None:
+        copying.set()
+        assert go_on.wait(_WAIT_S)
+
+    job = start(FakeWriter(before_precopy=copy_slowly))
+    job.loop.request_stop(api.StopRequest(request_id="a"))
+    assert copying.wait(_WAIT_S)
+    why = errors.SpecRejectedError("SnapshotFailed", "Could not complete snapshot 1 for operator buffer: disk full.")
+    job.refusals.note("counts", "sink:out", why)
+    job.handle.failure, job.handle.isActive = "PythonException: SnapshotFailed", False
+
+    operation = job.ended_operation("a")
+    go_on.set()
+
+    assert operation.reason == "CHECKPOINT_DECLINED"
+    assert operation.message == f"sink:out declined: {why.message}"
+    assert (job.ended().code, job.ended().reason) == (ExitCode.FAILED, "QueryFailed")
 
 
 def test_a_stop_ends_every_query_at_its_boundary(start: Start) -> None:

@@ -44,6 +44,8 @@ class Rendezvous:
         """Listen on a free loopback port."""
         self.token = secrets.token_urlsafe(24)
         self._feeds: dict[str, tuple[SourceFeed, StorageOptions]] = {}
+        self.refused: Callable[[str, errors.StatefulSparkError], None] = lambda _feed, _error: None
+        """Hears, in another thread, of every question that a feed could not answer."""
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.answer = self._answer
         threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="sources", daemon=True).start()
@@ -91,6 +93,13 @@ class Rendezvous:
         if str(question["feed"]) not in self._feeds:
             raise errors.InternalError("SourceUnknown", f"There is no source {question['feed']} in this driver.")
         feed, options = self._feeds[str(question["feed"])]
+        try:
+            return self._answer_of(feed, options, question)
+        except errors.StatefulSparkError as error:
+            self.refused(str(question["feed"]), error)
+            raise
+
+    def _answer_of(self, feed: SourceFeed, options: StorageOptions, question: Message) -> Message:
         if question["ask"] == "initial":
             return {"offset": feed.initial().offset}
         start = _segment(question["start"])

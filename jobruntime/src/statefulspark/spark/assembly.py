@@ -85,6 +85,7 @@ def assemble(parts: Parts) -> JobLoop:
         participants={**parts.declared.participants, **{f"sink:{one.uid}": one.query_uid for one in committer.sinks}},
         coordinator=_coordinator(parts),
         master_hooks=parts.master_hooks,
+        refusals=parts.declared.refusals,
     )
 
 
@@ -178,7 +179,9 @@ def _start_query(
     where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(store.uri)}/{path}")
     participant = None
     if isinstance(one.output, Output):
-        participant = writing.SinkParticipant(committer.sink(one.uid, one.output.uid), committer)
+        participant = writing.SinkParticipant(
+            committer.sink(one.uid, one.output.uid), committer, parts.declared.refusals
+        )
 
     def begin() -> StreamingQuery:
         committed = max(parts.plan.start_batches.get(one.uid, -1), _newest_entry(store, f"{path}/commits"))

@@ -50,6 +50,11 @@ _DAMAGED_WHILE_LOADING = (
     "Invalid checksum",
 )
 """Causes that mean damage when a state store could not be loaded and Spark has no class for why."""
+_SLOW_START = (
+    "STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE",
+    "Python worker failed to connect back",
+    "Timed out while waiting for the Python worker to connect back",
+)
 STATE_DAMAGED = "StateDamaged"
 _DECLARED_WRONGLY = (
     *("JobFileMissing", "JobFileRaised", "NoQueries", "NoQuery", "ParameterMissing", "QueryInvalid"),
@@ -150,10 +155,12 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
 def is_slow_start(text: str) -> bool:
     """Tell whether a query ended because a Python worker was not up in time, before it had done anything.
 
-    Spark gives the worker that plans stateful operators ten seconds to connect, which a busy node may exceed
-    (StreamingPythonRunner, Spark 4.2). Starting the query again is safe: it goes on where its log ends.
+    Python workers on the driver (of stateful operators, sources and the planner) come from
+    `PythonWorkerFactory.createSimpleWorker`, which gives a new process ten seconds to connect back, by no setting (Spark
+    4.2); a busy node may exceed that. `StreamingPythonRunner` then waits for its first answer, with an error of its own.
+    Starting the query again is safe: it goes on where its log ends.
     """
-    return "STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE" in text
+    return any(marker in text for marker in _SLOW_START)
 
 
 def lost_a_race(text: str) -> bool:

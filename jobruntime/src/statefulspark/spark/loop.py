@@ -22,7 +22,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind, Trigger
 from statefulspark.coordinator import machine, model
 from statefulspark.snapshot import progress
-from statefulspark.spark import announcing, desk, failures, hooks, pacing, queries
+from statefulspark.spark import announcing, desk, failures, hooks, pacing, partaking, queries
 from statefulspark.spark.background import Background, Lane
 from statefulspark.spark.board import Board
 from statefulspark.spark.jvm import Fence, Gate
@@ -51,6 +51,7 @@ class JobLoop(desk.Desk):
         participants: Mapping[str, str],
         coordinator: model.State,
         master_hooks: hooks.JobHooks | None = None,
+        refusals: partaking.Refusals | None = None,
     ) -> None:
         """Take over started queries; nothing happens before `run`.
 
@@ -64,6 +65,7 @@ class JobLoop(desk.Desk):
             participants: Functions and sinks that acknowledge too, each with the query whose batches make it durable.
             coordinator: Decides.
             master_hooks: Asked before the queries are.
+            refusals: What participants could not prepare.
         """
         super().__init__(board)
         self._queries = running
@@ -74,6 +76,7 @@ class JobLoop(desk.Desk):
         self._participants = {**{query.uid: query.uid for query in running}, **participants}
         self._coordinator = coordinator
         self._hooks = master_hooks or hooks.JobHooks()
+        self._refusals = refusals or partaking.Refusals()
         self._background = Background(self._inbox.put)
         self._requests: dict[str, desk.StateRequest] = {}
         self._orders: dict[int, SnapshotOrder] = {}
@@ -124,13 +127,21 @@ class JobLoop(desk.Desk):
                 query.look_at_progress()
         for query in self._queries:
             if query.error is not None:
-                failure = failures.of_query(query.uid, query.error, fenced=self._fence.fenced)
-                if failure.reason == failures.STATE_DAMAGED:
-                    self._note_damage(query, failure.message)
-                self._end_with(Ending(failure.code, failure.reason, failure.message))
-                self._step(model.ParticipantFailed(time.monotonic(), query.uid, failure.message))
+                self._on_query_failed(query, query.error)
         if all(not query.active for query in self._queries):
             self._stop_by_ourselves(FINISHED_KEY)
+
+    def _on_query_failed(self, query: queries.RunningQuery, error: str) -> None:
+        failure = failures.of_query(query.uid, error, fenced=self._fence.fenced)
+        if failure.reason == failures.STATE_DAMAGED:
+            self._note_damage(query, failure.message)
+        self._end_with(Ending(failure.code, failure.reason, failure.message))
+        refusal = self._refusals.take(query.uid)
+        if refusal is not None:
+            for pending in self._coordinator.pending:
+                if refusal.participant in pending.waiting_for:
+                    self._decline(pending.id, refusal.participant, refusal.message)
+        self._step(model.ParticipantFailed(time.monotonic(), query.uid, failure.message))
 
     def _note_damage(self, query: queries.RunningQuery, said: str) -> None:
         """Leave word for the next driver, which else would fail in the same way for ever."""
@@ -257,9 +268,11 @@ class JobLoop(desk.Desk):
         return self._committed() != (latest.batches if latest else dict.fromkeys(self._committed(), -1))
 
     def _acknowledge_all(self, snapshot_id: int) -> None:
-        committed = self._committed()
-        for participant, query_uid in self._participants.items():
-            self._step(model.Acknowledged(time.monotonic(), snapshot_id, participant, committed[query_uid]))
+        is_ending = self._ending is not None
+        for event in partaking.answers(
+            snapshot_id, time.monotonic(), participants=self._participants, running=self._queries, is_ending=is_ending
+        ):
+            self._step(event)
 
     def _on_finalize(self, command: model.Finalize) -> None:
         order = self._orders[command.snapshot_id]
@@ -284,10 +297,13 @@ class JobLoop(desk.Desk):
         if isinstance(error, errors.FencedError):
             self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
             return
+        if isinstance(error, partaking.DeclinedError):
+            self._decline(order.snapshot_id, error.participant, str(error))
+            return
         self._step(model.FinalizeFailed(time.monotonic(), order.snapshot_id, str(error)))
 
     def _on_trigger_failed(self, order: SnapshotOrder, error: errors.StatefulSparkError) -> None:
-        if isinstance(error, errors.FencedError):
+        if isinstance(error, errors.FencedError | partaking.DeclinedError):
             self._on_write_failed(order, error)
             return
         is_storage = isinstance(error, errors.TransientError | errors.StateUnknownError)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -15,8 +16,9 @@ from statefulspark.spark.jvm import Gate, GateFact
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
-MAX_SLOW_STARTS = 5
-"""A node that is too busy this often has another problem."""
+SLOW_START_PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0)
+"""Before each new start of a query whose Python worker was too slow: a node that is busy gets time. One that is too busy
+this often without a batch in between has another problem."""
 
 MAX_LOST_RACES = 2
 """A driver before this one can win one race for a batch before it is fenced; more would be something else."""
@@ -55,6 +57,8 @@ class RunningQuery:
     error: str | None = None
     slow_starts: int = 0
     lost_races: int = 0
+    starts_at_s: float | None = None
+    """When it is started again, on the monotonic clock; None while it runs or has ended."""
     _progress: _Progress = field(default_factory=_Progress)
 
     @property
@@ -68,18 +72,29 @@ class RunningQuery:
         return self.fact.last_committed
 
     @property
-    def restarts(self) -> int:
-        """How often it was started again."""
-        return self.slow_starts + self.lost_races
+    def is_starting(self) -> bool:
+        """Whether it waits for being started again."""
+        return self.starts_at_s is not None
 
     @property
     def is_at_boundary(self) -> bool:
         """Whether no batch is under way and none can begin."""
-        return self.fact.at_boundary or not self.active
+        return (self.fact.at_boundary or not self.active) and not self.is_starting
 
-    def look(self, fact: GateFact) -> None:
-        """Take in what the gate and Spark say now."""
+    def look(self, fact: GateFact) -> bool:
+        """Take in what the gate and Spark say now, and start the query again when it is time.
+
+        Returns:
+            Whether it was started again, behind an open gate.
+        """
+        if fact.last_committed > self.fact.last_committed:
+            self.slow_starts = 0
         self.fact = fact
+        if not self.is_starting:
+            self._look_at_handle()
+        return self._start_when_it_is_time()
+
+    def _look_at_handle(self) -> None:
         self.active = self.handle.isActive
         if not self.active and self.error is None:
             self.error = _error_text(self.handle)
@@ -88,16 +103,23 @@ class RunningQuery:
                 self._tell(self.error)
 
     def _start_again_if_that_helps(self, error: str) -> None:
-        if failures.is_slow_start(error) and self.slow_starts < MAX_SLOW_STARTS:
+        if failures.is_slow_start(error) and self.slow_starts < len(SLOW_START_PAUSES_S):
+            pause_s = SLOW_START_PAUSES_S[self.slow_starts]
             self.slow_starts += 1
-            self._start_again("a python worker was too slow, starting the query again")
+            self._start_again("a python worker was too slow, starting the query again", pause_s)
         elif failures.lost_a_race(error) and self.lost_races < MAX_LOST_RACES:
             self.lost_races += 1
-            self._start_again("an older driver committed the batch first, going on after it")
+            self._start_again("an older driver committed the batch first, going on after it", 0.0)
 
-    def _start_again(self, why: str) -> None:
-        _log.warning(why, extra={"query": self.uid, "committed": self.committed_batch})
-        self.handle, self.active, self.error = self.start(), True, None
+    def _start_again(self, why: str, pause_s: float) -> None:
+        _log.warning(why, extra={"query": self.uid, "committed": self.committed_batch, "pause_s": pause_s})
+        self.starts_at_s, self.active, self.error = time.monotonic() + pause_s, True, None
+
+    def _start_when_it_is_time(self) -> bool:
+        if self.starts_at_s is None or time.monotonic() < self.starts_at_s:
+            return False
+        self.handle, self.starts_at_s = self.start(), None
+        return True
 
     def _tell(self, error: str) -> None:
         """Log what ended the query: the user's own calls where there are any, else all that Spark says."""
@@ -143,10 +165,8 @@ def look_at_all(queries: tuple[RunningQuery, ...], gate: Gate) -> bool:
         Whether one of them was started again, behind an open gate.
     """
     facts = gate.facts()
-    restarts = [query.restarts for query in queries]
-    for query in queries:
-        query.look(facts[query.place.root])
-    return restarts != [query.restarts for query in queries]
+    was_started_again = [query.look(facts[query.place.root]) for query in queries]
+    return any(was_started_again)
 
 
 def _error_text(handle: StreamingQuery) -> str | None:

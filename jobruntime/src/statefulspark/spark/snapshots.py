@@ -26,7 +26,7 @@ from statefulspark.contract.notes import DamageNote
 from statefulspark.coordinator import model
 from statefulspark.snapshot import catalog, closure, damage, epochs, progress, prune, pruning, savepoint
 from statefulspark.snapshot import plans as query_plans
-from statefulspark.spark import announcing, committing, measure
+from statefulspark.spark import announcing, committing, measure, partaking
 from statefulspark.spark.background import Lane
 from statefulspark.spark.board import Identity
 from statefulspark.spark.canonical import taking
@@ -35,6 +35,7 @@ from statefulspark.storage.port import ObjectStore
 
 DRAIN_KEY = "(drain)"
 FINISHED_KEY = "(finished)"
+_SINKS = "sinks"
 """Keys of the driver's own stops; callers cannot choose such request ids."""
 
 
@@ -164,13 +165,15 @@ class SnapshotWriter:
 
         Raises:
             FencedError: A newer epoch owns the job; nothing was written.
-            SnapshotCorruptError: A file that the batch needs is missing.
+            DeclinedError: A query's files cannot be closed over, or a sink's transaction is not among them.
+            SnapshotCorruptError: A file that a savepoint needs could not be copied.
             TransientError, StateUnknownError: The object store failed; nothing is complete.
         """
         watch = measure.Stopwatch()
         with watch.phase("closure"):
             entries = self._close_over(order, batches)
-        self._announcer.covers(order.snapshot_id, entries)
+        with partaking.taking_part(_SINKS):
+            self._announcer.covers(order.snapshot_id, entries)
         with watch.phase("fence"):
             epochs.require_current(self._store, self._identity.epoch)
         if order.kind is SnapshotKind.CHECKPOINT:
@@ -251,12 +254,12 @@ class SnapshotWriter:
         damage.write(self._store, note)
 
     def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
-        closers = self._closers[order.lane]
-        entries = (
-            closers[place.uid].close_over(batches[place.uid], self._committer.committed(place.uid))
-            for place in self._places
-        )
+        entries = (self._close_over_one(order.lane, place.uid, batches[place.uid]) for place in self._places)
         return tuple(query_plans.annotate(entry, self._plans.get(entry.uid)) for entry in entries)
+
+    def _close_over_one(self, lane: Lane, query_uid: str, batch_id: int) -> QueryEntry:
+        with partaking.taking_part(query_uid):
+            return self._closers[lane][query_uid].close_over(batch_id, self._committer.committed(query_uid))
 
     def _complete_checkpoint(self, order: SnapshotOrder, entries: tuple[QueryEntry, ...]) -> api.SnapshotSummary:
         who = self._identity

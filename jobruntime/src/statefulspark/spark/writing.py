@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from statefulspark.spark.committing import Committer
     from statefulspark.spark.jobsinks import JobSink
+    from statefulspark.spark.partaking import Refusals
     from statefulspark.storage import StorageOptions
 
 _PART_SCHEMA = "part binary"
@@ -56,10 +57,11 @@ class BatchParticipant(Protocol):
 class SinkParticipant:
     """Stages a batch's rows on the workers and records the transaction on the driver."""
 
-    def __init__(self, sink: JobSink, committer: Committer) -> None:
+    def __init__(self, sink: JobSink, committer: Committer, refusals: Refusals) -> None:
         """Write to one sink of the job."""
         self._sink = sink
         self._committer = committer
+        self._refusals = refusals
         self._lock = threading.RLock()
 
     @property
@@ -77,8 +79,9 @@ class SinkParticipant:
         sink, context = self._sink.sink, self._sink.context(batch_id)
         with self._lock:
             rows = frame.mapInArrow(_part_writer(sink, context), _PART_SCHEMA).collect()
-            transaction = sink.prepare(tuple(bytes(row.part) for row in rows), context)
-            self._committer.prepared(self._sink, batch_id, transaction)
+            with self._refusals.noting(self._sink.query_uid, self.participant):
+                transaction = sink.prepare(tuple(bytes(row.part) for row in rows), context)
+                self._committer.prepared(self._sink, batch_id, transaction)
 
 
 def two_phase(output: Output) -> TwoPhaseSink:

@@ -6,6 +6,7 @@ what its offsets say. A sink goes on after the last committed batch, since what 
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from statefulspark.snapshot.segments import SegmentName
 from statefulspark.sources import feed as feeds
 from statefulspark.sources.running import RunningSource
 from statefulspark.spark.functions.registry import DeclaredSource, SourceRegistry
-from statefulspark.spark.functions.sink import BoundSink
+from statefulspark.spark.functions.sink import BoundSink, Noting
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectStore
 
@@ -93,7 +94,7 @@ def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None
         _log.info("source bound", extra={"source": one.uid, "segment": position.segment, "restored": state is not None})
 
 
-def bind_sink(output: Output, start: Start, committed: int) -> BoundSink:
+def bind_sink(output: Output, start: Start, committed: int, noting: Noting = contextlib.nullcontext) -> BoundSink:
     """Restore the sink function of a query, with its state after the last committed batch.
 
     Cost: a listing, and a GET if it has state.
@@ -102,6 +103,7 @@ def bind_sink(output: Output, start: Start, committed: int) -> BoundSink:
         output: What the query function returned, with a `FunctionSink`.
         start: Where the query starts.
         committed: Its last committed batch; -1 for none.
+        noting: See `BoundSink`.
 
     Raises:
         SnapshotCorruptError: `OperatorStateDamaged`.
@@ -116,7 +118,7 @@ def bind_sink(output: Output, start: Start, committed: int) -> BoundSink:
     heard = start.next_checkpoint_id() - 1
     run = SinkRun(output.uid, output.sink, restored=state, checkpoint_id=start.checkpoint_id, heard=heard)
     _log.info("sink function bound", extra={"sink": output.uid, "batch": committed, "restored": state is not None})
-    return BoundSink(run, output.uid, log, start.epoch, start.next_checkpoint_id)
+    return BoundSink(run, output.uid, log, start.epoch, start.next_checkpoint_id, noting)
 
 
 def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Collection[str]) -> None:

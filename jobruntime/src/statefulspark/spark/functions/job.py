@@ -11,6 +11,7 @@ from statefulspark.contract import layout
 from statefulspark.job import Output
 from statefulspark.opstate.sink import FunctionSink
 from statefulspark.snapshot import segments
+from statefulspark.spark import partaking
 from statefulspark.spark.functions import binding, registry, sink
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class JobFunctions:
         self._outputs: dict[str, Output] = {}
         self._sinks: dict[str, sink.BoundSink] = {}
         self._next_checkpoint_id = 1
+        self.refusals = partaking.Refusals()
+        """What its functions, and others, could not prepare."""
 
     def next_checkpoint_id(self) -> int:
         """Return the number of the next checkpoint that may cover what is done now."""
@@ -87,11 +90,14 @@ class JobFunctions:
             StatefulSparkError: See `binding`.
         """
         self._next_checkpoint_id = plan.next_snapshot_id
+        if self._sources.declared:
+            self._sources.rendezvous.refused = self._source_refused
         for query_uid in dict.fromkeys(one.query_uid for one in self._sources.declared):
             binding.bind_sources(self._sources, query_uid, self._start(place, plan, query_uid))
         for query_uid, output in self._outputs.items():
             committed = plan.start_batches.get(query_uid, -1)
-            self._sinks[query_uid] = binding.bind_sink(output, self._start(place, plan, query_uid), committed)
+            start = self._start(place, plan, query_uid)
+            self._sinks[query_uid] = binding.bind_sink(output, start, committed, self._refusing(query_uid, output.uid))
         return {query_uid: self._sinks[query_uid].writer(output) for query_uid, output in self._outputs.items()}
 
     def snapshot_begun(self, snapshot_id: int) -> None:
@@ -135,6 +141,15 @@ class JobFunctions:
         for one in self._sinks.values():
             one.run.close()
         self._sources.close()
+
+    def _refusing(self, query_uid: str, uid: str) -> sink.Noting:
+        return lambda: self.refusals.noting(query_uid, f"operator:{uid}")
+
+    def _source_refused(self, feed_id: str, error: errors.StatefulSparkError) -> None:
+        """Note a source whose state cannot be taken; one that fails to produce rows is a failure of its query."""
+        declared = next((one for one in self._sources.declared if one.feed_id == feed_id), None)
+        if declared is not None and error.reason == "SnapshotFailed":
+            self.refusals.note(declared.query_uid, f"operator:{declared.uid}", error)
 
     def _start(self, place: binding.Place, plan: StartPlan, query_uid: str) -> binding.Start:
         return binding.Start(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from statefulspark.job import Output
     from statefulspark.opstate.batches import SinkRun
 
+Noting = Callable[[], contextlib.AbstractContextManager[None]]
+
 _NOBODY = "false"
 """The broadcast condition of a function without a broadcast input."""
 
@@ -36,6 +39,7 @@ class BoundSink:
         log: Where its state is kept.
         epoch: Of this driver.
         next_checkpoint_id: The number that the next checkpoint will have.
+        noting: Makes the block in which the function takes part in a snapshot.
     """
 
     run: SinkRun
@@ -43,6 +47,7 @@ class BoundSink:
     log: sidelog.SideLog
     epoch: int
     next_checkpoint_id: Callable[[], int]
+    noting: Noting = contextlib.nullcontext
 
     def write_batch(self, frame: DataFrame, batch_id: int) -> None:
         """Give a batch to the function, then make its state durable: Spark commits the batch after this.
@@ -62,10 +67,11 @@ class BoundSink:
             else:
                 self.run.invoke(partition, row)
         now_ms = int(clock.utc_now().timestamp() * 1000)
-        body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), now_ms))
-        if body is not None:
-            name = sidelog.RecordName(sidelog.RecordKind.OPERATOR_STATE, self.uid, batch_id, self.epoch)
-            self.log.write(name, base.seal(body))
+        with self.noting():
+            body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), now_ms))
+            if body is not None:
+                name = sidelog.RecordName(sidelog.RecordKind.OPERATOR_STATE, self.uid, batch_id, self.epoch)
+                self.log.write(name, base.seal(body))
 
     def writer(self, output: Output) -> DataStreamWriter:
         """Return the query's writer, with the function behind it."""
