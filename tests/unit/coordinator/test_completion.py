@@ -157,6 +157,21 @@ def test_a_stop_with_savepoint_drops_older_pending_checkpoints_and_is_not_retain
     assert run.state.retained == ()
 
 
+@pytest.mark.parametrize("kind", SnapshotKind)
+def test_a_checkpoint_that_waited_for_a_stop_does_not_begin_after_it(kind: SnapshotKind) -> None:
+    """A.86, A.162: it would be written while the driver ends, aborted in name and newest on storage."""
+    run = Run()
+    run.begin(a_stop(kind=kind))
+    run.request(a_checkpoint("waiting"))
+    run.ack_all(1)
+
+    commands = run.finalized(1)
+
+    assert [type(command) for command in commands] == [model.NotifyComplete, model.Refuse]
+    assert run.pending_ids == ()
+    assert run.tick(1000) == ()
+
+
 def test_a_drain_completes_a_checkpoint_that_is_retained() -> None:
     run = Run()
 

@@ -53,6 +53,8 @@ HOOK_PREFIX = "hook:"
 PERIODIC_KEY = "(periodic)"
 """Not a request id that a caller can choose."""
 
+_STOPPED = (AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, "The job stopped running.")
+
 Step = tuple[State, tuple[Command, ...]]
 
 
@@ -101,7 +103,7 @@ def step(state: State, event: Event) -> Step:
         case Declined() | ParticipantFailed() | TriggerFailed() | FinalizeFailed():
             return _on_failure(state, event)
         case Stopped():
-            return _abort_everything(state, AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, "The job stopped running.")
+            return _abort_everything(state, *_STOPPED)
         case ShutDown():
             stopped, commands = _abort_everything(
                 state, AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is going down."
@@ -271,8 +273,9 @@ def _on_finalized(state: State, event: Finalized) -> Step:
         return state, (NotifyComplete(pending.id, pending.request), *begun)
     state, dropped = _subsume_pending(state, pending.id)
     state, retired = _retain(state, pending)
-    state, begun = _drain_queue(state, event.now_s)
-    return state, (NotifyComplete(pending.id, pending.request), *dropped, *retired, *begun)
+    # A job that has stopped begins nothing more: it would be written while the driver ends, and be the newest on storage.
+    state, rest = _refuse_queued(state, *_STOPPED) if pending.request.is_stop else _drain_queue(state, event.now_s)
+    return state, (NotifyComplete(pending.id, pending.request), *dropped, *retired, *rest)
 
 
 def _retain(state: State, completed: Pending) -> Step:
@@ -359,10 +362,15 @@ def _count_failure(state: State, pending: Pending, reason: AbortReason, message:
     return replace(state, consecutive_failures=0), (FailJob(text),)
 
 
+def _refuse_queued(state: State, reason: AbortReason, message: str) -> Step:
+    refused = tuple(Refuse(request, reason, message) for request in state.queue)
+    return replace(state, queue=(), periodic=False, next_trigger_at_s=None, participants=frozenset()), refused
+
+
 def _abort_everything(state: State, reason: AbortReason, message: str) -> Step:
-    refused: list[Command] = [Refuse(request, reason, message) for request in state.queue]
-    state = replace(state, queue=(), periodic=False, next_trigger_at_s=None, participants=frozenset())
+    state, refused = _refuse_queued(state, reason, message)
+    commands: list[Command] = list(refused)
     for pending in state.pending:
         state, command = _remove(state, pending, reason, message)
-        refused.append(command)
-    return state, tuple(refused)
+        commands.append(command)
+    return state, tuple(commands)
