@@ -279,9 +279,10 @@ def test_no_more_aborted_snapshots_are_cleaned_up_at_once_than_may_be_pending() 
     assert [type(one) for one in run.cleaned(1)] == [model.Begin]
 
 
-def test_a_failure_lets_the_next_request_begin() -> None:
-    """A.98, A.108."""
-    run = Run(tolerable_failures=1)
+@pytest.mark.parametrize("cleans_up", [True, False], ids=["cleaned up at once", "cleaned up later"])
+def test_a_failure_lets_the_next_request_begin(cleans_up: bool) -> None:
+    """A.98, A.108, A.114: it does not wait until what failed is cleaned up."""
+    run = Run(tolerable_failures=1, cleans_up=cleans_up)
     run.begin(a_checkpoint("first"))
     run.request(a_checkpoint("second"))
 

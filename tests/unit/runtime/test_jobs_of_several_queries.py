@@ -1,0 +1,258 @@
+"""Flink's promises about the whole job, kept by a driver of two queries in which only Spark is simulated."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import pytest
+from drivenjob import NEVER, WAIT_S, DrivenJob, Hearer, cut_of, new_roots, running
+from snapshots import Job
+from statefulspark.contract import api, layout
+from statefulspark.contract.config import CheckpointConfig
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
+from statefulspark.snapshot import savepoint, verify
+
+SOON = CheckpointConfig(interval=timedelta(milliseconds=20))
+A_DAY = timedelta(days=1)
+FIRST_OF_ALL, LAST_OF_ALL = 30_818, 9_730
+"""Seeds after which the first number of `random` is less than 0.00001, and more than 0.9999."""
+
+
+@pytest.fixture
+def job() -> Job:
+    return Job()
+
+
+@pytest.fixture
+def seeded() -> Iterator[Callable[[int], None]]:
+    before = random.getstate()
+    yield random.seed
+    random.setstate(before)
+
+
+def a_driver(job: Job, **how: object) -> DrivenJob:
+    return DrivenJob(job, new_roots(job), **how)  # type: ignore[arg-type]
+
+
+def test_the_seeds_are_what_they_are_said_to_be() -> None:
+    assert random.Random(FIRST_OF_ALL).random() < 0.00001
+    assert random.Random(LAST_OF_ALL).random() > 0.9999
+
+
+@pytest.mark.parametrize(
+    ("seed", "min_pause", "comes"),
+    [
+        pytest.param(FIRST_OF_ALL, timedelta(0), True, id="no sooner than the pause, which is none"),
+        pytest.param(LAST_OF_ALL, timedelta(0), False, id="no later than the interval"),
+        pytest.param(FIRST_OF_ALL, A_DAY, False, id="no sooner than the pause"),
+    ],
+)
+def test_a85_the_first_periodic_checkpoint_comes_at_a_random_time_between_pause_and_interval(
+    job: Job, seeded: Callable[[int], None], seed: int, min_pause: timedelta, comes: bool
+) -> None:
+    seeded(seed)
+    with running(a_driver(job, checkpoint=CheckpointConfig(interval=A_DAY, min_pause=min_pause))) as driver:
+        driver.turns(30) if not comes else driver.until(lambda: driver.loop.status().checkpoints.completed == 1)
+
+        assert driver.loop.status().checkpoints.triggered == int(comes)
+
+
+def test_a84_a_job_that_commits_nothing_takes_no_further_periodic_checkpoint(job: Job) -> None:
+    """A person's is taken: it names the same batches once more."""
+    with running(a_driver(job, checkpoint=SOON)) as driver:
+        driver.until(lambda: driver.loop.status().checkpoints.completed >= 2)
+        for query in driver.queries.values():
+            query.is_open = False
+        driver.until(lambda: cut_of(driver.manifests()[0]) == driver.batches())
+        driver.until(lambda: driver.loop.status().checkpoints.in_progress == 0)
+        before = driver.loop.status().checkpoints.triggered
+
+        driver.looks(20)
+        assert driver.loop.status().checkpoints.triggered == before
+        driver.loop.request_checkpoint(api.CheckpointRequest(request_id="now"))
+        operation = driver.ended_operation("now")
+
+        assert operation.snapshot is not None
+        assert operation.snapshot.batches == driver.batches()
+
+
+def test_a82_a_checkpoint_names_the_committed_batch_of_every_query(job: Job) -> None:
+    with running(a_driver(job, ends={"counts": 4})) as driver:
+        driver.turns()
+        driver.loop.request_checkpoint(api.CheckpointRequest(request_id="now"))
+        operation = driver.ended_operation("now")
+
+        (manifest,) = driver.manifests()
+        assert operation.snapshot is not None
+        assert operation.snapshot.batches == cut_of(manifest)
+        assert cut_of(manifest)["counts"] == 4
+        assert cut_of(manifest)["delays"] >= 9
+        assert verify.verify(job.store, manifest, deep=True).ok
+        told = driver.loop.checkpoint(1)
+        assert told is not None
+        assert {ack.participant: ack.batch_id for ack in told.acknowledgements} == cut_of(manifest)
+
+
+def test_a87_a_checkpoint_that_is_asked_for_is_manual_and_ignores_the_pause(job: Job) -> None:
+    with running(a_driver(job)) as driver:
+        for request_id in ("first", "second"):
+            driver.loop.request_checkpoint(api.CheckpointRequest(request_id=request_id))
+            assert driver.ended_operation(request_id).state is api.OperationState.COMPLETED
+
+        assert [one.trigger for one in driver.manifests()] == [Trigger.MANUAL, Trigger.MANUAL]
+
+
+def test_a92_a_request_before_the_first_batch_gives_the_state_that_was_restored(job: Job) -> None:
+    """No query is waited for: one that has committed nothing takes part with what it started from."""
+    driver = a_driver(job)
+    for query in driver.queries.values():
+        query.is_open = False
+    driver.loop.request_checkpoint(api.CheckpointRequest(request_id="early"))
+    with running(driver):
+        operation = driver.ended_operation("early")
+
+        assert operation.snapshot is not None
+        assert operation.snapshot.batches == {"delays": -1, "counts": -1}
+
+
+def test_a92_a_request_while_the_job_ends_is_refused(job: Job) -> None:
+    announcing, go_on = threading.Event(), threading.Event()
+
+    def announce_slowly() -> None:
+        announcing.set()
+        assert go_on.wait(WAIT_S)
+
+    with running(a_driver(job, hearer=Hearer(announce_slowly))) as driver:
+        driver.loop.request_stop(api.StopRequest(request_id="stop"))
+        assert announcing.wait(WAIT_S)
+        driver.loop.request_savepoint(api.SavepointRequest(request_id="late"))
+
+        assert driver.ended_operation("late").reason == "NOT_ALL_REQUIRED_TASKS_RUNNING"
+        go_on.set()
+        assert driver.ended().code is ExitCode.STOPPED
+
+
+def test_a101_a108_what_cannot_be_finalized_is_aborted_in_every_query_and_the_next_begins(job: Job) -> None:
+    with running(a_driver(job, ends={"counts": 3})) as driver:
+        driver.until(lambda: driver.queries["counts"].has_ended)
+        lost = next(info for info in job.store.list(driver.queries["counts"].root.path) if ".changelog" in info.key)
+        body = job.store.read(lost.key)
+        job.store.delete_many([lost.key])
+        driver.loop.request_checkpoint(api.CheckpointRequest(request_id="broken"))
+        failed = driver.ended_operation("broken")
+        job.store.write(lost.key, body)
+        driver.loop.request_checkpoint(api.CheckpointRequest(request_id="whole"))
+
+        assert failed.reason == "FINALIZE_CHECKPOINT_FAILURE"
+        assert driver.ended_operation("whole").state is api.OperationState.COMPLETED
+        assert [one.id for one in driver.manifests()] == [2]
+        driver.until(lambda: "complete 2" in driver.hearer.heard)
+        assert driver.hearer.heard == ["begun 1", "aborted 1", "begun 2", "complete 2"]
+
+
+def test_a128_a_query_that_has_ended_is_at_its_boundary_and_the_job_ends_with_the_last_one(job: Job) -> None:
+    with running(a_driver(job, checkpoint=SOON, ends={"counts": 2, "delays": 40})) as driver:
+        ending = driver.ended()
+
+        newest, *older = driver.manifests()
+        assert (ending.code, newest.trigger) == (ExitCode.FINISHED, Trigger.STOP)
+        assert cut_of(newest) == {"counts": 2, "delays": 40}
+        assert {cut_of(one)["counts"] for one in older} == {2}, "checkpoints went on while one query ran"
+
+
+def test_a128_a_stop_does_not_wait_for_a_query_that_has_ended(job: Job) -> None:
+    with running(a_driver(job, ends={"counts": 2})) as driver:
+        driver.until(lambda: driver.queries["counts"].has_ended)
+        driver.gate.queries = {**driver.queries, "counts": Ended(driver.queries["counts"])}  # type: ignore[dict-item]
+        driver.loop.request_stop(api.StopRequest(request_id="stop"))
+
+        assert driver.ended().code is ExitCode.STOPPED
+        assert cut_of(driver.manifests()[0])["counts"] == 2
+
+
+class Ended:
+    """A query that ended behind an open gate, and whose gate knows of a batch that was begun and never committed."""
+
+    def __init__(self, query: object) -> None:
+        self._query = query
+
+    def turn(self) -> object:
+        fact = self._query.turn()  # type: ignore[attr-defined]
+        return type(fact)(fact.last_offsets + 1, fact.last_committed, None, at_boundary=False)
+
+
+class SlowTaker:
+    """Writes a canonical savepoint, and its manifest not before it may."""
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.writes, self.go_on = threading.Event(), threading.Event()
+
+    def take(
+        self, queries: object, request: savepoint.SavepointRequest, target: savepoint.SavepointTarget, **_: object
+    ) -> Manifest:
+        target.store.write(f"{target.folder}/{layout.SAVEPOINT_FILES}/delays/part-0.parquet", b"a part of it")
+        self.writes.set()
+        assert self.go_on.wait(WAIT_S)
+        return savepoint.publish(self.job.store, (), request, target, completed_at=self.job.clock.now)
+
+
+def test_a132_what_an_expired_savepoint_still_writes_is_removed_when_it_is_done(job: Job) -> None:
+    """Nothing interrupts the writer; the answer and the next snapshot do not wait for it."""
+    taker = SlowTaker(job)
+    expiring = NEVER.model_copy(update={"timeout": timedelta(milliseconds=200)})
+    with running(a_driver(job, checkpoint=expiring, taker=taker)) as driver:
+        driver.loop.request_savepoint(api.SavepointRequest(request_id="slow", format=SnapshotFormat.CANONICAL))
+        assert taker.writes.wait(WAIT_S)
+        assert driver.ended_operation("slow").reason == "CHECKPOINT_EXPIRED"
+        driver.loop.request_checkpoint(api.CheckpointRequest(request_id="next"))
+        assert driver.ended_operation("next").state is api.OperationState.COMPLETED
+        assert job.store.list("savepoints") != ()
+
+        taker.go_on.set()
+        driver.until(lambda: job.store.list("savepoints") == ())
+
+        assert [(one.kind, one.id) for one in driver.manifests()] == [(SnapshotKind.CHECKPOINT, 2)]
+
+
+def test_a137_a144_a_driver_goes_on_after_the_newest_checkpoint_with_numbers_above_all(job: Job) -> None:
+    """An intermediate savepoint serves no recovery, and its number is not used again."""
+    with running(a_driver(job)) as first:
+        first.turns(3)
+        first.loop.request_checkpoint(api.CheckpointRequest(request_id="checkpoint"))
+        first.ended_operation("checkpoint")
+        first.loop.request_savepoint(api.SavepointRequest(request_id="savepoint"))
+        first.ended_operation("savepoint")
+        roots, batches = first.roots(), first.batches()
+        for query in first.queries.values():
+            query.failure = "java.io.IOException: the node is gone"
+        assert first.ended().code is ExitCode.FAILED
+
+    with running(DrivenJob(job, roots)) as second:
+        restored = second.plan.restored
+        assert restored is not None
+        assert (restored.kind, restored.trigger) == (SnapshotKind.CHECKPOINT, Trigger.RECOVERY)
+        assert all(cut_of(restored)[uid] >= batch for uid, batch in batches.items()), "what was committed is kept"
+        second.loop.request_checkpoint(api.CheckpointRequest(request_id="next"))
+        snapshot = second.ended_operation("next").snapshot
+
+        assert restored.id == 3
+        assert snapshot is not None
+        assert snapshot.id == 4
+
+
+def test_a162_a_stop_holds_every_query_at_the_batches_that_its_savepoint_names(job: Job) -> None:
+    with running(a_driver(job, checkpoint=SOON)) as driver:
+        driver.turns(5)
+        driver.loop.request_stop(api.StopRequest(request_id="stop"))
+        ending, operation = driver.ended(), driver.ended_operation("stop")
+
+        assert (ending.code, operation.state) == (ExitCode.STOPPED, api.OperationState.COMPLETED)
+        (savepoint,) = [one for one in driver.manifests() if one.kind is SnapshotKind.SAVEPOINT]
+        assert cut_of(savepoint) == driver.batches()
+        assert savepoint.id == max(one.id for one in driver.manifests()), "no checkpoint begins while the job stops"
+        assert all(query.is_stopped for query in driver.queries.values())
