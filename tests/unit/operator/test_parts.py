@@ -11,6 +11,7 @@ from fakecluster import apply_merge_patch
 from hypothesis import given
 from hypothesis import strategies as some
 from statefulspark import errors
+from statefulspark_operator.api import spec
 from statefulspark_operator.api.status import Phase, SnapshotStatus, StatefulSparkJobStatus
 from statefulspark_operator.cluster import pods, resources
 from statefulspark_operator.cluster.gateway import JobKey
@@ -131,6 +132,33 @@ def test_a_wait_is_bounded_and_the_same_for_the_same_attempt(
 
     assert timedelta(0) <= wait() <= timedelta(seconds=longest) * (1 + backoff.JITTER)
     assert wait() == wait()
+
+
+def test_waits_double_up_to_the_longest_and_differ_between_jobs() -> None:
+    """A.146: a fifth more or less, so that jobs that failed together do not come back together."""
+
+    def waits(seed: str) -> list[float]:
+        initial, longest = timedelta(seconds=1), timedelta(minutes=5)
+        return [
+            backoff.delay(attempt, initial=initial, longest=longest, seed=seed).total_seconds()
+            for attempt in range(1, 12)
+        ]
+
+    doubled = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    for seed in ("one", "other"):
+        assert all(0.8 * by <= wait <= 1.2 * by for wait, by in zip(waits(seed), doubled, strict=True))
+    assert all(one != other for one, other in zip(waits("one"), waits("other"), strict=True))
+
+
+def test_the_defaults_of_restarts_are_what_the_pages_say() -> None:
+    """A.146."""
+    restart = spec.Restart()
+
+    assert (restart.max_failures, restart.initial_backoff, restart.max_backoff) == (
+        10,
+        timedelta(seconds=1),
+        timedelta(minutes=5),
+    )
 
 
 def test_wake_ups_during_a_pass_lead_to_one_more_pass() -> None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 import statefulspark as ss
 from pyspark.sql import DataFrame
+from snapshots import a_manifest
 from statefulspark import errors, opstate, storage
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import OperatorStateEntry, QueryEntry
@@ -88,10 +89,10 @@ def state_of(name: str, *values: object) -> OperatorState:
     return OperatorState(1, {name: NamedState(StateMeta(name, Mode.SPLIT), (values,))})
 
 
-def write_record(place: Place, batch: int, *values: object) -> None:
-    log = sidelog.SideLog(place.store, layout.query_root(1, "q"))
-    name = sidelog.RecordName(sidelog.RecordKind.OPERATOR_STATE, "out", batch, 1)
-    log.write(name, record.encode("out", state_of("values", *values)))
+def write_record(place: Place, batch: int, *values: object, query: str = "q", uid: str = "out") -> None:
+    log = sidelog.SideLog(place.store, layout.query_root(1, query))
+    name = sidelog.RecordName(sidelog.RecordKind.OPERATOR_STATE, uid, batch, 1)
+    log.write(name, record.encode(uid, state_of("values", *values)))
 
 
 def write_segment(place: Place, number: int, position: int) -> SegmentName:
@@ -128,6 +129,32 @@ def test_a138_a_sink_function_gets_its_state_after_the_last_committed_batch(plac
 
     assert Remembering.seen == [("restored", None, ["five"])]
     assert list(started) == ["q"]
+
+
+def test_a43_a144_the_functions_of_every_query_hear_which_snapshot_was_restored(place: Place) -> None:
+    """Each is given its own state, as of the batch that its own query has committed."""
+    entries = [
+        QueryEntry(uid=uid, batch_id=batch, path=layout.query_root(1, uid)) for uid, batch in (("q", 7), ("p", 3))
+    ]
+    for batch in (3, 7):
+        write_record(place, batch, f"q {batch}")
+        write_record(place, batch, f"p {batch}", query="p", uid="other")
+    declared = a_job()
+    declared.declare(
+        "p", Output(cast("DataFrame", Stream()), opstate.FunctionSink(Remembering()), "other", "append", None)
+    )
+    plan = startplan.StartPlan(
+        startplan.StartMode.CONTINUE,
+        1,
+        queries=tuple(entries),
+        restored=a_manifest(41, entries),
+        next_snapshot_id=42,
+    )
+
+    declared.bind(place, plan)
+
+    assert Remembering.seen == [("restored", 41, ["q 7"]), ("restored", 41, ["p 3"])]
+    assert declared.next_checkpoint_id() == 42
 
 
 def test_a52_a_source_goes_on_after_the_newest_planned_batch(place: Place) -> None:

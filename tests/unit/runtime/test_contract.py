@@ -261,6 +261,18 @@ def test_a_checkpoint_setting_that_cannot_work_is_refused_by_name(changes: dict[
         config.CheckpointConfig.model_validate(changes)
 
 
+def test_the_defaults_of_checkpoints_are_what_the_pages_say() -> None:
+    """A.70 to A.77: interval, tolerable failures and retained differ from Flink's on purpose."""
+    default = config.CheckpointConfig()
+
+    assert (default.interval, default.timeout, default.min_pause) == (
+        timedelta(seconds=10),
+        timedelta(minutes=10),
+        timedelta(0),
+    )
+    assert (default.max_concurrent, default.tolerable_failures, default.retained) == (1, 3, 3)
+
+
 @pytest.mark.parametrize("period", [timedelta(milliseconds=10), timedelta(days=365)], ids=["shortest", "longest"])
 def test_the_limits_of_interval_and_timeout_are_allowed(period: timedelta) -> None:
     """A.70, A.72."""

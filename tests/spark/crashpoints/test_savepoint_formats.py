@@ -1,0 +1,72 @@
+"""Savepoints that a person takes of a live driver, in both formats (A.158): command line, API, loop, writer, Spark, S3."""
+
+from __future__ import annotations
+
+import socket
+import time
+from pathlib import Path
+
+import driverprocess
+import pytest
+from s3server import S3Server
+from statefulspark import storage
+from statefulspark.cli import main
+from statefulspark.contract import config, layout
+from statefulspark.contract.manifest import Manifest, SnapshotFormat
+from statefulspark.snapshot import catalog, verify
+
+pytestmark = [pytest.mark.spark, pytest.mark.s3]
+_JOB = Path(__file__).with_name("counting_job.py")
+_PATIENCE_S = 120.0
+
+
+def test_a158_a_savepoint_is_native_unless_it_is_asked_for_as_canonical(
+    s3: S3Server, s3_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(config.ENV_TOKEN, "a token of this test")
+    root, output, port = f"s3://{s3_bucket}/state", tmp_path / "output", a_free_port()
+    output.mkdir()
+    store = storage.open_store(f"{root}/default/counting", s3.options())
+
+    with driverprocess.running(
+        _JOB,
+        s3,
+        root,
+        tmp_path,
+        "--parameter",
+        f"output={output}",
+        "--api-port",
+        str(port),
+        "--checkpoint-interval",
+        "1d",
+    ) as driver:
+        wait_for_batches(output, driver)
+        for name, *chosen in (["plain"], ["parquet", "--format", "canonical"]):
+            url = f"http://127.0.0.1:{port}"
+            code = main.main(["savepoint", "create", "--url", url, "--name", name, *chosen])
+            assert code == 0, driver.log.read_text()[-3000:]
+
+    plain, parquet = (catalog.read_manifest(store, layout.savepoint(*one)) for one in ((1, "plain"), (2, "parquet")))
+    assert (plain.format, has_parquet(plain)) == (SnapshotFormat.NATIVE, False)
+    assert (parquet.format, has_parquet(parquet)) == (SnapshotFormat.CANONICAL, True)
+    for one in (plain, parquet):
+        assert verify.verify(store, one, root=layout.savepoint(one.id, one.savepoint_name), deep=True).ok
+
+
+def has_parquet(manifest: Manifest) -> bool:
+    return any(file.path.endswith(".parquet") for query in manifest.queries for file in query.files)
+
+
+def a_free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def wait_for_batches(output: Path, driver: driverprocess.DriverProcess) -> None:
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while len(list(output.glob("*.json"))) < 3:
+        if driver.exit_code is not None or time.monotonic() > deadline_s:
+            pytest.fail(f"it does not work, exit code {driver.exit_code}\n{driver.log.read_text()[-3000:]}")
+        time.sleep(0.05)
