@@ -227,6 +227,8 @@ def test_a137_a144_a_driver_goes_on_after_the_newest_checkpoint_with_numbers_abo
         first.ended_operation("checkpoint")
         first.loop.request_savepoint(api.SavepointRequest(request_id="savepoint"))
         first.ended_operation("savepoint")
+        first.until(lambda: "complete 1" in first.hearer.heard)
+        assert first.hearer.heard == ["begun 1", "complete 1", "begun 2"], "a savepoint is announced to nobody (A.49)"
         roots, batches = first.roots(), first.batches()
         for query in first.queries.values():
             query.failure = "java.io.IOException: the node is gone"
@@ -256,3 +258,4 @@ def test_a162_a_stop_holds_every_query_at_the_batches_that_its_savepoint_names(j
         assert cut_of(savepoint) == driver.batches()
         assert savepoint.id == max(one.id for one in driver.manifests()), "no checkpoint begins while the job stops"
         assert all(query.is_stopped for query in driver.queries.values())
+        assert driver.hearer.heard[-1] == f"complete {savepoint.id}", "that of a stop is announced (A.49)"
