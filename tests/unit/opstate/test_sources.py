@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterator
@@ -95,6 +96,43 @@ def test_a50_every_cut_holds_exactly_the_rows_that_its_state_counts(closing: lis
         for index, rows in enumerate(cut.rows):
             taken[index] += [row[0] for row in rows]  # type: ignore[misc]
             assert taken[index] == list(range(offsets[index]))  # type: ignore[arg-type]
+
+
+class LettingIn:
+    """The lock of a source's only subtask, which goes on with its source whenever the runtime has left it."""
+
+    def __init__(self, held: lock.CheckpointLock, counter: Counter) -> None:
+        self._lock = held
+        self._counter = counter
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        with self._lock.held():
+            yield
+            before = self._counter.offset
+        deadline_s = time.monotonic() + PATIENCE_S
+        while self._counter.offset == before:
+            assert time.monotonic() < deadline_s, "the source does not go on"
+            time.sleep(0)
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._lock, name)
+
+
+def test_a50_nothing_is_emitted_between_the_state_of_a_cut_and_its_rows(closing: list[running.RunningSource]) -> None:
+    """With room in the buffer, so that nothing but the lock holds the source back."""
+    source = a_source(Counter(), closing, capacity=10**9)
+    (counter,) = source._function.functions
+    source._locks = tuple(LettingIn(one, counter) for one in source._locks)  # type: ignore[misc, arg-type]
+    source.start()
+
+    taken = 0
+    for _ in range(5):
+        wait_for_rows(source)
+        cut = source.cut(AT)
+        taken += len(cut.rows[0])
+        assert cut.state is not None
+        assert cut.state.states[subtasks.LIST_CHECKPOINTED].parts == ((taken,),)
 
 
 def test_a133_a_source_that_is_ahead_waits_outside_the_lock(closing: list[running.RunningSource]) -> None:

@@ -86,6 +86,22 @@ def test_what_was_copied_ahead_in_vain_is_not_part_of_the_savepoint(job: Job, qu
     assert names == {"_metadata.json", *(f"files/delays/{file.path}" for file in manifest.queries[0].files)}
 
 
+@pytest.mark.parametrize(
+    ("name", "folder"), [(None, "savepoints/00000001"), ("before-upgrade", "savepoints/00000001-before-upgrade")]
+)
+def test_a_savepoint_goes_into_the_folder_of_its_job_under_its_number_and_name(
+    job: Job, query: FakeQuery, name: str | None, folder: str
+) -> None:
+    """A.80, A.154, A.155: nothing has to be set for it."""
+    request = a_request(job, name)
+    place = savepoint.target(job.store, request)
+
+    take(job, query, place, request)
+
+    assert place.uri == f"{job.store.uri}/{folder}"
+    assert [ref.folder for ref in catalog.list_snapshots(job.store)] == [folder]
+
+
 @pytest.mark.parametrize("location", ["memory://bucket/backups", "memory://bucket/default/flights/mine/"])
 def test_a_savepoint_goes_where_it_is_asked_to(job: Job, query: FakeQuery, location: str) -> None:
     request = a_request(job)
