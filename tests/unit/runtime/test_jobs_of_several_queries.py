@@ -14,6 +14,7 @@ from statefulspark.contract import api, layout
 from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
+from statefulspark.coordinator import model
 from statefulspark.snapshot import savepoint, verify
 
 SOON = CheckpointConfig(interval=timedelta(milliseconds=20))
@@ -59,6 +60,55 @@ def test_a85_the_first_periodic_checkpoint_comes_at_a_random_time_between_pause_
         driver.turns(30) if not comes else driver.until(lambda: driver.loop.status().checkpoints.completed == 1)
 
         assert driver.loop.status().checkpoints.triggered == int(comes)
+
+
+def test_every_setting_of_a_job_reaches_its_coordinator(job: Job) -> None:
+    """A.70 to A.77."""
+    chosen = CheckpointConfig(
+        interval=timedelta(seconds=7),
+        timeout=timedelta(seconds=8),
+        min_pause=timedelta(seconds=9),
+        max_concurrent=2,
+        tolerable_failures=4,
+        retained=5,
+    )
+    driver = a_driver(job, checkpoint=chosen)
+
+    assert driver.loop._coordinator.settings == model.Settings(
+        interval_s=7, timeout_s=8, min_pause_s=9, max_concurrent=2, tolerable_failures=4, retained=5
+    )
+
+
+def test_a105_a_driver_retires_what_the_one_before_it_retained(job: Job) -> None:
+    keeping = SOON.model_copy(update={"retained": 3})
+    with running(a_driver(job, checkpoint=keeping)) as first:
+        first.until(lambda: first.loop.status().checkpoints.completed >= 6)
+        first.loop.drain()
+        assert first.ended().code is ExitCode.DRAINED
+    newest = [one.id for one in first.manifests()][:3]
+
+    with running(DrivenJob(job, first.roots(), checkpoint=NEVER.model_copy(update={"retained": 2}))) as second:
+        assert second.loop._coordinator.retained[-3:] == tuple(reversed(newest))
+        second.loop.request_checkpoint(api.CheckpointRequest(request_id="next"))
+        snapshot = second.ended_operation("next").snapshot
+
+        assert snapshot is not None
+        second.until(lambda: [one.id for one in second.manifests()] == [snapshot.id, newest[0]])
+
+
+def test_a110_checkpoints_that_fail_one_after_the_other_end_the_job(job: Job) -> None:
+    failing = SOON.model_copy(update={"tolerable_failures": 2})
+    driver = a_driver(job, checkpoint=failing, ends={"counts": 3})
+    while not driver.queries["counts"].has_ended:
+        driver.queries["counts"].turn()
+    lost = [info.key for info in job.store.list(driver.queries["counts"].root.path) if ".changelog" in info.key]
+    job.store.delete_many(lost)
+    with running(driver):
+        ending = driver.ended()
+
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, "CheckpointsFailing")
+    assert driver.loop.checkpoints().failures["FINALIZE_CHECKPOINT_FAILURE"] == 3
+    assert driver.manifests() == []
 
 
 def test_a84_a_job_that_commits_nothing_takes_no_further_periodic_checkpoint(job: Job) -> None:
