@@ -46,6 +46,14 @@ def test_frames_leave_out_keys_that_the_input_does_not_have() -> None:
     assert frames[0]["n"].tolist() == [1.0, 3.0]  # type: ignore[index]
 
 
+def test_two_columns_may_have_one_name() -> None:
+    table, names = TABLE.select(["odd", "key"]), ["key", "key"]
+    row = inputs.RowInputs(["odd"], names).by_key(table)[0].items[0]
+    assert list(row.__fields__) == names  # type: ignore[attr-defined]
+    frame = inputs.FrameInputs(["odd"], 1, "UTC", names).by_key(table)[0].items[0]
+    assert frame.columns.tolist() == ["_1"]  # type: ignore[attr-defined]  # as Spark calls it
+
+
 @pytest.mark.parametrize(
     ("watermark_ms", "kept"),
     [

@@ -30,14 +30,15 @@ class RowInputs:
 
     Args:
         key: Key columns.
+        names: Names of all columns in the Rows, where they have others there.
     """
 
-    def __init__(self, key: Sequence[str]) -> None:
-        self._key = tuple(key)
+    def __init__(self, key: Sequence[str], names: Sequence[str] | None = None) -> None:
+        self._key, self._names = tuple(key), names
 
     def by_key(self, table: pa.Table) -> list[Called]:
         """Return the Rows of each key."""
-        template = spark_types.Row(*table.column_names)
+        template = spark_types.Row(*(self._names or table.column_names))
         make = tuple.__new__
         keys = keyed_rows.to_keys(table, self._key)
         grouped: dict[object, list[object]] = {}
@@ -55,16 +56,19 @@ class FrameInputs:
         key: Key columns.
         hidden: How many of the first columns are keys that the input does not have; they are left out.
         timezone: Session time zone; timestamps are in it, without saying so.
+        names: Names of all columns in the frames, where they have others there.
     """
 
-    def __init__(self, key: Sequence[str], hidden: int, timezone: str) -> None:
+    def __init__(self, key: Sequence[str], hidden: int, timezone: str, names: Sequence[str] | None = None) -> None:
         self._key, self._hidden, self._timezone = tuple(key), hidden, timezone
+        self._names = names
 
     def by_key(self, table: pa.Table) -> list[Called]:
         """Return the frame of each key, as a list of one."""
         keys = keyed_rows.to_keys(table, self._key)
-        series = conversion.ArrowBatchTransformer.to_pandas(table.combine_chunks(), timezone=self._timezone)
         positions = [table.column_names.index(name) for name in self._key]
+        named = table.rename_columns(list(self._names or table.column_names)).combine_chunks()
+        series = conversion.ArrowBatchTransformer.to_pandas(named, timezone=self._timezone)
         grouped: dict[object, list[tuple[object, ...]]] = {}
         # Tuples and back: that is how Spark's operator makes the frame of a key, and what its types come from.
         for key, row in zip(keys, pd.concat(series, axis=1).itertuples(index=False), strict=True):

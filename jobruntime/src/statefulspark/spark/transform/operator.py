@@ -108,7 +108,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     operator.check_key(source.df, source.key, call.uid)
     groups = operator.key_groups(source.df, call.uid, options.get("max_parallelism"))
     initial = _initial(call, source)
-    key_schema = spark_types.StructType([source.df.schema[name] for name in source.key])
+    key_schema = _key_schema(source)
     wrapped = function.ProcessorFunction(call.processor, mode, key_schema)
     settings = _settings(call, source, mode, options)
     handed = processor.Handed(
@@ -120,7 +120,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     registry.declare(
         uid=call.uid,
         max_parallelism=groups,
-        key=source.key,
+        key=source.key_names,
         key_type=settings.key_type,
         function=wrapped.name,
         declared=declaring.declared_by(
@@ -164,8 +164,14 @@ def _settings(
 
 def _inputs(call: _Call, source: grouping.Grouping, timezone: str) -> inputs.Inputs:
     if call.payload is _Payload.ROWS:
-        return inputs.RowInputs(source.key)
-    return inputs.FrameInputs(source.key, source.hidden, timezone)
+        return inputs.RowInputs(source.key, source.names)
+    return inputs.FrameInputs(source.key, source.hidden, timezone, source.names)
+
+
+def _key_schema(source: grouping.Grouping) -> spark_types.StructType:
+    types = [source.df.schema[column].dataType for column in source.key]
+    named = zip(source.key_names, types, strict=True)
+    return spark_types.StructType([spark_types.StructField(name, kind) for name, kind in named])
 
 
 def _initial(call: _Call, source: grouping.Grouping) -> grouping.Grouping | None:

@@ -1,0 +1,109 @@
+# ruff: noqa: N802, N803 - processors have Spark's names
+"""What processors see and what is refused, side by side: Spark's operator and ours over the same frames, in one batch."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pandas as pd
+import pytest
+from pyspark import cloudpickle
+from pyspark.sql import DataFrame, GroupedData, Row, SparkSession
+from pyspark.sql import functions as sql
+from pyspark.sql.streaming import StatefulProcessor
+from statefulspark.spark import transform
+
+pytestmark = pytest.mark.spark
+cloudpickle.register_pickle_by_value(sys.modules[__name__])
+
+OUTPUT = "what string, key string, saw string"
+
+
+class Watcher(StatefulProcessor):
+    """Tells the keys and the rows that it is called with, and sets a timer for each key."""
+
+    def init(self, handle) -> None:
+        self.handle = handle
+        self.count = handle.getValueState("count", "n bigint")
+
+    def handleInitialState(self, key, initialState, timerValues) -> None:
+        self.count.update((100,))
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[object]:
+        self.handle.registerTimer(1)
+        before = self.count.get()
+        yield self.told("rows", repr(key), str((before, sorted(seen for row in rows for seen in self.seen(row)))))
+
+    def handleExpiredTimer(self, key, timerValues, expiredTimerInfo) -> Iterator[object]:
+        yield self.told("timer", repr(key), "")
+
+    def told(self, what: str, key: str, saw: str) -> object:
+        return Row(what=what, key=key, saw=saw)
+
+    def seen(self, row: Row) -> list[str]:
+        return [repr(row)]
+
+
+class FrameWatcher(Watcher):
+    """The same with frames."""
+
+    def told(self, what: str, key: str, saw: str) -> object:
+        return pd.DataFrame({"what": [what], "key": [key], "saw": [saw]})
+
+    def seen(self, frame: pd.DataFrame) -> list[str]:
+        return [str((list(frame.columns), values)) for values in frame.values.tolist()]
+
+
+def _spark(grouped: GroupedData, processor: StatefulProcessor, *arguments: object) -> DataFrame:
+    if isinstance(processor, FrameWatcher):
+        return grouped.transformWithStateInPandas(processor, *arguments)
+    return grouped.transformWithState(processor, *arguments)
+
+
+def _ours(grouped: GroupedData, processor: StatefulProcessor, *arguments: object) -> DataFrame:
+    frames = isinstance(processor, FrameWatcher)
+    call = transform.transform_with_state_in_pandas if frames else transform.transform_with_state
+    return call(grouped, processor, *arguments, uid="watched", max_parallelism=4)  # type: ignore[arg-type]
+
+
+def _rows(transformed: DataFrame) -> list[tuple[object, ...]]:
+    assert transformed.sparkSession.streams.active == []  # And Spark has what its state stores need.
+    return sorted(tuple(row) for row in transformed.collect())
+
+
+def _grouped_by(spark: SparkSession, *key: str) -> GroupedData:
+    columns = [sql.col(name.split(" AS ")[0]).alias(name.split(" AS ")[1]) if " AS " in name else name for name in key]
+    rows = [("x", ("p", 1), 1), ("y", ("p", 2), 2), ("x", ("q", 3), 3)]
+    return (
+        spark.createDataFrame(rows, "id string, s struct<id:string,n:bigint>, n bigint").coalesce(1).groupBy(*columns)
+    )
+
+
+@pytest.mark.parametrize("processor", [Watcher(), FrameWatcher()], ids=["rows", "frames"])
+@pytest.mark.parametrize(
+    ("key", "keys"),
+    [
+        pytest.param(["s.id"], {"('p',)", "('q',)"}, id="a field with the name of a column"),
+        pytest.param(["S.Id", "ID"], {"('p', 'x')", "('p', 'y')", "('q', 'x')"}, id="names in another case"),
+        pytest.param(["s.id AS ID"], {"('x',)", "('y',)"}, id="an alias that is the name of a column"),
+    ],
+)
+def test_keys_are_what_spark_groups_by(spark: SparkSession, key: list[str], keys: set[str], processor: Watcher) -> None:
+    arguments = (processor, OUTPUT, "Update", "ProcessingTime")
+    expected = _rows(_spark(_grouped_by(spark, *key), *arguments))
+    assert _rows(_ours(_grouped_by(spark, *key), *arguments)) == expected
+    assert {str(key) for what, key, _ in expected if what == "rows"} == keys
+
+
+def test_initial_state_has_the_key_by_another_name_in_another_case(spark: SparkSession) -> None:
+    known = spark.createDataFrame([("x", 7), ("w", 8)], "name string, start bigint")
+    arguments = (Watcher(), OUTPUT, "Update", "ProcessingTime", known.groupBy("NAME"))
+    expected = _rows(_spark(_grouped_by(spark, "ID"), *arguments))
+    assert _rows(_ours(_grouped_by(spark, "ID"), *arguments)) == expected
+
+
+def test_an_expression_is_a_key_where_spark_takes_only_names(spark: SparkSession) -> None:
+    grouped = _grouped_by(spark, "s.id AS label")
+    found = _rows(_ours(grouped, Watcher(), OUTPUT, "Update", "ProcessingTime"))
+    assert {key for what, key, _ in found if what == "rows"} == {"('p',)", "('q',)"}
