@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from keyedstream import FileStream
 from pyspark import cloudpickle
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, GroupedData, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import StatefulProcessor
@@ -132,6 +133,30 @@ class Sessions(StatefulProcessor):
         yield Row(key=key[0], at=pd.Timestamp(latest, unit="ms", tz="UTC").to_pydatetime())
 
 
+class Deleter(StatefulProcessor):
+    """Counts rows, or deletes the count and tells what using it does."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def init(self, handle) -> None:
+        if self._what != "only deletes":
+            self._count = handle.getValueState("count", "n bigint")
+        if self._what != "counts":
+            handle.deleteIfExists("count")
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        saw = "nothing"
+        try:
+            if self._what != "only deletes":
+                before = self._count.get()
+                saw = str(before)
+                self._count.update(((before or (0,))[0] + len(list(rows)),))
+        except PySparkRuntimeError as error:
+            saw = str(error).removeprefix("StatefulProcessorFailed: ")
+        yield Row(what=self._what, key=key[0], saw=saw)
+
+
 def _spark(grouped: GroupedData, *arguments: object) -> DataFrame:
     return grouped.transformWithState(*arguments)
 
@@ -225,6 +250,24 @@ def test_frames_with_a_time_to_live_and_timers_in_processing_time(spark: SparkSe
     expected = _run_one_by_one(spark, tmp_path / "spark", batches, build(_spark_in_pandas))
     assert _run_one_by_one(spark, tmp_path / "ours", batches, build(_ours_in_pandas)) == expected
     assert "timer" in str(expected)
+
+
+def test_a_deleted_state_is_gone_for_every_key_and_cannot_be_used(spark: SparkSession, tmp_path: Path) -> None:
+    keys = [("k1", 1), ("k2", 2), ("k3", 3)]
+    runs = [("counts", keys), ("only deletes", keys[:1]), ("counts", keys), ("declares and deletes", keys[:1])]
+
+    def run(folder: Path, transform_rows: Transform) -> dict[int, Counter[tuple[object, ...]]]:
+        folder.mkdir()
+        stream = FileStream(spark, folder, INPUT)
+        for what, rows in runs:
+            stream.feed(rows)
+            stream.run(lambda df, own=what: transform_rows(df.groupBy("key"), Deleter(own), OUTPUT, "Update", "None"))
+        return {number: Counter(map(tuple, rows)) for number, rows in stream.batches.items()}
+
+    expected = run(tmp_path / "spark", _spark)
+    assert run(tmp_path / "ours", _ours) == expected
+    assert set(expected[2]) == {("counts", key, "None") for key, _ in keys}
+    assert "not initialized" in str(expected[3])
 
 
 def test_a_window_after_the_event_time_that_comes_out(spark: SparkSession, tmp_path: Path) -> None:

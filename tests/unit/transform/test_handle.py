@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import Row
 from pyspark.sql.streaming import stateful_processor
 from statefulspark import errors
@@ -107,6 +109,70 @@ def test_a_value_must_not_be_none() -> None:
     does = Does(init=lambda handle: handle.getValueState("s", N), rows=lambda own: own.state.update(None))
     with pytest.raises(TypeError):
         _run(does, NONE)
+
+
+def _deleted(declare: Callable[[Handle], object]) -> Callable[[Handle], object]:
+    def init(handle: Handle) -> object:
+        state = declare(handle)
+        handle.deleteIfExists("s")
+        return state
+
+    return init
+
+
+VALUE, LIST, MAP = (
+    lambda handle: handle.getValueState("s", N),
+    lambda handle: handle.getListState("s", N),
+    lambda handle: handle.getMapState("s", N, N),
+)
+
+
+@pytest.mark.parametrize(
+    ("declare", "use", "words"),
+    [
+        pytest.param(VALUE, lambda s: s.exists(), "Error checking value state exists: Value state s", id="exists"),
+        pytest.param(VALUE, lambda s: s.get(), "Error getting value state: Value state s", id="get"),
+        pytest.param(VALUE, lambda s: s.update((1,)), "Error updating value state: Value state s", id="update"),
+        pytest.param(VALUE, lambda s: s.clear(), "Error clearing value state: Value state s", id="clear"),
+        pytest.param(LIST, lambda s: s.exists(), "Error checking value state exists: List state s", id="list exists"),
+        pytest.param(LIST, lambda s: s.put([(1,)]), "Error updating value state: List state s", id="put"),
+        pytest.param(LIST, lambda s: s.appendValue((1,)), "Error updating value state: List state s", id="append"),
+        pytest.param(
+            LIST, lambda s: s.appendList([(1,)]), "Error updating value state: List state s", id="append list"
+        ),
+        pytest.param(LIST, lambda s: s.clear(), "Error clearing value state: List state s", id="clear list"),
+        pytest.param(MAP, lambda s: s.exists(), "Error checking map state exists: Map state s", id="map exists"),
+        pytest.param(MAP, lambda s: s.getValue((1,)), "Error getting value: Map state s", id="get value"),
+        pytest.param(
+            MAP, lambda s: s.containsKey((1,)), "Error checking if map state contains key: Map state s", id="contains"
+        ),
+        pytest.param(
+            MAP, lambda s: s.updateValue((1,), (1,)), "Error updating map state value: Map state s", id="update value"
+        ),
+        pytest.param(MAP, lambda s: s.removeKey((1,)), "Error removing key from map state: Map state s", id="remove"),
+        pytest.param(MAP, lambda s: s.clear(), "Error clearing map state: Map state s", id="clear map"),
+    ],
+)
+def test_a_state_that_was_deleted_after_it_was_declared_cannot_be_used(
+    declare: Callable[[Handle], object], use: Callable[[Any], object], words: str
+) -> None:
+    with pytest.raises(PySparkRuntimeError, match=f"{words} is not initialized"):
+        _run(Does(init=_deleted(declare), rows=lambda own: use(own.state)), NONE)
+
+
+@pytest.mark.parametrize(
+    ("declare", "iterate"),
+    [
+        pytest.param(LIST, lambda s: s.get(), id="a list"),
+        pytest.param(MAP, lambda s: s.iterator(), id="a map"),
+        pytest.param(MAP, lambda s: s.keys(), id="keys"),
+        pytest.param(MAP, lambda s: s.values(), id="values"),
+    ],
+)
+def test_iterators_over_a_deleted_state_are_empty(
+    declare: Callable[[Handle], object], iterate: Callable[[Any], Iterator[object]]
+) -> None:
+    assert _run(Does(init=_deleted(declare), rows=lambda own: list(iterate(own.state))), NONE) == [[]]
 
 
 def test_no_time_to_live_is_zero() -> None:

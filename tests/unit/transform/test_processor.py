@@ -156,6 +156,58 @@ def test_a_deleted_state_is_gone_and_may_be_declared_anew() -> None:
         engine.batch(_rows(("a", 1)))
 
 
+class Forgets(Processor):
+    """Deletes the state that `Counts` has."""
+
+    def init(self, handle) -> None:
+        handle.deleteIfExists("count")
+
+
+def test_an_untouched_key_of_a_deleted_state_does_not_come_back_without_the_call() -> None:
+    chosen: list[Callable[[], Processor]] = [Counts]
+    engine = _engine(lambda: chosen[-1](), NONE, output="key string, n bigint")  # noqa: PLW0108 - what is chosen changes
+    engine.batch(_rows(("a", 1), group=0))
+    engine.batch(_rows(("b", 1), group=7))
+    chosen[-1] = Forgets
+    engine.batch(_rows(("a", 1), group=0))
+    chosen[-1] = Counts
+    assert engine.batch(_rows(("b", 1), group=7)) == [{"key": "b", "n": 1}]
+
+
+def test_a_state_is_deleted_in_partitions_without_rows() -> None:
+    chosen: list[Callable[[], Processor]] = [Counts]
+    engine = _engine(lambda: chosen[-1](), NONE, output="key string, n bigint")  # noqa: PLW0108 - what is chosen changes
+    engine.batch(_rows(("a", 1)))
+    chosen[-1] = Forgets
+    engine.batch(None)
+    chosen[-1] = Counts
+    assert engine.batch(_rows(("a", 1))) == [{"key": "a", "n": 1}]
+
+
+def test_other_states_and_timers_stay_where_one_is_deleted() -> None:
+    class Both(Counts):
+        def init(self, handle) -> None:
+            super().init(handle)
+            self.other = handle.getValueState("other", "n bigint")
+
+        def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+            self.other.update(((self.other.get() or (0,))[0] + 1,))
+            yield from super().handleInputRows(key, rows, timerValues)
+            yield Row(key="other", n=self.other.get()[0])
+
+    chosen: list[Callable[[], Processor]] = [lambda: Both((50,))]
+    engine = _engine(lambda: chosen[-1](), EVENT, output="key string, n bigint")  # noqa: PLW0108 - what is chosen changes
+    engine.batch(_rows(("a", 1)))
+    chosen[-1] = Forgets
+    engine.batch(None)
+    chosen[-1] = Both
+    assert engine.batch(_rows(("a", 99)), watermark_ms=60) == [
+        {"key": "a", "n": 1},
+        {"key": "other", "n": 2},
+        {"key": "a", "n": -50},
+    ]
+
+
 def test_frames_go_in_and_come_out_as_they_are() -> None:
     class Frames(Processor):
         def handleInputRows(self, key, rows, timerValues):

@@ -220,6 +220,12 @@ class KeyedContext:
             f"State '{meta.name}' is declared twice in operator '{self.uid}'; names must be unique per operator.",
         )
 
+    def withdraw(self, name: str) -> None:
+        """Take the declaration of a state back, while the function opens; its handle is of no use any more."""
+        withdrawn = self._states.pop(name, None)
+        if withdrawn is not None:
+            self._each_record = [each for each in self._each_record if each[0] is not withdrawn.cleaner]
+
     def opened(self) -> None:
         """Take note that `open` has returned: from now on the set of states is fixed."""
         self._is_open = True

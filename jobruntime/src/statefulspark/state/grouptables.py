@@ -5,7 +5,7 @@ They are built from chunks, changed by handles, and give what changed as a chunk
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import cast
 
 from statefulspark.state import chunks, evolution, expiry, tables
@@ -57,6 +57,12 @@ class GroupTables:
         """Take over what was taken over in a part of this key group."""
         for resolution, now_ms in part._adopted:
             self.adopt(resolution, now_ms=now_ms)
+
+    def drop(self, names: Collection[str]) -> None:
+        """Forget states of all keys; what is stored of them is gone with the next commit."""
+        for name in self.metas.keys() & set(names):
+            del self.metas[name], self.tables[name]
+            self.must_rewrite = True
 
     def written(self) -> None:
         """Take note that everything that was taken over is written."""

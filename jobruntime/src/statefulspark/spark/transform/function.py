@@ -61,6 +61,11 @@ class ProcessorFunction(keyed_state.KeyedProcessFunction):
         """States that `init` deleted."""
         return frozenset(self._handle.deleted)
 
+    @property
+    def deleted_for_good(self) -> bool:
+        """Whether none of them is declared anew."""
+        return self._handle.deleted.isdisjoint(self._handle.declared)
+
     def open(self, ctx: keyed_state.KeyedContext) -> None:
         """Initialise the processor."""
         times = ctx.timer_service

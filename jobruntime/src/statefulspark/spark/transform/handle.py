@@ -10,6 +10,7 @@ import enum
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TypeVar
 
 from pyspark import TaskContext
 from pyspark.sql import types as spark_types
@@ -19,6 +20,7 @@ from statefulspark import state as keyed_state
 from statefulspark.spark.transform import firing, forms, states
 from statefulspark.spark.transform.modes import TimeMode
 
+State = TypeVar("State", states.ValueState, states.ListState, states.MapState)
 ParseSchema = Callable[[str], spark_types.StructType]
 _BATCH_QUERY = "00000000-0000-0000-0000-000000000000"
 
@@ -69,6 +71,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
     Attributes:
         state: What the processor is doing.
         deleted: Names given to `deleteIfExists`.
+        declared: The states that are declared, by name.
     """
 
     def __init__(
@@ -77,6 +80,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         self._context, self._timers, self._mode, self._parse = context, timers, mode, parse_schema
         self.state = HandleState.CREATED
         self.deleted: set[str] = set()
+        self.declared: dict[str, states.AnyState] = {}
 
     def getValueState(  # noqa: N802 - Spark's name
         self,
@@ -89,7 +93,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         form = self._form(schema)
         ttl = self._ttl(stateName, ttlDurationMs)
         descriptor = keyed_state.ValueState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
-        return states.ValueState(self._context.state(descriptor), form)
+        return self._keep(states.ValueState(stateName, self._context.state(descriptor), form))
 
     def getListState(  # noqa: N802 - Spark's name
         self,
@@ -102,7 +106,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         form = self._form(schema)
         ttl = self._ttl(stateName, ttlDurationMs)
         descriptor = keyed_state.ListState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
-        return states.ListState(stateName, self._context.state(descriptor), form)
+        return self._keep(states.ListState(stateName, self._context.state(descriptor), form))
 
     def getMapState(  # noqa: N802 - Spark's name
         self,
@@ -121,7 +125,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
             value,  # type: ignore[arg-type]
             ttl,
         )
-        return states.MapState(self._context.state(descriptor), key, value)
+        return self._keep(states.MapState(stateName, self._context.state(descriptor), key, value))
 
     def registerTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803 - Spark's names
         """Set a timer of the current key; one that is set already stays as it is."""
@@ -139,9 +143,16 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         return iter(self._timers.listed())
 
     def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803 - Spark's names
-        """Delete a state of all keys; in `init` only. A state of that name may be declared anew after it."""
+        """Delete a state of all keys; in `init` only. One that was declared before can no longer be used.
+
+        A state of that name may be declared anew after it.
+        """
         self._in_init("delete_if_exists")
         self.deleted.add(stateName)
+        declared = self.declared.pop(stateName, None)
+        if declared is not None:
+            states.delete(declared)
+            self._context.withdraw(stateName)
 
     def getQueryInfo(self) -> QueryInfo:  # noqa: N802 - Spark's name
         """Return ids of query, run and batch. PySpark 4.2 has this in Scala only; it is here for both."""
@@ -153,6 +164,10 @@ class Handle(stateful_processor.StatefulProcessorHandle):
             int(properties.get("streaming.sql.batchId") or 0),
         )
 
+    def _keep(self, state: State) -> State:
+        self.declared[state.name] = state
+        return state
+
     def _form(self, schema: spark_types.StructType | str) -> forms.RowForm:
         return forms.RowForm(self._parse(schema) if isinstance(schema, str) else schema)
 
@@ -160,12 +175,12 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         if not duration_ms:
             return None
         if self._mode is not TimeMode.PROCESSING_TIME:
-            states.refuse(
+            states.refuse_class(
                 "STATEFUL_PROCESSOR_CANNOT_ASSIGN_TTL_IN_NO_PROCESSING_TIME_MODE",
                 f"Cannot use TTL for state={name} in timeMode={self._mode.value}, use TimeMode.ProcessingTime() instead.",
             )
         if duration_ms < 0:
-            states.refuse(
+            states.refuse_class(
                 "STATEFUL_PROCESSOR_TTL_DURATION_MUST_BE_POSITIVE",
                 f"TTL duration must be greater than zero for State store operation=update on state={name}.",
             )
@@ -177,7 +192,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
 
     def _with_timers(self, operation: str) -> None:
         if self._mode is TimeMode.NONE:
-            states.refuse(
+            states.refuse_class(
                 "STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_TIME_MODE",
                 f"Failed to perform stateful processor operation={operation} with invalid timeMode=None.",
             )
@@ -185,7 +200,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
             self._refuse_state(operation)
 
     def _refuse_state(self, operation: str) -> None:
-        states.refuse(
+        states.refuse_class(
             "STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_HANDLE_STATE",
             f"Failed to perform stateful processor operation={operation} with invalid handle state={self.state.value}.",
         )

@@ -116,6 +116,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
         initial=None if initial is None else _inputs(call, initial, settings.timezone),
         frames=call.payload is _Payload.FRAMES,
         late=lateness.of(source.df) if mode is modes.TimeMode.EVENT_TIME else None,
+        max_parallelism=groups,
     )
     registry.declare(
         uid=call.uid,

@@ -15,12 +15,13 @@ import pandas as pd
 import pyarrow as pa
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
+from pyspark.sql.streaming import stateful_processor_api_client as client
 
 from statefulspark import errors
 from statefulspark import state as keyed_state
 from statefulspark.spark.keyed import frames, log, packing, processor
-from statefulspark.spark.transform import function, inputs, lateness
-from statefulspark.state import store
+from statefulspark.spark.transform import deleting, function, inputs, lateness
+from statefulspark.state import keygroups, store
 
 _METHODS = {"open": "init", "process": "handleInputRows", "on_timer": "handleExpiredTimer"}
 
@@ -34,12 +35,14 @@ class Handed:
         initial: The same for initial state; None without any.
         frames: Whether pandas frames come out, and not Rows.
         late: Drops late rows; None where there are none.
+        max_parallelism: Number of key groups.
     """
 
     rows: inputs.Inputs
     initial: inputs.Inputs | None
     frames: bool
     late: lateness.EventTime | None
+    max_parallelism: int = keygroups.DEFAULT_MAX_PARALLELISM
 
 
 class TransformProcessor(processor.KeyedProcessor):
@@ -56,13 +59,13 @@ class TransformProcessor(processor.KeyedProcessor):
         self._wrapped, self._handed = wrapped, handed
         self._initializes = False
         self._overdue: set[int] = set()
-        self._emptied: set[int] = set()
         self._group = -1
 
     def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
         """Declare the state variables."""
         self._log = _Log(handle, self._settings.uid, self._settings.placement)
-        self._wrapped.parse_schema = handle._statefulProcessorApiClient._parse_string_schema
+        self._client = handle._statefulProcessorApiClient
+        self._wrapped.parse_schema = self._client._parse_string_schema
         if self._handed.late is not None:
             self._watermarks = lateness.WatermarkLog(handle, self._settings.uid)
 
@@ -95,10 +98,12 @@ class TransformProcessor(processor.KeyedProcessor):
             self._log.wake_at(at_ms - 1)
 
     def close(self) -> None:
-        """Close the processor, if it was opened, and note the watermark."""
+        """Close the processor, which as in Spark is initialised where there were no rows, too, and note the watermark."""
+        if self._client.handle_state is not client.StatefulProcessorHandleState.PRE_INIT:
+            self._context = self._context or self._open()
+            self._deleting.clean_others(self._groups(), self._load, self._commit)
         super().close()
         self._overdue.clear()
-        self._emptied.clear()
         if self._handed.late is not None:
             self._watermarks.note(self._log.times()[1])
 
@@ -109,7 +114,7 @@ class TransformProcessor(processor.KeyedProcessor):
             table = self._handed.late.on_time(table, self._watermarks.before_ms(current, self._log.times()[1]))
         if self._context is None:
             self._context = self._open()
-        self._empty_deleted(group)
+        self._deleting.clean(group, self._load, self._commit)
         for output in super()._work_on(group, table):
             yield from output if isinstance(output, list) else (output,)
 
@@ -122,6 +127,8 @@ class TransformProcessor(processor.KeyedProcessor):
     def _open(self) -> keyed_state.KeyedContext:
         context = super()._open()
         self._output = _Frames() if self._handed.frames else _Rows(self._settings)  # type: ignore[assignment]
+        run = deleting.current_run() if self._wrapped.deleted_for_good else None
+        self._deleting = deleting.Deleting(self._settings.uid, self._wrapped.deleted, run)
         return context
 
     def _process(self, context: keyed_state.KeyedContext, table: pa.Table) -> list[object]:
@@ -150,16 +157,17 @@ class TransformProcessor(processor.KeyedProcessor):
     def _function_name(self) -> str:
         return self._wrapped.name
 
-    def _empty_deleted(self, group: int) -> None:
-        """Delete what `init` deleted with `deleteIfExists`, before the group is first used in a batch."""
-        if not self._wrapped.deleted or group in self._emptied:
-            return
-        self._emptied.add(group)
-        loaded = store.load(self._log, self._tables, group)
-        found = self._wrapped.deleted & loaded.tables.metas.keys()
-        for name in found:
-            del loaded.tables.metas[name], loaded.tables.tables[name]
-        loaded.tables.must_rewrite = loaded.tables.must_rewrite or bool(found)
+    def _groups(self) -> Iterator[int]:
+        """Make one key group after the other the current one: those of other partitions, too, which have nothing here."""
+        for group in range(self._handed.max_parallelism):
+            self._client.set_implicit_key((packing.of_group(group, self._settings.placement),))
+            yield group
+        self._client.remove_implicit_key()
+
+    def _load(self, group: int) -> store.LoadedGroup:
+        return store.load(self._log, self._tables, group)
+
+    def _commit(self, loaded: store.LoadedGroup) -> None:
         store.commit(self._log, self._tables, loaded, new_id=processor.new_id, key_type=self._settings.key_type)
 
 

@@ -1,14 +1,16 @@
 """Spark's value, list and map state on top of our handles: the same methods, the same answers.
 
-Each belongs to the key that is being processed. Reading gives copies; an iterator is a snapshot of the moment at which
-it was made. Expired values, elements and entries are gone for every method.
+Each belongs to the key that is being processed. Reading gives copies; an iterator reads when it is first asked for an
+entry, of the key that is the current one then, and does not see what is changed after that. Expired values, elements and
+entries are gone for every method. A state that was deleted with `deleteIfExists` can be neither read nor written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator
+from typing import NoReturn, TypeVar
 
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
@@ -17,18 +19,20 @@ from statefulspark import state as keyed_state
 from statefulspark.spark.transform import forms
 
 Stored = tuple[object, ...]
+Entry = TypeVar("Entry")
 
 
 class ValueState(stateful_processor.ValueState):
     """One row.
 
     Args:
+        name: Its name.
         handle: Where it is kept.
         form: How it is kept.
     """
 
-    def __init__(self, handle: keyed_state.ValueHandle[Stored], form: forms.RowForm) -> None:
-        self._handle, self._form = handle, form
+    def __init__(self, name: str, handle: keyed_state.ValueHandle[Stored], form: forms.RowForm) -> None:
+        self.name, self._handle, self._form = name, handle, form
 
     def exists(self) -> bool:
         """Tell whether there is a value."""
@@ -57,13 +61,13 @@ class ListState(stateful_processor.ListState):
     """A list of rows.
 
     Args:
-        name: Its name, for errors.
+        name: Its name.
         handle: Where it is kept.
         form: How an element is kept.
     """
 
     def __init__(self, name: str, handle: keyed_state.ListHandle[Stored], form: forms.RowForm) -> None:
-        self._name, self._handle, self._form = name, handle, form
+        self.name, self._handle, self._form = name, handle, form
 
     def exists(self) -> bool:
         """Tell whether there is an element."""
@@ -71,7 +75,8 @@ class ListState(stateful_processor.ListState):
 
     def get(self) -> Iterator[tuple[object, ...]]:
         """Return the elements, oldest first."""
-        return map(self._form.load, self._handle.get())
+        load = self._form.load
+        return (load(element) for element in _later(self._handle.get))
 
     def put(self, newState: Iterable[tuple[object, ...]]) -> None:  # noqa: N803 - Spark's name
         """Replace the list.
@@ -110,7 +115,7 @@ class ListState(stateful_processor.ListState):
             raise errors.SpecRejectedError(
                 "StateValueInvalid",
                 "[ILLEGAL_STATE_STORE_VALUE.EMPTY_LIST_VALUE] Cannot write empty list values to State Store for "
-                f"StateName {self._name}. Use clear() to remove the list.",
+                f"StateName {self.name}. Use clear() to remove the list.",
             )
         return stored
 
@@ -119,6 +124,7 @@ class MapState(stateful_processor.MapState):
     """Rows by rows.
 
     Args:
+        name: Its name.
         handle: Where it is kept.
         key_form: How a key is kept.
         value_form: How a value is kept.
@@ -126,10 +132,12 @@ class MapState(stateful_processor.MapState):
 
     def __init__(
         self,
+        name: str,
         handle: keyed_state.MapHandle[Stored, Stored],
         key_form: forms.RowForm,
         value_form: forms.RowForm,
     ) -> None:
+        self.name = name
         self._handle, self._key_form, self._value_form = handle, key_form, value_form
 
     def exists(self) -> bool:
@@ -157,15 +165,17 @@ class MapState(stateful_processor.MapState):
     def iterator(self) -> Iterator[tuple[tuple[object, ...], tuple[object, ...]]]:
         """Return keys and values, in no particular order."""
         load_key, load_value = self._key_form.load, self._value_form.load
-        return iter([(load_key(key), load_value(value)) for key, value in self._handle.entries()])
+        return ((load_key(key), load_value(value)) for key, value in _later(self._handle.entries))
 
     def keys(self) -> Iterator[tuple[object, ...]]:
         """Return the keys, in no particular order."""
-        return map(self._key_form.load, self._handle.keys())
+        load = self._key_form.load
+        return (load(key) for key in _later(self._handle.keys))
 
     def values(self) -> Iterator[tuple[object, ...]]:
         """Return the values, in no particular order."""
-        return map(self._value_form.load, self._handle.values())
+        load = self._value_form.load
+        return (load(value) for value in _later(self._handle.values))
 
     def removeKey(self, key: tuple[object, ...]) -> None:  # noqa: N802 - Spark's name
         """Remove an entry; an absent one is fine."""
@@ -176,10 +186,80 @@ class MapState(stateful_processor.MapState):
         self._handle.clear()
 
 
-def refuse(error_class: str, message: str) -> NoReturn:
-    """Fail as Spark does, with its error class.
+AnyState = ValueState | ListState | MapState
+_CALLS: dict[type[AnyState], dict[str, str]] = {
+    ValueState: {
+        "exists": "checking value state exists",
+        "get": "getting value state",
+        "update": "updating value state",
+        "clear": "clearing value state",
+    },
+    ListState: {
+        "exists": "checking value state exists",
+        "put": "updating value state",
+        "appendValue": "updating value state",
+        "appendList": "updating value state",
+        "clear": "clearing value state",
+    },
+    MapState: {
+        "exists": "checking map state exists",
+        "getValue": "getting value",
+        "containsKey": "checking if map state contains key",
+        "updateValue": "updating map state value",
+        "removeKey": "removing key from map state",
+        "clear": "clearing map state",
+    },
+}
+"""What Spark says that each call was about when it fails."""
+_ITERATORS: dict[type[AnyState], tuple[str, ...]] = {
+    ValueState: (),
+    ListState: ("get",),
+    MapState: ("iterator", "keys", "values"),
+}
+
+
+class ProcessorError(errors.SpecRejectedError, PySparkRuntimeError):
+    """What Spark's client raises, for processors that catch it, and one of ours for everyone else.
+
+    Operator action: the message names the call of the processor that Spark does not allow; change the processor.
+    """
+
+
+def refuse(message: str) -> NoReturn:
+    """Fail as Spark does, in its words.
 
     Raises:
-        SpecRejectedError: Always.
+        ProcessorError: Always.
     """
-    raise errors.SpecRejectedError("StatefulProcessorFailed", f"[{error_class}] {message}")
+    raise ProcessorError("StatefulProcessorFailed", message)
+
+
+def refuse_class(error_class: str, message: str) -> NoReturn:
+    """Fail as Spark does, with one of its error classes.
+
+    Raises:
+        ProcessorError: Always.
+    """
+    refuse(f"[{error_class}] {message}")
+
+
+def delete(state: AnyState) -> None:
+    """Have every call of a state fail that was deleted; its iterators are empty, as Spark's are."""
+    kind = type(state)
+    for method, doing in _CALLS[kind].items():
+        told = f"Error {doing}: {kind.__name__.removesuffix('State')} state {state.name} is not initialized."
+        setattr(state, method, _refusing(told))
+    for method in _ITERATORS[kind]:
+        setattr(state, method, lambda: iter(()))
+
+
+def _refusing(message: str) -> Callable[..., NoReturn]:
+    def refused(*_: object, **__: object) -> NoReturn:
+        refuse(message)
+
+    return refused
+
+
+def _later(read: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
+    """Read when the first entry is asked for."""
+    yield from read()
