@@ -107,3 +107,37 @@ def test_an_expression_is_a_key_where_spark_takes_only_names(spark: SparkSession
     grouped = _grouped_by(spark, "s.id AS label")
     found = _rows(_ours(grouped, Watcher(), OUTPUT, "Update", "ProcessingTime"))
     assert {key for what, key, _ in found if what == "rows"} == {"('p',)", "('q',)"}
+
+
+class Echo(StatefulProcessor):
+    """Yields its rows, and a map that it makes."""
+
+    def init(self, handle) -> None:
+        pass
+
+    def handleInputRows(self, key, rows, timerValues) -> Iterator[Row]:
+        for row in rows:
+            yield Row(**row.asDict(), made={"a": [Row(x=1, m={"b": 2})]})
+
+
+def test_maps_come_out_however_they_are_nested(spark: SparkSession) -> None:
+    columns = {
+        "m": "map('x', 1L)",
+        "a": "array(map('y', 2L), null, map())",
+        "s": "named_struct('m', map('z', 3L), 'x', 4)",
+        "mm": "map('o', map('i', 5))",
+        "ms": "map('p', array(named_struct('q', map(7, timestamp'2026-11-22 13:00:00'))))",
+        "k": "map(named_struct('u', 1), 'a struct as key')",
+    }
+    filled = spark.range(1).selectExpr("1 AS id", *(f"{value} AS {name}" for name, value in columns.items()))
+    rows = filled.union(filled.selectExpr("2 AS id", *("NULL" for _ in columns))).coalesce(1)
+    made = "made map<string,array<struct<x:int,m:map<string,int>>>>"
+    schema = ", ".join([*(f"{field.name} {field.dataType.simpleString()}" for field in rows.schema), made])
+
+    def told(transformed: DataFrame) -> list[str]:
+        return sorted(str(row.told) for row in transformed.selectExpr("to_json(struct(*)) AS told").collect())
+
+    arguments = (Echo(), schema, "Update", "ProcessingTime")
+    expected = told(_spark(rows.groupBy("id"), *arguments))
+    assert told(_ours(rows.groupBy("id"), *arguments)) == expected
+    assert len(expected) == 2

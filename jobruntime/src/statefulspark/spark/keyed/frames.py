@@ -75,11 +75,15 @@ class OutputSchema:
             ) from error
 
     def _column(self, index: int, values: tuple[object, ...]) -> object:
-        if self._nested[index]:
-            return pd.Series(values, dtype="object")
+        return self._nested_column(index, values) if self._nested[index] else _for_pandas(self._array(index, values))
+
+    def _nested_column(self, index: int, values: tuple[object, ...]) -> object:
+        return pd.Series(values, dtype="object")
+
+    def _array(self, index: int, values: tuple[object, ...]) -> pa.Array:
         kind = self._types[index]
         try:
-            return _for_pandas(pa.array(values, kind))
+            return pa.array(values, kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
             raise errors.SpecRejectedError(
                 "OutputValueInvalid",

@@ -5,7 +5,7 @@ operator    what a job calls             grouping   what groupBy groups by     m
 function    a processor as a function    handle     what init gets             states    value, list, map
 firing      timers as Spark fires them   forms      values as Spark keeps them
 processor   by key group, on Spark       inputs     Rows and frames by key     lateness  late rows
-deleting    states that init deletes
+deleting    states that init deletes     outputs    Rows and frames that come out
 ```
 Names are looked up when they are used: Python workers import `processor` and what it needs, and nothing else.
 """

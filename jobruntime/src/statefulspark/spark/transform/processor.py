@@ -13,14 +13,13 @@ from typing import cast
 
 import pandas as pd
 import pyarrow as pa
-from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as client
 
 from statefulspark import errors
 from statefulspark import state as keyed_state
-from statefulspark.spark.keyed import frames, log, packing, processor
-from statefulspark.spark.transform import deleting, function, inputs, lateness
+from statefulspark.spark.keyed import log, packing, processor
+from statefulspark.spark.transform import deleting, function, inputs, lateness, outputs
 from statefulspark.state import keygroups, store
 
 _METHODS = {"open": "init", "process": "handleInputRows", "on_timer": "handleExpiredTimer"}
@@ -126,7 +125,9 @@ class TransformProcessor(processor.KeyedProcessor):
 
     def _open(self) -> keyed_state.KeyedContext:
         context = super()._open()
-        self._output = _Frames() if self._handed.frames else _Rows(self._settings)  # type: ignore[assignment]
+        settings = self._settings
+        rows = outputs.RowOutput(settings.schema, settings.uid, settings.timezone)
+        self._output = outputs.FrameOutput() if self._handed.frames else rows  # type: ignore[assignment]
         run = deleting.current_run() if self._wrapped.deleted_for_good else None
         self._deleting = deleting.Deleting(self._settings.uid, self._wrapped.deleted, run)
         return context
@@ -177,34 +178,3 @@ class _Log(log.SparkChunkLog):
     def wake_at(self, moment_ms: int) -> None:
         """Have Spark call for the current key group once the clock reaches a moment; asking again is fine."""
         self._handle.registerTimer(moment_ms)
-
-
-class _Rows(frames.OutputSchema):
-    """Rows of Spark's as columns: matched by name, what is missing is null, what is more is left out."""
-
-    def __init__(self, settings: processor.Settings) -> None:
-        super().__init__(settings.schema, settings.uid, settings.timezone)
-
-    def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
-        """Build the frame that Spark takes."""
-        return super().to_pandas([self._in_order(row) for row in rows])
-
-    def _in_order(self, row: object) -> tuple[object, ...]:
-        if not isinstance(row, spark_types.Row) or not hasattr(row, "__fields__"):
-            raise self._rejected(row)
-        if any(self._nested):
-            values = row.asDict(True)  # noqa: FBT003 - Spark's signature
-            return tuple([values.get(name) for name in self._names])
-        fields = tuple(row.__fields__)
-        if fields == tuple(self._names):
-            return row
-        values = dict(zip(fields, row, strict=True))
-        return tuple([values.get(name) for name in self._names])
-
-
-class _Frames:
-    """Frames of pandas, as they are: Spark checks them."""
-
-    def to_pandas(self, frames: list[object]) -> list[object]:
-        """Return the frames."""
-        return frames
