@@ -7,7 +7,7 @@ import datetime
 import pyarrow as pa
 import pytest
 from pyspark.sql import Row
-from statefulspark.spark.transform import inputs, lateness
+from statefulspark.spark.transform import inputs, lateness, limits
 
 UTC = datetime.UTC
 TABLE = pa.table(
@@ -52,6 +52,21 @@ def test_two_columns_may_have_one_name() -> None:
     assert list(row.__fields__) == names  # type: ignore[attr-defined]
     frame = inputs.FrameInputs(["odd"], 1, "UTC", names).by_key(table)[0].items[0]
     assert frame.columns.tolist() == ["_1"]  # type: ignore[attr-defined]  # as Spark calls it
+
+
+@pytest.mark.parametrize(
+    ("limit", "sizes"),
+    [
+        pytest.param(limits.FrameLimits(), [5, 1], id="without limits a key has one frame"),
+        pytest.param(limits.FrameLimits(rows=2), [2, 2, 1, 1], id="by rows"),
+        pytest.param(limits.FrameLimits(rows=2, size_bytes=1), [1] * 6, id="a single row may exceed the bytes"),
+        pytest.param(limits.FrameLimits(size_bytes=48), [3, 2, 1], id="by bytes, of which a row here has 16"),
+    ],
+)
+def test_frames_are_as_large_as_spark_lets_them_be(limit: limits.FrameLimits, sizes: list[int]) -> None:
+    table = pa.table({"key": pa.array([1, 1, 1, 2, 1, 1]), "n": pa.array(range(6), pa.int64())})
+    called = inputs.FrameInputs(["key"], 0, "UTC", limits=limit).by_key(table)
+    assert [len(frame) for one in called for frame in one.items] == sizes  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

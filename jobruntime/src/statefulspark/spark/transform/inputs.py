@@ -15,6 +15,7 @@ from pyspark.sql import conversion
 from pyspark.sql import types as spark_types
 
 from statefulspark.spark.keyed import rows as keyed_rows
+from statefulspark.spark.transform import limits as frame_limits
 from statefulspark.spark.transform.function import Called
 
 
@@ -50,21 +51,29 @@ class RowInputs:
 
 
 class FrameInputs:
-    """A pandas frame of the rows of a key.
+    """Pandas frames of the rows of a key: one, as long as it is within the limits.
 
     Args:
         key: Key columns.
         hidden: How many of the first columns are keys that the input does not have; they are left out.
         timezone: Session time zone; timestamps are in it, without saying so.
         names: Names of all columns in the frames, where they have others there.
+        limits: How large a frame may get.
     """
 
-    def __init__(self, key: Sequence[str], hidden: int, timezone: str, names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        key: Sequence[str],
+        hidden: int,
+        timezone: str,
+        names: Sequence[str] | None = None,
+        limits: frame_limits.FrameLimits = frame_limits.FrameLimits(),  # noqa: B008 - it is frozen
+    ) -> None:
         self._key, self._hidden, self._timezone = tuple(key), hidden, timezone
-        self._names = names
+        self._names, self._limits = names, limits
 
     def by_key(self, table: pa.Table) -> list[Called]:
-        """Return the frame of each key, as a list of one."""
+        """Return the frames of each key."""
         keys = keyed_rows.to_keys(table, self._key)
         positions = [table.column_names.index(name) for name in self._key]
         named = table.rename_columns(list(self._names or table.column_names)).combine_chunks()
@@ -73,10 +82,15 @@ class FrameInputs:
         # Tuples and back: that is how Spark's operator makes the frame of a key, and what its types come from.
         for key, row in zip(keys, pd.concat(series, axis=1).itertuples(index=False), strict=True):
             grouped.setdefault(key, []).append(row)
+        most = self._limits.rows_of(table)
         return [
-            Called(key, tuple(found[0][at] for at in positions), [pd.DataFrame(found).iloc[:, self._hidden :]])
+            Called(key, tuple(found[0][at] for at in positions), self._frames(found, most))
             for key, found in grouped.items()
         ]
+
+    def _frames(self, found: list[tuple[object, ...]], most: int) -> list[object]:
+        starts = range(0, len(found), most)
+        return [pd.DataFrame(found[start : start + most]).iloc[:, self._hidden :] for start in starts]
 
 
 def _values(column: pa.ChunkedArray) -> list[object]:

@@ -17,8 +17,8 @@ from pyspark.sql.streaming import stateful_processor
 from statefulspark import errors
 from statefulspark.spark.keyed import declaring, operator, registry
 from statefulspark.spark.keyed import processor as keyed_processor
-from statefulspark.spark.transform import function, grouping, inputs, lateness, modes, processor
-from statefulspark.state import cache, ttl
+from statefulspark.spark.transform import function, grouping, inputs, lateness, limits, modes, processor
+from statefulspark.state import cache, keygroups, ttl
 
 
 class _Payload(enum.Enum):
@@ -94,7 +94,8 @@ def transform_with_state_in_pandas(
 ) -> DataFrame:
     """Run a processor of Spark's over pandas frames, as `df.groupBy(…).transformWithStateInPandas(…)` does.
 
-    All rows of a key in a batch come as one frame. Arguments, result and errors are those of `transform_with_state`.
+    The rows of a key in a batch come as one frame, or as several of `spark.sql.execution.arrow.maxRecordsPerBatch` rows
+    (and `maxBytesPerBatch`). Arguments, result and errors are those of `transform_with_state`.
     """
     given = (statefulProcessor, outputStructType, outputMode, timeMode, initialState, eventTimeColumnName)
     return _transform(grouped, _Call(uid, _Payload.FRAMES, *given), options)
@@ -166,7 +167,8 @@ def _settings(
 def _inputs(call: _Call, source: grouping.Grouping, timezone: str) -> inputs.Inputs:
     if call.payload is _Payload.ROWS:
         return inputs.RowInputs(source.key, source.names)
-    return inputs.FrameInputs(source.key, source.hidden, timezone, source.names)
+    most = limits.of(source.df.sparkSession)
+    return inputs.FrameInputs(source.key, source.hidden, timezone, source.names, most)
 
 
 def _key_schema(source: grouping.Grouping) -> spark_types.StructType:
