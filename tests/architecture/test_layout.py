@@ -57,6 +57,7 @@ _PUBLIC = [
     "TtlVisibility",
     "ValueState",
     "VectorizedProcessFunction",
+    "apply_in_pandas_with_state",
     "flat_map_with_state",
     "from_source",
     "keyed_process",

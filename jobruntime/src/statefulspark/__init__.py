@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from statefulspark.sinks.secret import Secret
     from statefulspark.spark.evolution import source
     from statefulspark.spark.functions import from_source
+    from statefulspark.spark.groupstate import apply_in_pandas_with_state
     from statefulspark.spark.keyed import flat_map_with_state, keyed_process, map_with_state
     from statefulspark.spark.transform import transform_with_state, transform_with_state_in_pandas
     from statefulspark.state import (
@@ -112,6 +113,7 @@ __all__ = [
     "TtlVisibility",
     "ValueState",
     "VectorizedProcessFunction",
+    "apply_in_pandas_with_state",
     "flat_map_with_state",
     "from_source",
     "keyed_process",
@@ -136,6 +138,7 @@ _HOME = {
     "KafkaSink": "statefulspark.sinks.kafka",
     "PostgresSink": "statefulspark.sinks.postgres",
     "Secret": "statefulspark.sinks.secret",
+    "apply_in_pandas_with_state": "statefulspark.spark.groupstate",
     "from_source": "statefulspark.spark.functions",
     "read_state": "statefulspark.state_reading",
     **dict.fromkeys(("flat_map_with_state", "keyed_process", "map_with_state"), "statefulspark.spark.keyed"),

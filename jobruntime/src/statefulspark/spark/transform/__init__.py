@@ -6,6 +6,7 @@ function    a processor as a function    handle     what init gets             s
 firing      timers as Spark fires them   forms      values as Spark keeps them
 processor   by key group, on Spark       inputs     Rows and frames by key     lateness  late rows
 deleting    states that init deletes     outputs    Rows and frames that come out
+wrapping    what `processor` runs; `spark.groupstate` has another
 ```
 Names are looked up when they are used: Python workers import `processor` and what it needs, and nothing else.
 """

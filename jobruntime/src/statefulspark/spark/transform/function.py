@@ -14,7 +14,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import state as keyed_state
-from statefulspark.spark.transform import firing, forms, handle
+from statefulspark.spark.transform import firing, forms, handle, wrapping
 from statefulspark.spark.transform.modes import TimeMode
 
 
@@ -33,7 +33,7 @@ class Called:
     items: list[object]
 
 
-class ProcessorFunction(keyed_state.KeyedProcessFunction):
+class ProcessorFunction(wrapping.WrappedFunction):
     """Runs a processor of Spark's.
 
     Args:

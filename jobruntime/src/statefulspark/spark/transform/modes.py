@@ -48,7 +48,7 @@ def time_mode(name: str) -> TimeMode:
     )
 
 
-def output_mode(name: str) -> str:
+def output_mode(name: str, operator: str = "transformWithState") -> str:
     """Return an output mode as Spark writes it, by its name in any case.
 
     Raises:
@@ -58,6 +58,6 @@ def output_mode(name: str) -> str:
     if found is None:
         raise errors.SpecRejectedError(
             "OutputModeInvalid",
-            f"The output mode {name!r} is not supported by transformWithState: use Append or Update.",
+            f"The output mode {name!r} is not supported by {operator}: use Append or Update.",
         )
     return found

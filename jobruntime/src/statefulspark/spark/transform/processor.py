@@ -19,7 +19,7 @@ from pyspark.sql.streaming import stateful_processor_api_client as client
 from statefulspark import errors
 from statefulspark import state as keyed_state
 from statefulspark.spark.keyed import log, packing, processor
-from statefulspark.spark.transform import deleting, function, inputs, lateness, outputs
+from statefulspark.spark.transform import deleting, inputs, lateness, outputs, wrapping
 from statefulspark.state import keygroups, store
 
 _METHODS = {"open": "init", "process": "handleInputRows", "on_timer": "handleExpiredTimer"}
@@ -53,7 +53,7 @@ class TransformProcessor(processor.KeyedProcessor):
         handed: How rows go in and out.
     """
 
-    def __init__(self, wrapped: function.ProcessorFunction, settings: processor.Settings, handed: Handed) -> None:
+    def __init__(self, wrapped: wrapping.WrappedFunction, settings: processor.Settings, handed: Handed) -> None:
         super().__init__(wrapped, settings)
         self._wrapped, self._handed = wrapped, handed
         self._initializes = False

@@ -1,0 +1,52 @@
+"""What `processor` runs per key group: a stateful function of Spark's, as a function of our keyed operator."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from statefulspark import state as keyed_state
+
+if TYPE_CHECKING:
+    from statefulspark.spark.transform import function, handle
+
+
+class WrappedFunction(keyed_state.KeyedProcessFunction):
+    """Is given the rows of each key, then fires the timers that are due.
+
+    Attributes:
+        parse_schema: Reads a schema that is given as DDL; set on workers, which have no Spark session to ask.
+    """
+
+    parse_schema: handle.ParseSchema
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """What the user wrote, as errors name it."""
+
+    @property
+    def deleted(self) -> frozenset[str]:
+        """States to delete before anything else."""
+        return frozenset()
+
+    @property
+    def deleted_for_good(self) -> bool:
+        """Whether none of them is declared anew."""
+        return True
+
+    def initialize(self, ctx: keyed_state.KeyedContext, keys: Iterable[function.Called]) -> None:
+        """Hand over initial state, where there can be any."""
+
+    @abstractmethod
+    def rows(self, ctx: keyed_state.KeyedContext, keys: Iterable[function.Called]) -> list[object]:
+        """Hand over the rows of each key, and return what came out."""
+
+    @abstractmethod
+    def fire(self, ctx: keyed_state.KeyedContext) -> list[object]:
+        """Fire the timers of the bound key group that are due, and return what came out."""
+
+    @abstractmethod
+    def is_overdue(self) -> bool:
+        """Tell whether timers of the bound key group are due and wait for the next batch."""
