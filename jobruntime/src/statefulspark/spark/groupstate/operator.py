@@ -58,7 +58,7 @@ def apply_in_pandas_with_state(
         timeoutConf: A member of `pyspark.sql.streaming.state.GroupStateTimeout`; fixed for the life of the state.
         uid: Names the state of this operator for as long as the job lives: 1 to 63 lower-case letters, digits, `-`
             and `_`.
-        options: `max_parallelism`, `cache_bytes`, `disk_bytes` and `ttl_change`, as for `keyed_process`.
+        options: `max_parallelism`, `cache_bytes` and `disk_bytes`, as for `keyed_process`.
 
     Returns:
         What the function gave.
