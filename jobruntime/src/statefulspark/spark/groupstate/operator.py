@@ -18,7 +18,7 @@ from statefulspark.spark.keyed import declaring, operator, registry
 from statefulspark.spark.keyed import processor as keyed_processor
 from statefulspark.spark.transform import grouping, lateness, limits, modes
 from statefulspark.spark.transform import processor as transform_processor
-from statefulspark.state import cache, keygroups, ttl
+from statefulspark.state import cache, ttl
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +67,6 @@ def apply_in_pandas_with_state(
         SpecRejectedError: An argument cannot be used; the message names it.
     """
     registry.check_uid(uid)
-    groups = options.get("max_parallelism", keygroups.DEFAULT_MAX_PARALLELISM)
-    keygroups.check_max_parallelism(groups)
     output_mode = modes.output_mode(outputMode, "applyInPandasWithState")
     call = _Call(
         uid,
@@ -80,6 +78,7 @@ def apply_in_pandas_with_state(
     )
     source = grouping.of(grouped, f"The input of keyed operator '{uid}'")
     operator.check_key(source.df, source.key, uid)
+    groups = operator.key_groups(source.df, uid, options.get("max_parallelism"))
     event_time = _event_time(call, source.df)
     settings = _settings(call, source)
     wrapped = _wrapped(call, source, settings, has_watermark=event_time is not None)

@@ -18,7 +18,7 @@ from statefulspark import errors
 from statefulspark.spark.keyed import declaring, operator, registry
 from statefulspark.spark.keyed import processor as keyed_processor
 from statefulspark.spark.transform import function, grouping, inputs, lateness, limits, modes, processor
-from statefulspark.state import cache, keygroups, ttl
+from statefulspark.state import cache, ttl
 
 
 class _Payload(enum.Enum):
