@@ -19,7 +19,7 @@ include flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
 
-.PHONY: help demo test lint types format crds lock bench e2e clean venv
+.PHONY: help demo test mutants lint types format crds lock bench e2e clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -70,6 +70,10 @@ crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
 	@$(COMPILE)
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+
+mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notice, or the survivor is judged (GROUPS=fast, one or more names)
+	PYTHONPATH=tests/support $(BIN)/python -m mutants $(GROUPS)
+GROUPS ?=
 
 demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
 	PYTHONPATH=e2e $(BIN)/python -m demo

@@ -1,0 +1,62 @@
+"""`python -m mutants [--write] [GROUP ...]`: check the mutants of these groups against the survivors that are judged.
+
+`--write` writes the lists as they have to be, so that only the judgements are left to write.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+from mutants import groups, survivors, workspace
+
+LISTS = workspace.ROOT / "tests" / "mutants"
+BUILD = workspace.ROOT / "build" / "mutants"
+
+
+def main(arguments: list[str]) -> int:
+    """Check the groups; returns what the process exits with: 1 if a list is not what it has to be."""
+    chosen = groups.named(tuple(one for one in arguments if one != "--write"))
+    found = sum([_check(group, writes="--write" in arguments) for group in chosen])
+    return 1 if found else 0
+
+
+def _check(group: groups.Group, *, writes: bool) -> int:
+    started = time.monotonic()
+    fates = _run(group)
+    listed = LISTS / f"{group.name}.toml"
+    known = survivors.parse(listed.read_text()) if listed.exists() else ()
+    if writes:
+        known = survivors.updated(fates, known)
+        listed.write_text(survivors.render(known))
+    said = survivors.problems(fates, known)
+    counts = Counter(fate for _, fate in fates)
+    numbers = ", ".join(f"{counts[fate]} {fate}" for fate in survivors.Fate)
+    print(f"{group.name}: {len(fates)} mutants, {numbers}, in {time.monotonic() - started:.0f} s; {len(said)} problems")
+    for sentence in said:
+        print(f"\n{sentence}")
+    return len(said)
+
+
+def _run(group: groups.Group) -> list[tuple[survivors.Mutant, survivors.Fate]]:
+    folder = BUILD / group.name
+    workspace.lay_out(group, folder)
+    paths = os.pathsep.join([str(Path(__file__).resolve().parents[1])])
+    environment = {**os.environ, "PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    with (folder / "log").open("w") as log:
+        ended = subprocess.run(
+            [sys.executable, "-m", "mutants.engine"], cwd=folder, env=environment, stdout=log, stderr=log, check=False
+        )
+    if ended.returncode:
+        raise SystemExit(f"{group.name}: mutmut ended with {ended.returncode}; see {folder / 'log'}.")
+    rows = json.loads((folder / "outcome.json").read_text())
+    return [(survivors.Mutant(*words), survivors.Fate(fate)) for *words, fate in rows]
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

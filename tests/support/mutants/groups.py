@@ -1,0 +1,91 @@
+"""Which modules are changed, and which tests have to notice: a table, smallest tests first.
+
+A group's tests are those of its own rules. Tests that reach them through storage or a whole driver would notice more, and
+would prove less: a rule that only they hold is not written down anywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Modules that are checked together.
+
+    Attributes:
+        name: As in `make mutants GROUPS=name`, and of the file of survivors.
+        modules: Files below the two source folders; `*` stands for any name.
+        tests: Files or folders below `tests/`.
+    """
+
+    name: str
+    modules: tuple[str, ...]
+    tests: tuple[str, ...]
+
+
+def _snapshot(*names: str) -> tuple[str, ...]:
+    return tuple(f"statefulspark/snapshot/{name}.py" for name in names)
+
+
+def _state(*names: str) -> tuple[str, ...]:
+    return tuple(f"statefulspark/state/{name}.py" for name in names)
+
+
+def _unit(folder: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"unit/{folder}/test_{name}.py" for name in names)
+
+
+GROUPS = (
+    Group(
+        "coordinator",
+        (
+            "statefulspark/coordinator/machine.py",
+            "statefulspark/coordinator/model.py",
+            "statefulspark/coordinator/requests.py",
+        ),
+        ("unit/coordinator",),
+    ),
+    Group("statistics", ("statefulspark/coordinator/stats.py",), _unit("coordinator", "stats", "stats_counts")),
+    Group("start", _snapshot("decision"), _unit("snapshot", "decision")),
+    Group(
+        "evolution",
+        _snapshot("definitions", "evolution", "keyedstates", "parallelism", "plans", "sources", "uids"),
+        _unit("snapshot", "definitions", "keyedstates", "parallelism", "placements", "uids"),
+    ),
+    Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
+    Group("retention", _snapshot("prune"), _unit("snapshot", "prune")),
+    Group("keygroups", _state("keygroups"), _unit("state", "keygroups")),
+    Group("expiry", _state("expiry", "ttl", "timers"), _unit("state", "ttl", "timers")),
+    Group(
+        "keyed",
+        _state("compaction", "descriptors", "evolution"),
+        _unit("state", "chunks", "evolution", "handles", "store"),
+    ),
+    Group(
+        "redistribution", ("statefulspark/opstate/redistribution.py",), _unit("opstate", "redistribution", "subtasks")
+    ),
+    Group("contract", ("statefulspark/contract/*.py",), _unit("runtime", "contract")),
+    Group(
+        "operator",
+        ("statefulspark_operator/lifecycle/*.py", "statefulspark_operator/api/revision.py"),
+        ("unit/operator",),
+    ),
+)
+
+FAST = ("coordinator", "start")
+"""What CI runs: where an unproven rule loses data, and little enough to run each time."""
+
+
+def named(names: tuple[str, ...]) -> tuple[Group, ...]:
+    """Return the groups of these names: all without one; `fast` stands for those of CI.
+
+    Raises:
+        SystemExit: A name is not known.
+    """
+    wanted = tuple(one for name in names for one in (FAST if name == "fast" else (name,)))
+    known = {group.name: group for group in GROUPS}
+    unknown = [name for name in wanted if name not in known]
+    if unknown:
+        raise SystemExit(f"{', '.join(unknown)}: no such group; there are: fast, {', '.join(known)}.")
+    return tuple(known[name] for name in wanted) or GROUPS

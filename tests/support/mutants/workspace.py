@@ -1,0 +1,107 @@
+"""The folder in which mutmut works: a copy of both distributions and of the tests, laid out the one way mutmut knows.
+
+mutmut takes one `src` folder and leaves decorated functions alone. So the two source folders are laid over each other, and
+a property is written as a function that is made a property afterwards. The working tree itself is never changed.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import shutil
+from pathlib import Path
+
+from mutants.groups import Group
+
+ROOT = Path(__file__).resolve().parents[3]
+_SOURCES = ("jobruntime/src", "operator/src")
+_UNRELATED = shutil.ignore_patterns("__pycache__", "jars", "*.egg-info")
+_CONFTEST = '''"""Properties draw the same examples each time, and plain tests run before them: most mutants die at once."""
+
+import hypothesis
+
+hypothesis.settings.register_profile("mutants", derandomize=True, database=None, max_examples=50)
+hypothesis.settings.load_profile("mutants")
+
+
+def pytest_collection_modifyitems(items):
+    items.sort(key=lambda item: hypothesis.is_hypothesis_test(getattr(item, "obj", None)) or "runTest" in item.name)
+'''
+
+
+def lay_out(group: Group, folder: Path) -> None:
+    """Make the folder anew; nothing of an earlier run is used, since a result depends on more than a function's text."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for source in _SOURCES:
+        shutil.copytree(ROOT / source, folder / "src", ignore=_UNRELATED, dirs_exist_ok=True)
+    for name in ("support", *group.tests):
+        _copy(ROOT / "tests" / name, folder / "tests" / name)
+    _copy(ROOT / "tests" / "golden", folder / "tests" / "golden")
+    (folder / "tests" / "conftest.py").write_text(_CONFTEST)
+    (folder / "pyproject.toml").write_text(_settings(group))
+    for path in changed_files(group, folder):
+        path.write_text(with_plain_properties(path.read_text()))
+
+
+def changed_files(group: Group, folder: Path) -> tuple[Path, ...]:
+    """Return the files of the group's modules.
+
+    Raises:
+        SystemExit: A module is named of which there is no file.
+    """
+    found = {pattern: sorted((folder / "src").glob(pattern)) for pattern in group.modules}
+    empty = [pattern for pattern, paths in found.items() if not paths]
+    if empty:
+        raise SystemExit(f"{group.name}: there is no {', '.join(empty)}; mend tests/support/mutants/groups.py.")
+    return tuple(path for paths in found.values() for path in paths)
+
+
+def with_plain_properties(source: str) -> str:
+    """Write every `@property` as a function, and below it `name = property(name)`: the same class, open to mutants."""
+    lines = source.splitlines()
+    for function in sorted(_properties(ast.parse(source)), key=lambda one: one.lineno, reverse=True):
+        indent = " " * function.col_offset
+        lines.insert(function.end_lineno or 0, f"{indent}{function.name} = property({function.name})")
+        del lines[function.decorator_list[0].lineno - 1]
+    return "\n".join(lines) + "\n"
+
+
+def _properties(tree: ast.Module) -> list[ast.FunctionDef]:
+    methods = [one for node in tree.body if isinstance(node, ast.ClassDef) for one in node.body]
+    return [one for one in methods if isinstance(one, ast.FunctionDef) and _is_property(one)]
+
+
+def _is_property(method: ast.FunctionDef) -> bool:
+    names = [one.id for one in method.decorator_list if isinstance(one, ast.Name)]
+    return names == ["property"] and len(method.decorator_list) == 1
+
+
+def _copy(source: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_dir():
+        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+    else:
+        shutil.copy2(source, target)
+
+
+def _settings(group: Group) -> str:
+    """Write mutmut's settings and pytest's: warnings are errors here, too, so that a mutant that warns dies."""
+    tests = [f"tests/{name}" for name in group.tests]
+    modules = [f"src/{name}" for name in group.modules]
+    return f"""
+[tool.pytest.ini_options]
+addopts = ["--import-mode=importlib", "--strict-markers", "--strict-config", "-p", "no:cacheprovider"]
+pythonpath = ["src", "tests/support"]
+filterwarnings = ["error", "ignore::ResourceWarning"]
+markers = ["spark: starts a real Spark JVM", "s3: starts a real S3 server", "api: starts a real Kubernetes API server"]
+
+[tool.mutmut]
+source_paths = ["src/"]
+only_mutate = {json.dumps(modules)}
+do_not_mutate_patterns = ["assert_never"]
+pytest_add_cli_args_test_selection = {json.dumps(tests)}
+use_git_change_detection = false
+use_setproctitle = false
+timeout_multiplier = 6.0
+timeout_constant = 2.0
+"""
