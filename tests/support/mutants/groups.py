@@ -47,7 +47,8 @@ GROUPS = (
         ("unit/coordinator",),
     ),
     Group("statistics", ("statefulspark/coordinator/stats.py",), _unit("coordinator", "stats", "stats_counts")),
-    Group("start", _snapshot("decision"), _unit("snapshot", "decision")),
+    Group("start", _snapshot("decision"), _unit("snapshot", "decision", "decision_refusals")),
+    Group("lineage", _snapshot("lineage"), _unit("snapshot", "closure", "lineage")),
     Group(
         "evolution",
         _snapshot("definitions", "evolution", "keyedstates", "parallelism", "plans", "sources", "uids"),
@@ -55,7 +56,7 @@ GROUPS = (
     ),
     Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
     Group("retention", _snapshot("prune"), _unit("snapshot", "prune")),
-    Group("keygroups", _state("keygroups"), _unit("state", "keygroups")),
+    Group("keygroups", _state("keygroups"), _unit("state", "keygroups", "spark_hashes")),
     Group("expiry", _state("expiry", "ttl", "timers"), _unit("state", "ttl", "timers")),
     Group(
         "keyed",

@@ -102,6 +102,7 @@ do_not_mutate_patterns = ["assert_never"]
 pytest_add_cli_args_test_selection = {json.dumps(tests)}
 use_git_change_detection = false
 use_setproctitle = false
-timeout_multiplier = 6.0
-timeout_constant = 2.0
+track_dependencies = false
+timeout_multiplier = 2.0
+timeout_constant = 8.0
 """
