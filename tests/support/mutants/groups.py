@@ -55,7 +55,7 @@ GROUPS = (
         _unit("snapshot", "definitions", "keyedstates", "parallelism", "placements", "uids"),
     ),
     Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
-    Group("retention", _snapshot("prune"), _unit("snapshot", "prune")),
+    Group("retention", _snapshot("prune"), _unit("snapshot", "prune_rules")),
     Group("keygroups", _state("keygroups"), _unit("state", "keygroups", "spark_hashes")),
     Group("expiry", _state("expiry", "ttl", "timers"), _unit("state", "ttl", "timers")),
     Group(

@@ -16,7 +16,10 @@ from mutants.groups import Group
 ROOT = Path(__file__).resolve().parents[3]
 _SOURCES = ("jobruntime/src", "operator/src")
 _UNRELATED = shutil.ignore_patterns("__pycache__", "jars", "*.egg-info")
-_CONFTEST = '''"""Properties draw the same examples each time, and plain tests run before them: most mutants die at once."""
+_CONFTEST = '''"""Properties draw the same examples each time, and quick tests run before slow ones: most mutants die at once."""
+
+import json
+from pathlib import Path
 
 import hypothesis
 
@@ -25,7 +28,9 @@ hypothesis.settings.load_profile("mutants")
 
 
 def pytest_collection_modifyitems(items):
-    items.sort(key=lambda item: hypothesis.is_hypothesis_test(getattr(item, "obj", None)) or "runTest" in item.name)
+    measured = Path("mutmut-stats.json")
+    took_s = json.loads(measured.read_text())["duration_by_test"] if measured.exists() else {}
+    items.sort(key=lambda item: took_s.get(item.nodeid, 0))
 '''
 
 
