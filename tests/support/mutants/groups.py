@@ -48,7 +48,7 @@ GROUPS = (
     ),
     Group("statistics", ("statefulspark/coordinator/stats.py",), _unit("coordinator", "stats", "stats_counts")),
     Group("start", _snapshot("decision"), _unit("snapshot", "decision", "decision_refusals")),
-    Group("lineage", _snapshot("lineage"), _unit("snapshot", "closure", "lineage")),
+    Group("lineage", _snapshot("lineage"), _unit("snapshot", "lineage")),
     Group(
         "evolution",
         _snapshot("definitions", "evolution", "keyedstates", "parallelism", "plans", "sources", "uids"),
@@ -56,7 +56,7 @@ GROUPS = (
     ),
     Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
     Group("retention", _snapshot("prune"), _unit("snapshot", "prune_rules")),
-    Group("keygroups", _state("keygroups"), _unit("state", "keygroups", "spark_hashes")),
+    Group("keygroups", _state("keygroups"), _unit("state", "keygroup_borders", "keygroups", "spark_hashes")),
     Group("expiry", _state("expiry", "ttl", "timers"), _unit("state", "ttl", "timers")),
     Group(
         "keyed",
@@ -69,12 +69,16 @@ GROUPS = (
     Group("contract", ("statefulspark/contract/*.py",), _unit("runtime", "contract")),
     Group(
         "operator",
-        ("statefulspark_operator/lifecycle/*.py", "statefulspark_operator/api/revision.py"),
+        (
+            "statefulspark_operator/lifecycle/*.py",
+            "statefulspark_operator/lifecycle/rules/*.py",
+            "statefulspark_operator/api/revision.py",
+        ),
         ("unit/operator",),
     ),
 )
 
-FAST = ("coordinator", "start")
+FAST = ("coordinator", "start", "lineage")
 """What CI runs: where an unproven rule loses data, and little enough to run each time."""
 
 

@@ -106,3 +106,15 @@ def test_a36_with_an_unchanged_parallelism_split_lists_stay_while_unions_are_dea
 
     assert dealt.states["split"].parts == ((1, 2, 3), ())
     assert dealt.states["union"].parts == ((1, 2), (1, 2))
+
+
+def test_a38_without_any_copy_every_subtask_begins_with_an_empty_map() -> None:
+    assert redistribution.broadcast([], 3) == ((), (), ())
+
+
+def test_a33_what_was_dealt_out_is_known_under_its_new_parallelism() -> None:
+    state = OperatorState(1, {"counts": NamedState(StateMeta("counts", Mode.SPLIT), ((1, 2, 3),))})
+
+    assert redistribution.redistribute(state, 2) == OperatorState(
+        2, {"counts": NamedState(StateMeta("counts", Mode.SPLIT), ((1, 2), (3,)))}
+    )
