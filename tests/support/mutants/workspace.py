@@ -16,7 +16,7 @@ from mutants.groups import Group
 ROOT = Path(__file__).resolve().parents[3]
 _SOURCES = ("jobruntime/src", "operator/src")
 _UNRELATED = shutil.ignore_patterns("__pycache__", "jars", "*.egg-info")
-_CONFTEST = '''"""Properties draw the same examples each time, and quick tests run before slow ones: most mutants die at once."""
+_CONFTEST = '''"""Properties draw the same examples each time, and quick tests run first: most mutants die at once."""
 
 import json
 from pathlib import Path
