@@ -70,7 +70,8 @@ GROUPS = (
     Group(
         "operator",
         (
-            "statefulspark_operator/lifecycle/*.py",
+            "statefulspark_operator/lifecycle/backoff.py",
+            "statefulspark_operator/lifecycle/decide.py",
             "statefulspark_operator/lifecycle/rules/*.py",
             "statefulspark_operator/api/revision.py",
         ),

@@ -1,0 +1,321 @@
+"""What is told of a changed job, and what its manifests remember: whole values, with more than one of each (A.149-A.169)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from statefulspark import errors
+from statefulspark.contract.manifest import KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
+from statefulspark.contract.placement import Placement
+from statefulspark.snapshot import evolution, keyedstates, parallelism, plans, rewrite, sources, uids
+from statefulspark.state import chunks, descriptors, functions
+
+_TWS = "transformWithStateInPandasExec"
+
+
+def _an_operator(uid: str, place: int = 0, *, partitions: int = 2, **known: object) -> OperatorEntry:
+    return OperatorEntry(uid=uid, operator_id=place, name=_TWS, partitions=partitions, **known)  # type: ignore[arg-type]
+
+
+def _a_source(name: str, log: int = 0, description: str | None = None) -> SourceEntry:
+    return SourceEntry(name=name, description=description or name, log=log)
+
+
+def _a_query(*operators: OperatorEntry, sources: tuple[SourceEntry, ...] = (), batch_id: int = 6) -> QueryEntry:
+    offsets = tuple(f'{{"offset":{number}}}' for number, _ in enumerate(sources))
+    return QueryEntry(uid="q", batch_id=batch_id, path="p", operators=operators, sources=sources, offsets=offsets)
+
+
+def _a_plan(
+    *operators: plans.PlannedOperator, reads: tuple[str, ...] = (), partitions: int | None = None
+) -> plans.PlannedQuery:
+    planned = tuple(plans.PlannedSource(name, name, relation) for relation, name in enumerate(reads))
+    return plans.PlannedQuery("q", operators, planned, "UTC", partitions)
+
+
+def _planned(uid: str, place: int = 0, **known: object) -> plans.PlannedOperator:
+    return plans.PlannedOperator(place, _TWS, uid=uid, **known)  # type: ignore[arg-type]
+
+
+def test_an_operator_that_moved_is_told_and_its_files_move() -> None:
+    """A.169."""
+    found = evolution.evolve(
+        _a_query(_an_operator("a", 0), _an_operator("b", 1)), _a_plan(_planned("b", 0), _planned("a", 1))
+    )
+
+    assert not found.is_empty
+    assert found.sentences == (
+        "query 'q': operator 'a' has another place in the plan",
+        "query 'q': operator 'b' has another place in the plan",
+    )
+    assert found.rewrite == rewrite.Rewrite({0: 1, 1: 0}, (), {})
+
+
+@pytest.mark.parametrize(
+    ("planned", "told"),
+    [
+        pytest.param(
+            _a_plan(_planned("a"), _planned("b", 1)), "query 'q': operator 'b' is new and starts empty", id="added"
+        ),
+        pytest.param(_a_plan(), "query 'q': the state of operator 'a' is left behind", id="dropped"),
+        pytest.param(
+            _a_plan(_planned("a"), partitions=5),
+            "query 'q': state is spread over 5 partitions instead of 2",
+            id="another number of partitions",
+        ),
+    ],
+)
+def test_each_change_of_operators_alone_is_one(planned: plans.PlannedQuery, told: str) -> None:
+    found = evolution.evolve(_a_query(_an_operator("a")), planned)
+
+    assert (found.is_empty, found.sentences) == (False, (told,))
+
+
+@pytest.mark.parametrize(
+    ("reads", "told"),
+    [
+        pytest.param(("a", "b"), (), id="the same"),
+        pytest.param(("b", "a"), ("sources have another order",), id="another order"),
+        pytest.param(
+            ("a", "b", "c", "d"),
+            (
+                "source 'c' is new and starts where its options say",
+                "source 'd' is new and starts where its options say",
+            ),
+            id="new ones at the end",
+        ),
+        pytest.param(("c", "a", "b"), ("source 'c' is new and starts where its options say",), id="a new one in front"),
+        pytest.param(("a",), ("the position of source 'b' is left behind",), id="the last one gone"),
+        pytest.param(
+            ("c", "b", "a"),
+            ("source 'c' is new and starts where its options say", "sources have another order"),
+            id="a new one and another order",
+        ),
+    ],
+)
+def test_each_change_of_sources_is_told(reads: tuple[str, ...], told: tuple[str, ...]) -> None:
+    """A.150: a position follows its name."""
+    found = evolution.evolve(_a_query(sources=(_a_source("a"), _a_source("b", 1))), _a_plan(reads=reads))
+
+    assert found.sentences == tuple(f"query 'q': {sentence}" for sentence in told)
+    assert found.is_empty is (not told)
+
+
+def test_a_source_that_moved_takes_its_line_and_its_log() -> None:
+    found = evolution.evolve(_a_query(sources=(_a_source("a"), _a_source("b", 1))), _a_plan(reads=("c", "b", "a")))
+
+    assert found.rewrite == rewrite.Rewrite({}, (None, 1, 0), {0: 2, 1: 1})
+
+
+def test_a_query_that_committed_nothing_fits_as_it_is() -> None:
+    query, planned = _a_query(_an_operator("a"), batch_id=-1), _a_plan(_planned("b"))
+
+    assert evolution.evolve(query, planned) == evolution.Evolution(query, planned, {}, (), (), (), (), None)
+
+
+def test_what_may_be_dropped_is_dropped_by_name() -> None:
+    lost = _a_query(_an_operator("a"), _an_operator("b", 1))
+
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        evolution.compare([lost], [_a_plan()], label="checkpoint 7", allow_non_restored_state=False)
+
+    assert refused.value.reason == "NonRestoredState"
+    assert refused.value.message.startswith(
+        "checkpoint 7 holds state of operator 'a' of query 'q', operator 'b' of query 'q', which the job does not have."
+    )
+
+
+def test_a_new_query_with_more_partitions_than_key_groups_is_refused_though_it_has_no_state() -> None:
+    """A.66."""
+    planned = _a_plan(_planned("a", max_parallelism=4), partitions=5)
+
+    with pytest.raises(errors.SpecRejectedError, match="its maximum parallelism is 4") as refused:
+        evolution.compare([], [planned], label="nothing", allow_non_restored_state=False)
+
+    assert refused.value.reason == "MaxParallelismExceeded"
+
+
+@pytest.mark.parametrize("asked", [1, 2, 200])
+def test_a_whole_number_of_partitions_is_what_was_asked_for(asked: int) -> None:
+    assert parallelism.asked_for({parallelism.SHUFFLE_PARTITIONS: str(asked)}) == asked
+
+
+@pytest.mark.parametrize("asked", ["0", "-1", "many", "1.5", ""])
+def test_any_other_number_of_partitions_is_refused_by_reason(asked: str) -> None:
+    with pytest.raises(errors.SpecRejectedError, match="must be a whole number, 1 or more") as refused:
+        parallelism.asked_for({parallelism.SHUFFLE_PARTITIONS: asked})
+
+    assert refused.value.reason == "PartitionsInvalid"
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "lost"),
+    [(-1, ()), (0, ("query 'q'",)), (1, ("query 'q'",))],
+    ids=["nothing committed", "the first batch", "more"],
+)
+def test_a_query_has_state_to_lose_from_its_first_batch_on(batch_id: int, lost: tuple[str, ...]) -> None:
+    """A.167."""
+    assert uids.lost_queries([_a_query(batch_id=batch_id)], query_uids=["other"]) == lost
+
+
+def test_all_queries_without_a_place_are_named() -> None:
+    queries = [_a_query(), _a_query().model_copy(update={"uid": "r"})]
+
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        uids.require_place(queries, "savepoint 3", query_uids=[])
+
+    assert refused.value.reason == "NonRestoredState"
+    assert refused.value.message.startswith(
+        "savepoint 3 holds state of query 'q', query 'r', which the job does not have."
+    )
+
+
+_KNOWN = {
+    "max_parallelism": 128,
+    "key": "string",
+    "value": "bigint",
+    "mode": "update",
+    "definition": {"window": "5 minutes"},
+    "states": (KeyedStateEntry(name="n", kind="ValueState", type="int"),),
+}
+
+
+def test_everything_the_plan_says_is_written_into_a_closure() -> None:
+    """What is not written is not compared at the next start."""
+    planned = _a_plan(_planned("a", **_KNOWN), reads=("clicks",))
+    closed = _a_query(_an_operator("a"), sources=(_a_source("?"),)).model_copy(update={"sources": ()})
+
+    assert plans.annotate(closed, planned) == closed.model_copy(
+        update={
+            "operators": (_an_operator("a", **_KNOWN),),
+            "sources": (_a_source("clicks"),),
+            "time_zone": "UTC",
+        }
+    )
+
+
+def test_sources_of_a_plan_with_another_number_of_them_are_not_written() -> None:
+    assert plans.annotate(_a_query(), _a_plan(reads=("clicks",))).sources == ()
+
+
+def test_everything_an_earlier_manifest_knew_is_carried_over() -> None:
+    previous = _a_query(_an_operator("a", **_KNOWN), sources=(_a_source("clicks"),)).model_copy(
+        update={"time_zone": "UTC"}
+    )
+    closed = _a_query(_an_operator("a"), sources=(_a_source("?"),)).model_copy(update={"sources": (), "batch_id": 9})
+
+    assert plans.inherit([closed], [previous]) == (previous.model_copy(update={"batch_id": 9}),)
+
+
+@pytest.mark.parametrize(
+    ("offsets", "kept"), [((), True), (("1",), True), (("1", "2"), False)], ids=["no offsets", "as many", "more"]
+)
+def test_sources_are_carried_over_to_a_closure_with_as_many(offsets: tuple[str, ...], *, kept: bool) -> None:
+    previous = _a_query(sources=(_a_source("clicks"),))
+    closed = _a_query().model_copy(update={"offsets": offsets})
+
+    (inherited,) = plans.inherit([closed], [previous])
+
+    assert inherited.sources == (previous.sources if kept else ())
+
+
+@pytest.mark.parametrize(
+    ("batch_id", "spread"), [(-1, {}), (0, {"a": Placement.HASHED})], ids=["nothing committed", "the first batch"]
+)
+def test_state_keeps_its_placement_from_its_first_batch_on(batch_id: int, spread: dict[str, Placement]) -> None:
+    assert plans.placements([_a_query(_an_operator("a"), batch_id=batch_id)]) == spread
+
+
+def test_a_source_with_other_options_is_still_the_only_one_of_its_format() -> None:
+    before = _a_query(sources=(_a_source("kafka(subscribe=a)"), _a_source("files(/in(1))", 1)))
+    after = _a_plan(reads=("files(/in(2))", "kafka(subscribe=b)"))
+
+    assert sources.match(before, after) == (1, 0)
+
+
+def test_a_kept_log_is_that_of_a_source_the_snapshot_names() -> None:
+    nameless = _a_query(sources=(_a_source("a"),)).model_copy(update={"sources": ()})
+
+    assert sources.logs(nameless, _a_plan(reads=("a",)), (0,)) == {}
+    assert sources.logs(_a_query(sources=(_a_source("a", 3),)), _a_plan(reads=("b", "a")), (None, 0)) == {3: 1}
+
+
+def test_one_name_twice_is_found_behind_sources_without_names() -> None:
+    reads = (
+        plans.PlannedSource("files(/x)"),
+        plans.PlannedSource("files(/a)", "clicks", 1),
+        plans.PlannedSource("files(/c)", "views", 2),
+        plans.PlannedSource("files(/b)", "clicks", 3),
+    )
+
+    with pytest.raises(errors.SpecRejectedError, match=r"files\(/a\) and files\(/b\)") as refused:
+        sources.require_distinct(plans.PlannedQuery("q", (), reads))
+
+    assert refused.value.reason == "SourceNameTaken"
+    sources.require_distinct(plans.PlannedQuery("q", (), reads[:3]))
+
+
+def test_what_manifests_and_chunks_say_of_a_state_is_the_same() -> None:
+    entry = KeyedStateEntry(name="n", kind="MapState", type="map<int,str>", has_ttl=True)
+
+    assert keyedstates.meta_of(entry) == chunks.StateMeta("n", descriptors.StateKind.MAP, "map<int,str>", has_ttl=True)
+    assert keyedstates.entry_of(keyedstates.meta_of(entry)) == entry
+
+
+class _Declares(functions.KeyedProcessFunction):
+    """Declares one value of a type."""
+
+    def __init__(self, type_: type) -> None:
+        self._type = type_
+
+    def open(self, ctx: functions.KeyedContext) -> None:
+        ctx.state(descriptors.ValueState("n", self._type))
+
+
+def _keyed(*types: tuple[str, type]) -> tuple[evolution.Evolution, dict[str, object]]:
+    stored = (KeyedStateEntry(name="n", kind="ValueState", type="int"),)
+    names = [uid for uid, _ in types]
+    query = _a_query(
+        _an_operator("unknown", 7), _an_operator("undeclared", 8, states=stored),
+        *(_an_operator(uid, place, states=stored) for place, uid in enumerate(names)),
+    )  # fmt: skip
+    planned = _a_plan(
+        _planned("unknown", 7), _planned("undeclared", 8), *(_planned(uid, place) for place, uid in enumerate(names))
+    )
+    declared = {uid: functions.declarations_of(_Declares(type_), uid).states for uid, type_ in types}
+    return evolution.evolve(query, planned), {"unknown": (), **declared}
+
+
+def test_every_keyed_operator_is_compared_whatever_is_known_of_the_others() -> None:
+    change, declared = _keyed(("a", float), ("b", float))
+
+    found = keyedstates.compare(change, declared)  # type: ignore[arg-type]
+
+    assert found.state_changes == tuple(
+        f"operator {uid!r} of query 'q': state 'n' is migrated from int to float, each key group when it is next used"
+        for uid in ("a", "b")
+    )
+
+
+def test_a_state_that_does_not_fit_is_refused_behind_operators_that_do() -> None:
+    change, declared = _keyed(("a", int), ("b", str))
+
+    with pytest.raises(errors.SpecRejectedError, match="operator 'b' of query 'q'"):
+        keyedstates.compare(change, declared)  # type: ignore[arg-type]
+
+
+def test_warnings_of_all_operators_are_told_after_those_there_were() -> None:
+    change, _ = _keyed(("a", int), ("b", int))
+    opened: dict[str, object] = {"undeclared": None, "a": (), "b": ()}
+
+    found = keyedstates.compare(replace(change, warnings=("before",)), opened)  # type: ignore[arg-type]
+
+    unused = "state 'n' is no longer declared; what it holds is kept until it is declared again"
+    assert found.warnings == (
+        "before",
+        "operator 'undeclared' of query 'q': it could not be opened on the driver; its types are compared when the first "
+        "batch reads them",
+        f"operator 'a' of query 'q': {unused}",
+        f"operator 'b' of query 'q': {unused}",
+    )
