@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from statefulspark import errors
-from statefulspark.contract.manifest import KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
+from statefulspark.contract.manifest import FileEntry, KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.contract.placement import Placement
 from statefulspark.snapshot import evolution, keyedstates, parallelism, plans, rewrite, sources, uids
 from statefulspark.state import chunks, descriptors, functions
@@ -318,4 +318,130 @@ def test_warnings_of_all_operators_are_told_after_those_there_were() -> None:
         "batch reads them",
         f"operator 'a' of query 'q': {unused}",
         f"operator 'b' of query 'q': {unused}",
+    )
+
+
+def _twins(*others: str) -> QueryEntry:
+    """Build a snapshot with a source that is read twice, both at one position, and other sources behind it."""
+    names = (_a_source("files(/a)"), _a_source("files(/a)#2", 1, "files(/a)"))
+    more = tuple(_a_source(name, place) for place, name in enumerate(others, 2))
+    return _a_query(sources=(*names, *more)).model_copy(update={"offsets": ("7",) * (2 + len(others))})
+
+
+def _reading(*descriptions: str) -> plans.PlannedQuery:
+    reads = tuple(plans.PlannedSource(one, None, relation) for relation, one in enumerate(descriptions))
+    return plans.PlannedQuery("q", (), reads)
+
+
+@pytest.mark.parametrize(
+    ("reads", "lines"),
+    [
+        pytest.param(("kafka(b)",), (2,), id="both are gone"),
+        pytest.param(("files(/a)", "files(/a)", "kafka(b)", "rate()"), (0, 1, 2, None), id="as many, and another one"),
+    ],
+)
+def test_sources_that_read_the_same_do_not_hinder_a_change_of_others(
+    reads: tuple[str, ...], lines: tuple[int | None, ...]
+) -> None:
+    assert sources.match(_twins("kafka(b)"), _reading(*reads)) == lines
+
+
+def test_one_of_two_sources_that_read_the_same_cannot_be_taken_away() -> None:
+    with pytest.raises(errors.SpecRejectedError, match=r"had 2 sources files\(/a\) and has 1 now") as refused:
+        sources.match(_twins("kafka(b)"), _reading("files(/a)", "kafka(b)"))
+
+    assert refused.value.reason == "SourcesAmbiguous"
+
+
+def test_sources_that_read_the_same_at_different_positions_are_refused_when_others_change() -> None:
+    before = _twins("kafka(b)").model_copy(update={"offsets": ("7", "8", "9")})
+
+    with pytest.raises(
+        errors.SpecRejectedError, match=r"several sources files\(/a\) at different positions"
+    ) as refused:
+        sources.match(before, _reading("files(/a)", "files(/a)"))
+
+    assert refused.value.reason == "SourcesAmbiguous"
+
+
+def test_sources_of_a_snapshot_without_offsets_are_matched_by_name() -> None:
+    before = _twins("kafka(b)").model_copy(update={"offsets": ()})
+
+    assert sources.match(before, _reading("kafka(b)", "files(/a)", "files(/a)")) == (2, 0, 1)
+
+
+def test_another_number_of_sources_than_a_snapshot_without_names_has_is_refused_with_all_of_them() -> None:
+    nameless = _twins().model_copy(update={"sources": ()})
+
+    with pytest.raises(errors.SpecRejectedError, match=r"had 2 sources and has 3 now \(a, b, c\)") as refused:
+        sources.match(nameless, _reading("a", "b", "c"))
+
+    assert refused.value.reason == "SourcesAmbiguous"
+
+
+def test_logs_of_sources_without_names_stay_where_they_are() -> None:
+    files = (FileEntry(path="sources/0/3", size_bytes=1), FileEntry(path="state/0/0/x", size_bytes=1))
+    nameless = _twins().model_copy(update={"sources": (), "files": files})
+
+    assert evolution.evolve(nameless, _reading("a", "b")).rewrite.source_logs == {0: 0}
+
+
+def test_state_of_the_first_batch_is_compared() -> None:
+    query = _a_query(_an_operator("a", key="string"), batch_id=0)
+
+    with pytest.raises(errors.SpecRejectedError, match="operator 'a'") as refused:
+        evolution.evolve(query, _a_plan(_planned("a", key="bigint")))
+
+    assert refused.value.reason == "KeyChanged"
+
+
+def test_partitions_are_those_of_the_operator_that_has_most() -> None:
+    assert evolution.partitions_of(_a_query()) == 0
+    assert evolution.partitions_of(_a_query(_an_operator("a", partitions=3), _an_operator("b", 1, partitions=2))) == 3
+
+
+def _engines(*keys: str | None) -> tuple[OperatorEntry, ...]:
+    return tuple(
+        OperatorEntry(uid=f"dedupe-{place}", operator_id=place, name="dedupe", partitions=2, key=key)
+        for place, key in enumerate(keys)
+    )
+
+
+def _dedupes(*keys: str | None) -> plans.PlannedQuery:
+    return _a_plan(*(plans.PlannedOperator(place, "dedupe", key=key) for place, key in enumerate(keys)))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "places"),
+    [
+        pytest.param(("a", "b"), ("b", "a"), {0: 1, 1: 0}, id="by keys that tell them apart"),
+        pytest.param(("a", None), (None, "a"), {0: 0, 1: 1}, id="by order if a key is unknown"),
+        pytest.param(("a", "a"), ("a", "a"), {0: 0, 1: 1}, id="by order if keys are equal"),
+        pytest.param(("a", "b"), ("b",), {1: 0}, id="by keys although one is gone"),
+        pytest.param(("b",), ("a", "b"), {0: 1}, id="by keys although one is new"),
+        pytest.param(("a",), (), {}, id="all gone"),
+    ],
+)
+def test_operators_of_the_engine_are_matched(
+    before: tuple[str | None, ...], after: tuple[str | None, ...], places: dict[int, int]
+) -> None:
+    assert evolution.evolve(_a_query(*_engines(*before)), _dedupes(*after)).operators == places
+
+
+def test_operators_of_the_engine_that_nothing_tells_apart_are_refused_with_their_keys() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="had 1 operators 'dedupe' and has 2 now") as refused:
+        evolution.evolve(_a_query(*_engines(None)), _dedupes("a", "b"))
+
+    assert refused.value.reason == "OperatorsAmbiguous"
+    assert "their keys are (unknown) and (a) / (b)." in refused.value.message
+
+
+def test_a_query_that_committed_nothing_tells_everything_that_was_declared() -> None:
+    assert plans.declared(_a_plan(_planned("a", **_KNOWN), reads=("clicks",)), "p") == QueryEntry(
+        uid="q",
+        batch_id=-1,
+        path="p",
+        operators=(_an_operator("a", partitions=0, **_KNOWN),),
+        sources=(_a_source("clicks"),),
+        time_zone="UTC",
     )
