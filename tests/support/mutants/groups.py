@@ -52,12 +52,12 @@ GROUPS = (
     Group(
         "evolution",
         _snapshot("definitions", "evolution", "keyedstates", "parallelism", "plans", "sources", "uids"),
-        _unit("snapshot", "definitions", "keyedstates", "parallelism", "placements", "uids"),
+        _unit("snapshot", "definitions", "evolution_rules", "keyedstates", "parallelism", "placements", "uids"),
     ),
     Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
     Group("retention", _snapshot("prune"), _unit("snapshot", "prune_rules")),
     Group("keygroups", _state("keygroups"), _unit("state", "keygroup_borders", "keygroups", "spark_hashes")),
-    Group("expiry", _state("expiry", "ttl", "timers"), _unit("state", "ttl", "timers")),
+    Group("expiry", _state("expiry", "ttl", "timers"), _unit("state", "expiry_rules", "timers", "ttl")),
     Group(
         "keyed",
         _state("compaction", "descriptors", "evolution"),

@@ -1,0 +1,215 @@
+"""Time to live and timers in detail: every setting, every shape of entry, every refusal by reason (A.18-A.32)."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+
+import pytest
+from keyedstate import MemoryLog, Worker, new_ids
+from statefulspark import errors
+from statefulspark.state import chunks, descriptors, expiry, functions, tables, timers, ttl
+
+
+@pytest.mark.parametrize(
+    ("life", "duration"),
+    [
+        pytest.param(ttl.Ttl(days=2), datetime.timedelta(days=2), id="days"),
+        pytest.param(ttl.Ttl(hours=2), datetime.timedelta(hours=2), id="hours"),
+        pytest.param(ttl.Ttl(minutes=2), datetime.timedelta(minutes=2), id="minutes"),
+        pytest.param(ttl.Ttl(seconds=2), datetime.timedelta(seconds=2), id="seconds"),
+        pytest.param(ttl.Ttl(milliseconds=2), datetime.timedelta(milliseconds=2), id="milliseconds"),
+        pytest.param(ttl.Ttl(minutes=1, seconds=2), datetime.timedelta(seconds=62), id="their sum"),
+    ],
+)
+def test_a18_a_time_to_live_is_the_sum_of_its_parts(life: ttl.Ttl, duration: datetime.timedelta) -> None:
+    assert life.duration == duration
+    assert (life.duration_ms, type(life.duration_ms)) == (round(duration.total_seconds() * 1000), int)
+
+
+def test_a18_what_is_not_asked_for_is_flinks_default() -> None:
+    life = ttl.Ttl(days=1)
+
+    assert (life.update, life.visibility) == (
+        ttl.TtlUpdate.ON_CREATE_AND_WRITE,
+        ttl.TtlVisibility.NEVER_RETURN_EXPIRED,
+    )
+    assert (life.incremental, life.in_background, life.full_snapshot) == (None, True, False)
+
+
+@pytest.mark.parametrize(
+    ("change", "settings"),
+    [
+        pytest.param(lambda life: life.cleanup_full_snapshot(), (None, True, True), id="A.29 full snapshot"),
+        pytest.param(lambda life: life.disable_cleanup_in_background(), (None, False, False), id="A.30 switched off"),
+        pytest.param(
+            lambda life: life.disable_cleanup_in_background().cleanup_in_background(),
+            (None, True, False),
+            id="A.30 switched on again",
+        ),
+        pytest.param(
+            lambda life: life.cleanup_incrementally(7),
+            (ttl.IncrementalCleanup(7, run_for_every_record=False), True, False),
+            id="A.31 at each access",
+        ),
+        pytest.param(
+            lambda life: life.cleanup_incrementally(7, run_for_every_record=True),
+            (ttl.IncrementalCleanup(7, run_for_every_record=True), True, False),
+            id="A.31 at each record",
+        ),
+    ],
+)
+def test_a28_each_kind_of_cleanup_is_chosen_by_itself(
+    change: Callable[[ttl.Ttl], ttl.Ttl], settings: tuple[object, ...]
+) -> None:
+    before = ttl.Ttl(days=1)
+
+    life = change(before)
+
+    assert (life.incremental, life.in_background, life.full_snapshot) == settings
+    assert (life.duration, life.update, life.visibility) == (before.duration, before.update, before.visibility)
+    assert before == ttl.Ttl(days=1)
+
+
+@pytest.mark.parametrize(
+    ("build", "reason", "message"),
+    [
+        pytest.param(
+            lambda: ttl.Ttl(days=10**12),
+            "TtlTooLong",
+            "The time to live cannot be represented: ",
+            id="longer than any time",
+        ),
+        pytest.param(ttl.Ttl, "TtlNotPositive", "TTL is expected to be positive. Found: 0:00:00.", id="A.19 nothing"),
+        pytest.param(
+            lambda: ttl.Ttl(days=1, update="never"),  # type: ignore[arg-type]
+            "TtlInvalid",
+            "TTL update is 'never'; allowed are TtlUpdate.ON_CREATE_AND_WRITE, TtlUpdate.ON_READ_AND_WRITE, ",
+            id="no way of renewal",
+        ),
+        pytest.param(
+            lambda: ttl.Ttl(days=1, visibility="never"),  # type: ignore[arg-type]
+            "TtlInvalid",
+            "TTL visibility is 'never'; allowed are TtlVisibility.NEVER_RETURN_EXPIRED, ",
+            id="no visibility",
+        ),
+        pytest.param(
+            lambda: ttl.Ttl(days=1).cleanup_incrementally(0),
+            "TtlCleanupInvalid",
+            "Number of incrementally cleaned up state entries should be positive. Found: 0.",
+            id="A.31 no entry",
+        ),
+    ],
+)
+def test_a19_a_refusal_has_a_reason_and_names_the_setting(
+    build: Callable[[], object], reason: str, message: str
+) -> None:
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        build()
+
+    assert refused.value.reason == reason
+    assert refused.value.message.startswith(message)
+
+
+OLD, NEW = (1, 5), (2, 6)
+"""Cells that were renewed at 5 ms and at 6 ms; the cutoff below is 5 ms."""
+
+
+@pytest.mark.parametrize(
+    ("table", "row", "left"),
+    [
+        pytest.param(tables.CellTable, OLD, None, id="an old value"),
+        pytest.param(tables.CellTable, NEW, NEW, id="a new value"),
+        pytest.param(tables.ListTable, [OLD, OLD], None, id="a list of old ones"),
+        pytest.param(tables.ListTable, [OLD, NEW], [NEW], id="a list of both"),
+        pytest.param(tables.ListTable, [NEW, NEW], [NEW, NEW], id="a list of new ones"),
+        pytest.param(tables.MapTable, {"a": OLD}, None, id="a map of old ones"),
+        pytest.param(tables.MapTable, {"a": OLD, "b": NEW}, {"b": NEW}, id="a map of both"),
+        pytest.param(tables.MapTable, {"b": NEW}, {"b": NEW}, id="a map of new ones"),
+    ],
+)
+def test_a31_what_is_expired_is_deleted_and_written_and_nothing_else(
+    table: type[tables.CellTable | tables.ListTable | tables.MapTable], row: object, left: object
+) -> None:
+    """The one key is looked at twice, since the step is longer than the table."""
+    cleaned, dropped = table(), table()
+    cleaned.rows["k"] = row
+    dropped.rows["k"] = row
+    cleaner = expiry.Cleaner(9, 5)
+    cleaner.bind(cleaned)
+
+    cleaner.step(10)
+    cleaner.step(10)
+    expiry.drop_expired(dropped, 5)
+
+    assert cleaned.rows == dropped.rows == ({} if left is None else {"k": left})
+    assert bool(cleaned.take_changes()) is (left != row)
+    assert not dropped.take_changes()
+
+
+def test_a31_a_cleaner_without_a_key_group_looks_at_nothing() -> None:
+    expiry.Cleaner(9, 5).step(10)
+
+
+def test_a29_an_export_keeps_its_kind_and_what_is_left_of_each_entry() -> None:
+    meta = chunks.StateMeta("map", descriptors.StateKind.MAP, "map<any,any>", has_ttl=True)
+    change = tables.MapChange(replaced=False, puts={"a": OLD, "b": NEW}, removed=frozenset({"c"}))
+    group = chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(meta, {"k": change, "gone": tables.DELETED}),))
+
+    exported = expiry.without_expired(group, {"map": 5}, now_ms=10)
+
+    left = tables.MapChange(replaced=False, puts={"b": NEW}, removed=frozenset({"c"}))
+    assert exported == chunks.Chunk(
+        chunks.ChunkKind.DELTA, (chunks.Section(meta, {"k": left, "gone": tables.DELETED}),)
+    )
+
+
+_BOTH = frozenset(timers.TimeDomain)
+
+
+def _on(work: Callable[[functions.KeyedContext], None], domains: frozenset[timers.TimeDomain] = _BOTH) -> None:
+    Worker(lambda _: None, new_ids(), domains=domains).run(MemoryLog(), work)
+
+
+@pytest.mark.parametrize("domain", timers.TimeDomain)
+def test_a_timer_is_deleted_in_its_own_domain_only(domain: timers.TimeDomain) -> None:
+    left: dict[timers.TimeDomain, list[int]] = {}
+
+    def work(context: functions.KeyedContext) -> None:
+        context.enter("a")
+        service = context.timer_service
+        for at_ms in (30, 10, 20):
+            service.register_event_time_timer(at_ms)
+            service.register_processing_time_timer(at_ms)
+        if domain is timers.TimeDomain.EVENT_TIME:
+            service.delete_event_time_timer(20)
+        else:
+            service.delete_processing_time_timer(20)
+        left.update({one.domain: one.moments() for one in service.domains})
+
+    _on(work)
+
+    assert left == {one: [10, 30] if one is domain else [10, 20, 30] for one in timers.TimeDomain}
+
+
+def test_a_key_without_timers_has_none() -> None:
+    def work(context: functions.KeyedContext) -> None:
+        context.enter("a")
+        assert [one.moments() for one in context.timer_service.domains] == [[], []]
+
+    _on(work)
+
+
+@pytest.mark.parametrize("domain", timers.TimeDomain)
+def test_deleting_a_timer_is_refused_like_setting_it(domain: timers.TimeDomain) -> None:
+    def delete(context: functions.KeyedContext) -> None:
+        service = context.timer_service
+        if domain is timers.TimeDomain.EVENT_TIME:
+            service.delete_event_time_timer(1)
+        else:
+            service.delete_processing_time_timer(1)
+
+    with pytest.raises(errors.SpecRejectedError, match=f"uses {domain.value} timers and was declared with no timers"):
+        _on(delete, frozenset())
+    with pytest.raises(errors.SpecRejectedError, match="There is no current key here"):
+        _on(delete)
