@@ -1,0 +1,149 @@
+"""One start of a driver, as `spark.driver.run` goes about it: everything is the product's own but Spark.
+
+The two queries of the job count numbered records: `totals` writes to a files sink, `entries` to a ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from faultrig import engine, fibers, ledger, workers
+from statefulspark import clock, errors, storage
+from statefulspark.contract import api, config
+from statefulspark.job import Job, Output
+from statefulspark.sinks.files import FilesSink
+from statefulspark.snapshot import plans, recovery
+from statefulspark.spark import assembly, driver, failures, functions, jvm, preparing, session, snapshots
+from statefulspark.spark.evolution import carry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from statefulspark.spark.loop import JobLoop
+
+TOTALS, ENTRIES = "totals", "entries"
+QUERIES = (TOTALS, ENTRIES)
+SINKS = {TOTALS: "out", ENTRIES: "book"}
+RETAINED = 3
+
+
+@dataclass(frozen=True)
+class Wish:
+    """How a driver is started.
+
+    Attributes:
+        area: Folder of the bucket in which the job's root is.
+        output: Folder of the files sink.
+        ledger: Target of the other sink.
+        restore: What was asked for.
+        is_changed: Whether the job's plan has changed, so that its state moves into a new generation.
+        name: The job's name.
+    """
+
+    area: str
+    output: str
+    ledger: ledger.Ledger
+    restore: config.RestoreConfig = field(default_factory=config.RestoreConfig)
+    is_changed: bool = False
+    name: str = "flights"
+
+    @property
+    def job_config(self) -> config.JobConfig:
+        return config.JobConfig(
+            name=self.name,
+            owner_id="uid",
+            take_over=True,
+            storage=config.StorageConfig(uri=f"s3://rig/{self.area}"),
+            checkpoint=config.CheckpointConfig(
+                interval=config.MAX_PAUSE, min_pause=config.MAX_PAUSE, retained=RETAINED, tolerable_failures=20
+            ),
+            restore=self.restore,
+        )
+
+    @property
+    def root(self) -> str:
+        return f"{self.area}/default/{self.name}"
+
+
+class Driver(engine.EngineProcess):
+    """A driver process, from its start to its end."""
+
+    wish: Wish
+    loop: JobLoop | None = None
+    plan: recovery.StartPlan | None = None
+    ending: snapshots.Ending | None = None
+    failure: failures.Failure | None = None
+
+    def begin(self, wish: Wish) -> None:
+        """Start; what it does then is up to the scheduler."""
+        self.wish = wish
+        self.spawn("main", self._main)
+
+    @property
+    def is_up(self) -> bool:
+        return self.loop is not None and not self.has_ended
+
+    @property
+    def has_ended(self) -> bool:
+        return self.is_dead or self.ending is not None or self.failure is not None
+
+    @property
+    def outcome(self) -> str:
+        """How it ended, in words."""
+        if self.ending is not None:
+            return f"{self.ending.code.name} {self.ending.reason}: {self.ending.message}"
+        if self.failure is not None:
+            return f"{self.failure.code.name} {self.failure.reason}: {self.failure.message}"
+        return "killed" if self.is_dead else "frozen" if self.is_frozen else "running"
+
+    @property
+    def last_checkpoint(self) -> api.SnapshotSummary | None:
+        return self.loop.status().last_checkpoint if self.loop else None
+
+    def _main(self) -> None:
+        try:
+            self.ending = self._start().run()
+        except errors.StatefulSparkError as error:
+            self.failure = failures.of_error(error)
+        finally:
+            self.is_dead = True
+
+    def _start(self) -> JobLoop:
+        job_config, started_at = self.wish.job_config, clock.utc_now()
+        place = driver.claim(job_config, storage.StorageOptions(), started_at)
+        self.epoch = place.epoch
+        fibers.here().has_looked = True  # There was no newer epoch when this one was created.
+        author = preparing.author_of(job_config, place, started_at)
+        found = preparing.find_state(_job(), job_config, place, author)
+        if self.wish.is_changed:
+            found = recovery.in_new_generation(found, ("The job has changed.",))
+        spark = cast("SparkSession", engine.Session(self))
+        fence = jvm.Fence(spark)
+        fence.configure(f"{session.hadoop_uri(place.store.uri)}/epochs/{place.epoch + 1:08d}.json")
+        self.plan = recovery.carry_out(place.store, found, author, hadoop_root=session.hadoop_uri(place.store.uri))
+        self.place = f"{self.wish.area}/{self.plan.generation}"
+        built = tuple(self._built(uid, cast("DataFrame", engine.Frame(spark))) for uid in QUERIES)  # type: ignore[arg-type]
+        parts = assembly.Parts(job_config, place, self.plan, built, spark, fence, started_at, functions.JobFunctions())
+        loop = assembly.assemble(parts)
+        workers.install(loop, self)
+        self.loop = loop
+        return loop
+
+    def _built(self, uid: str, frame: DataFrame) -> preparing.BuiltQuery:
+        files = FilesSink(f"s3://rig/{self.wish.output}", compression="none")
+        sink = files if uid == TOTALS else ledger.LedgerSink(self.wish.ledger)
+        output = Output(frame, sink, SINKS[uid], "update", None)
+        planned = plans.PlannedQuery(uid, sources=(plans.PlannedSource("numbers"),))
+        return preparing.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)
+
+
+def _job() -> Job:
+    job = Job("flights")
+    for uid in QUERIES:
+        job.query(uid=uid)(cast("Callable", _never_called))
+    return job
+
+
+def _never_called() -> None:
+    raise AssertionError("the rig builds the queries itself")

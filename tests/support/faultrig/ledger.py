@@ -1,0 +1,85 @@
+"""A transactional target in memory, and the sink that writes to it as the PostgreSQL sink does.
+
+Rows wait on the job's object store (the real `sinks.staging`), and go into the ledger in one transaction with the sink's
+marker (the real `sinks.marker`). Rows are appended and never withdrawn, so a row that came twice stays twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from faultrig import faults, fibers, truth
+from statefulspark import errors
+from statefulspark.sinks import marker, staging
+from statefulspark.sinks.base import SinkContext
+
+
+@dataclass
+class Ledger:
+    """One database.
+
+    Attributes:
+        rows: Every row that was ever committed.
+        markers: How far each sink is, by its transactional id.
+    """
+
+    rows: list[truth.Row] = field(default_factory=list)
+    markers: dict[str, marker.Marker] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class LedgerSink:
+    """Appends each batch to a ledger in one transaction; implements `sinks.base.TwoPhaseSink`."""
+
+    ledger: Ledger
+
+    def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+        return staging.stage((batch for batch in batches if batch.num_rows), context)
+
+    def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
+        staged = staging.merge(parts)
+        return None if staged is None else staged.to_json().encode()
+
+    def open(self, context: SinkContext) -> None:
+        def raise_epoch() -> None:
+            reached = self.ledger.markers.get(context.transactional_id, marker.NOTHING)
+            marker.require_newest(reached, context.committing_epoch, "the ledger")
+            self.ledger.markers[context.transactional_id] = reached.opened_by(context.committing_epoch)
+
+        _transaction("open", raise_epoch)
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        staged = staging.parse(transaction, context)
+        rows: list[truth.Row] = []
+        if not self._marker(context).covers(context):
+            rows = [row for batch in staging.read(staged, context) for row in _rows(batch)]
+        _transaction("commit", lambda: self._append(rows, context))
+        staging.sweep(context, self._marker(context).position)
+
+    def abort(self, transaction: bytes, context: SinkContext) -> None:
+        staging.discard(staging.parse(transaction, context), context)
+
+    def _marker(self, context: SinkContext) -> marker.Marker:
+        reached = self.ledger.markers.get(context.transactional_id)
+        if reached is None:
+            raise errors.StateUnknownError("LedgerMarkerMissing", f"Nothing is known of {context.transactional_id}.")
+        return reached
+
+    def _append(self, rows: list[truth.Row], context: SinkContext) -> None:
+        reached = self._marker(context)
+        marker.require_newest(reached, context.committing_epoch, "the ledger")
+        if not reached.covers(context):
+            self.ledger.rows += rows
+            self.ledger.markers[context.transactional_id] = reached.after(context, context.committing_epoch)
+
+
+def _transaction(name: str, act: Callable[[], None]) -> None:
+    process = fibers.here().process
+    assert isinstance(process, faults.FaultyProcess)
+    process.change(name, "ledger", act)
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[truth.Row]:
+    return zip(batch.column("number").to_pylist(), batch.column("place").to_pylist(), strict=True)

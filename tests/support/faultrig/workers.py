@@ -1,0 +1,98 @@
+"""The loop's surroundings as fibers: an inbox that waits without a clock, and lanes that are fibers of the process."""
+
+from __future__ import annotations
+
+import queue
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeVar
+
+from faultrig import engine, fibers
+from statefulspark import errors
+from statefulspark.spark import background, pacing
+
+if TYPE_CHECKING:
+    from statefulspark.spark.loop import JobLoop
+
+_T = TypeVar("_T")
+
+
+def install(loop: JobLoop, process: engine.EngineProcess) -> None:
+    """Give a loop that has not begun an inbox and workers of the rig, and let it prune whenever it is asked to."""
+    loop._background.close(wait=False)
+    loop._inbox = Inbox(process)  # type: ignore[assignment]
+    loop._background = Lanes(process, loop._inbox.put)  # type: ignore[assignment]
+    loop._pruning = pacing.Pace(share=1.0)
+
+
+class Inbox:
+    """A queue whose reader waits until there is something to look at, instead of for a time."""
+
+    def __init__(self, process: engine.EngineProcess) -> None:
+        self._process = process
+        self._items: list[Callable[[], None]] = []
+        self._seen = -1
+
+    def put(self, item: Callable[[], None]) -> None:
+        self._items.append(item)
+
+    def get(self, timeout: float) -> Callable[[], None]:
+        del timeout
+        fibers.here().pause(lambda: bool(self._items) or self._process.changes != self._seen)
+        self._seen = self._process.changes
+        return self.get_nowait()
+
+    def get_nowait(self) -> Callable[[], None]:
+        if not self._items:
+            raise queue.Empty
+        self._process.note_change()  # What a message does is looked at in the turn after it.
+        return self._items.pop(0)
+
+
+class Lanes:
+    """`spark.background.Background` with fibers for threads."""
+
+    def __init__(self, process: engine.EngineProcess, post: Callable[[Callable[[], None]], None]) -> None:
+        self._process = process
+        self._post = post
+        self._waiting: dict[background.Lane, list[Callable[[], None]]] = {}
+        self._is_closed = False
+        self._fibers: dict[background.Lane, fibers.Fiber] = {}
+
+    def submit(
+        self,
+        lane: background.Lane,
+        work: Callable[[], _T],
+        *,
+        on_done: Callable[[_T], None],
+        on_failed: Callable[[errors.StatefulSparkError], None],
+    ) -> None:
+        def perform() -> None:
+            try:
+                result = work()
+            except errors.StatefulSparkError as error:
+                failure = error
+                self._post(lambda: on_failed(failure))
+            else:
+                self._post(lambda: on_done(result))
+
+        waiting = self._waiting.setdefault(lane, [])
+        waiting.append(perform)
+        if lane not in self._fibers:
+            self._fibers[lane] = self._process.spawn(lane.value, lambda: self._work(waiting))
+
+    def close(self, *, wait: bool) -> None:
+        self._is_closed = True
+        for waiting in self._waiting.values():
+            waiting.clear()
+        awaited = [fiber for lane, fiber in self._fibers.items() if lane is not background.Lane.SAVEPOINT]
+        if wait:
+            fibers.here().pause(lambda: all(fiber.is_done for fiber in awaited))
+
+    def _work(self, waiting: list[Callable[[], None]]) -> None:
+        fiber = fibers.here()
+        while True:
+            fiber.pause(lambda: bool(waiting) or self._is_closed)
+            if not waiting:
+                return
+            fiber.has_looked = False
+            waiting.pop(0)()
