@@ -1,4 +1,7 @@
-"""What a disk or a careless hand does to the newest files of a root: cut short, a bit flipped, gone. Can be undone."""
+"""What a disk or a careless hand does to the newest files of a root: cut short, flipped, rotten, gone. Can be undone.
+
+A rotten file has other bytes below the etag that it had; the server does not notice.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,7 @@ import random
 import re
 from dataclasses import dataclass
 
-from statefulspark.storage.port import ObjectStore
-from statefulspark.testing.stores import MemoryStore
+from faultrig import faults
 
 TARGETS = {
     "manifest": r"/checkpoints/\d+/_metadata\.json$",
@@ -20,6 +22,8 @@ TARGETS = {
 }
 """Files that a start must cope with, by what they are."""
 WAYS = ("cut short", "flipped", "gone")
+GUARDED = ("changelog", "checksum", "snapshot", "sst")
+"""Files with a checksum beside them or inside, so that what is rotten is found out while it is loaded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,23 +34,27 @@ class Damage:
     way: str
     before: bytes
 
-    def undo(self, bucket: ObjectStore) -> None:
-        bucket.write(self.key, self.before)
+    def undo(self, network: faults.Network) -> None:
+        network.truth.write(self.key, self.before)
+        network.rotten.pop(self.key, None)
 
 
-def inflict(bucket: MemoryStore, root: str, chance: random.Random, target: str) -> Damage | None:
+def inflict(network: faults.Network, root: str, chance: random.Random, target: str) -> Damage | None:
     """Damage one of the newest files of a kind below a root; None if there is none."""
+    bucket = network.truth
     keys = [info for info in bucket.list(root) if re.search(TARGETS[target], f"/{info.key}")]
     if not keys:
         return None
     newest = sorted(keys, key=lambda info: (info.modified_at, _number(info.key)))[-2:]
-    key, way = chance.choice(newest).key, chance.choice(WAYS)
+    key, way = chance.choice(newest).key, chance.choice((*WAYS, "rotten") if target in GUARDED else WAYS)
     found = Damage(key, way, bucket.read(key))
     if way == "gone":
         bucket.delete_many([key])
     elif way == "cut short":
         bucket.write(key, found.before[: chance.randrange(len(found.before))])
     else:
+        if way == "rotten":
+            network.rotten[key] = next(info.etag for info in newest if info.key == key)
         place = chance.randrange(len(found.before))
         flipped = bytes([found.before[place] ^ (1 << chance.randrange(8))])
         bucket.write(key, found.before[:place] + flipped + found.before[place + 1 :])

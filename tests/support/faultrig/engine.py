@@ -233,7 +233,7 @@ class Query:
             self._process.violations.append(f"{self._process.name} loads {self._path} wrongly: {self._cut.problem}")
         self._process.found.setdefault(self._uid, self._cut.offset)
         if committed >= 0:
-            self._require_own_schema()
+            self._require_schema()
         while True:
             batch = self._cut.batch + 1
             end = truth.read_offset(self._patient, self._path, batch) if batch <= planned else self._plan(batch)
@@ -244,10 +244,11 @@ class Query:
         names = self._process.network.truth.list_names(f"{self._path}/{log}")
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
-    def _require_own_schema(self) -> None:
+    def _require_schema(self) -> None:
+        """Read the schema of the state where the operator's metadata says, which is an absolute path."""
         body = self._patient.read(f"{self._path}/state/0/_metadata/v2/0").decode().split("\n")[1]
         for path in json.loads(body)["stateStoreInfo"][0]["stateSchemaFilePaths"]:
-            if not path.startswith(f"{self._root}/") or self._patient.info(below_bucket(path)) is None:
+            if self._patient.info(below_bucket(path)) is None:
                 raise QueryFailedError(f"java.io.FileNotFoundException: the schema {path} of {self._root}")
 
     def _plan(self, batch: int) -> int:
@@ -317,7 +318,7 @@ class Query:
         """Upload the state's snapshots, as maintenance does: new files first, then the archive that names old ones too."""
         for partition, unique_id in enumerate(ids):
             state = {key: one for key, one in self._cut.state.items() if truth.partition_of(key) == partition}
-            body = json.dumps(state).encode()
+            body = truth.sst(state)
             name = f"{self._cut.batch:06d}-{uuid.uuid4()}.sst"
             self._put(f"{truth.folder(partition)}/SSTs/{name}", body)
             self._ssts[partition] = [*self._ssts.get(partition, [])[-1:], (name, len(body))]

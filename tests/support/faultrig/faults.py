@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Protocol, TypeVar
 
@@ -134,6 +134,8 @@ class FaultyProcess(fibers.Process):
     def _effect(self, name: str, key: str, act: Callable[[], None]) -> None:
         self.network.watcher.sees(self, name, key)
         act()
+        if name in ("write", "copy", "delete"):
+            self.network.rotten.pop(key, None)
 
     def _reach(self) -> None:
         self.require_alive()
@@ -156,6 +158,16 @@ class Network:
     watcher: Watcher
     log: Callable[[str], None]
     late: list[Callable[[], None]] = field(default_factory=list)
+    rotten: dict[str, str] = field(default_factory=dict)
+    """Etags, by key, of objects whose bytes have changed below them; until they are written anew."""
+
+    def info(self, key: str) -> ObjectInfo | None:
+        """Look an object up, with the etag that the server believes in."""
+        info = self.server.info(key)
+        return None if info is None else self.believed(info)
+
+    def believed(self, info: ObjectInfo) -> ObjectInfo:
+        return replace(info, etag=self.rotten[info.key]) if info.key in self.rotten else info
 
     def deliver(self, index: int = 0) -> None:
         """Let a request arrive that its sender has given up, or has repeated; nobody hears of its failure."""
@@ -197,7 +209,7 @@ class RigStore:
 
     def info(self, key: str) -> ObjectInfo | None:
         full = self._full(key)
-        info = self.process.ask(lambda: self._server.info(full))
+        info = self.process.ask(lambda: self.process.network.info(full))
         fiber = fibers.current()
         if fiber is not None and info is None and full.endswith(f"/epochs/{self.process.epoch + 1:08d}.json"):
             fiber.has_looked = True
@@ -206,7 +218,7 @@ class RigStore:
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         start = len(self.prefix) + 1 if self.prefix else 0
         found = self.process.ask(lambda: self._server.list(key_rules.join(self.prefix, prefix)))
-        return tuple(_renamed(info, info.key[start:]) for info in found)
+        return tuple(_renamed(self.process.network.believed(info), info.key[start:]) for info in found)
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         return self.process.ask(lambda: self._server.list_names(key_rules.join(self.prefix, prefix.rstrip("/"))))
@@ -245,7 +257,7 @@ def _copy(server: ObjectStore, old: str, new: str) -> None:
 
 
 def _renamed(info: ObjectInfo, key: str) -> ObjectInfo:
-    return ObjectInfo(key, info.size_bytes, info.etag, info.modified_at)
+    return replace(info, key=key)
 
 
 def _unreachable(why: str) -> errors.TransientError:

@@ -136,7 +136,7 @@ class Life:
         target = self.random.choice(list(damage.TARGETS))
         if target == "generation" and self.wish.restore.snapshot:
             return []  # Whether that restore was done cannot be told then: the start stops, as it should.
-        found = damage.inflict(self.world.bucket, self.wish.root, self.random, target)
+        found = damage.inflict(self.world.network, self.wish.root, self.random, target)
         if found is None:
             return []
         self.world.log(f"{found.key} is {found.way}")
@@ -165,7 +165,7 @@ class Life:
         self.world.log(f"the damage is undone, since {driver.outcome}")
         self.done["damage that is refused"] += 1
         for one in wounds:
-            one.undo(self.world.bucket)
+            one.undo(self.world.network)
             self.world.oracle.damaged.discard(one.key)
         wounds.clear()
 

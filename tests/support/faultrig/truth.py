@@ -156,8 +156,24 @@ def _load_snapshot(store: ObjectStore, key: str) -> State:
     for body, file in zip(bodies, files, strict=True):
         if len(body) != file["sizeBytes"]:
             raise StateDamagedError("[CANNOT_LOAD_STATE_STORE.UNEXPECTED_FILE_SIZE] an SST file")
-    loaded: State = json.loads(bodies[-1])
-    return loaded
+    return _loads(bodies[-1])
+
+
+def sst(state: State) -> bytes:
+    """Return a file of a state snapshot; like RocksDB's it carries a checksum of its own."""
+    body = json.dumps(state)
+    return json.dumps([body, crc32c.crc32c(body.encode())]).encode()
+
+
+def _loads(body: bytes) -> State:
+    try:
+        text, expected = json.loads(body)
+        if crc32c.crc32c(text.encode()) == expected:
+            loaded: State = json.loads(text)
+            return loaded
+    except (ValueError, TypeError, AttributeError):
+        pass
+    raise StateDamagedError("[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] org.rocksdb.RocksDBException: Corruption")
 
 
 def _guarded(store: ObjectStore, key: str) -> bytes:

@@ -184,8 +184,21 @@ class World:
             self.bucket.write(f"{target}{info.key[len(source) :]}", self.bucket.read(info.key))
 
     def remove_area(self, area: str) -> None:
+        """Delete a folder; a root that is made there later counts its epochs anew."""
         self.log(f"{area} is removed")
+        for driver in self.drivers:
+            driver.epoch = 0 if driver.wish.area == area else driver.epoch
         self.bucket.delete_many([info.key for info in self.bucket.list(area)])
+
+    def rot(self, key: str, old: bytes, new: bytes) -> None:
+        """Change bytes of an object below its etag."""
+        info = self.bucket.info(key)
+        assert info is not None
+        body = self.bucket.read(key)
+        assert old in body
+        self.log(f"{key} rots")
+        self.network.rotten[key] = info.etag
+        self.bucket.write(key, body.replace(old, new))
 
     # What is found
 
