@@ -43,7 +43,7 @@ class Fault:
         kind: How.
         after: So many matching requests pass before.
         matches: A part of the key; every key if it is empty.
-        name: Of the request, such as `delete`; any if it is empty.
+        name: How the request's name begins, such as `delete`; any if it is empty.
         length: Requests that an outage lasts.
     """
 
@@ -54,7 +54,7 @@ class Fault:
     length: int = 3
 
     def is_due(self, name: str, key: str) -> bool:
-        if self.matches not in key or self.name not in ("", name):
+        if self.matches not in key or not name.startswith(self.name):
             return False
         self.after -= 1
         return self.after < 0
@@ -134,7 +134,7 @@ class FaultyProcess(fibers.Process):
     def _effect(self, name: str, key: str, act: Callable[[], None]) -> None:
         self.network.watcher.sees(self, name, key)
         act()
-        if name in ("write", "copy", "delete"):
+        if name != "create":
             self.network.rotten.pop(key, None)
 
     def _reach(self) -> None:
@@ -247,6 +247,22 @@ class RigStore:
         for key in keys:
             full = self._full(key)
             self.process.change("delete", full, functools.partial(self._server.delete_many, [full]))
+
+    def replace(self, key: str, body: bytes, *, etag: str) -> None:
+        full = self._full(key)
+        self.process.change("replace", full, lambda: self._server.replace(full, body, etag=etag))
+
+    def delete_unchanged(self, key: str, *, etag: str) -> bool:
+        full = self._full(key)
+        is_gone: list[bool] = []
+        self.process.change("delete unchanged", full, lambda: is_gone.append(self._delete_unchanged(full, etag)))
+        return is_gone[-1]
+
+    def _delete_unchanged(self, full: str, etag: str) -> bool:
+        info = self._server.info(full)
+        if info is not None and info.etag == etag:
+            self.process.network.watcher.sees(self.process, "delete", full)
+        return self._server.delete_unchanged(full, etag=etag)
 
     def child(self, prefix: str) -> RigStore:
         return RigStore(self.process, key_rules.join(self.prefix, key_rules.require_folder(prefix)))
