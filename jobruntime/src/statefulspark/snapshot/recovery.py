@@ -30,6 +30,7 @@ from statefulspark.snapshot import (
     damage,
     decision,
     descent,
+    epochs,
     generations,
     head,
     plans,
@@ -133,6 +134,7 @@ def find_start(
             raise
         except errors.PreconditionFailedError as error:
             overtaken = error
+        epochs.require_current(store, author.epoch)  # It was the successor, perhaps.
     raise overtaken
 
 
@@ -164,7 +166,7 @@ def carry_out(
 ) -> StartPlan:
     """Complete what was left behind and make the new generation, so that Spark can be started.
 
-    Cost: a PUT, and one for a salvaged checkpoint or for a restore in place; for a new generation three PUTs and what
+    Cost: a PUT, and one for a salvaged checkpoint or for a restore in place; for a new generation three PUTs, a HEAD and what
     `restore.materialise` costs.
 
     Args:
@@ -181,6 +183,7 @@ def carry_out(
         The plan as it came out: the generation's real number, paths inside it, the salvaged checkpoint as restored.
 
     Raises:
+        FencedError: A newer driver has started; the new generation was not made.
         PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
         SnapshotCorruptError: `CopyIncomplete`.
     """
@@ -210,6 +213,9 @@ def carry_out(
         queries = finish(number, queries)
     origin = plan.source.descent if plan.source else None
     ancestors = origin.below(author.lineages.lineage, plan.source.queries) if origin and plan.source else ()
+    # A successor closes off what was reserved when it looked. What is reserved later, this look gives up: by somebody who
+    # was asleep meanwhile, and would else put an old cut in the place of all that its successor has done.
+    epochs.require_current(store, author.epoch)
     generations.publish(
         store,
         GenerationRecord(
