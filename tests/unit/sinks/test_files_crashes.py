@@ -13,6 +13,7 @@ from dataclasses import replace
 import pytest
 from sinkdrivers import OUTPUT, ROWS, Driver, expected, visible
 from snapshots import Clock
+from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.sinks import files_commits, files_orphans
 from statefulspark.storage.port import ObjectStore
@@ -157,12 +158,17 @@ def test_what_is_prepared_for_a_future_that_was_left_is_given_up() -> None:
     first.batch()
     first.checkpoint()
     first.batch(2)
-    first.complete()  # And dies before its sinks commit.
+    left_behind = first.complete()  # And dies before its sinks commit.
 
     back = Driver(bucket, Clock(), BACK)
     back.batch()
     back.checkpoint()
+    kept = [info.key for info in bucket.list(f"{OUTPUT}/{files_orphans.DATA}")]
+    first.job.store.delete_many([layout.checkpoint_manifest(left_behind.id)])
+    back.batch()
+    back.checkpoint()
 
+    assert len(kept) == 4, "a checkpoint of that future names them, and can be gone to"
     left = [info.key for info in bucket.list(f"{OUTPUT}/{files_orphans.DATA}")]
-    assert len(left) == 2
-    assert visible(bucket) == expected((1, 1), (back.plan.generation, 1))
+    assert len(left) == 3
+    assert visible(bucket) == expected((1, 1), (back.plan.generation, 2))

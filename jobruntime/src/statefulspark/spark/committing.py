@@ -4,7 +4,7 @@ A batch's transaction is recorded before Spark commits the batch, and every snap
 committed yet. So whoever completes or restores a snapshot can commit everything up to it: the driver that completed it,
 or, should that one die first, the next one before its queries start. Sinks know by generation and batch what they have
 committed. A transaction is given up only when a checkpoint is complete that covers its batch without it: until then a
-driver that was replaced may still win the batch.
+driver that was replaced may still win the batch; and only when no snapshot of a future that was left names it.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from statefulspark import clock, errors
+from statefulspark import clock, errors, storage
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.sinks.base import SinkContext
-from statefulspark.snapshot import epochs, sidelog
+from statefulspark.snapshot import epochs, named, sidelog
 from statefulspark.spark import jobsinks
 from statefulspark.spark.jobsinks import Driver, JobSink
 from statefulspark.storage.port import ObjectStore
@@ -294,14 +294,28 @@ class Committer:
         """Abort transactions that a completed snapshot leaves out for ever; what fails is tried after the next one."""
         covered = {query.uid: query for query in queries}
         left = []
+        is_named = self._named_elsewhere()
         for stray in self._strays:
             query = covered.get(stray.sink.query_uid)
             progress = self._progress[stray.sink.key].committed
-            if query is None or progress is None or not (stray.is_past or stray.name.batch <= query.batch_id):
+            is_over = stray.is_past or (query is not None and stray.name.batch <= query.batch_id)
+            if query is None or progress is None or not is_over or (stray.is_past and is_named(stray)):
                 left.append(stray)
             elif stray.is_past or stray.name.key not in {entry.path for entry in query.prepared}:
                 left += [] if self._given_up(stray) else [stray]
         self._strays = tuple(left)
+
+    def _named_elsewhere(self) -> Callable[[_Stray], bool]:
+        """Return what tells whether a snapshot of a future that was left names a record: going there must stay possible."""
+        if not any(stray.is_past for stray in self._strays):
+            return lambda _: False
+        store, options = self._driver.store, self._driver.options
+        try:
+            keys = named.transactions(store, open_store=lambda uri: storage.open_store(uri, options))
+        except errors.StatefulSparkError as error:
+            _log.warning("transactions of older generations are left alone", extra={"why": str(error)})
+            return lambda _: True
+        return lambda stray: f"{stray.store.uri}/{stray.name.key}".removeprefix(f"{store.uri}/") in keys
 
     def _given_up(self, stray: _Stray) -> bool:
         try:
