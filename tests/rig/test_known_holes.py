@@ -26,11 +26,6 @@ def goes_on_or_refuses(world: World, wish: Wish) -> None:
     world.settle(driver)
 
 
-def leave(world: World, *numbers: int) -> None:
-    """Say that checkpoints belong to a future that is left; what becomes of those is another story."""
-    world.oracle.left.update(f"{JOB}/checkpoints/{number:08d}/_metadata.json" for number in numbers)
-
-
 def a_life(world: World) -> tuple[drivers.Driver, str]:
     """A job with three checkpoints and a savepoint after the second, at another location."""
     driver = world.start()
@@ -65,7 +60,6 @@ def savepoint_elsewhere(world: World, savepoint: str) -> Wish:
 
 
 def fresh_state(world: World, savepoint: str) -> Wish:
-    leave(world, 1, 2, 4, 5)
     return world.wish(restore=RestoreConfig(fresh=True))
 
 
@@ -75,7 +69,6 @@ def state_deleted(world: World, savepoint: str) -> Wish:
 
 
 def older_checkpoint(world: World, savepoint: str) -> Wish:
-    leave(world, 4, 5)
     return world.wish(restore=RestoreConfig(snapshot="checkpoint:2"))
 
 
@@ -205,7 +198,6 @@ def test_p3_a_repeated_delete_of_a_commit_file_does_not_take_its_replacement(wor
     world.settle(driver, count=2)
     world.settle(driver, count=3)
     world.kill(driver)
-    leave(world, 2)
     wish = world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))
     newer = world.begin(wish, arm=lambda one: one.arm(faults.Kind.REPEAT, matches="_commits/", name="delete"))
     world.until_up(newer)
@@ -223,7 +215,6 @@ def test_p3_a_start_that_wakes_while_it_withdraws_takes_nothing_of_its_successor
     world.settle(driver, count=2)
     world.settle(driver, count=3)
     world.kill(driver)
-    leave(world, 2)
     wish = world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))
     zombie = world.begin(wish, arm=lambda one: one.arm(faults.Kind.FREEZE, matches="_commits/", name="delete"))
     world.until_up(zombie)
@@ -346,7 +337,6 @@ def test_p8_a_commit_that_arrives_after_the_job_was_taken_back_does_not_become_v
     driver.arm(faults.Kind.KILL_BEFORE, matches="_commits/", name="create")
     world.checkpoint(driver)
     wish = world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))
-    leave(world, 2)
     newer = world.start(wish)
     world.settle(newer, count=0)
 

@@ -56,7 +56,6 @@ def goes_back(world: World) -> None:
     world.settle(driver, count=2)
     world.settle(driver, count=2)
     world.kill(driver)
-    world.oracle.left.add("a/default/flights/checkpoints/00000002/_metadata.json")
     world.settle(world.start(world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))))
 
 

@@ -41,6 +41,8 @@ class Life:
         self.wish = world.wish()
         self.driver: drivers.Driver | None = None
         self.done: Counter[str] = Counter()
+        self.left: set[str] = set()
+        """Keys of manifests of futures that were left; a files sink does not promise to bring their rows back."""
         self._numbers = itertools.count(1)
 
     def run(self, cycles: int) -> None:
@@ -109,7 +111,7 @@ class Life:
         return self._restored([uri])
 
     def _restored(self, references: list[str]) -> dict[str, int] | None:
-        usable = [one for one in references if self._key(one) not in self.world.oracle.left]
+        usable = [one for one in references if self._key(one) not in self.left]
         if not usable:
             return None
         chosen = self.random.choice(usable)
@@ -118,7 +120,7 @@ class Life:
 
     def _elsewhere(self) -> dict[str, int] | None:
         """Start another job from a savepoint: another root, other sinks."""
-        usable = [one for one in self.world.savepoints if self._key(one) not in self.world.oracle.left]
+        usable = [one for one in self.world.savepoints if self._key(one) not in self.left]
         if not usable:
             return None
         number, chosen = next(self._numbers), self.random.choice(usable)
@@ -129,7 +131,7 @@ class Life:
         self.wish = self.world.wish(
             f"area-{number}", output=output, book=f"book-{number}", restore=restore, name=f"flights-{number}"
         )
-        self.world.oracle.left.update(self._key(one) for one in self.world.savepoints if one != chosen)
+        self.left.update(self._key(one) for one in self.world.savepoints if one != chosen)
         return offsets
 
     def _damaged(self) -> list[damage.Damage]:
@@ -156,7 +158,7 @@ class Life:
                 self.world.fail(f"{driver.name} neither runs nor ends")
             if wounds and driver.failure is not None and not driver.is_disturbed:
                 self._heal(wounds, driver)
-            elif not driver.is_disturbed:
+            elif not wounds and not driver.is_disturbed:
                 self._require_excuse(driver)
         self.world.fail(f"no driver comes up: {driver.outcome}")
 
@@ -185,7 +187,7 @@ class Life:
         numbers = [f"checkpoint:{one}" for one in self.world.checkpoints(self.wish.area, self.wish.name)]
         for reference in (*numbers, *self.world.savepoints):
             if self._is_beyond(reference, driver.found):
-                self.world.oracle.left.add(self._key(reference))
+                self.left.add(self._key(reference))
 
     def _is_beyond(self, reference: str, found: dict[str, int]) -> bool:
         if self._key(reference) in self.world.oracle.damaged:
@@ -256,7 +258,7 @@ class Life:
         if self.driver is not None and self.driver.is_up and not self.driver.is_frozen:
             self.driver.faults.clear()
             self.world.lag(0)
-            if self.world.batches(self.driver) and self._is_checkpointed(self.driver):
+            if self.world.batches(self.driver) and self.world.completes_a_checkpoint(self.driver):
                 self.world.judge_sinks(self.driver)
                 self.world.judge()
                 return
@@ -266,10 +268,6 @@ class Life:
         self._start_undisturbed()
         assert self.driver is not None
         self.world.settle(self.driver)
-
-    def _is_checkpointed(self, driver: drivers.Driver) -> bool:
-        made = self.world.checkpoint(driver)
-        return made is not None and made.state == "Completed" and driver.is_up
 
     def _require_reason(self, driver: drivers.Driver) -> None:
         if not driver.is_disturbed:

@@ -36,8 +36,6 @@ class Oracle:
     violations: list[str] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)
     """Keys that the scenario has damaged, so that their absence is nobody's fault."""
-    left: set[str] = field(default_factory=set)
-    """Keys of manifests of futures that were left."""
 
     def sees(self, process: faults.FaultyProcess, name: str, key: str) -> None:
         """Judge an effect that is about to happen."""
@@ -136,10 +134,7 @@ class Oracle:
 
     def _judge_snapshot(self, store: ObjectStore, folder: str, below: str | None) -> None:
         key = f"{folder}/_metadata.json"
-        if (
-            f"{store.uri}/{key}".removeprefix(f"{faults.BUCKET}/") in self.damaged | self.left
-            or store.info(key) is None
-        ):
+        if f"{store.uri}/{key}".removeprefix(f"{faults.BUCKET}/") in self.damaged or store.info(key) is None:
             return
         for path, size_bytes in _files(catalog.read_manifest(store, folder)):
             where = path if below is not None else f"{folder}/{path}"
