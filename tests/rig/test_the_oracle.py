@@ -12,7 +12,7 @@ import pytest
 from faultrig import drivers, engine, faults, ledger, truth
 from faultrig.world import World
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.sinks import files
+from statefulspark.sinks import files, files_commits
 from statefulspark.sinks.base import SinkContext
 from statefulspark.snapshot import epochs, head, prune
 
@@ -118,27 +118,27 @@ def overlooks_committed_batches(world: World) -> contextlib.AbstractContextManag
 
 
 def withdraws_nothing(world: World) -> contextlib.AbstractContextManager[object]:
-    return mock.patch.object(files, "withdraw", return_value=())
+    return mock.patch.object(files_commits, "withdraw", return_value=())
 
 
 def publishes_without_its_files(world: World) -> contextlib.AbstractContextManager[object]:
-    honest = files.publish
+    honest = files_commits.publish
 
     def publish(store: faults.RigStore, transaction: bytes, context: SinkContext) -> None:
         honest(store, transaction, context)
-        store.delete_many([file.path for file in files.PreparedFiles.parse(transaction, "").files[:1]])
+        store.delete_many([file.path for file in files_commits.PreparedFiles.parse(transaction, "").files[:1]])
 
-    return mock.patch.object(files, "publish", publish)
+    return mock.patch.object(files_commits, "publish", publish)
 
 
 def leaves_a_batch_out(world: World) -> contextlib.AbstractContextManager[object]:
-    honest = files.publish
+    honest = files_commits.publish
 
     def publish(store: faults.RigStore, transaction: bytes, context: SinkContext) -> None:
         if context.batch_id != 1:
             honest(store, transaction, context)
 
-    return mock.patch.object(files, "publish", publish)
+    return mock.patch.object(files_commits, "publish", publish)
 
 
 def has_no_conditional_create(world: World) -> contextlib.AbstractContextManager[object]:

@@ -44,9 +44,8 @@ class LedgerSink:
 
     def open(self, context: SinkContext) -> None:
         def raise_epoch() -> None:
-            reached = self.ledger.markers.get(context.transactional_id, marker.NOTHING)
-            marker.require_newest(reached, context.committing_epoch, "the ledger")
-            self.ledger.markers[context.transactional_id] = reached.opened_by(context.committing_epoch)
+            found = self.ledger.markers.get(context.transactional_id)
+            self.ledger.markers[context.transactional_id] = marker.admitted(found, context, "the ledger")
 
         _transaction("open", raise_epoch)
 
@@ -69,10 +68,10 @@ class LedgerSink:
 
     def _append(self, rows: list[truth.Row], context: SinkContext) -> None:
         reached = self._marker(context)
-        marker.require_newest(reached, context.committing_epoch, "the ledger")
+        marker.require_newest(reached, context, "the ledger")
         if not reached.covers(context):
             self.ledger.rows += rows
-            self.ledger.markers[context.transactional_id] = reached.after(context, context.committing_epoch)
+            self.ledger.markers[context.transactional_id] = reached.after(context)
 
 
 def _transaction(name: str, act: Callable[[], None]) -> None:

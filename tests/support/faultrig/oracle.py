@@ -19,7 +19,7 @@ import pyarrow.parquet as parquet
 from faultrig import drivers, faults, fibers, truth
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest
-from statefulspark.sinks import files
+from statefulspark.sinks import files_commits
 from statefulspark.snapshot import catalog
 from statefulspark.storage.port import ObjectStore
 
@@ -74,9 +74,9 @@ class Oracle:
     def visible(self, output: str) -> list[truth.Row]:
         """Return what a reader of a files sink sees, in the order of batches."""
         folder = self.bucket.child(output)
-        return [row for commit in files.read_commits(folder) for row in self._rows(folder, commit)]
+        return [row for commit in files_commits.read_commits(folder) for row in self._rows(folder, commit)]
 
-    def _rows(self, folder: ObjectStore, commit: files.BatchCommit) -> list[truth.Row]:
+    def _rows(self, folder: ObjectStore, commit: files_commits.BatchCommit) -> list[truth.Row]:
         rows: list[truth.Row] = []
         for file in commit.files:
             if folder.info(file.path) is None:
