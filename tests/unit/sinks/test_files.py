@@ -15,6 +15,7 @@ from snapshots import Clock
 from statefulspark import errors
 from statefulspark.sinks import files, files_commits, files_orphans
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
+from statefulspark.sinks.standing import Descent
 from statefulspark.storage import StorageOptions
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 from statefulspark.testing import stores
@@ -128,9 +129,26 @@ def test_a_newer_generation_replaces_a_batch_and_an_older_one_never_does(folder:
     commit(folder, at(5, generation=1, epoch=1), 1)
     commit(folder, at(5, generation=2), 1)
 
-    sink_in(folder).commit(late, at(5, generation=1, epoch=2))
+    with pytest.raises(errors.FencedError, match="generation 1 must not commit it any more"):
+        sink_in(folder).commit(late, at(5, generation=1, epoch=2))
 
     assert committed(folder) == [(5, 2, 3)]
+
+
+def test_a_restored_batch_takes_the_place_of_what_was_made_of_its_number_in_a_future_that_was_left(
+    folder: stores.MemoryStore,
+) -> None:
+    """The job went back, committed the number anew, and then came forward to a cut that has the first one prepared."""
+    first = stage(folder, at(5, generation=1), 3)
+    commit(folder, at(5), 1)
+    third = replace(at(5, generation=3, epoch=5), descent=Descent(generation=3))
+    sink_in(folder).open(third)
+
+    sink_in(folder).commit(first, replace(third, generation=1))
+
+    assert [(one.batch_id, one.generation, one.files[0].rows) for one in files_commits.read_commits(folder)] == [
+        (5, 1, 3)
+    ]
 
 
 def test_commits_of_old_releases_are_read_and_replaced(folder: stores.MemoryStore) -> None:
@@ -306,6 +324,20 @@ def test_a_commit_that_arrives_after_a_rollback_stays_invisible(folder: stores.M
         sink_in(folder).commit(late, at(batch, generation=1))
 
     assert [number for number, _, _ in committed(folder)] == [0, 1, 2, 3, 4]
+
+
+def test_a_restored_batch_of_an_older_generation_takes_the_place_of_what_was_withdrawn(
+    folder: stores.MemoryStore,
+) -> None:
+    """The job went back, and then forward again to a savepoint that had this batch prepared."""
+    left = stage(folder, at(6, generation=1), 3)
+    a_rollback(folder)
+    third = replace(at(6, generation=3, epoch=5), descent=Descent(generation=3))
+    sink_in(folder).open(third)
+
+    sink_in(folder).commit(left, replace(third, generation=1))
+
+    assert (6, 1) in [(number, generation) for number, generation, _ in committed(folder)]
 
 
 def test_what_was_withdrawn_is_committed_anew_and_again_is_fine(folder: stores.MemoryStore) -> None:

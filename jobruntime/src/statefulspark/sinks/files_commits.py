@@ -241,15 +241,32 @@ def _fenced_at(store: ObjectStore, context: SinkContext, tombstone: Callable[...
 
 
 def _is_settled(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
-    """Tell whether a batch needs no commit any more; False if what stands in its place is to be replaced."""
+    """Tell whether a batch needs no commit any more; False if what stands in its place is to be replaced.
+
+    That is what was withdrawn, and what another generation has committed meanwhile under this number: the job had gone back,
+    and has come forward again to a cut that names this batch.
+
+    Raises:
+        FencedError: What stands there is a newer driver's.
+    """
     here, batch = _order(_ours(present, store, context), context), context.descent.order(context.position)
-    if here is None or batch is None or (present.withdrawn and here[:2] > batch[:2]):
+    if here is not None and batch is not None and here[:2] == batch[:2] and not present.withdrawn:
+        return True
+    own = context.descent.order(_own_position(context))
+    if here is None or own is None or here[:2] > own[:2]:
         raise errors.FencedError(
             f"Batch {context.batch_id} of {store.uri} is that of generation {present.generation} of the lineage "
             f"{present.lineage or 'unnamed'}, which writes there now; generation {context.generation} must not commit it "
             "any more."
         )
-    return here[:2] >= batch[:2] and not present.withdrawn
+    return False
+
+
+def _own_position(context: SinkContext) -> standing.Position:
+    """Return the position of the driver itself, whatever it commits."""
+    own = context.descent
+    generation = context.generation if own.generation is None else own.generation
+    return standing.Position(own.lineage, generation, context.batch_id)
 
 
 def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
@@ -258,7 +275,7 @@ def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkCon
     Raises:
         FencedError: It is of a newer one.
     """
-    here, own = _order(_ours(present, store, context), context), context.descent.order(context.position)
+    here, own = _order(_ours(present, store, context), context), context.descent.order(_own_position(context))
     if here is None or own is None or here[:2] < own[:2]:
         return False
     if here[:2] > own[:2]:

@@ -47,6 +47,7 @@ class Descent:
 
     Attributes:
         lineage: Of the driver's root.
+        generation: In which the driver runs; a batch that it restored may be of an older one. None if it does not matter.
         root: URI of that root, for people.
         cuts: What the state descends from, the oldest first: the last batch of this query that each cut contains.
         unnamed: The lineage of positions that name none, for a root that is older than lineages.
@@ -54,6 +55,7 @@ class Descent:
     """
 
     lineage: str | None = None
+    generation: int | None = None
     root: str | None = None
     cuts: tuple[Position, ...] = ()
     unnamed: str | None = None

@@ -112,6 +112,8 @@ class Committer:
         if not allow_non_restored:
             jobsinks.require_place(restored, self._sinks)
         self.hurry()
+        if self.sinks:
+            self._patiently(self._require_current)
         batches = {query.uid: query.batch_id for query in restored}
         for sink in self.sinks:
             context = sink.context(batches.get(sink.query_uid, -1))

@@ -46,6 +46,7 @@ class Driver:
             return Descent()
         return Descent(
             lineage=origin.lineage,
+            generation=self.generation,
             root=self.store.uri,
             cuts=tuple(
                 Position(cut.lineage, cut.generation, cut.batches.get(query_uid, -1)) for cut in origin.ancestors
