@@ -43,6 +43,15 @@ def job(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
         yield Job(control, url, capsys)
 
 
+def test_a_restore_that_was_not_done_again_is_in_the_status() -> None:
+    told = "The start with empty state was done before"
+
+    text = status.describe(a_status().model_copy(update={"restore_skipped": told}), now=NOON)
+
+    (line,) = (line for line in text.splitlines() if line.startswith("Restore:"))
+    assert line.removeprefix("Restore:").strip() == told
+
+
 def test_status_is_described(job: Job) -> None:
     job.control.current = a_status(last_checkpoint=a_summary())
 

@@ -9,6 +9,7 @@ import pytest
 from statefulspark import launch
 from statefulspark.contract import config
 from statefulspark.job import Job
+from statefulspark.snapshot import recovery
 from statefulspark.spark import check
 
 MOVED = check.Report(
@@ -73,3 +74,12 @@ def test_a_job_file_is_asked_for_the_report_and_only_then(tmp_path: Path) -> Non
 
     assert (tmp_path / "asked").read_text() == "jsonNone"
     assert launch.asked_report() is None
+
+
+def test_a_restore_that_would_not_be_done_again_is_a_warning() -> None:
+    found = recovery.StartPlan(recovery.StartMode.CONTINUE, 1, restore_skipped="The restore of x was done before")
+
+    report = check.report_of(found, (), {})
+
+    assert report.warnings == ("The restore of x was done before",)
+    assert "  warning: The restore of x was done before" in check.sentences(report).splitlines()
