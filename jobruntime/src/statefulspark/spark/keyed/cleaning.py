@@ -7,6 +7,7 @@ key group that it works on is whichever was named last.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
@@ -72,9 +73,16 @@ def walk(context: functions.KeyedContext, uid: str, placement: Placement, *, gro
 
 def neighbours_of(group: int, partitions: int, placement: Placement, *, groups: int) -> list[int]:
     """Return the key groups that are in the same partition as one of them."""
-    standing = (packing.of_group(number, placement) for number in range(groups))
-    partition_of = [keygroups.spark_hash((one,), ("int",)) % partitions for one in standing]
+    if placement is Placement.EVEN:
+        return list(range(group % partitions, groups, partitions))
+    partition_of = _hashed(partitions, groups)
     return [number for number, partition in enumerate(partition_of) if partition == partition_of[group]]
+
+
+@functools.cache
+def _hashed(partitions: int, groups: int) -> tuple[int, ...]:
+    """Return the partition of each key group whose number stands for it."""
+    return tuple(keygroups.spark_hash((number,), ("int",)) % partitions for number in range(groups))
 
 
 def clean(context: functions.KeyedContext, partition: Partition, *, new_id: Callable[[], str]) -> None:
