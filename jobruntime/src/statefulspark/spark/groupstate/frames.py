@@ -75,10 +75,14 @@ class StateFrames:
     def by_key(self, table: pa.Table) -> list[Called]:
         """Return the frames of each key, in the order in which keys first come."""
         found: dict[object, list[int]] = {}
-        for position, key in enumerate(keyed_rows.to_keys(table, self._key)):
+        for position, key in enumerate(self.keys(table)):
             found.setdefault(key, []).append(position)
         most = self._reading.limits.rows_of(table)
         return [self._called(key, table.take(pa.array(positions)), most) for key, positions in found.items()]
+
+    def keys(self, table: pa.Table) -> list[object]:
+        """Return the key of each row, as our state has it."""
+        return keyed_rows.to_keys(table, self._key)
 
     def timed_out(self, key: object) -> Called:
         """Return what the function is called with for a key whose timeout is over."""
