@@ -89,8 +89,9 @@ def test_requests_per_operation(tmp_path: Path) -> None:
         "manifest": 1,
         "verify": 10,  # LIST; GET 4 commits, 2 offsets, metadata, operator and schema, several at a time
         "list of snapshots": 2,
-        # LIST 6 for the root, 3 for the head, 1 to verify; GET manifest, generation, commit and, to verify, 9 small files;
-        # HEAD next number of generations, checkpoints and commits
-        "plan of a start": 25,
-        "prune": 9,  # LIST files, 2 for snapshots, generations; GET manifest, generation, 2 marks that are absent; PUT
+        # LIST 7 for the root, 3 for the head, 1 to verify; GET manifest, generation, commit, 9 small files to verify;
+        # HEAD next number of generations, lineages, checkpoints and commits
+        "plan of a start": 27,
+        # LIST files, 2 for snapshots, generations; GET manifest, generation; HEAD 2 marks that are absent; PUT
+        "prune": 9,
     }

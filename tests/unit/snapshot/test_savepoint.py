@@ -83,7 +83,11 @@ def test_what_was_copied_ahead_in_vain_is_not_part_of_the_savepoint(job: Job, qu
     manifest = take(job, query, place, request)
 
     names = {info.key[len(place.folder) + 1 :] for info in job.store.list(place.folder)}
-    assert names == {"_metadata.json", *(f"files/delays/{file.path}" for file in manifest.queries[0].files)}
+    assert names == {
+        "_metadata.json",
+        "_writer.json",
+        *(f"files/delays/{file.path}" for file in manifest.queries[0].files),
+    }
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,19 @@ CLAIM_NAME = "_claim.json"
 """Name of the claim inside a snapshot's folder."""
 
 
+WRITER_NAME = "_writer.json"
+"""Name of the record inside a savepoint's folder that says who makes it."""
+
+
+class SavepointWriter(StoredDocument):
+    """`_writer.json` in a savepoint's folder, created before its first file: the one driver that writes there."""
+
+    root: str
+    """URI of the job's root."""
+    epoch: int = Field(ge=1)
+    """The driver's, of that root."""
+
+
 class ClaimRecord(StoredDocument):
     """`_claim.json` in a snapshot's folder: the one job that owns it since it started from it."""
 

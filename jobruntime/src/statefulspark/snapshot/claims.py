@@ -56,16 +56,28 @@ def is_held(store: ObjectStore, folder: str, *, root: str) -> bool:
         return False
 
 
-def delete(store: ObjectStore, folder: str) -> None:
-    """Delete a claimed snapshot: its manifest first, then its files, then the claim. Idempotent."""
+def delete(store: ObjectStore, folder: str, *, root: str) -> None:
+    """Delete a claimed snapshot: its manifest first, then its files, then the claim. Idempotent.
+
+    Another snapshot that has taken its place, or one that another job has claimed since, is left alone.
+
+    Args:
+        store: Any store.
+        folder: The snapshot's folder below it.
+        root: URI of the root of the job that claimed it.
+    """
+    manifest, claim_info = store.info(_key(folder, MANIFEST_NAME)), store.info(_key(folder, CLAIM_NAME))
+    if claim_info is None or not is_held(store, folder, root=root):
+        return
     try:
         kind = catalog.read_manifest(store, folder).kind
     except errors.ObjectNotFoundError:
         kind = SnapshotKind.SAVEPOINT if layout.SAVEPOINT_FILES in _names(store, folder) else SnapshotKind.CHECKPOINT
+    if manifest is not None and not store.delete_unchanged(_key(folder, MANIFEST_NAME), etag=manifest.etag):
+        return
     if kind is SnapshotKind.SAVEPOINT:
         savepoint.dispose(store, folder)
-    store.delete_many([_key(folder, MANIFEST_NAME)])
-    store.delete_many([_key(folder, CLAIM_NAME)])
+    store.delete_unchanged(_key(folder, CLAIM_NAME), etag=claim_info.etag)
 
 
 def _names(store: ObjectStore, folder: str) -> tuple[str, ...]:

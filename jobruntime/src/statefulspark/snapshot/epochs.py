@@ -88,7 +88,9 @@ def require_current(store: ObjectStore, epoch: int) -> None:
 
 
 def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) -> OwnerRecord:
-    """Make sure that the state belongs to this resource, and claim it if nobody has. Cost: one GET or one PUT and GET.
+    """Make sure that the state belongs to this resource, and claim it if nobody has.
+
+    Cost: one PUT; a HEAD and a GET if somebody has, and one PUT more to take over.
 
     Args:
         store: The job's root.
@@ -101,12 +103,14 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
     Raises:
         SpecRejectedError: `StateOwnedByAnother`: another resource owns it.
         SnapshotCorruptError: The record is unreadable.
+        PreconditionFailedError: `ObjectChanged`: somebody else took it over meanwhile; that is the later word.
     """
     body = record.to_json(indent=1).encode()
     try:
         store.create(layout.OWNER, body)
         return record
     except errors.ObjectExistsError:
+        seen = store.info(layout.OWNER)
         present = OwnerRecord.parse(store.read(layout.OWNER), f"{store.uri}/{layout.OWNER}")
     if present.owner_id == record.owner_id:
         return present
@@ -117,7 +121,9 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
             f"this is uid {record.owner_id}. Set restore.takeOver to true to let it go on with that state, or give "
             "the job another name or storage.uri.",
         )
-    store.write(layout.OWNER, body)
+    if seen is None:
+        raise errors.ObjectChangedError(f"{store.uri}/{layout.OWNER}")
+    store.replace(layout.OWNER, body, etag=seen.etag)
     return record
 
 

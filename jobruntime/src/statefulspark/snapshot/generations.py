@@ -102,12 +102,29 @@ def abandon(store: ObjectStore, numbers: Sequence[int], *, epoch: int, now: date
         store.delete_many([info.key for info in store.list(layout.generation(number)) if info.key not in kept])
 
 
-def note_restore(store: ObjectStore, record: GenerationRecord) -> None:
-    """Note in the record of the generation in use that a restore is done. Cost: one PUT. Idempotent.
+def note_restore(store: ObjectStore, record: GenerationRecord, *, over: GenerationRecord) -> None:
+    """Note in the record of the generation in use that a restore is done. Cost: a HEAD, a GET, one PUT. Idempotent.
 
-    Only the driver that owns the job may call it, before it starts Spark.
+    Only the driver that owns the job may call it, before it starts Spark. One that was replaced meanwhile changes nothing:
+    it would undo what its successor has noted.
+
+    Args:
+        store: The job's root.
+        record: What it says then.
+        over: What it said when the restore was decided.
+
+    Raises:
+        PreconditionFailedError: `GenerationChanged`: it says something else by now; look again.
     """
-    store.write(layout.generation_record(record.generation), record.sealed(indent=1))
+    key = layout.generation_record(record.generation)
+    info, present = store.info(key), _read_if_present(store, record.generation)
+    if present == record:
+        return
+    if info is None or present != over:
+        raise errors.PreconditionFailedError(
+            "GenerationChanged", f"{store.uri}/{key} was changed by somebody else; look again."
+        )
+    store.replace(key, record.sealed(indent=1), etag=info.etag)
 
 
 def reservation(epoch: int, *, now: datetime) -> EpochRecord:

@@ -52,6 +52,7 @@ class Inventory:
         pinned: What somebody is copying right now, a savepoint for example.
         leftovers: Files of savepoints that a driver of an earlier epoch did not complete, and rows that it staged for sinks
             in vain.
+        marks_etag: Of the document that has the marks; None if there is none.
     """
 
     checkpoints: tuple[Manifest, ...]
@@ -62,6 +63,7 @@ class Inventory:
     ssts: Mapping[str, tuple[str, ...] | None]
     pinned: tuple[QueryEntry, ...] = ()
     leftovers: tuple[ObjectInfo, ...] = ()
+    marks_etag: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class PrunePlan:
         keep_reasons: Number of files kept, by reason.
         drop_reasons: Why each of the checkpoints goes.
         delete_claimed: URIs of snapshots that the job claimed, and that are subsumed.
+        marks_etag: See `Inventory`.
     """
 
     delete_checkpoints: tuple[str, ...]
@@ -85,6 +88,7 @@ class PrunePlan:
     keep_reasons: Mapping[str, int]
     delete_claimed: tuple[str, ...] = ()
     drop_reasons: Mapping[str, str] = field(default_factory=dict)
+    marks_etag: str | None = None
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -148,6 +152,7 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
         keep_reasons=reasons,
         delete_claimed=_subsumed_claims(inventory, retained, policy),
         drop_reasons=_drop_reasons(inventory, policy),
+        marks_etag=inventory.marks_etag,
     )
 
 

@@ -1,7 +1,8 @@
 """Pruning on storage: take stock, let `prune` decide, and act.
 
 Manifests go first, then marks are written, then files are deleted that had been marked before: a crash in between leaves
-files too many, never too few. Two pruners at once do no harm.
+files too many, never too few. Of two pruners at once one writes the marks, and the other deletes no files. A driver looks at
+the fence before it deletes; what it deletes after that was dispensable when it decided, while the job was its own.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ def plan(
     """Find out what a pruning would do; nothing is written.
 
     Cost: 5 listings, of which the one of `generations/` takes a request per 1,000 files; a GET per checkpoint,
-    generation and for the marks, and one per state snapshot that no checkpoint names yet.
+    generation and for the marks with a HEAD, and one per state snapshot that no checkpoint names yet.
 
     Args:
         store: The job's root.
@@ -62,13 +63,33 @@ def plan(
     return replace(planned, delete_claimed=held)
 
 
-def carry_out(store: ObjectStore, planned: prune.PrunePlan, *, open_store: transfer.StoreOpener | None = None) -> None:
-    """Do what was planned. Cost: a DELETE per 1,000 objects, one PUT; per claimed snapshot, what deleting it costs."""
+def carry_out(
+    store: ObjectStore,
+    planned: prune.PrunePlan,
+    *,
+    open_store: transfer.StoreOpener | None = None,
+    epoch: int | None = None,
+) -> None:
+    """Do what was planned.
+
+    Cost: a DELETE per 1,000 objects, one PUT, two HEADs with an epoch; per claimed snapshot, what deleting it costs.
+
+    Args:
+        store: The job's root.
+        planned: From `plan`.
+        open_store: As for `plan`.
+        epoch: Of the driver that prunes; None where no driver does.
+
+    Raises:
+        FencedError: A newer epoch owns the job.
+        PreconditionFailedError: Somebody else has pruned since the look; no file was deleted.
+    """
+    _require_current(store, epoch)
     store.delete_many(planned.delete_checkpoints)
     for uri in planned.delete_claimed:
-        claims.delete(*_parent_of(store, uri, open_store))
-    marks = Marks(unused_since=dict(planned.marks))
-    store.write(layout.PRUNE_MARKS, marks.to_json().encode())
+        claims.delete(*_parent_of(store, uri, open_store), root=store.uri)
+    _write_marks(store, planned)
+    _require_current(store, epoch)
     store.delete_many(planned.delete_files)
 
 
@@ -80,6 +101,7 @@ def run(
     pinned: Sequence[QueryEntry] = (),
     open_store: transfer.StoreOpener | None = None,
     staging: bool = False,
+    epoch: int | None = None,
 ) -> prune.PrunePlan:
     """Plan a pruning and carry it out; see `plan` and `carry_out`.
 
@@ -88,8 +110,8 @@ def run(
     """
     planned = plan(store, policy, now, pinned=pinned, open_store=open_store, staging=staging)
     deletes = planned.delete_checkpoints or planned.delete_files or planned.delete_claimed
-    if deletes or dict(planned.marks) != _read_marks(store):
-        carry_out(store, planned, open_store=open_store)
+    if deletes or dict(planned.marks) != _read_marks(store)[0]:
+        carry_out(store, planned, open_store=open_store, epoch=epoch)
     return planned
 
 
@@ -104,13 +126,15 @@ def take_stock(store: ObjectStore) -> prune.Inventory:
     refs = [ref for ref in survey.completed if ref.kind is SnapshotKind.CHECKPOINT]
     found = catalog.read_manifests(store, refs)
     manifests = tuple(manifest for manifest in found if isinstance(manifest, Manifest))
+    marks, marks_etag = _read_marks(store)
     readable = {manifest.id for manifest in manifests}
     return prune.Inventory(
         checkpoints=manifests,
         unreadable=tuple(ref.id for ref in refs if ref.id not in readable),
         known=generations.read_listed(store),
         files=files,
-        marks=_read_marks(store),
+        marks=marks,
+        marks_etag=marks_etag,
         ssts={},
         leftovers=tuple(info for folder in survey.unfinished for info in _leftovers(store, folder)),
     )
@@ -157,10 +181,30 @@ def _ssts_of(store: ObjectStore, key: str, body: bytes) -> tuple[str, ...] | Non
     return tuple(f"{posixpath.dirname(key)}/SSTs/{file.name}" for file in files)
 
 
-def _read_marks(store: ObjectStore) -> dict[str, datetime]:
-    """Read the marks; damaged ones count as none, which only makes every file wait once more."""
+def _require_current(store: ObjectStore, epoch: int | None) -> None:
+    if epoch is not None:
+        epochs.require_current(store, epoch)
+
+
+def _read_marks(store: ObjectStore) -> tuple[dict[str, datetime], str | None]:
+    """Read the marks and their etag; damaged ones count as none, which only makes every file wait once more."""
+    info = store.info(layout.PRUNE_MARKS)
+    if info is None:
+        return {}, None
     try:
         body = store.read(layout.PRUNE_MARKS)
-        return dict(Marks.parse(body, f"{store.uri}/{layout.PRUNE_MARKS}").unused_since)
+        return dict(Marks.parse(body, f"{store.uri}/{layout.PRUNE_MARKS}").unused_since), info.etag
     except (errors.ObjectNotFoundError, errors.SnapshotCorruptError):
-        return {}
+        return {}, info.etag
+
+
+def _write_marks(store: ObjectStore, planned: prune.PrunePlan) -> None:
+    """Write the marks over those that the plan was made from: late ones would let a file that is used again go too soon."""
+    body = Marks(unused_since=dict(planned.marks)).to_json().encode()
+    if planned.marks_etag is not None:
+        store.replace(layout.PRUNE_MARKS, body, etag=planned.marks_etag)
+        return
+    try:
+        store.create(layout.PRUNE_MARKS, body)
+    except errors.ObjectExistsError as error:
+        raise errors.ObjectChangedError(f"{store.uri}/{layout.PRUNE_MARKS}") from error

@@ -193,7 +193,7 @@ def carry_out(
         claims.claim(place.store, place.root, root=store.uri, owner_id=author.owner_id, now=author.now)
     if plan.mode is StartMode.CONTINUE:
         if plan.note_restore is not None:
-            generations.note_restore(store, plan.note_restore)
+            generations.note_restore(store, plan.note_restore, over=plan.record or plan.note_restore)
         beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
         return plan
     reservation = generations.reservation(author.epoch, now=author.now)

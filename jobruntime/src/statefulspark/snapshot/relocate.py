@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
+from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME
 from statefulspark.snapshot import catalog, listing, transfer, verify
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
+_NOT_COPIED = (MANIFEST_NAME, CLAIM_NAME, WRITER_NAME)
+"""The manifest goes last; who owns the original and who made it is not true of the copy."""
 _CHUNK = 64
 """Files copied between two reports of bytes."""
 
@@ -66,7 +69,7 @@ def relocate(
     manifest = _readable(source, folder, target, target_folder)
     named = [f"{query.path}/{file.path}" for query in manifest.queries for file in query.files]
     listed = listing.below(source, folder, needed=named)
-    files = {key: info for key, info in listed.items() if key != MANIFEST_NAME}
+    files = {key: info for key, info in listed.items() if key not in _NOT_COPIED}
     present = listing.below(target, target_folder)
     missing = [key for key, info in sorted(files.items()) if not _is_there(present.get(key), info)]
     total_bytes = sum(info.size_bytes for info in files.values())

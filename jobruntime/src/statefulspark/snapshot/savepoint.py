@@ -1,8 +1,11 @@
 """Native savepoints: self-contained copies of a committed batch's files, owned by the user.
 
 ```
-<location>/00000043-<name>/_metadata.json, files/<query uid>/…
+<location>/00000043-<name>/_writer.json, _metadata.json, files/<query uid>/…
 ```
+A number may be given twice, by a driver that was replaced while it slept and by its successor. So the folder belongs to who
+creates `_writer.json` in it, and nobody else writes or deletes there.
+
 Files are copied on the server's side, and the manifest is written last. Most files never change, so a caller may copy
 ahead while the job runs and only copy the difference after the barrier: `copy_missing` is the same call both times.
 """
@@ -26,7 +29,7 @@ from statefulspark.contract.manifest import (
     SnapshotKind,
     Trigger,
 )
-from statefulspark.contract.notes import CLAIM_NAME, SavepointPointer
+from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME, SavepointPointer, SavepointWriter
 from statefulspark.snapshot import catalog, epochs, listing, progress, smallfiles, transfer
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
@@ -102,6 +105,45 @@ def target(
     return SavepointTarget(open_store(parent), f"{request.namespace}-{request.job}-{own.rpartition('/')[2]}")
 
 
+def reserve(store: ObjectStore, request: SavepointRequest, place: SavepointTarget) -> None:
+    """Make a savepoint's folder this driver's alone, before anything is written to it. Idempotent.
+
+    Cost: one PUT; a GET if the folder is taken.
+
+    Raises:
+        PreconditionFailedError: `SavepointExists`: another driver makes a savepoint there, or has made one.
+    """
+    key = f"{place.folder}/{WRITER_NAME}"
+    try:
+        place.store.create(key, SavepointWriter(root=store.uri, epoch=request.epoch).to_json().encode())
+    except errors.ObjectExistsError as error:
+        if not _is_ours(store, request, place):
+            raise catalog.exists_already(place.store, place.folder, SnapshotKind.SAVEPOINT) from error
+
+
+def give_up(store: ObjectStore, request: SavepointRequest, place: SavepointTarget) -> None:
+    """Remove what this driver has copied for a savepoint whose manifest it has not begun to write. Idempotent.
+
+    The folder of another driver is left alone, and so is a savepoint that is complete.
+
+    Cost: a GET, a HEAD, a LIST and a DELETE per 1,000 files.
+    """
+    if not _is_ours(store, request, place) or place.store.info(f"{place.folder}/{MANIFEST_NAME}") is not None:
+        return
+    files = [info.key for info in place.store.list(f"{place.folder}/{layout.SAVEPOINT_FILES}")]
+    place.store.delete_many(files)
+    place.store.delete_many([f"{place.folder}/{WRITER_NAME}"])
+
+
+def _is_ours(store: ObjectStore, request: SavepointRequest, place: SavepointTarget) -> bool:
+    key = f"{place.folder}/{WRITER_NAME}"
+    try:
+        present = SavepointWriter.parse(place.store.read(key), f"{place.store.uri}/{key}")
+    except errors.ObjectNotFoundError:
+        return False
+    return (present.root, present.epoch) == (store.uri, request.epoch)
+
+
 def copy_missing(
     store: ObjectStore,
     queries: Sequence[QueryEntry],
@@ -144,7 +186,7 @@ def take_savepoint(
 ) -> Manifest:
     """Copy what is missing, drop what was copied ahead in vain, check it, and write the manifest.
 
-    Cost: what `copy_missing` costs, a LIST per 1,000 files, a DELETE if something is left over, two HEADs, one PUT, and
+    Cost: what `copy_missing` costs, a LIST per 1,000 files, a DELETE if something is left over, two HEADs, two PUTs, and
     another for a savepoint outside the job's root, whose number is kept there.
 
     Args:
@@ -165,12 +207,14 @@ def take_savepoint(
     """
     if place.store.info(f"{place.folder}/{MANIFEST_NAME}") is not None:
         raise catalog.exists_already(place.store, place.folder, SnapshotKind.SAVEPOINT)
+    reserve(store, request, place)
     copy_missing(store, queries, place, on_progress=on_progress)
     needed = [f"{_folder(query)}/{file.path}" for query in queries for file in query.files]
     present = listing.below(place.store, place.folder, needed)
     entries = tuple(_relocated(query, present, place) for query in queries)
     wanted = {f"{query.path}/{file.path}" for query in entries for file in query.files}
-    place.store.delete_many([f"{place.folder}/{key}" for key in present if key not in wanted and key != MANIFEST_NAME])
+    kept = {*wanted, MANIFEST_NAME, WRITER_NAME}
+    place.store.delete_many([f"{place.folder}/{key}" for key in present if key not in kept])
     return publish(store, entries, request, place, completed_at=completed_at())
 
 
@@ -219,11 +263,21 @@ def publish(
         master_states=request.master_states,
     )
     if place.store.uri != store.uri or not place.folder.startswith(f"{layout.SAVEPOINTS}/"):
-        pointer = SavepointPointer(location=place.uri)
-        store.write(layout.savepoint_pointer(request.id), pointer.to_json(indent=1).encode())
+        _keep_number(store, request.id, place)
     epochs.require_current(store, request.epoch)
     catalog.write_manifest(place.store, place.folder, manifest)
     return manifest
+
+
+def _keep_number(store: ObjectStore, number: int, place: SavepointTarget) -> None:
+    """Write down which savepoint elsewhere has a number, unless another driver has given it away."""
+    key = layout.savepoint_pointer(number)
+    pointer = SavepointPointer(location=place.uri)
+    try:
+        store.create(key, pointer.to_json(indent=1).encode())
+    except errors.ObjectExistsError as error:
+        if SavepointPointer.parse(store.read(key), f"{store.uri}/{key}").location != place.uri:
+            raise catalog.exists_already(store, key, SnapshotKind.SAVEPOINT) from error
 
 
 def dispose(store: ObjectStore, folder: str) -> int:
@@ -240,20 +294,17 @@ def dispose(store: ObjectStore, folder: str) -> int:
         SpecRejectedError: `NotASavepoint`: the folder is a checkpoint, or no savepoint's.
     """
     keys = [info.key for info in store.list(folder)]
-    manifest_key, claim_key = f"{folder}/{MANIFEST_NAME}", f"{folder}/{CLAIM_NAME}"
+    manifest_key = f"{folder}/{MANIFEST_NAME}"
+    notes = (f"{folder}/{CLAIM_NAME}", f"{folder}/{WRITER_NAME}")
     files = [key for key in keys if key.startswith(f"{folder}/{layout.SAVEPOINT_FILES}/")]
     is_savepoint = manifest_key not in keys or catalog.read_manifest(store, folder).kind is SnapshotKind.SAVEPOINT
-    if (
-        not folder
-        or not is_savepoint
-        or len(files) < len([key for key in keys if key not in (manifest_key, claim_key)])
-    ):
+    if not folder or not is_savepoint or len(files) < len([key for key in keys if key not in (manifest_key, *notes)]):
         raise errors.SpecRejectedError(
             "NotASavepoint", f"{store.uri}/{folder} is not a savepoint's folder; nothing was deleted."
         )
     store.delete_many([key for key in keys if key == manifest_key])
     store.delete_many(files)
-    store.delete_many([key for key in keys if key == claim_key])
+    store.delete_many([key for key in keys if key in notes])
     return len(keys)
 
 

@@ -145,6 +145,7 @@ class SnapshotWriter:
         self._taker = taker
         # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
+        self._sealed: set[int] = set()  # Savepoints whose manifest may have been written, whatever the answer was.
         self._predecessors_staged = True
         self._growth = measure.Growth(restored)
         # Each lane remembers what it read of each query: a closer is used by one thread.
@@ -186,11 +187,11 @@ class SnapshotWriter:
         with watch.phase("copy"):
             if order.is_canonical and self._taker is not None:
                 manifest = self._taker.take(
-                    entries, request, place, completed_at=clock.utc_now, on_progress=on_progress
+                    entries, request, place, completed_at=self._sealing(order), on_progress=on_progress
                 )
             else:
                 manifest = savepoint.take_savepoint(
-                    self._store, entries, request, place, completed_at=clock.utc_now, on_progress=on_progress
+                    self._store, entries, request, place, completed_at=self._sealing(order), on_progress=on_progress
                 )
         self._copying.pop(order.snapshot_id, None)
         summary = api.SnapshotSummary.of(manifest, place.uri)
@@ -204,20 +205,31 @@ class SnapshotWriter:
             return
         entries = self._close_over(order, batches)
         self._copying[order.snapshot_id] = entries
-        place = self._savepoint_target(order, self._savepoint_request(order))
+        request = self._savepoint_request(order)
+        place = self._savepoint_target(order, request)
+        savepoint.reserve(self._store, request, place)
         savepoint.copy_missing(self._store, entries, place, on_progress=on_progress)
 
     def discard(self, order: SnapshotOrder) -> None:
-        """Remove what was written for a snapshot that will never complete."""
-        if order.kind is SnapshotKind.CHECKPOINT:
-            self.drop([order.snapshot_id])
-            return
+        """Remove what was copied for a snapshot that was given up.
+
+        A manifest is never removed here. If it is there, it is complete, whoever wrote it: this driver, whose answer was
+        lost or came too late, or its successor, which gave the same number to a checkpoint of its own and may start from
+        it. It goes with retention, as any other.
+        """
         self._copying.pop(order.snapshot_id, None)
-        place = self._savepoint_target(order, self._savepoint_request(order))
-        savepoint.dispose(place.store, place.folder)
+        if order.kind is SnapshotKind.CHECKPOINT or order.snapshot_id in self._sealed:
+            return
+        request = self._savepoint_request(order)
+        savepoint.give_up(self._store, request, self._savepoint_target(order, request))
 
     def drop(self, checkpoint_ids: Iterable[int]) -> None:
-        """Remove the manifests of checkpoints; `prune` removes the files that only they needed."""
+        """Remove the manifests of completed checkpoints; `prune` removes the files that only they needed.
+
+        Raises:
+            FencedError: A newer epoch owns the job; which checkpoints are kept is its business now.
+        """
+        epochs.require_current(self._store, self._identity.epoch)
         self._store.delete_many([layout.checkpoint_manifest(number) for number in checkpoint_ids])
 
     def prune(self) -> None:
@@ -232,9 +244,19 @@ class SnapshotWriter:
             pinned=pinned,
             open_store=self._open_store,
             staging=self._predecessors_staged,
+            epoch=self._identity.epoch,
         )
         # Only a driver that died leaves rows behind: once those are gone, a prune saves the look at them.
         self._predecessors_staged &= any(key.startswith(f"{layout.STAGING}/") for key in planned.marks)
+
+    def _sealing(self, order: SnapshotOrder) -> Callable[[], datetime]:
+        """Return a clock that is asked once a savepoint's files are in place: its manifest may be written from then on."""
+
+        def now() -> datetime:
+            self._sealed.add(order.snapshot_id)
+            return clock.utc_now()
+
+        return now
 
     def note_damage(self, query_uid: str, batch_id: int, said: str) -> None:
         """Leave word for the next drivers that Spark could not load a query's state as of a committed batch.

@@ -66,6 +66,7 @@ class Taker:
             on_progress=on_progress,
             lifetimes_ms={operator.uid: operator.lifetimes_ms for operator in self.operators},
         )
+        savepoint.reserve(self.store, request, target)
         entries = export.export(self.session, queries, work)
         self._remove_leftovers(entries, target)
         return savepoint.publish(

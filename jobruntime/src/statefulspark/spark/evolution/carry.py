@@ -132,7 +132,7 @@ class Carrier:
 
     def _add_empty_state(self, entry: QueryEntry, change: evolution.Evolution) -> None:
         scratch = f"{layout.scratch(self.epoch)}/{entry.uid}"
-        _remove(self.store, layout.SCRATCH)
+        _remove(self.store, layout.scratch(self.epoch))
         self.store.write(f"{scratch}/offsets/0", _OFFSET_LOG)
         stream = self.streams[entry.uid]
         try:
@@ -145,7 +145,7 @@ class Carrier:
             )
             self._install(entry, scratch, tried)
         finally:
-            _remove(self.store, layout.SCRATCH)
+            _remove(self.store, layout.scratch(self.epoch))
 
     def _repartition(self, entry: QueryEntry, partitions: int) -> None:
         repartition.repartition(self.session, f"{self.hadoop_root}/{entry.path}", partitions)
