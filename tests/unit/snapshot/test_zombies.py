@@ -394,3 +394,18 @@ def test_an_epoch_claimed_late_takes_nothing_away(bucket: stores.MemoryStore) ->
     assert epochs.newest(job.store) == 2
     assert replace(job).epoch == 1
     assert EpochRecord.parse(job.store.read(layout.epoch(1)), "here").epoch == 1
+
+
+def test_the_number_of_a_savepoint_elsewhere_whose_driver_died_is_not_given_away_again(
+    bucket: stores.MemoryStore,
+) -> None:
+    """Else its folder would be in the way of the next one."""
+    dying = stores.FaultyStore(bucket, stores.Plan(crash_before=2, only=frozenset({"copy"})))
+    old = Driver(dying, Clock())
+    old.batch(2)
+    with pytest.raises(stores.CrashPoint):
+        a_writer(old, BACKUPS).complete(an_order(old, 1, SnapshotKind.SAVEPOINT), {QUERY: 1})
+
+    new = Driver(bucket, Clock())
+
+    assert isinstance(_savepoint_or_error(new, new.plan.next_snapshot_id), str)

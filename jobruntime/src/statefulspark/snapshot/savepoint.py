@@ -108,11 +108,15 @@ def target(
 def reserve(store: ObjectStore, request: SavepointRequest, place: SavepointTarget) -> None:
     """Make a savepoint's folder this driver's alone, before anything is written to it. Idempotent.
 
-    Cost: one PUT; a GET if the folder is taken.
+    The number of one at another location is kept in the job's root, so that later starts do not give it away again.
+
+    Cost: one PUT, and one for another location; a GET each if it is taken.
 
     Raises:
         PreconditionFailedError: `SavepointExists`: another driver makes a savepoint there, or has made one.
     """
+    if place.store.uri != store.uri or not place.folder.startswith(f"{layout.SAVEPOINTS}/"):
+        _keep_number(store, request.id, place)
     key = f"{place.folder}/{WRITER_NAME}"
     try:
         place.store.create(key, SavepointWriter(root=store.uri, epoch=request.epoch).to_json().encode())
@@ -227,7 +231,7 @@ def publish(
     completed_at: datetime,
     written_as: SnapshotFormat = SnapshotFormat.NATIVE,
 ) -> Manifest:
-    """Write the manifest of a savepoint whose files are all in place. Cost: a LIST, and one or two PUTs.
+    """Write the manifest of a savepoint whose files are all in place. Cost: a HEAD and a PUT.
 
     Args:
         store: The job's root.
@@ -262,8 +266,6 @@ def publish(
         versions=dict(request.versions),
         master_states=request.master_states,
     )
-    if place.store.uri != store.uri or not place.folder.startswith(f"{layout.SAVEPOINTS}/"):
-        _keep_number(store, request.id, place)
     epochs.require_current(store, request.epoch)
     catalog.write_manifest(place.store, place.folder, manifest)
     return manifest
