@@ -1,6 +1,6 @@
 """A driver that was frozen in a delete or a write wakes when its successor has acted: nothing of the successor is harmed.
 
-The rows of the table in docs/adr/0015-fencing-covers-deletes.md.
+The rows of the table in docs/adr/0016-fencing-covers-deletes.md.
 """
 
 from __future__ import annotations

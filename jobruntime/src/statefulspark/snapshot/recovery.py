@@ -166,8 +166,8 @@ def carry_out(
 ) -> StartPlan:
     """Complete what was left behind and make the new generation, so that Spark can be started.
 
-    Cost: a PUT, and one for a salvaged checkpoint or for a restore in place; for a new generation three PUTs, a HEAD and
-    what `restore.materialise` costs.
+    Cost: a PUT; one for a salvaged checkpoint; a HEAD, a GET and a PUT for a restore in place; for a new generation two more
+    PUTs, a HEAD and what `restore.materialise` costs.
 
     Args:
         store: The job's root.
