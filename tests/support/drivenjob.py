@@ -141,7 +141,7 @@ class DrivenJob:
         self.gate = SimulatedGate(self.queries)
         self.loop = self._assembled(checkpoint, taker)
         self.endings: list[snapshots.Ending] = []
-        self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()))
+        self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()), daemon=True)
 
     def _assembled(self, checkpoint: CheckpointConfig, taker: object) -> JobLoop:
         parts = assembly.Parts(
