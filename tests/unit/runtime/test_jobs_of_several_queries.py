@@ -208,6 +208,23 @@ def test_a101_a108_a_checkpoint_that_lacks_a_file_is_aborted_for_everybody_and_t
         assert driver.hearer.heard == ["begun 1", "aborted 1", "begun 2", "complete 2"]
 
 
+def test_a112_a_stop_that_fails_lets_every_query_go_on(job: Job) -> None:
+    with running(a_driver(job)) as driver:
+        driver.turns(3)
+        lost = next(info for info in job.store.list(driver.queries["counts"].root.path) if ".changelog" in info.key)
+        body = job.store.read(lost.key)
+        job.store.delete_many([lost.key])
+        driver.loop.request_stop(api.StopRequest(request_id="stop", savepoint=False))
+        assert driver.ended_operation("stop").state is api.OperationState.FAILED
+        job.store.write(lost.key, body)
+        before = driver.batches()
+
+        driver.until(lambda: all(driver.batches()[uid] > batch + 3 for uid, batch in before.items()))
+
+        assert driver.loop.status().state is api.JobState.RUNNING
+        assert all(query.is_open for query in driver.queries.values())
+
+
 def test_a128_a_query_that_has_ended_is_at_its_boundary_and_the_job_ends_with_the_last_one(job: Job) -> None:
     with running(a_driver(job, checkpoint=SOON, ends={"counts": 2, "delays": 40})) as driver:
         ending = driver.ended()
