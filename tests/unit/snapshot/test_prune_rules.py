@@ -74,6 +74,9 @@ _FLOOR = _a_query(
         pytest.param(f"state/0/0/4_{_ID}.zip", _NAMED, id="a file that the checkpoint names"),
         pytest.param(f"state/0/0/.4_{_ID}.zip.crc", _NAMED, id="and its checksum"),
         pytest.param(f"state/0/0/4_{_ID}.zip.crc", _NAMED, id="and its checksum in the other spelling"),
+        pytest.param(f"state/0/0/.4_{_ID}.zip.crc.crc", _NAMED, id="and the checksum of its checksum"),
+        pytest.param("state/0/0/SSTs/notes.txt", prune.UNKNOWN, id="what is no SST file beside SST files"),
+        pytest.param("state/0/0/one.sst", prune.UNKNOWN, id="an SST file in another place"),
         pytest.param(f"state/0/0/3_{_ID}.zip", None, id="an older state snapshot"),
         pytest.param(f"state/0/0/3_{_ID}.changelog", None, id="an older changelog"),
         pytest.param(f"state/0/0/.3_{_ID}.changelog.crc", None, id="the checksum of an older changelog"),
@@ -95,6 +98,7 @@ _FLOOR = _a_query(
         pytest.param(replace(_RECORD, batch=5).key, None, id="a prepared record of the floor that it does not name"),
         pytest.param(replace(_RECORD, batch=6).key, _RUNNING, id="a newer prepared record"),
         pytest.param(replace(_SEGMENT, segment=4).key, None, id="an older segment"),
+        pytest.param(replace(_SEGMENT, epoch=6).key, None, id="the same segment of a driver that lost"),
         pytest.param(replace(_SEGMENT, segment=6).key, _RUNNING, id="a newer segment"),
         pytest.param(replace(_SEGMENT, uid="other", segment=1).key, _RUNNING, id="the first segment of a new source"),
         pytest.param("state/0/_metadata/schema", prune.UNKNOWN, id="what is not understood"),
@@ -171,6 +175,7 @@ def test_an_sst_file_of_a_store_whose_upload_is_not_listed_stays(name: str) -> N
         ),
         pytest.param("generations/00000002/other/offsets/1", _RUNNING, id="a query that the checkpoint does not have"),
         pytest.param("generations/notes.txt", prune.UNKNOWN, id="a file beside the generations"),
+        pytest.param("generations/00000001.json", prune.UNKNOWN, id="a file beside them that has a number"),
         pytest.param("generations/mine/delays/offsets/1", prune.UNKNOWN, id="a folder that is no generation"),
         pytest.param("other/00000001/delays/offsets/1", prune.UNKNOWN, id="a file elsewhere"),
     ],
@@ -386,3 +391,14 @@ def test_without_a_generation_no_state_snapshot_is_read() -> None:
     inventory = _an_inventory(f"{_ROOT}/state/0/0/5_{_ID}.zip", known=generations.Generations((), 0), checkpoints=())
 
     assert prune.unnamed_snapshots(inventory, POLICY, NOW) == ()
+
+
+def test_the_age_of_checkpoints_counts_for_what_is_read_too() -> None:
+    policy = replace(POLICY, max_age=timedelta(minutes=1))
+    key = f"{_ROOT}/state/0/0/5_{_ID}.zip"
+    checkpoints = (
+        _a_checkpoint(7, _a_query(f"state/0/0/5_{_ID}.zip"), age=timedelta(minutes=2)),
+        _a_checkpoint(8, _FLOOR),
+    )
+
+    assert prune.unnamed_snapshots(_an_inventory(key, checkpoints=checkpoints), policy, NOW) == (key,)
