@@ -402,3 +402,59 @@ def test_the_age_of_checkpoints_counts_for_what_is_read_too() -> None:
     )
 
     assert prune.unnamed_snapshots(_an_inventory(key, checkpoints=checkpoints), policy, NOW) == (key,)
+
+
+@pytest.mark.parametrize(
+    ("named", "name", "reason"),
+    [
+        pytest.param(("sources/0/0",), "sources/0/1", _RUNNING, id="the entry after a source's first"),
+        pytest.param(
+            ("sources/1/4", "sources/1/2.compact"), "sources/1/3", None, id="in whatever order they are named"
+        ),
+        pytest.param(
+            ("state/0/_metadata/v2/3",), "state/0/_metadata/v2/2", prune.UNKNOWN, id="numbers that are no source's log"
+        ),
+    ],
+)
+def test_the_position_of_a_source_is_its_highest_entry(named: tuple[str, ...], name: str, reason: str | None) -> None:
+    assert _kept(_an_inventory(f"{_ROOT}/{name}", checkpoints=(_a_checkpoint(8, _a_query(*named)),))) == reason
+
+
+def test_each_partition_has_its_own_upload() -> None:
+    snapshots = tuple(f"state/0/{partition}/4_{_ID}.zip" for partition in (0, 1))
+    ssts = [f"{_ROOT}/state/0/{partition}/SSTs/one.sst" for partition in (0, 1)]
+    inventory = _an_inventory(
+        *(f"{_ROOT}/{name}" for name in snapshots),
+        *(_an_object(key, at=_UPLOADED - 2 * GRACE) for key in ssts),
+        checkpoints=(_a_checkpoint(8, _a_query(*snapshots)),),
+    )
+
+    assert list(prune.plan_prune(inventory, POLICY, NOW).marks) == ssts
+
+
+def test_what_is_being_copied_stays_before_the_first_checkpoint_of_a_generation() -> None:
+    known = generations.Generations((_a_generation(1), _a_generation(2, _a_query("offsets/5"))), 2)
+    copied = _a_query("offsets/3", path="generations/00000001/delays")
+    inventory = _an_inventory("generations/00000001/delays/offsets/3", known=known, checkpoints=(), pinned=(copied,))
+
+    assert _kept(inventory) == _NAMED
+
+
+def test_the_first_generation_is_being_made_while_there_is_no_record() -> None:
+    inventory = _an_inventory(
+        "generations/00000001/delays/offsets/1", known=generations.Generations((), 1), checkpoints=()
+    )
+
+    assert _kept(inventory) == "the generation is being made"
+
+
+def test_one_retained_checkpoint_drops_the_one_before_and_the_claimed_snapshot() -> None:
+    known = generations.Generations((_a_generation(1, claimed="s3://b/sp"), _a_generation(2)), 2)
+    inventory = _an_inventory(known=known, checkpoints=(_a_checkpoint(8, _a_query()), _a_checkpoint(9, _a_query())))
+
+    plan = prune.plan_prune(inventory, replace(POLICY, retained=1), NOW)
+
+    assert plan.lines == (
+        "delete checkpoints/00000008/_metadata.json: more checkpoints than are retained",
+        "delete s3://b/sp: claimed, and followed by as many checkpoints as are retained",
+    )
