@@ -2,7 +2,8 @@
 
 A process of its own, `python -m mutants.engine`, since mutmut keeps everything in globals and forks for each mutant.
 Sentences are left as they are: a literal with a space in it is read by people, and its wording is no rule. A shorter one is
-changed once, not in three ways.
+changed once, not in three ways. What a test module computes while it is imported, in a table for example, it computes
+before any mutant is chosen: build the values inside the test, or nothing notices.
 """
 
 from __future__ import annotations

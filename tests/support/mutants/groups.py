@@ -54,28 +54,28 @@ GROUPS = (
         _snapshot("definitions", "evolution", "keyedstates", "parallelism", "plans", "sources", "uids"),
         _unit("snapshot", "definitions", "evolution_rules", "keyedstates", "parallelism", "placements", "uids"),
     ),
-    Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
     Group("retention", _snapshot("prune"), _unit("snapshot", "prune_rules")),
     Group("keygroups", _state("keygroups"), _unit("state", "keygroup_borders", "keygroups", "spark_hashes")),
     Group("expiry", _state("expiry", "ttl", "timers"), _unit("state", "expiry_rules", "timers", "ttl")),
     Group(
-        "keyed",
-        _state("compaction", "descriptors", "evolution"),
-        _unit("state", "chunks", "evolution", "handles", "store"),
-    ),
-    Group(
         "redistribution", ("statefulspark/opstate/redistribution.py",), _unit("opstate", "redistribution", "subtasks")
     ),
-    Group("contract", ("statefulspark/contract/*.py",), _unit("runtime", "contract")),
     Group(
-        "operator",
+        "contract",
         (
-            "statefulspark_operator/lifecycle/backoff.py",
-            "statefulspark_operator/lifecycle/decide.py",
-            "statefulspark_operator/lifecycle/rules/*.py",
-            "statefulspark_operator/api/revision.py",
+            "statefulspark/contract/base.py",
+            "statefulspark/contract/config.py",
+            "statefulspark/contract/exit_codes.py",
+            "statefulspark/contract/layout.py",
+            "statefulspark/contract/manifest.py",
+            "statefulspark/contract/placement.py",
         ),
-        ("unit/operator",),
+        _unit("runtime", "contract"),
+    ),
+    Group(
+        "cost",
+        ("statefulspark_operator/api/base.py", "statefulspark_operator/api/revision.py"),
+        _unit("operator", "api"),
     ),
 )
 

@@ -109,5 +109,5 @@ use_git_change_detection = false
 use_setproctitle = false
 track_dependencies = false
 timeout_multiplier = 2.0
-timeout_constant = 8.0
+timeout_constant = 3.0
 """

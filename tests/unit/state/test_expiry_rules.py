@@ -12,17 +12,19 @@ from statefulspark.state import chunks, descriptors, expiry, functions, tables, 
 
 
 @pytest.mark.parametrize(
-    ("life", "duration"),
+    ("parts", "duration"),
     [
-        pytest.param(ttl.Ttl(days=2), datetime.timedelta(days=2), id="days"),
-        pytest.param(ttl.Ttl(hours=2), datetime.timedelta(hours=2), id="hours"),
-        pytest.param(ttl.Ttl(minutes=2), datetime.timedelta(minutes=2), id="minutes"),
-        pytest.param(ttl.Ttl(seconds=2), datetime.timedelta(seconds=2), id="seconds"),
-        pytest.param(ttl.Ttl(milliseconds=2), datetime.timedelta(milliseconds=2), id="milliseconds"),
-        pytest.param(ttl.Ttl(minutes=1, seconds=2), datetime.timedelta(seconds=62), id="their sum"),
+        pytest.param({"days": 2}, datetime.timedelta(days=2), id="days"),
+        pytest.param({"hours": 2}, datetime.timedelta(hours=2), id="hours"),
+        pytest.param({"minutes": 2}, datetime.timedelta(minutes=2), id="minutes"),
+        pytest.param({"seconds": 2}, datetime.timedelta(seconds=2), id="seconds"),
+        pytest.param({"milliseconds": 2}, datetime.timedelta(milliseconds=2), id="milliseconds"),
+        pytest.param({"minutes": 1, "seconds": 2}, datetime.timedelta(seconds=62), id="their sum"),
     ],
 )
-def test_a18_a_time_to_live_is_the_sum_of_its_parts(life: ttl.Ttl, duration: datetime.timedelta) -> None:
+def test_a18_a_time_to_live_is_the_sum_of_its_parts(parts: dict[str, float], duration: datetime.timedelta) -> None:
+    life = ttl.Ttl(**parts)  # type: ignore[arg-type]
+
     assert life.duration == duration
     assert (life.duration_ms, type(life.duration_ms)) == (round(duration.total_seconds() * 1000), int)
 
@@ -213,3 +215,8 @@ def test_deleting_a_timer_is_refused_like_setting_it(domain: timers.TimeDomain) 
         _on(delete, frozenset())
     with pytest.raises(errors.SpecRejectedError, match="There is no current key here"):
         _on(delete)
+
+
+def test_the_timers_of_no_key_cannot_be_asked_for() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="There is no current key here"):
+        _on(lambda context: print(context.timer_service.domains[0].moments()))
