@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import chunks, descriptors, expiry, functions, tables, timers, ttl
+from statefulspark.state import chunks, descriptors, expiry, functions, scope, tables, timers, ttl
 
 
 @pytest.mark.parametrize(
@@ -220,3 +220,68 @@ def test_deleting_a_timer_is_refused_like_setting_it(domain: timers.TimeDomain) 
 def test_the_timers_of_no_key_cannot_be_asked_for() -> None:
     with pytest.raises(errors.SpecRejectedError, match="There is no current key here"):
         _on(lambda context: print(context.timer_service.domains[0].moments()))
+
+
+@pytest.mark.parametrize(
+    ("domain", "name"),
+    [
+        (timers.TimeDomain.EVENT_TIME, "_timer_state/event_user-timers"),
+        (timers.TimeDomain.PROCESSING_TIME, "_timer_state/processing_user-timers"),
+    ],
+)
+def test_timers_are_written_down_as_they_always_were(domain: timers.TimeDomain, name: str) -> None:
+    """State on storage has this for ever."""
+    log = MemoryLog()
+
+    def work(context: functions.KeyedContext) -> None:
+        context.enter("a")
+        for at_ms in (10, 20):
+            if domain is timers.TimeDomain.EVENT_TIME:
+                context.timer_service.register_event_time_timer(at_ms)
+            else:
+                context.timer_service.register_processing_time_timer(at_ms)
+
+    Worker(lambda _: None, new_ids(), domains=_BOTH).run(log, work)
+
+    (chunk,) = [chunks.decode(blob, "x") for _, blob in log.chunks.values()]
+    meta = chunks.StateMeta(name, descriptors.StateKind.MAP, "map<bigint,any>", has_ttl=False)
+    assert chunk.sections == (chunks.Section(meta, {"a": tables.MapChange(replaced=True, puts={10: None, 20: None})}),)
+    assert timers.meta_of(domain) == meta
+
+
+@pytest.mark.parametrize(
+    ("moment", "at_ms"), [(-(2**70), -(2**63) + 1), (-(2**63), -(2**63) + 1), (0, 0), (2**63, 2**63 - 1)]
+)
+def test_a_moment_lies_after_the_watermark_that_means_none(moment: int, at_ms: int) -> None:
+    assert timers.to_ms(moment) == at_ms
+
+
+def test_what_is_no_moment_is_refused_by_reason() -> None:
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        timers.to_ms("now")  # type: ignore[arg-type]
+
+    assert refused.value.reason == "TimerMomentInvalid"
+
+
+def test_timers_that_were_not_declared_are_refused_by_reason() -> None:
+    def register(context: functions.KeyedContext) -> None:
+        context.enter("a")
+        context.timer_service.register_event_time_timer(1)
+
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        _on(register, frozenset({timers.TimeDomain.PROCESSING_TIME}))
+
+    assert refused.value.reason == "TimersNotDeclared"
+    assert "was declared with processing-time. Declare them" in refused.value.message
+
+
+def test_stored_timers_that_would_never_fire_are_refused_by_reason() -> None:
+    table = tables.TimerTable()
+    table.rows["a"] = {1: None}
+    service = timers.TimerService(scope.Scope(), frozenset())
+
+    with pytest.raises(errors.SpecRejectedError) as refused:
+        timers.check_declared({"_timer_state/processing_user-timers": table}, service, "sums")
+
+    assert refused.value.reason == "TimersNotDeclared"
+    assert "keyed operator 'sums' has processing-time timers" in refused.value.message
