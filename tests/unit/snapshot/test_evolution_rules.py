@@ -229,7 +229,7 @@ def test_state_keeps_its_placement_from_its_first_batch_on(batch_id: int, spread
 
 def test_a_source_with_other_options_is_still_the_only_one_of_its_format() -> None:
     before = _a_query(sources=(_a_source("kafka(subscribe=a)"), _a_source("files(/in(1))", 1)))
-    after = _a_plan(reads=("files(/in(2))", "kafka(subscribe=b)"))
+    after = _a_plan(reads=("files(/out(2))", "kafka(subscribe=b)"))
 
     assert sources.match(before, after) == (1, 0)
 
