@@ -23,6 +23,7 @@ _SETTINGS = st.builds(
     tolerable_failures=st.integers(0, 2),
     retained=st.integers(1, 3),
 )
+_HOOKS = st.sampled_from([frozenset[str](), frozenset({"one", "other"})])
 _IDS_BACK = st.integers(0, 3)
 _LUCK = st.sampled_from([1, 1, 1, 1, 1, 1, 1, 1, 0])
 """Ends of a job are rare, so that snapshots get somewhere between them."""
@@ -36,7 +37,8 @@ class Coordination(RuleBasedStateMachine):
         self.now_s = 0.0
         self.keys = itertools.count()
         self.asked: set[str] = set()
-        self.begun: dict[int, model.Begin] = {}
+        self.begun: dict[int, model.AskHooks | model.Begin] = {}
+        self.answered: dict[int, set[str]] = {}
         self.finalizing: set[int] = set()
         self.ended: dict[int, model.Command] = {}
         self.acknowledged: dict[int, set[str]] = {}
@@ -46,11 +48,11 @@ class Coordination(RuleBasedStateMachine):
         self.best_success = 0
         self.unclean: set[int] = set()
 
-    @initialize(chosen=_SETTINGS, next_id=st.integers(1, 50), delay_s=st.floats(0, 20))
-    def start(self, chosen: model.Settings, next_id: int, delay_s: float) -> None:
-        self.first_id = next_id
+    @initialize(chosen=_SETTINGS, next_id=st.integers(1, 50), delay_s=st.floats(0, 20), hooks=_HOOKS)
+    def start(self, chosen: model.Settings, next_id: int, delay_s: float, hooks: frozenset[str]) -> None:
+        self.first_id, self.hooks = next_id, hooks
         self.state = machine.initial(chosen, next_id=next_id)
-        self.send(model.Started(0.0, PARTICIPANTS, delay_s))
+        self.send(model.Started(0.0, PARTICIPANTS, delay_s, hooks))
 
     # What may happen
 
@@ -70,6 +72,8 @@ class Coordination(RuleBasedStateMachine):
         if not self.state.pending:
             return
         snapshot_id = self.state.pending[-1 - back % len(self.state.pending)].id
+        for hook in sorted(self.hooks):
+            self.a_hook_answers_for(snapshot_id, hook)
         if snapshot_id not in self.finalizing:
             self.acknowledged[snapshot_id] = set(PARTICIPANTS)
             for participant in sorted(PARTICIPANTS):
@@ -90,11 +94,20 @@ class Coordination(RuleBasedStateMachine):
         self.asked.add(key)
         self.send(model.Requested(self.now_s, request))
 
+    @rule(back=_IDS_BACK, hook=st.sampled_from(["one", "other", "stranger"]))
+    def a_hook_answers(self, back: int, hook: str) -> None:
+        self.a_hook_answers_for(self.state.next_id - 1 - back, hook)
+
+    def a_hook_answers_for(self, snapshot_id: int, hook: str) -> None:
+        if self.state.find(snapshot_id) is not None and hook in self.hooks:
+            self.answered[snapshot_id].add(hook)
+        self.send(model.HookAnswered(self.now_s, snapshot_id, hook))
+
     @rule(back=_IDS_BACK, participant=st.sampled_from([*sorted(PARTICIPANTS), "stranger"]))
     def a_participant_acknowledges(self, back: int, participant: str) -> None:
         snapshot_id = self.state.next_id - 1 - back
         pending = self.state.find(snapshot_id)
-        if pending is not None and participant in PARTICIPANTS:
+        if pending is not None and not pending.hooks and participant in PARTICIPANTS:
             self.acknowledged.setdefault(snapshot_id, set()).add(participant)
         self.send(model.Acknowledged(self.now_s, snapshot_id, participant, 7))
 
@@ -139,7 +152,7 @@ class Coordination(RuleBasedStateMachine):
         self.send(model.Stopped(self.now_s))
         assert not self.state.pending
         assert not self.state.queue
-        self.send(model.Started(self.now_s, PARTICIPANTS, again_in_s))
+        self.send(model.Started(self.now_s, PARTICIPANTS, again_in_s, self.hooks))
 
     @rule(luck=_LUCK)
     def the_driver_goes_down_and_another_comes(self, luck: int) -> None:
@@ -151,7 +164,7 @@ class Coordination(RuleBasedStateMachine):
         self.failures_in_a_row, self.last_completion_s = 0, None
         self.best_success = max(self.state.retained, default=0)
         self.unclean = set()
-        self.send(model.Started(self.now_s, PARTICIPANTS, 1.0))
+        self.send(model.Started(self.now_s, PARTICIPANTS, 1.0, self.hooks))
 
     # The book
 
@@ -162,8 +175,16 @@ class Coordination(RuleBasedStateMachine):
 
     def take(self, command: model.Command) -> None:
         match command:
-            case model.Begin():
+            case model.AskHooks():
+                assert command.hooks == self.hooks
+                self.answered[command.snapshot_id] = set()
                 self._take_begin(command)
+            case model.Begin():
+                if self.hooks:
+                    assert self.answered[command.snapshot_id] == self.hooks, "began before every hook had answered"
+                    assert command.participants == PARTICIPANTS
+                else:
+                    self._take_begin(command)
             case model.Finalize():
                 assert command.snapshot_id not in self.finalizing, "finalized twice"
                 assert self.acknowledged[command.snapshot_id] == PARTICIPANTS, "finalized before every acknowledgement"
@@ -183,7 +204,7 @@ class Coordination(RuleBasedStateMachine):
                 assert self.failures_in_a_row > self.state.settings.tolerable_failures, "the job failed too early"
                 self.failures_in_a_row = 0
 
-    def _take_begin(self, command: model.Begin) -> None:
+    def _take_begin(self, command: model.AskHooks | model.Begin) -> None:
         assert command.snapshot_id == max(self.begun, default=self.first_id - 1) + 1, "ids go up by one"
         assert command.participants == PARTICIPANTS
         request = command.request

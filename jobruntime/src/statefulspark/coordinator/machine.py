@@ -152,7 +152,8 @@ def ack_outcome(state: State, event: Acknowledged) -> AckOutcome:
         return AckOutcome.DISCARDED if known else AckOutcome.UNKNOWN
     if event.participant in pending.acknowledged:
         return AckOutcome.DUPLICATE
-    return AckOutcome.SUCCESS if event.participant in pending.waiting_for else AckOutcome.UNKNOWN
+    is_asked = not pending.hooks and event.participant in pending.waiting_for
+    return AckOutcome.SUCCESS if is_asked else AckOutcome.UNKNOWN
 
 
 def wakes_at_s(state: State) -> float | None:
