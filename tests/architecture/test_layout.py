@@ -33,6 +33,7 @@ _PUBLIC = [
     "KeyedProcessFunction",
     "ListCheckpointed",
     "ListState",
+    "MAX_WATERMARK",
     "MapState",
     "MasterHook",
     "NO_WATERMARK",

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from statefulspark.spark.keyed import flat_map_with_state, keyed_process, map_with_state
     from statefulspark.spark.transform import transform_with_state, transform_with_state_in_pandas
     from statefulspark.state import (
+        MAX_WATERMARK,
         NO_WATERMARK,
         AggregateFunction,
         AggregatingState,
@@ -67,6 +68,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "MAX_WATERMARK",
     "NO_WATERMARK",
     "AggregateFunction",
     "AggregatingState",

@@ -255,6 +255,27 @@ def test_a_stop_takes_a_savepoint_when_one_is_asked_for(job: Job, flags: tuple[s
     assert (code, out, request.savepoint) == (0, f"{_SAVEPOINT.location}\n", savepoint)
 
 
+@pytest.mark.parametrize(
+    ("flags", "drain", "form"),
+    [
+        (("--drain",), True, SnapshotFormat.NATIVE),
+        (("--format", "canonical"), False, SnapshotFormat.CANONICAL),
+        (("--drain", "--format", "native"), True, SnapshotFormat.NATIVE),
+    ],
+    ids=["drain", "canonical", "both"],
+)
+def test_a_stop_can_drain_and_write_its_savepoint_in_either_form(
+    job: Job, flags: tuple[str, ...], drain: bool, form: SnapshotFormat
+) -> None:
+    job.control.completes_with = _SAVEPOINT
+
+    job.run("stop", *flags)
+
+    (request,) = job.control.started
+    assert isinstance(request, api.StopRequest)
+    assert (request.savepoint, request.drain, request.format) == (True, drain, form)
+
+
 def test_an_operation_as_json_is_the_apis_answer(job: Job) -> None:
     job.control.completes_with = _SAVEPOINT
 

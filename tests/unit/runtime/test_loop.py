@@ -16,10 +16,10 @@ from statefulspark import errors
 from statefulspark import hooks as ss_hooks
 from statefulspark.contract import api, statistics
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.snapshot import progress
-from statefulspark.spark import announcing, hooks, jvm, partaking, queries, snapshots
+from statefulspark.spark import announcing, draining, hooks, jvm, partaking, queries, snapshots
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.loop import JobLoop
 
@@ -150,15 +150,20 @@ class Job:
         settings: model.Settings,
         announcer: FakeAnnouncer,
         definitions: Sequence[ss_hooks.HookDefinition] = (),
+        *,
+        has_event_time: bool = False,
     ) -> None:
         self.writer = writer
         self.announcer = announcer
         self.gate = FakeGate()
         self.handle = FakeHandle()
         self.refusals = partaking.Refusals()
-        self.starts = 0
+        self.starts: list[str] = []
         place = queries.QueryPlace("counts", "generations/00000001/counts", "root")
-        query = queries.RunningQuery(place, self._start, self._start(), self.gate.fact)
+        further = queries.FurtherStarts(
+            lambda: self._start("catch up"), lambda: self._start("held"), has_event_time=has_event_time
+        )
+        query = queries.RunningQuery(place, self._start, self._start(), self.gate.fact, further)
         identity = Identity("words", "default", 7, 1, None, NOON, None, None)
         self.loop = JobLoop(
             board=Board(identity, None),
@@ -171,14 +176,16 @@ class Job:
             coordinator=machine.initial(settings, next_id=1),
             master_hooks=hooks.JobHooks(definitions),
             refusals=self.refusals,
+            planner=cast("draining.Planner", SimpleNamespace(plan_end=lambda _: _refuse())),
         )
         self.endings: list[snapshots.Ending] = []
         self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()))
         self._thread.start()
         self.until(lambda: self.loop.status().queries[0].batch_id >= 0)
 
-    def _start(self) -> StreamingQuery:
-        self.starts += 1
+    def _start(self, how: str = "run") -> StreamingQuery:
+        self.starts.append(how)
+        self.gate.is_open = True
         self.handle.isActive, self.handle.failure = True, None
         return cast("StreamingQuery", self.handle)
 
@@ -224,12 +231,21 @@ def start() -> Iterator[Start]:
         tolerable_failures: int = 3,
         announcer: FakeAnnouncer | None = None,
         master_hooks: Sequence[ss_hooks.HookDefinition] = (),
+        has_event_time: bool = False,
     ) -> Job:
         settings = model.Settings(
             interval_s, timeout_s=timeout_s, min_pause_s=min(interval_s, 3600.0) if interval_s > 60 else 0.0,
             tolerable_failures=tolerable_failures,
         )  # fmt: skip
-        jobs.append(Job(writer or FakeWriter(), settings, announcer or FakeAnnouncer(), master_hooks))
+        jobs.append(
+            Job(
+                writer or FakeWriter(),
+                settings,
+                announcer or FakeAnnouncer(),
+                master_hooks,
+                has_event_time=has_event_time,
+            )
+        )
         return jobs[-1]
 
     yield start_job
@@ -534,6 +550,83 @@ def test_a_request_id_is_never_mistaken_for_a_stop_of_our_own(start: Start, requ
     assert operation.snapshot.kind is SnapshotKind.SAVEPOINT
 
 
+def test_a_stop_that_drains_reads_everything_and_then_takes_its_savepoint(start: Start) -> None:
+    """A.97, A.163."""
+    job = start()
+    job.loop.request_stop(api.StopRequest(request_id="a", drain=True))
+    job.until(lambda: job.starts == ["run", "catch up"])
+    while_it_reads = (job.loop.status().state, job.loop.operation("a"))
+    job.loop.request_stop(api.StopRequest(request_id="b"))
+    second = job.ended_operation("b")
+    job.handle.isActive = False  # It has read everything.
+
+    ending, operation = job.ended(), job.loop.operation("a")
+    ((order, _),) = job.writer.completed
+
+    assert while_it_reads[0] is api.JobState.STOPPING
+    assert while_it_reads[1] is not None
+    assert while_it_reads[1].state is api.OperationState.IN_PROGRESS
+    assert while_it_reads[1].progress == api.Progress(unit="queries", done=0, total=1)
+    assert second.reason == "StopInProgress"
+    assert (ending.code, order.kind, order.coordinator_request.key) == (ExitCode.STOPPED, SnapshotKind.SAVEPOINT, "a")
+    assert operation is not None
+    assert operation.state is api.OperationState.COMPLETED
+
+
+def test_a_drained_job_whose_savepoint_fails_goes_on(start: Start) -> None:
+    job = start(FakeWriter(before_complete=_refuse))
+    job.loop.request_stop(api.StopRequest(request_id="a", drain=True))
+    job.until(lambda: job.starts == ["run", "catch up"])
+    job.handle.isActive = False
+
+    assert job.ended_operation("a").reason == "FINALIZE_CHECKPOINT_FAILURE"
+    job.until(lambda: job.starts == ["run", "catch up", "run"])
+    job.until(lambda: job.loop.status().state is api.JobState.RUNNING)
+    assert job.gate.is_open
+
+
+def test_a_sigterm_while_the_job_is_drained_ends_it_at_the_next_boundary(start: Start) -> None:
+    job = start()
+    job.loop.request_stop(api.StopRequest(request_id="a", drain=True))
+    job.until(lambda: job.starts == ["run", "catch up"])
+    job.loop.drain()
+
+    ending, operation = job.ended(), job.loop.operation("a")
+
+    assert ending.code is ExitCode.DRAINED
+    assert operation is not None
+    assert (operation.state, operation.reason) == (api.OperationState.FAILED, "StopInterrupted")
+
+
+def test_a_job_that_cannot_be_drained_fails_and_says_so(start: Start) -> None:
+    job = start(has_event_time=True)
+    job.loop.request_stop(api.StopRequest(request_id="a", drain=True))
+    job.until(lambda: job.starts == ["run", "catch up"])
+    job.handle.isActive = False
+
+    ending, operation = job.ended(), job.loop.operation("a")
+
+    assert (ending.code, ending.reason) == (ExitCode.FAILED, "AccessDenied")
+    assert "goes on when it is started again: The store says no." in ending.message
+    assert operation is not None
+    assert operation.message == ending.message
+
+
+@pytest.mark.parametrize("wish", [{"drain": True}, {"format": "canonical"}], ids=["drain", "format"])
+def test_a_stop_without_a_savepoint_takes_no_wishes_for_one(wish: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match="needs a savepoint"):
+        api.StopRequest.model_validate({"requestId": "a", "savepoint": False, **wish})
+
+
+def test_a_stop_can_ask_for_a_canonical_savepoint(start: Start) -> None:
+    job = start()
+    job.loop.request_stop(api.StopRequest(request_id="a", format=SnapshotFormat.CANONICAL))
+
+    assert job.ended().code is ExitCode.STOPPED
+    ((order, _),) = job.writer.completed
+    assert order.is_canonical
+
+
 def test_a_drain_completes_a_checkpoint(start: Start) -> None:
     job = start()
     job.loop.drain()
@@ -589,7 +682,7 @@ def test_a_query_that_an_older_driver_overtook_is_started_again_twice_at_most(st
     for starts in (2, 3):
         job.handle.failure = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log"
         job.handle.isActive = False
-        job.until(lambda starts=starts: job.starts == starts)  # type: ignore[misc]
+        job.until(lambda starts=starts: len(job.starts) == starts)  # type: ignore[misc]
     job.handle.failure = "[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log"
     job.handle.isActive = False
 
@@ -691,7 +784,7 @@ def test_a_python_worker_that_was_too_slow_is_started_again(start: Start) -> Non
     job = start()
     job.handle.failure, job.handle.isActive = SLOW, False
 
-    job.until(lambda: job.starts > 1)
+    job.until(lambda: len(job.starts) > 1)
 
     assert job.loop.status().state is api.JobState.RUNNING
 
@@ -702,7 +795,7 @@ def test_a_function_that_cannot_be_loaded_is_not_started_again(start: Start) -> 
     job.handle.isActive = False
 
     assert job.ended().code is ExitCode.FAILED
-    assert job.starts == 1
+    assert len(job.starts) == 1
 
 
 def test_an_intermediate_savepoint_commits_nothing(start: Start) -> None:

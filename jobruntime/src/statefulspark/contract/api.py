@@ -8,8 +8,9 @@ request, after a lost answer for example, returns the same operation and never s
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from statefulspark.contract.base import UtcDatetime, WireModel
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
@@ -184,13 +185,26 @@ class StopRequest(WireModel):
     location: str | None = None
     name: str | None = Field(default=None, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     trigger: Trigger = Trigger.STOP
+    format: SnapshotFormat = SnapshotFormat.NATIVE
+    """As for a savepoint. The job stands still while a canonical one is written; a native one is copied ahead."""
+    drain: bool = False
+    """End the job for good: what the sources have now is read, event time ends, so that timers fire and windows close, and
+    the savepoint comes after that. Such a savepoint is not meant to be gone on from with the same job."""
+
+    @model_validator(mode="after")
+    def _needs_a_savepoint(self) -> Self:
+        """Flink allows it with a savepoint only, too (A.97)."""
+        if not self.savepoint and (self.drain or self.format is SnapshotFormat.CANONICAL):
+            what = "drain" if self.drain else "format"
+            raise ValueError(f"{what} needs a savepoint; leave out savepoint: false")
+        return self
 
 
 class Progress(WireModel):
     """How far a savepoint's copy is. A stop copies twice: ahead while the job runs, and then what has changed since."""
 
     unit: str
-    """What is counted: `files`, or `operators` for a canonical savepoint."""
+    """What is counted: `files`, `operators` for a canonical savepoint, or `queries` that a stop has drained."""
     done: int = Field(ge=0)
     total: int = Field(ge=0)
     done_bytes: int | None = None

@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from statefulspark import storage
+from statefulspark import clock, storage
 from statefulspark.contract import config, layout, statistics
 from statefulspark.coordinator import machine, model
 from statefulspark.job import Output
+from statefulspark.snapshot import watermarks
 from statefulspark.spark import (
     announcing,
     committing,
+    draining,
     functions,
     hooks,
     jobsinks,
@@ -26,6 +28,7 @@ from statefulspark.spark import (
 )
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.canonical import taking
+from statefulspark.spark.evolution import describe
 from statefulspark.spark.loop import JobLoop
 from statefulspark.spark.preparing import BuiltQuery, Place
 
@@ -34,7 +37,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from statefulspark.snapshot.recovery import StartPlan
-    from statefulspark.storage import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,8 @@ def assemble(parts: Parts) -> JobLoop:
     committer = _open_sinks(parts)
     announcer = _announcer(parts, committer)
     identity = _identity(parts)
-    running = tuple(_start_query(one, parts, gate, committer) for one in parts.built)
+    planner = draining.Planner(parts.place.store, parts.place.epoch, _now_ms)
+    running = tuple(_start_query(one, parts, gate, committer, planner) for one in parts.built)
     return JobLoop(
         board=Board(
             identity,
@@ -86,6 +89,7 @@ def assemble(parts: Parts) -> JobLoop:
         coordinator=_coordinator(parts),
         master_hooks=parts.master_hooks,
         refusals=parts.declared.refusals,
+        planner=planner,
     )
 
 
@@ -172,7 +176,7 @@ def _coordinator(parts: Parts) -> model.State:
 
 
 def _start_query(
-    one: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: committing.Committer
+    one: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: committing.Committer, planner: draining.Planner
 ) -> queries.RunningQuery:
     store = parts.place.store
     path = layout.query_root(parts.plan.generation, one.uid)
@@ -183,13 +187,32 @@ def _start_query(
             committer.sink(one.uid, one.output.uid), committer, parts.declared.refusals
         )
 
+    def register() -> None:
+        committed = max(parts.plan.start_batches.get(one.uid, -1), watermarks.newest(store, path, "commits"))
+        planned = watermarks.newest(store, path, "offsets")
+        gate.register(where.root, last_offsets=planned, last_committed=committed)
+
     def begin() -> StreamingQuery:
-        committed = max(parts.plan.start_batches.get(one.uid, -1), _newest_entry(store, f"{path}/commits"))
-        gate.register(where.root, last_offsets=_newest_entry(store, f"{path}/offsets"), last_committed=committed)
+        register()
         return writing.start(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
 
-    return queries.RunningQuery(where, begin, begin(), gate.facts()[where.root])
+    def catch_up() -> StreamingQuery:
+        register()
+        return writing.start_catching_up(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
+
+    def held() -> StreamingQuery:
+        register()
+        gate.close(where.root)
+        return writing.start(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
+
+    end = watermarks.find_end(store, path)
+    is_held = end is not None and not end.is_committed
+    if end is not None and end.is_committed:  # A stop that drained did not end the job.
+        planner.plan_return(path)
+    handle = held() if is_held else begin()
+    further = queries.FurtherStarts(catch_up, held, has_event_time=describe.has_watermark(one.stream.frame))
+    return queries.RunningQuery(where, begin, handle, gate.facts()[where.root], further, is_held)
 
 
-def _newest_entry(store: ObjectStore, log: str) -> int:
-    return max((int(name) for name in store.list_names(log) if name.isdigit()), default=-1)
+def _now_ms() -> int:
+    return int(clock.utc_now().timestamp() * 1000)

@@ -7,90 +7,33 @@ the coordinator, sees whether a stop has reached its batch boundary, and publish
 
 from __future__ import annotations
 
-import functools
 import logging
 import queue
 import random
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import assert_never
 
-from statefulspark import clock, errors
+from statefulspark import errors
 from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind, Trigger
-from statefulspark.coordinator import machine, model
-from statefulspark.snapshot import progress
-from statefulspark.spark import announcing, desk, failures, hooks, pacing, partaking, queries
-from statefulspark.spark.background import Background, Lane
-from statefulspark.spark.board import Board
-from statefulspark.spark.jvm import Fence, Gate
-from statefulspark.spark.snapshots import DRAIN_KEY, FINISHED_KEY, Ending, SnapshotOrder, SnapshotWriter
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.coordinator import model
+from statefulspark.spark import (
+    announcing,
+    conducting,
+    desk,
+    failures,
+    queries,
+)
+from statefulspark.spark.snapshots import DRAIN_KEY, FINISHED_KEY, Ending
 
 LOOK_S = 0.05
 """Longest wait between two looks at the queries: how late a barrier may be noticed."""
-PROGRESS_S = 0.5
-"""How often Spark is asked for its progress."""
 
 _log = logging.getLogger(__name__)
 
 
-class JobLoop(desk.Desk):
+class JobLoop(conducting.Conducting):
     """Runs a started job until it ends; implements `server.control.Control`."""
-
-    def __init__(
-        self,
-        *,
-        board: Board,
-        running: tuple[queries.RunningQuery, ...],
-        gate: Gate,
-        fence: Fence,
-        writer: SnapshotWriter,
-        announcer: announcing.Announcer,
-        participants: Mapping[str, str],
-        coordinator: model.State,
-        master_hooks: hooks.JobHooks | None = None,
-        refusals: partaking.Refusals | None = None,
-    ) -> None:
-        """Take over started queries; nothing happens before `run`.
-
-        Args:
-            board: What is told.
-            running: The queries.
-            gate: Holds them at batch boundaries.
-            fence: Knows whether a newer driver runs.
-            writer: Writes snapshots.
-            announcer: Hears of their end.
-            participants: Functions and sinks that acknowledge too, each with the query whose batches make it durable.
-            coordinator: Decides.
-            master_hooks: Asked before the queries are.
-            refusals: What participants could not prepare.
-        """
-        super().__init__(board)
-        self._queries = running
-        self._gate = gate
-        self._fence = fence
-        self._writer = writer
-        self._announcer = announcer
-        self._participants = {**{query.uid: query.uid for query in running}, **participants}
-        self._coordinator = coordinator
-        self._hooks = master_hooks or hooks.JobHooks()
-        self._refusals = refusals or partaking.Refusals()
-        self._background = Background(self._inbox.put)
-        self._requests: dict[str, desk.StateRequest] = {}
-        self._orders: dict[int, SnapshotOrder] = {}
-        self._summaries: dict[int, api.SnapshotSummary] = {}
-        self._stopping_id: int | None = None
-        self._stopped_at: tuple[model.Request, api.SnapshotSummary] | None = None
-        self._gates_closed = False
-        self._drain_wanted = False
-        self._ending: Ending | None = None
-        self._progress_at_s = 0.0
-        self._pruning = pacing.Pace()
-        self._publish(self._build_status())
-
-    # The loop
 
     def run(self) -> Ending:
         """Turn until the job has ended; its queries are stopped when this returns."""
@@ -102,6 +45,7 @@ class JobLoop(desk.Desk):
         while self._ending is None:
             self._take_messages()
             self._look()
+            self._advance_draining()
             self._step(model.Tick(time.monotonic(), has_news=self._has_news()))
             self._acknowledge_stop_at_boundary()
             if self._pruning.take(time.monotonic()):
@@ -118,18 +62,25 @@ class JobLoop(desk.Desk):
             return
 
     def _look(self) -> None:
-        was_started_again = queries.look_at_all(self._queries, self._gate)
-        if was_started_again and self._gates_closed:
-            self._close_gates()
-        if time.monotonic() - self._progress_at_s >= PROGRESS_S:
-            self._progress_at_s = time.monotonic()
-            for query in self._queries:
-                query.look_at_progress()
+        self._standstill.look()
         for query in self._queries:
             if query.error is not None:
                 self._on_query_failed(query, query.error)
-        if all(not query.active for query in self._queries):
+        if self._standstill.has_finished:
             self._stop_by_ourselves(FINISHED_KEY)
+
+    def _advance_draining(self) -> None:
+        try:
+            drained = self._standstill.advance(self._operations.report)
+        except errors.FencedError as error:
+            self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
+        except errors.StatefulSparkError as error:
+            message = f"The job could not be drained, and goes on when it is started again: {error.message}"
+            self._fail_interrupted(error.reason, message)
+            self._end_with(Ending(ExitCode.FAILED, error.reason, message))
+        else:
+            if drained is not None:
+                self._ask_for(drained, SnapshotKind.SAVEPOINT)
 
     def _on_query_failed(self, query: queries.RunningQuery, error: str) -> None:
         failure = failures.of_query(query.uid, error, fenced=self._fence.fenced)
@@ -151,26 +102,33 @@ class JobLoop(desk.Desk):
             _log.warning("the damage could not be noted", extra={"why": str(error)})
 
     def _acknowledge_stop_at_boundary(self) -> None:
-        if self._stopping_id is None or self._stopped_at is not None or not self._gates_closed:
+        if self._stopping_id is None or self._stopped_at is not None:
             return
-        if all(query.is_at_boundary for query in self._queries):
+        if self._standstill.is_at_boundary:
             self._acknowledge_all(self._stopping_id)
 
     # Requests
 
     def _on_request(self, request: desk.StateRequest, kind: SnapshotKind) -> None:
         is_stop = isinstance(request, api.StopRequest)
-        if is_stop and self._stopping_id is not None:
+        if is_stop and (self._stopping_id is not None or self._standstill.is_draining):
             self._operations.fail(
                 request.request_id, "StopInProgress", "The job is stopping already; wait for it to end."
             )
-            return
+        elif isinstance(request, api.StopRequest) and request.drain:
+            self._board.state = api.JobState.STOPPING
+            self._standstill.drain(request)
+        else:
+            self._ask_for(request, kind)
+
+    def _ask_for(self, request: desk.StateRequest, kind: SnapshotKind) -> None:
         self._requests[request.request_id] = request
-        now_s = time.monotonic()
+        is_stop, now_s = isinstance(request, api.StopRequest), time.monotonic()
         self._step(model.Requested(now_s, model.Request(request.request_id, kind, request.trigger, now_s, is_stop)))
 
     def _on_drain(self) -> None:
         self._drain_wanted = True
+        self._fail_interrupted("StopInterrupted", "The driver was told to end before the job was drained.")
         self._stop_by_ourselves(DRAIN_KEY)
 
     def _stop_by_ourselves(self, key: str) -> None:
@@ -179,230 +137,28 @@ class JobLoop(desk.Desk):
             request = model.Request(key, SnapshotKind.CHECKPOINT, Trigger.STOP, now_s, is_stop=True)
             self._step(model.Requested(now_s, request))
 
-    # The coordinator: events in, commands out
+    def _fail_interrupted(self, reason: str, message: str) -> None:
+        """Give a stop up that has not drained the job yet; what it had planned the next driver finishes."""
+        self._was_interrupted |= self._standstill.is_draining
+        request = self._standstill.interrupt()
+        if request is not None:
+            self._operations.fail(request.request_id, reason, message)
 
-    def _step(self, event: model.Event) -> None:
-        self._coordinator, commands = machine.step(self._coordinator, event)
-        self._board.observe(event, commands)
-        for command in commands:
-            self._perform(command)
-
-    def _perform(self, command: model.Command) -> None:
-        match command:
-            case model.AskHooks():
-                self._on_ask_hooks(command)
-            case model.Begin():
-                self._on_begin(command)
-            case model.Finalize():
-                self._on_finalize(command)
-            case model.NotifyComplete():
-                self._on_complete(command)
-            case model.NotifyAborted():
-                self._on_aborted(command)
-            case model.Refuse():
-                self._on_refused(command)
-            case model.Subsume():
-                self._clean(Lane.CHECKPOINT, functools.partial(self._writer.drop, command.checkpoint_ids))
-                self._pruning.ask()
-            case model.FailJob():
-                self._end_with(Ending(ExitCode.FAILED, "CheckpointsFailing", command.message))
-            case _:
-                assert_never(command)
-
-    def _open_order(self, command: model.AskHooks | model.Begin) -> SnapshotOrder:
-        request = self._requests.pop(command.request.key, None)
-        order = SnapshotOrder(command.snapshot_id, command.request, clock.utc_now(), request)
-        self._orders[command.snapshot_id] = order
-        self._announcer.begun(command.snapshot_id)
-        if command.request.is_stop:
-            self._board.state = api.JobState.STOPPING
-            self._stopping_id = command.snapshot_id
-        return order
-
-    def _on_ask_hooks(self, command: model.AskHooks) -> None:
-        order = self._open_order(command)
-
-        def answered(hook: str, state: MasterStateEntry | None) -> None:
-            self._inbox.put(lambda: self._on_hook_answered(order.snapshot_id, hook, state))
-
-        def refused(hook: str, error: errors.StatefulSparkError) -> None:
-            self._inbox.put(lambda: self._decline(order.snapshot_id, f"{machine.HOOK_PREFIX}{hook}", error.message))
-
-        triggered_ms = int(order.triggered_at.timestamp() * 1000)
-        self._hooks.trigger(order.snapshot_id, triggered_ms, answered=answered, refused=refused)
-
-    def _on_hook_answered(self, snapshot_id: int, hook: str, state: MasterStateEntry | None) -> None:
-        order = self._orders.get(snapshot_id)
-        if order is not None and state is not None:
-            self._orders[snapshot_id] = replace(order, master_states=(*order.master_states, state))
-        self._step(model.HookAnswered(time.monotonic(), snapshot_id, hook))
-
-    def _decline(self, snapshot_id: int, participant: str, why: str) -> None:
-        self._step(model.Declined(time.monotonic(), snapshot_id, participant, why))
-
-    def _on_begin(self, command: model.Begin) -> None:
-        order = self._orders.get(command.snapshot_id) or self._open_order(command)
-        if not command.request.is_stop:
-            self._acknowledge_all(command.snapshot_id)
-            return
-        if order.kind is SnapshotKind.CHECKPOINT:
-            self._close_gates()
-            return
-        # What can be copied while the job runs is copied now, so that the pause does not grow with the state.
-        self._background.submit(
-            Lane.SAVEPOINT,
-            lambda: self._writer.precopy(order, self._committed(), on_progress=self._report(order)),
-            on_done=lambda _: self._on_copied_ahead(order),
-            on_failed=lambda error: self._on_trigger_failed(order, error),
-        )
-
-    def _on_copied_ahead(self, order: SnapshotOrder) -> None:
-        if order.snapshot_id == self._stopping_id:  # Else the stop has failed meanwhile, and the job goes on.
-            self._close_gates()
-
-    def _committed(self) -> dict[str, int]:
-        return {query.uid: query.committed_batch for query in self._queries}
-
-    def _has_news(self) -> bool:
-        latest = self._board.last_checkpoint
-        return self._committed() != (latest.batches if latest else dict.fromkeys(self._committed(), -1))
-
-    def _acknowledge_all(self, snapshot_id: int) -> None:
-        is_ending = self._ending is not None
-        for event in partaking.answers(
-            snapshot_id, time.monotonic(), participants=self._participants, running=self._queries, is_ending=is_ending
-        ):
-            self._step(event)
-
-    def _on_finalize(self, command: model.Finalize) -> None:
-        order = self._orders[command.snapshot_id]
-        self._background.submit(
-            order.lane,
-            lambda: self._writer.complete(order, command.batches, on_progress=self._report(order)),
-            on_done=lambda summary: self._on_written(order, summary),
-            on_failed=lambda error: self._on_write_failed(order, error),
-        )
-
-    def _report(self, order: SnapshotOrder) -> progress.Report:
-        return functools.partial(self._operations.report, order.coordinator_request.key)
-
-    def _on_written(self, order: SnapshotOrder, summary: api.SnapshotSummary) -> None:
-        if self._coordinator.find(order.snapshot_id) is None:
-            return  # Expired while it was being written; `discard` follows it in the same lane.
-        self._summaries[order.snapshot_id] = summary
-        self._board.snapshot_written(summary)
-        self._step(model.Finalized(time.monotonic(), order.snapshot_id))
-
-    def _on_write_failed(self, order: SnapshotOrder, error: errors.StatefulSparkError) -> None:
-        if isinstance(error, errors.FencedError):
-            self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
-            return
-        if isinstance(error, partaking.DeclinedError):
-            self._decline(order.snapshot_id, error.participant, str(error))
-            return
-        self._step(model.FinalizeFailed(time.monotonic(), order.snapshot_id, str(error)))
-
-    def _on_trigger_failed(self, order: SnapshotOrder, error: errors.StatefulSparkError) -> None:
-        if isinstance(error, errors.FencedError | partaking.DeclinedError):
-            self._on_write_failed(order, error)
-            return
-        is_storage = isinstance(error, errors.TransientError | errors.StateUnknownError)
-        self._step(model.TriggerFailed(time.monotonic(), order.snapshot_id, str(error), is_storage))
-
-    def _on_complete(self, command: model.NotifyComplete) -> None:
-        summary = self._summaries.pop(command.snapshot_id)
-        del self._orders[command.snapshot_id]
-        self._board.snapshot_completed(summary)
-        _log.info("snapshot completed", extra={"location": summary.location, "trigger": summary.trigger})
-        if summary.kind is SnapshotKind.SAVEPOINT and not command.request.is_stop:
-            self._announcer.forget(command.snapshot_id)  # It commits nothing (A.49, A.102).
-            self._operations.complete(command.request.key, summary)
-            return
-        if command.request.is_stop:
-            self._stopped_at = command.request, summary
-            self._announcer.hurry()
-            self._inbox.put(lambda: self._step(model.Stopped(time.monotonic())))
-        else:
-            self._operations.complete(command.request.key, summary)
-        self._announce(
-            lambda: self._announcer.complete(command.snapshot_id), lambda: self._on_announced(command.request, summary)
-        )
-
-    def _announce(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
-        self._background.submit(Lane.ANNOUNCE, work, on_done=lambda _: then(), on_failed=self._on_announcing_failed)
-
-    def _on_announced(self, request: model.Request, summary: api.SnapshotSummary) -> None:
-        if request.is_stop:  # Its sinks have committed, so there is nothing left to do.
-            self._operations.complete(request.key, summary)
-            self._stopped_at = None
-            self._end_with(Ending.of_stop(request, summary))
-
-    def _on_announcing_failed(self, error: errors.StatefulSparkError) -> None:
-        if isinstance(error, errors.FencedError):
-            self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
-            return
-        location = self._stopped_at[1].location if self._stopped_at else None
-        message = announcing.uncommitted(location, error.message) if location else error.message
-        self._end_with(Ending(ExitCode.FAILED, error.reason, message))
-
-    def _on_aborted(self, command: model.NotifyAborted) -> None:
-        order = self._orders.pop(command.snapshot_id)
-        self._announce(lambda: self._announcer.aborted(command.snapshot_id))
-        self._operations.fail(command.request.key, command.reason, command.message)
-        _log.warning(
-            "snapshot aborted", extra={"id": command.snapshot_id, "why": f"{command.reason}: {command.message}"}
-        )
-        self._clean(
-            order.lane,
-            lambda: self._writer.discard(order),
-            then=lambda: self._step(model.Cleaned(time.monotonic(), order.snapshot_id)),
-        )
-        if command.snapshot_id == self._stopping_id and self._ending is None:
-            self._resume()
-
-    def _on_refused(self, command: model.Refuse) -> None:
-        self._requests.pop(command.request.key, None)
-        if not command.request.is_periodic:
-            self._operations.fail(command.request.key, command.reason, command.message)
-
-    def _clean(self, lane: Lane, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
-        def failed(error: errors.StatefulSparkError) -> None:
-            _say_uncleaned(error)
-            then()
-
-        self._background.submit(lane, work, on_done=lambda _: then(), on_failed=failed)
-
-    def _prune(self) -> None:
-        self._clean(Lane.CHECKPOINT, self._writer.prune, then=lambda: self._pruning.ended(time.monotonic()))
-
-    def _prune_now(self) -> None:
-        try:
-            self._writer.prune()
-        except errors.StatefulSparkError as error:
-            _say_uncleaned(error)
-
-    # Gates and the end
-
-    def _close_gates(self) -> None:
-        for query in self._queries:
-            self._gate.close(query.place.root)
-        self._gates_closed = True
+    # The end
 
     def _resume(self) -> None:
         """Go on after a stop that failed: the job was paused, never stopped."""
         self._stopping_id = None
-        self._gates_closed = False
+        if self._was_interrupted:  # Queries stand at the end of event time; the next driver takes them back.
+            self._end_with(Ending(ExitCode.FAILED, "StopInterrupted", "The driver was told to end while it drained."))
+            return
         self._board.state = api.JobState.RUNNING
-        for query in self._queries:
-            self._gate.open(query.place.root)
+        self._standstill.open()
         if self._drain_wanted:
             self._stop_by_ourselves(DRAIN_KEY)  # The signal came during the stop that has failed.
 
-    def _end_with(self, ending: Ending) -> None:
-        self._ending = self._ending or ending
-
     def _end(self, ending: Ending) -> Ending:
-        self._close_gates()
+        self._standstill.close()
         for query in self._queries:
             query.handle.stop()
         self._step(model.ShutDown(time.monotonic()))
@@ -422,12 +178,3 @@ class JobLoop(desk.Desk):
             told = summary.location in ending.message
             message = ending.message if told else announcing.uncommitted(summary.location, ending.message)
             self._operations.fail(request.key, "StopFailed", message)
-
-    def _build_status(self, message: str | None = None) -> api.JobStatus:
-        statuses = tuple(query.status() for query in self._queries)
-        told = message or self._announcer.trouble
-        return self._board.status(statuses, self._announcer.sinks(), message=told)
-
-
-def _say_uncleaned(error: errors.StatefulSparkError) -> None:
-    _log.warning("cleaning up failed and is tried again later", extra={"why": str(error)})

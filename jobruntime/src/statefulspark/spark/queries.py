@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from statefulspark import usercode
@@ -45,6 +45,18 @@ class _Progress:
     duration_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class FurtherStarts:
+    """Other ways to start a query than to run it for ever; see `draining`."""
+
+    catching_up: Callable[[], StreamingQuery]
+    """Reads what its sources have now, and ends."""
+    held: Callable[[], StreamingQuery]
+    """Runs a batch that is planned already, behind a gate that is closed from the beginning."""
+    has_event_time: bool = True
+    """Whether the query has a watermark."""
+
+
 @dataclass(slots=True)
 class RunningQuery:
     """One started query; `look` refreshes what is known of it."""
@@ -53,13 +65,21 @@ class RunningQuery:
     start: Callable[[], StreamingQuery]
     handle: StreamingQuery
     fact: GateFact
+    further: FurtherStarts | None = None
+    is_held: bool = False
+    """Whether it was started to run a batch that ends event time, which a driver before this one had planned."""
     active: bool = True
     error: str | None = None
     slow_starts: int = 0
     lost_races: int = 0
+    begin: Callable[[], StreamingQuery] = field(init=False)
+    """How it was started last, and is started again."""
     starts_at_s: float | None = None
     """When it is started again, on the monotonic clock; None while it runs or has ended."""
     _progress: _Progress = field(default_factory=_Progress)
+
+    def __post_init__(self) -> None:
+        self.begin = self.further.held if self.is_held and self.further else self.start
 
     @property
     def uid(self) -> str:
@@ -118,7 +138,7 @@ class RunningQuery:
     def _start_when_it_is_time(self) -> bool:
         if self.starts_at_s is None or time.monotonic() < self.starts_at_s:
             return False
-        self.handle, self.starts_at_s = self.start(), None
+        self.start_as(self.begin)
         return True
 
     def _tell(self, error: str) -> None:
@@ -129,6 +149,20 @@ class RunningQuery:
             _log.error("the job's own code raised", extra={"query": self.uid, "stack": called})
         level = logging.DEBUG if users else logging.ERROR
         _log.log(level, "the query failed", extra={"query": self.uid, "stack": error})
+
+    def start_as(self, begin: Callable[[], StreamingQuery]) -> None:
+        """Start it, which does not run now, in another way than before."""
+        self.begin, self.starts_at_s = begin, None
+        self.handle, self.active, self.error = begin(), True, None
+        self.fact = replace(self.fact, at_boundary=False)
+
+    @property
+    def was_idle(self) -> bool:
+        """Whether the newest batch of this start had nothing to read."""
+        recent = self.handle._jsq.recentProgress()
+        if not len(recent):
+            return False
+        return all(source.startOffset() == source.endOffset() for source in recent[len(recent) - 1].sources())
 
     def look_at_progress(self) -> None:
         """Take in the batches that ended since the last look; Spark keeps the last 200."""

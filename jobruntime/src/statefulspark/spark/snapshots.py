@@ -76,7 +76,9 @@ class SnapshotOrder:
     @property
     def is_canonical(self) -> bool:
         """Whether the state is to be written as Parquet."""
-        return isinstance(self.request, api.SavepointRequest) and self.request.format is SnapshotFormat.CANONICAL
+        request = self.savepoint_request
+        is_savepoint = self.kind is SnapshotKind.SAVEPOINT
+        return is_savepoint and request is not None and request.format is SnapshotFormat.CANONICAL
 
     @property
     def lane(self) -> Lane:

@@ -10,6 +10,7 @@ The place where everything happens that has to be durable with a batch is a `Bat
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Protocol
@@ -126,6 +127,31 @@ def start(
         SpecRejectedError: `QueryInvalid`: the function returned something else.
     """
     return as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root).start()
+
+
+def start_catching_up(
+    built: DataStreamWriter | Output, *, uid: str, checkpoint_root: str, participant: BatchParticipant | None
+) -> StreamingQuery:
+    """Start a query so that it reads what its sources have now, in as many batches as its limits want, and ends.
+
+    The writer is as it was afterwards. See `start`.
+    """
+    writer = as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root)
+    with _trigger_kept(writer):
+        return writer.trigger(availableNow=True).start()
+
+
+@contextlib.contextmanager
+def _trigger_kept(writer: DataStreamWriter) -> Iterator[None]:
+    """Give a writer back the trigger that it has now; Spark tells nobody which that is."""
+    java = writer._jwrite
+    field = java.getClass().getDeclaredField("trigger")
+    field.setAccessible(True)
+    before = field.get(java)
+    try:
+        yield
+    finally:
+        field.set(java, before)
 
 
 def as_writer(built: object, uid: str, participant: BatchParticipant | None) -> DataStreamWriter:

@@ -26,10 +26,11 @@ from statefulspark.state.descriptors import (
 )
 from statefulspark.state.entries import ListHandle, MapHandle
 from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction, VectorizedProcessFunction
-from statefulspark.state.timers import NO_WATERMARK, TimeDomain, TimerService
+from statefulspark.state.timers import MAX_WATERMARK, NO_WATERMARK, TimeDomain, TimerService
 from statefulspark.state.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
 
 __all__ = [
+    "MAX_WATERMARK",
     "NO_WATERMARK",
     "AggregateFunction",
     "AggregatingHandle",

@@ -17,11 +17,14 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from statefulspark import errors
+from statefulspark.contract import watermark
 from statefulspark.state import chunks, descriptors, scope, tables
 
 NO_WATERMARK: Final = -(2**63)
 """The watermark before there is one, as in Flink."""
 LONGEST_MS: Final = 2**63 - 1
+MAX_WATERMARK: Final = LONGEST_MS
+"""The watermark when event time has ended, as in Flink: every timer is due."""
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _MILLISECOND = datetime.timedelta(milliseconds=1)
 
@@ -47,6 +50,13 @@ def meta_of(domain: TimeDomain) -> chunks.StateMeta:
     """Return how the timers of a domain are written down. The name has a slash, which no user's state can have."""
     name = f"{tables.TIMER_PREFIX}{domain.value.removesuffix('-time')}_user-timers"
     return chunks.StateMeta(name, descriptors.StateKind.MAP, "map<bigint,any>", has_ttl=False)
+
+
+def watermark_of(engine_ms: int) -> int:
+    """Return the watermark of a batch as functions see it, from what the engine says."""
+    if engine_ms >= watermark.END_OF_TIME_MS:
+        return MAX_WATERMARK
+    return engine_ms if engine_ms > 0 else NO_WATERMARK
 
 
 def to_ms(moment: int | datetime.datetime) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JJavaError
 
@@ -10,6 +11,9 @@ from statefulspark import errors
 from statefulspark.snapshot import keyedstates, plans
 from statefulspark.spark.evolution import carry, probe
 from statefulspark.spark.keyed import registry
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 
 def describe(
@@ -50,3 +54,8 @@ def _completed(operator: plans.PlannedOperator, declared: registry.Operator | No
     states = declared.states
     entries = None if states is None else tuple(keyedstates.entry_of(state.meta) for state in states)
     return replace(operator, max_parallelism=declared.max_parallelism, key=declared.key_type, states=entries)
+
+
+def has_watermark(frame: DataFrame) -> bool:
+    """Tell whether a stream has a watermark anywhere in its plan."""
+    return "EventTimeWatermark" in str(frame._jdf.queryExecution().analyzed().toString())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from statefulspark import storage
 from statefulspark.sources import rendezvous, segmentfile
@@ -54,15 +55,25 @@ class StatefulSource(DataSource):
         return _Reader(self.options[FEED], int(self.options[PORT]), self.options[TOKEN])
 
 
-class _Reader(DataSourceStreamReader):
+class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, feed: str, port: int, token: str) -> None:
         self._client = rendezvous.FeedClient(port=port, token=token, feed=feed)
+        self._is_bounded = False
+        self._end: dict[str, str | int] | None = None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """End with what the function has emitted when it is asked next."""
+        self._is_bounded = True
 
     def initialOffset(self) -> dict[str, str | int]:  # noqa: N802 - Spark's name
         return self._client.initial()
 
     def latestOffset(self, start: dict[str, str | int], limit: ReadLimit) -> dict[str, str | int]:  # noqa: N802
-        return self._client.latest(start)
+        if self._end is not None:
+            return self._end
+        latest = self._client.latest(start)
+        self._end = latest if self._is_bounded else None
+        return latest
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
         found = self._client.place(start, end)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
+from statefulspark.contract import watermark
 from statefulspark.contract.placement import Placement
 from statefulspark.state import store
 
@@ -84,5 +85,8 @@ class SparkChunkLog:
         self._handle._statefulProcessorApiClient.remove_implicit_key()
 
     def wake_at(self, moment_ms: int) -> None:
-        """Have Spark call for the current key group once the clock reaches a moment; asking again is fine."""
-        self._handle.registerTimer(max(1, moment_ms))
+        """Have Spark call for the current key group once the clock reaches a moment; asking again is fine.
+
+        The end of event time is a moment that Spark's clock reaches, so what is set for later is due then, too.
+        """
+        self._handle.registerTimer(max(1, min(moment_ms, watermark.END_OF_TIME_MS - 1)))

@@ -182,7 +182,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         context = functions.KeyedContext(
             settings.uid,
             now_ms,
-            watermark_ms=watermark_ms if watermark_ms > 0 else timers.NO_WATERMARK,
+            watermark_ms=timers.watermark_of(watermark_ms),
             domains=settings.domains,
             ttl_change=settings.ttl_change,
             is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
