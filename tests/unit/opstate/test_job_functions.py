@@ -18,8 +18,8 @@ from statefulspark.opstate import record
 from statefulspark.opstate.model import Mode, NamedState, OperatorState, StateMeta
 from statefulspark.snapshot import sidelog, startplan
 from statefulspark.snapshot.segments import SegmentName
-from statefulspark.sources import segmentfile
-from statefulspark.spark import functions
+from statefulspark.sources import rendezvous, segmentfile
+from statefulspark.spark import functions, partaking
 from statefulspark.spark.functions import registry
 from statefulspark.testing import stores
 
@@ -166,6 +166,38 @@ def test_a52_a_source_goes_on_after_the_newest_planned_batch(place: Place) -> No
     declared.close()
 
     assert Remembering.seen == [("position", [80])]
+
+
+class Unstable(Position):
+    """Emits a row, and cannot say where it is."""
+
+    def run(self, ctx: opstate.SourceContext[int]) -> None:
+        with ctx.checkpoint_lock:
+            ctx.collect(1)
+
+    def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
+        raise OSError("disk full")
+
+
+def ask_until_it_fails(client: rendezvous.FeedClient) -> None:
+    while True:  # The first answers may come before there is a row.
+        client.latest(client.initial())
+
+
+def test_a107_a_source_whose_state_cannot_be_taken_is_remembered_with_its_reason(place: Place) -> None:
+    declared = functions.JobFunctions()
+    with declared.collecting("q"):
+        sources = registry.building().registry
+        sources.add(registry.DeclaredSource("counter", "q", Unstable(), 1, pa.schema([("n", pa.int64())]), 10))
+    declared.bind(place, a_plan(QueryEntry(uid="q", batch_id=-1, path="generations/00000001/q")))
+    client = rendezvous.FeedClient(port=sources.rendezvous.port, token=sources.rendezvous.token, feed="q/counter")
+
+    with pytest.raises(errors.StatefulSparkError, match="disk full") as raised:
+        ask_until_it_fails(client)
+    refusal = declared.refusals.take("q")
+    declared.close()
+
+    assert refusal == partaking.Refusal("operator:counter", raised.value.message)
 
 
 def test_a43_functions_start_empty_where_nothing_is_stored(place: Place) -> None:
