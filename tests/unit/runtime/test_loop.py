@@ -598,6 +598,20 @@ def test_a_sigterm_while_the_job_is_drained_ends_it_at_the_next_boundary(start: 
     assert (operation.state, operation.reason) == (api.OperationState.FAILED, "StopInterrupted")
 
 
+def test_a_query_that_fails_while_the_job_is_drained_fails_the_stop(start: Start) -> None:
+    job = start()
+    job.loop.request_stop(api.StopRequest(request_id="a", drain=True))
+    job.until(lambda: job.starts == ["run", "catch up"])
+    job.handle.failure, job.handle.isActive = "java.io.IOException: disk full", False
+
+    ending, operation = job.ended(), job.loop.operation("a")
+
+    assert ending.reason == "QueryFailed"
+    assert operation is not None
+    assert (operation.state, operation.reason) == (api.OperationState.FAILED, "StopFailed")
+    assert "disk full" in str(operation.message)
+
+
 def test_a_job_that_cannot_be_drained_fails_and_says_so(start: Start) -> None:
     job = start(has_event_time=True)
     job.loop.request_stop(api.StopRequest(request_id="a", drain=True))

@@ -163,6 +163,7 @@ class JobLoop(conducting.Conducting):
             query.handle.stop()
         self._step(model.ShutDown(time.monotonic()))
         self._announcer.stop_trying()
+        self._fail_interrupted("StopFailed", ending.message)
         self._tell_of_stop(ending)
         self._background.close(wait=ending.code is not ExitCode.FENCED)
         if self._pruning.is_wanted and ending.is_clean:
