@@ -16,35 +16,36 @@ from statefulspark.spark import failures
 _ROOT = Path(statefulspark.__file__).parent
 _CODES = {
     ExitCode.FAILED: """
-        GenerationExists JarsMissing JavaMissing JvmNotStarted KeyGroupScattered ManifestMissing NoGeneration NotConfigured
-        PlanUnreadable PortUnavailable RetriesExhausted SavepointExists SinkNotBound SourceUnknown SparkMissing StoresApart
-        WrongKind
+        BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmNotStarted KeyGroupScattered
+        ManifestMissing NoGeneration NotConfigured PlanUnreadable PortUnavailable RetriesExhausted SavepointExists
+        SinkNotBound SourceUnknown SparkMissing StoresApart WrongKind
     """,
     ExitCode.USAGE: """
         AlreadyCanonical AnswerInvalid ColumnOverflow ColumnsInvalid ConfigInvalid ConfigMissing DurationInvalid
         EndpointInvalid EngineMissing EngineSettingRefused ExtraMissing FileMissing IcebergAccessDenied IcebergRefused
-        IcebergTableMissing JobInvalid KafkaAccessDenied KafkaRefused KafkaTopicMissing LocalStorageRefused LocationInvalid
-        MaxParallelismUnknown NameMissing NotASavepoint NullInState OutputRowInvalid OutputValueInvalid PartitionsInvalid
-        PostgresAccessDenied PostgresKeyMissing PostgresRefused PostgresTableMissing RegionInvalid RequestInvalid
-        RestoreMissing RootMissing SavepointLocationInvalid SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed
-        SourceRowInvalid StateFormatUnsupported StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid
-        StateValueUnsupported StatefulProcessorFailed StorageKeyInvalid StorageMissing StorageUriInvalid TargetInsideSource
-        TimerMomentInvalid TokenMissing TokenWrong UrlInvalid
+        IcebergTableMissing JobInvalid KafkaAccessDenied KafkaRefused KafkaTopicMissing LocalStorageRefused
+        LocationInvalid MaxParallelismUnknown NameMissing NotASavepoint NullInState OutputRowInvalid OutputValueInvalid
+        PartitionsInvalid PostgresAccessDenied PostgresKeyMissing PostgresMarkersOutdated PostgresRefused
+        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing SavepointLocationInvalid
+        SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported
+        StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
+        StorageMissing StorageUriInvalid TargetInsideSource TimerMomentInvalid TokenMissing TokenWrong UrlInvalid
     """,
     ExitCode.FENCED: "Fenced",
     ExitCode.BAD_JOB: """
-        BufferInvalid ColumnReserved FunctionInvalid FunctionNotCopyable GroupingInvalid InitialStateInvalid JobFileMissing
-        JobFileRaised KeyColumnUnknown KeyMissing KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable
-        MaxParallelismInvalid NoCurrentKey NoQueries NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken
-        OutputModeInvalid OutputSchemaInvalid ParallelismInvalid ParameterMissing QueryInvalid SchemaInvalid SinkInvalid
-        SinkSettingRefused SourceNameInvalid SourceNameTaken SourceNotSingle StateDeclaredTooLate StateDescriptorInvalid
-        StateNameInvalid StateNameTaken StateTypeInvalid StateValueTypeUnsupported TimeModeInvalid TimersInvalid
-        TimersNotDeclared TtlCleanupInvalid TtlInvalid TtlNotPositive TtlTooLong UidDuplicate UidInvalid
+        BufferInvalid ColumnReserved FunctionInvalid FunctionNotCopyable GroupingInvalid HookFailed HookInvalid
+        InitialStateInvalid InputNotStreaming JobFileMissing JobFileRaised KeyColumnUnknown KeyMissing
+        KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid NoCurrentKey NoQueries
+        NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken OutputModeInvalid OutputSchemaInvalid
+        ParallelismInvalid ParameterMissing QueryInvalid SchemaInvalid SinkInvalid SinkSettingRefused SourceNameInvalid
+        SourceNameTaken SourceNotSingle StateDeclaredTooLate StateDescriptorInvalid StateNameInvalid StateNameTaken
+        StateTypeInvalid StateValueTypeUnsupported TimeModeInvalid TimeoutInvalid TimersInvalid TimersNotDeclared
+        TtlCleanupInvalid TtlInvalid TtlNotPositive TtlTooLong UidDuplicate UidInvalid WatermarkMissing
     """,
     ExitCode.INCOMPATIBLE_STATE: """
         AggregationChanged JoinChanged KeyChanged MaxParallelismChanged MaxParallelismExceeded NonRestoredState
-        OperatorsAmbiguous OutputModeChanged SourcesAmbiguous StateKeyTypeIncompatible StateModeIncompatible
-        StateTtlIncompatible StateTypeIncompatible TimeZoneChanged ValueChanged WindowChanged
+        OperatorsAmbiguous OutputModeChanged SinkAhead SinkTaken SourcesAmbiguous StateKeyTypeIncompatible
+        StateModeIncompatible StateTtlIncompatible StateTypeIncompatible TimeZoneChanged ValueChanged WindowChanged
     """,
     ExitCode.SNAPSHOT_NOT_FOUND: "SnapshotNotFound",
     ExitCode.STORAGE_UNAVAILABLE: """
@@ -52,12 +53,12 @@ _CODES = {
         NoSuchBucket PostgresLocked PostgresUnavailable StillInProgress StorageFailed StorageUnreachable
     """,
     ExitCode.STATE_UNKNOWN: """
-        BatchNotCommitted CanonicalFailed CanonicalMissing CanonicalUnreadable ChecksumDiffers ChunkMissing ChunkUnreadable
-        ClosureIncomplete CommitLogBehind CopyIncomplete DocumentUnreadable EmptyStateFailed FormatVersionUnknown
-        IcebergPartitioningChanged IcebergTableReplaced KafkaMarkerLost KafkaMarkerUnreadable KeyGroupsDiffer
-        NoCheckpointVerifies OperatorStateDamaged PostgresMarkerMissing RepartitionFailed RestoreUnknown SegmentDamaged
-        SegmentMissing SnapshotBroken SourceOffsetUnknown SparkLogUnreadable StagedRowsMissing StateWithoutCheckpoint
-        StopUnseen
+        BatchNotCommitted CanonicalFailed CanonicalMissing CanonicalUnreadable ChecksumDiffers ChunkMissing
+        ChunkUnreadable ClosureIncomplete CommitLogBehind CopyIncomplete DocumentUnreadable EmptyStateFailed
+        FormatVersionUnknown IcebergPartitioningChanged IcebergTableReplaced KafkaMarkerLost KafkaMarkerUnreadable
+        KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged PostgresMarkerMissing RepartitionFailed RestoreUnknown
+        SegmentDamaged SegmentMissing SnapshotBroken SourceOffsetUnknown SparkLogUnreadable StagedRowsMissing
+        StateMissing StateWithoutCheckpoint StopUnseen
     """,
 }
 _EXPECTED = {reason: code for code, reasons in _CODES.items() for reason in reasons.split()}

@@ -61,6 +61,7 @@ _DECLARED_WRONGLY = (
     *("OperatorUidInvalid", "OperatorUidTaken", "UidDuplicate", "UidInvalid"),
     *("HookFailed", "HookInvalid"),
     *("FunctionInvalid", "FunctionNotCopyable", "MaxParallelismInvalid", "OutputModeInvalid", "OutputSchemaInvalid"),
+    *("InputNotStreaming", "TimeoutInvalid", "WatermarkMissing"),
     *("ParallelismInvalid", "TimeModeInvalid", "TimersInvalid", "TimersNotDeclared"),
     *(
         "ColumnReserved",
