@@ -6,6 +6,7 @@ of the loop at its queries commits one batch of each whose gate is open, until t
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, cast
 
 from snapshots import Job
 from sparkroot import FakeQuery
-from statefulspark import storage
+from statefulspark import errors, storage
 from statefulspark.contract import api
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest
@@ -225,8 +226,12 @@ class DrivenJob:
             self._thread.join(WAIT_S)
 
     def manifests(self) -> list[Manifest]:
-        """Every snapshot on storage, newest first."""
-        return [catalog.read_manifest(self.job.store, ref.folder) for ref in catalog.list_snapshots(self.job.store)]
+        """Every snapshot on storage, newest first; one that is retired meanwhile is left out."""
+        found = []
+        for ref in catalog.list_snapshots(self.job.store):
+            with contextlib.suppress(errors.ObjectNotFoundError):
+                found.append(catalog.read_manifest(self.job.store, ref.folder))
+        return found
 
     def batches(self) -> dict[str, int]:
         return {uid: query.root.batch for uid, query in self.queries.items()}

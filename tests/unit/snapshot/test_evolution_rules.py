@@ -130,7 +130,7 @@ def test_a_new_query_with_more_partitions_than_key_groups_is_refused_though_it_h
     """A.66."""
     planned = _a_plan(_planned("a", max_parallelism=4), partitions=5)
 
-    with pytest.raises(errors.SpecRejectedError, match="max_parallelism=4 and asks for .*=5") as refused:
+    with pytest.raises(errors.SpecRejectedError, match=r"max_parallelism=4 and asks for .*=5") as refused:
         evolution.compare([], [planned], label="nothing", allow_non_restored_state=False)
 
     assert refused.value.reason == "MaxParallelismExceeded"
