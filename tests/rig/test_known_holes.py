@@ -199,7 +199,7 @@ def test_p3_a_repeated_delete_of_a_commit_file_does_not_take_its_replacement(wor
     world.settle(driver, count=3)
     world.kill(driver)
     wish = world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))
-    newer = world.begin(wish, arm=lambda one: one.arm(faults.Kind.REPEAT, matches="_commits/", name="delete"))
+    newer = world.begin(wish, arm=lambda one: one.arm(faults.Kind.REPEAT, matches="_commits/", name="replace"))
     world.until_up(newer)
     world.settle(newer, count=4)
 
@@ -216,7 +216,7 @@ def test_p3_a_start_that_wakes_while_it_withdraws_takes_nothing_of_its_successor
     world.settle(driver, count=3)
     world.kill(driver)
     wish = world.wish(restore=RestoreConfig(snapshot="checkpoint:1"))
-    zombie = world.begin(wish, arm=lambda one: one.arm(faults.Kind.FREEZE, matches="_commits/", name="delete"))
+    zombie = world.begin(wish, arm=lambda one: one.arm(faults.Kind.FREEZE, matches="_commits/", name="replace"))
     world.until_up(zombie)
     assert zombie.is_frozen
     newer = world.start(wish)

@@ -95,6 +95,8 @@ class Driver(engine.EngineProcess):
             return f"{self.ending.code.name} {self.ending.reason}: {self.ending.message}"
         if self.failure is not None:
             return f"{self.failure.code.name} {self.failure.reason}: {self.failure.message}"
+        if self.bugs:
+            return self.bugs[0]
         return "killed" if self.is_dead else "frozen" if self.is_frozen else "running"
 
     @property

@@ -63,7 +63,7 @@ class Fault:
 class Watcher(Protocol):
     """Sees every effect on the bucket before it happens."""
 
-    def sees(self, process: FaultyProcess, name: str, key: str) -> None: ...
+    def sees(self, process: FaultyProcess, name: str, key: str, body: bytes = b"") -> None: ...
 
 
 class FaultyProcess(fibers.Process):
@@ -94,11 +94,11 @@ class FaultyProcess(fibers.Process):
         self._reach()
         return act()
 
-    def change(self, name: str, key: str, act: Callable[[], None]) -> None:
+    def change(self, name: str, key: str, act: Callable[[], None], *, body: bytes = b"") -> None:
         """Perform a request that changes something, unless a fault is due."""
         self._reach()
         fault = next((one for one in self.faults if one.is_due(name, key)), None)
-        effect = functools.partial(self._effect, name, key, act)
+        effect = functools.partial(self._effect, name, key, act, body)
         if fault is None:
             effect()
             return
@@ -131,8 +131,8 @@ class FaultyProcess(fibers.Process):
                 self.outage = fault.length
                 raise _unreachable("the outage begins")
 
-    def _effect(self, name: str, key: str, act: Callable[[], None]) -> None:
-        self.network.watcher.sees(self, name, key)
+    def _effect(self, name: str, key: str, act: Callable[[], None], body: bytes) -> None:
+        self.network.watcher.sees(self, name, key, body)
         act()
         if name != "create":
             self.network.rotten.pop(key, None)
@@ -205,7 +205,7 @@ class RigStore:
 
     def create(self, key: str, body: bytes) -> None:
         full = self._full(key)
-        self.process.change("create", full, lambda: self._server.create(full, body))
+        self.process.change("create", full, lambda: self._server.create(full, body), body=body)
 
     def info(self, key: str) -> ObjectInfo | None:
         full = self._full(key)

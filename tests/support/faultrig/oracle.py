@@ -37,14 +37,15 @@ class Oracle:
     damaged: set[str] = field(default_factory=set)
     """Keys that the scenario has damaged, so that their absence is nobody's fault."""
 
-    def sees(self, process: faults.FaultyProcess, name: str, key: str) -> None:
+    def sees(self, process: faults.FaultyProcess, name: str, key: str, body: bytes = b"") -> None:
         """Judge an effect that is about to happen."""
         if name == "delete" and (_MANIFEST.search(key) or _COMMIT.search(key)):
             self._judge_delete(process, key)
         is_final = _MANIFEST.search(key) or _COMMIT.search(key) or _ONCE.search(key)
         if name == "write" and is_final and self.bucket.info(key) is not None:
             self.violations.append(f"{process.name} overwrites {key}")
-        if name == "create" and (_MANIFEST.search(key) or _COMMIT.search(key)) and self.bucket.info(key) is None:
+        completes = _MANIFEST.search(key) or (_COMMIT.search(key) and b'"withdrawn":true' not in body)
+        if name == "create" and completes and self.bucket.info(key) is None:
             self._judge_completion(process, key)
 
     def _judge_delete(self, process: faults.FaultyProcess, key: str) -> None:
