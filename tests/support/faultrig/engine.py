@@ -266,7 +266,7 @@ class Query:
 
     def _begin(self) -> None:
         schema = f"state/0/_stateSchema/default/0_{uuid.uuid4()}"
-        self._put("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
+        self._put_once("metadata", json.dumps({"id": str(uuid.uuid4())}).encode())
         self._put(schema, b"schema")
         info = {"operatorId": 0, "operatorName": "transformWithStateInPandasExec"}
         store = {
@@ -277,7 +277,7 @@ class Query:
         }
         variables = json.dumps({"stateVariables": [{"stateName": "head_total"}]})
         body = {"operatorInfo": info, "stateStoreInfo": [store], "operatorPropertiesJson": variables}
-        self._put("state/0/_metadata/v2/0", f"v2\n{json.dumps(body)}".encode())
+        self._put_once("state/0/_metadata/v2/0", f"v2\n{json.dumps(body)}".encode())
 
     def _run_batch(self, batch: int, end: int) -> None:
         run = _Batch(self._process, self._cut, end, self._write_changes)
@@ -328,6 +328,18 @@ class Query:
     def _guarded(self, name: str, body: bytes) -> None:
         self._put(f"{name}.crc", truth.checksum(body))
         self._put(name, body)
+
+    def _put_once(self, name: str, body: bytes) -> None:
+        """Write what the file manager never overwrites, unless an earlier attempt has."""
+        key = f"{self._path}/{name}"
+        if self._patient.info(key) is not None:
+            return
+        try:
+            self._create(key, body)
+        except errors.ObjectExistsError as error:
+            raise QueryFailedError(f"org.apache.hadoop.fs.FileAlreadyExistsException: {key}") from error
+        except errors.TransientError as error:
+            raise QueryFailedError(f"java.io.IOException: {error}") from error
 
     def _put(self, name: str, body: bytes) -> None:
         self._patient.write(f"{self._path}/{name}", body)
