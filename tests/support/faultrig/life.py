@@ -22,11 +22,31 @@ STARTS = {
     "after a stop": 2,
     "damage": 3,
     "elsewhere": 1,
+    "moved root": 1,
+    "copied root": 1,
+    "fresh state": 1,
 }
 """Ways to begin a cycle, with their weights."""
 DEEDS = {"batches": 5, "checkpoint": 4, "savepoint": 1, "savepoint elsewhere": 1, "rival": 1, "wake": 3, "deliver": 2}
 """What is done while faults are armed, with their weights."""
-PLACES = ("", "", "", "/commits/", "/offsets/", "_commits/", "/prepared/", "ledger", "state/", "prune/", "data/")
+PLACES = (
+    "",
+    "",
+    "",
+    "_metadata.json",
+    "_metadata.json",
+    "reserved.json",
+    "generation.json",
+    "savepoints/",
+    "/commits/",
+    "/offsets/",
+    "_commits/",
+    "/prepared/",
+    "ledger",
+    "state/",
+    "prune/",
+    "data/",
+)
 """Parts of keys at which faults strike."""
 BROKEN_STARTS = 4
 """Starts in a row that may go wrong before one is left alone."""
@@ -92,6 +112,11 @@ class Life:
             return self._restored(self.world.savepoints), []
         if way == "elsewhere":
             return self._elsewhere(), []
+        if way in ("moved root", "copied root"):
+            return self._in_another_root(way), []
+        if way == "fresh state":
+            self.wish = replace(self.wish, restore=RestoreConfig(fresh=True, id=f"wish-{next(self._numbers)}"))
+            return dict.fromkeys(drivers.QUERIES, 0), []
         if way == "damage":
             return None, self._damaged()
         self.wish = replace(self.wish, is_changed=way == "changed job")
@@ -134,6 +159,19 @@ class Life:
         self.left.update(self._key(one) for one in self.world.savepoints if one != chosen)
         return offsets
 
+    def _in_another_root(self, way: str) -> dict[str, int]:
+        """Go on in a copy of the root, in front of the same sinks; whoever still runs in the old one is gone, or a rival."""
+        target = f"{way.split()[0]}-{next(self._numbers)}"
+        head = self.world.head(self.wish.area, self.wish.name)
+        self.world.copy_area(self.wish.area, target)
+        if way == "moved root":
+            for driver in self.world.drivers:
+                driver.is_dead |= driver.wish.area == self.wish.area
+            self.world.scheduler.reap()
+            self.world.remove_area(self.wish.area)
+        self.wish = replace(self.wish, area=target)
+        return head
+
     def _damaged(self) -> list[damage.Damage]:
         target = self.random.choice(list(damage.TARGETS))
         if target == "generation" and self.wish.restore.snapshot:
@@ -169,6 +207,8 @@ class Life:
         for one in wounds:
             one.undo(self.world.network)
             self.world.oracle.damaged.discard(one.key)
+        notes = self.world.bucket.list(f"{self.wish.root}/damage")
+        self.world.bucket.delete_many([info.key for info in notes])  # They outlive the damage that they tell of.
         wounds.clear()
 
     def _require_excuse(self, driver: drivers.Driver) -> None:

@@ -36,6 +36,8 @@ class Oracle:
     violations: list[str] = field(default_factory=list)
     damaged: set[str] = field(default_factory=set)
     """Keys that the scenario has damaged, so that their absence is nobody's fault."""
+    overtaken: set[str] = field(default_factory=set)
+    """Manifests that arrived after that of a later checkpoint: what only they need may have been pruned before."""
 
     def sees(self, process: faults.FaultyProcess, name: str, key: str, body: bytes = b"") -> None:
         """Judge an effect that is about to happen."""
@@ -47,6 +49,13 @@ class Oracle:
         completes = _MANIFEST.search(key) or (_COMMIT.search(key) and b'"withdrawn":true' not in body)
         if name == "create" and completes and self.bucket.info(key) is None:
             self._judge_completion(process, key)
+            self._note_if_overtaken(key)
+
+    def _note_if_overtaken(self, key: str) -> None:
+        found = re.search(r"^(.*/checkpoints)/(\d+)/_metadata\.json$", key)
+        if found:
+            later = [name for name in self.bucket.list_names(found[1]) if name.rstrip("/") > found[2]]
+            self.overtaken |= {key} if later else set()
 
     def _judge_delete(self, process: faults.FaultyProcess, key: str) -> None:
         if self.bucket.info(key) is None or key in self.damaged:
@@ -135,7 +144,10 @@ class Oracle:
 
     def _judge_snapshot(self, store: ObjectStore, folder: str, below: str | None) -> None:
         key = f"{folder}/_metadata.json"
-        if f"{store.uri}/{key}".removeprefix(f"{faults.BUCKET}/") in self.damaged or store.info(key) is None:
+        if (
+            f"{store.uri}/{key}".removeprefix(f"{faults.BUCKET}/") in self.damaged | self.overtaken
+            or store.info(key) is None
+        ):
             return
         for path, size_bytes in _files(catalog.read_manifest(store, folder)):
             where = path if below is not None else f"{folder}/{path}"

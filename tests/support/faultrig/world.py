@@ -189,6 +189,7 @@ class World:
         for driver in self.drivers:
             driver.epoch = 0 if driver.wish.area == area else driver.epoch
         self.bucket.delete_many([info.key for info in self.bucket.list(area)])
+        self.savepoints = [uri for uri in self.savepoints if not uri.startswith(f"{faults.BUCKET}/{area}/")]
 
     def rot(self, key: str, old: bytes, new: bytes) -> None:
         """Change bytes of an object below its etag."""
