@@ -159,6 +159,7 @@ def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
             present = read(store, batch)
             if present is None or _is_of_this_start(present.body, store, context):
                 break
+            _require_still_open(store, context)
             if _put(store, tombstone(batch_id=batch), present):
                 withdrawn += [] if present.body.withdrawn else [batch]
                 break
@@ -184,6 +185,13 @@ class Present(Generic[_Document]):
 def read(store: ObjectStore, batch_id: int) -> Present[BatchCommit] | None:
     """Return what stands under a batch's number, also what was withdrawn; None if nothing does."""
     return _look(store, commit_key(batch_id), BatchCommit)
+
+
+def _require_still_open(store: ObjectStore, context: SinkContext) -> None:
+    """Refuse to go on if somebody else has opened the folder since: a job that took it over may be of another lineage."""
+    owner = _owner(store)
+    if owner is not None:
+        marker.require_newest(owner.body.marker, context, store.uri)
 
 
 def _owner(store: ObjectStore) -> Present[FolderOwner] | None:
