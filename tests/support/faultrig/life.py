@@ -174,7 +174,7 @@ class Life:
 
     def _damaged(self) -> list[damage.Damage]:
         target = self.random.choice(list(damage.TARGETS))
-        if target == "generation" and self.wish.restore.snapshot:
+        if target == "generation" and self.wish.restore.once_key:
             return []  # Whether that restore was done cannot be told then: the start stops, as it should.
         found = damage.inflict(self.world.network, self.wish.root, self.random, target)
         if found is None:

@@ -232,11 +232,13 @@ def look(store: ObjectStore, open_store: transfer.StoreOpener | None = None) -> 
     refs = (*catalog.checkpoints_from(store, following), *catalog.list_snapshots(store))
     checkpoints = tuple(ref for ref in refs if ref.kind is SnapshotKind.CHECKPOINT)
     found = catalog.read_manifests(store, checkpoints)
+    manifests = {manifest.id: manifest for manifest in found if isinstance(manifest, Manifest)}
+    in_use = {manifest.generation for manifest in manifests.values()}
     return View(
         store=store,
-        known=generations.read_all(store),
+        known=generations.with_lost_records(generations.read_all(store), in_use),
         refs=refs,
-        checkpoints={manifest.id: manifest for manifest in found if isinstance(manifest, Manifest)},
+        checkpoints=manifests,
         unreadable=tuple(error.message for error in found if isinstance(error, errors.SnapshotCorruptError)),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,

@@ -6,8 +6,8 @@ generation with a record is the one in use.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from statefulspark import errors
@@ -53,6 +53,29 @@ def read_all(store: ObjectStore) -> Generations:
     listed = _listed(store)
     highest = listing.highest(store, max(listed, default=0), layout.generation_reservation)
     return _read(store, (*listed, *range(max(listed, default=0) + 1, highest + 1)))
+
+
+def with_lost_records(known: Generations, in_use: Collection[int]) -> Generations:
+    """Count generations as used whose record is gone, since completed checkpoints say that they were. Pure.
+
+    Args:
+        known: As it was read.
+        in_use: Generations of completed checkpoints.
+    """
+    lost = [number for number in known.unfinished if number in in_use]
+    if not lost:
+        return known
+    records = tuple(sorted((*known.records, *map(_stand_in, lost)), key=lambda record: record.generation))
+    told = {
+        number: f"{layout.generation_record(number)} does not exist, although completed checkpoints are of that generation."
+        for number in lost
+    }
+    return replace(
+        known,
+        records=records,
+        unfinished=tuple(number for number in known.unfinished if number > records[-1].generation),
+        unreadable={**known.unreadable, **told},
+    )
 
 
 def read_listed(store: ObjectStore) -> Generations:
