@@ -12,7 +12,7 @@ import pytest
 from faultrig import life
 from faultrig.world import World
 
-SEEDS = (1, 2, 3, 4, 5, 6)
+SEEDS = (1, 2, 3, 4, 5, 17)
 _UNIQUE = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

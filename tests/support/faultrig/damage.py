@@ -35,8 +35,12 @@ class Damage:
     before: bytes
 
     def undo(self, network: faults.Network) -> None:
-        network.truth.write(self.key, self.before)
-        network.rotten.pop(self.key, None)
+        """Bring the bytes back, also where a start has copied the file to before it was found out."""
+        name = self.key.rpartition("/")[2]
+        copies = [info.key for info in network.truth.list("") if info.key.endswith(f"/{name}") and _is_unique(name)]
+        for key in {self.key, *copies}:
+            network.truth.write(key, self.before)
+            network.rotten.pop(key, None)
 
 
 def inflict(network: faults.Network, root: str, chance: random.Random, target: str) -> Damage | None:
@@ -59,6 +63,10 @@ def inflict(network: faults.Network, root: str, chance: random.Random, target: s
         flipped = bytes([found.before[place] ^ (1 << chance.randrange(8))])
         bucket.write(key, found.before[:place] + flipped + found.before[place + 1 :])
     return found
+
+
+def _is_unique(name: str) -> bool:
+    return len(name) > len("generation.json")
 
 
 def _number(key: str) -> int:

@@ -47,6 +47,8 @@ class World:
         self.bases: dict[str, dict[str, int]] = {}
         """First record of each query that goes to the sinks of an output."""
         self.savepoints: list[str] = []
+        self.removed: set[str] = set()
+        """Areas that were removed; what arrives there late is nobody's any more."""
         self._requests = 0
 
     @contextlib.contextmanager
@@ -108,6 +110,7 @@ class World:
         self.bases.setdefault(wish.output, dict.fromkeys(drivers.QUERIES, 0))
         driver = drivers.Driver(self.scheduler, f"driver {len(self.drivers) + 1}", self.network, wish.area)
         self.drivers.append(driver)
+        self.removed.discard(wish.area)
         self.log(f"{driver.name} starts in {wish.area}, {wish.restore.model_dump(exclude_defaults=True) or 'as it is'}")
         arm(driver)
         driver.begin(wish)
@@ -182,10 +185,13 @@ class World:
         self.log(f"{source} is copied to {target}")
         for info in self.bucket.list(source):
             self.bucket.write(f"{target}{info.key[len(source) :]}", self.bucket.read(info.key))
+        for excused in (self.oracle.damaged, self.oracle.overtaken):
+            excused |= {f"{target}{key[len(source) :]}" for key in excused if key.startswith(f"{source}/")}
 
     def remove_area(self, area: str) -> None:
         """Delete a folder; a root that is made there later counts its epochs anew."""
         self.log(f"{area} is removed")
+        self.removed.add(area)
         for driver in self.drivers:
             driver.epoch = 0 if driver.wish.area == area else driver.epoch
         self.bucket.delete_many([info.key for info in self.bucket.list(area)])
@@ -281,7 +287,7 @@ class World:
         """
         for output, base in self.bases.items():
             self.oracle.judge_reader(output, base[drivers.TOTALS])
-        roots = {driver.wish.root for driver in self.drivers}
+        roots = {driver.wish.root for driver in self.drivers if driver.wish.area not in self.removed}
         self.savepoints = [uri for uri in self.savepoints if self.open_store(uri).info("_metadata.json")]
         self.oracle.judge_snapshots(sorted(roots), self.savepoints)
         for driver in self.drivers:
