@@ -138,6 +138,9 @@ class _Plan:
     def children(self) -> SimpleNamespace:
         return SimpleNamespace(size=lambda: 0)
 
+    def toString(self) -> str:  # noqa: N802 - py4j's name
+        return "a stream without event time"
+
 
 @dataclass
 class Frame:
