@@ -46,7 +46,7 @@ def _run(does: Does, mode: modes.TimeMode) -> list[object]:
         pytest.param(
             NONE, lambda own: own.handle.registerTimer(1), "INVALID_TIME_MODE", id="a timer in the mode without time"
         ),
-        pytest.param(NONE, lambda own: own.handle.listTimers(), "INVALID_TIME_MODE", id="a list of none"),
+        pytest.param(NONE, lambda own: list(own.handle.listTimers()), "INVALID_TIME_MODE", id="a list of none"),
         pytest.param(
             EVENT, lambda own: own.handle.getValueState("late", N), "INVALID_HANDLE_STATE", id="a state after init"
         ),
@@ -75,8 +75,14 @@ def test_what_spark_refuses_is_refused(mode: modes.TimeMode, act: Callable[[Does
         pytest.param(
             EVENT,
             lambda handle: handle.getValueState("s", N, 5),
-            "use TimeMode.ProcessingTime",
+            r"initializing value state: \[STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL\] .*timeMode=EventTime",
             id="expiry in event time",
+        ),
+        pytest.param(
+            NONE,
+            lambda handle: handle.getListState("s", N, 5),
+            r"initializing list state: \[STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL\] .*timeMode=NoTime",
+            id="expiry without time",
         ),
         pytest.param(
             PROCESSING,
@@ -87,8 +93,20 @@ def test_what_spark_refuses_is_refused(mode: modes.TimeMode, act: Callable[[Does
         pytest.param(
             NONE,
             lambda handle: (handle.getValueState("s", N), handle.getListState("s", N)),
-            "s",
+            r"initializing list state: \[STATEFUL_PROCESSOR_DUPLICATE_STATE_VARIABLE_DEFINED\] .* name s has already",
             id="two states of one name",
+        ),
+        pytest.param(
+            NONE,
+            lambda handle: (handle.getValueState("s", N), handle.getValueState("s", N)),
+            "initializing value state: Value state s already exists",
+            id="one state twice",
+        ),
+        pytest.param(
+            NONE,
+            lambda handle: (handle.getValueState("s", N), handle.deleteIfExists("s"), handle.getValueState("s", N)),
+            r"\[STATEFUL_PROCESSOR_DUPLICATE_STATE_VARIABLE_DEFINED\]",
+            id="a state that is declared, deleted and declared",
         ),
     ],
 )
@@ -173,6 +191,60 @@ def test_iterators_over_a_deleted_state_are_empty(
     declare: Callable[[Handle], object], iterate: Callable[[Any], Iterator[object]]
 ) -> None:
     assert _run(Does(init=_deleted(declare), rows=lambda own: list(iterate(own.state))), NONE) == [[]]
+
+
+def _puts_five(state: Any) -> None:
+    state.put([(number,) for number in range(5)])
+
+
+@pytest.mark.parametrize(
+    ("declare", "before", "iterate", "after", "seen"),
+    [
+        pytest.param(LIST, None, lambda s: s.get(), lambda s: s.appendValue((1,)), [(1,)], id="a list"),
+        pytest.param(LIST, _puts_five, lambda s: s.get(), lambda s: s.clear(), [], id="a list that is cleared"),
+        pytest.param(MAP, None, lambda s: s.keys(), lambda s: s.updateValue((1,), (2,)), [(1,)], id="keys"),
+        pytest.param(MAP, None, lambda s: s.values(), lambda s: s.updateValue((1,), (2,)), [(2,)], id="values"),
+        pytest.param(
+            MAP, None, lambda s: s.iterator(), lambda s: s.updateValue((1,), (2,)), [((1,), (2,))], id="a map"
+        ),
+    ],
+)
+def test_an_iterator_reads_when_it_is_first_asked(
+    declare: Callable[[Handle], object],
+    before: Callable[[Any], object] | None,
+    iterate: Callable[[Any], Iterator[object]],
+    after: Callable[[Any], object],
+    seen: list[object],
+) -> None:
+    def rows(own: Does) -> list[object]:
+        if before is not None:
+            before(own.state)
+        iterator = iterate(own.state)
+        after(own.state)
+        return list(iterator)
+
+    assert _run(Does(init=declare, rows=rows), NONE) == [seen]
+
+
+def test_an_iterator_does_not_see_what_is_changed_while_it_goes_on() -> None:
+    def rows(own: Does) -> tuple[int, int]:
+        _puts_five(own.state)
+        seen = 0
+        for _ in own.state.get():
+            own.state.appendValue((9,))
+            seen += 1
+        return seen, len(list(own.state.get()))
+
+    assert _run(Does(init=LIST, rows=rows), NONE) == [(5, 10)]
+
+
+def test_timers_are_listed_when_they_are_first_asked_for() -> None:
+    def rows(own: Does) -> list[int]:
+        listed = own.handle.listTimers()
+        own.handle.registerTimer(10**15)
+        return list(listed)
+
+    assert _run(Does(init=lambda _: None, rows=rows), EVENT) == [[10**15]]
 
 
 def test_no_time_to_live_is_zero() -> None:

@@ -22,6 +22,7 @@ from statefulspark.spark.transform.modes import TimeMode
 
 State = TypeVar("State", states.ValueState, states.ListState, states.MapState)
 ParseSchema = Callable[[str], spark_types.StructType]
+_NAMES_OF_MODES = {TimeMode.NONE: "NoTime"}
 _BATCH_QUERY = "00000000-0000-0000-0000-000000000000"
 
 
@@ -81,6 +82,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         self.state = HandleState.CREATED
         self.deleted: set[str] = set()
         self.declared: dict[str, states.AnyState] = {}
+        self._names: set[str] = set()
 
     def getValueState(  # noqa: N802 - Spark's name
         self,
@@ -89,9 +91,9 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         ttlDurationMs: int | None = None,  # noqa: N803 - Spark's name
     ) -> states.ValueState:
         """Declare a value state. Without a time to live, or with one of 0, values stay."""
-        self._in_init("get_value_state")
+        self._declaring("value", stateName)
         form = self._form(schema)
-        ttl = self._ttl(stateName, ttlDurationMs)
+        ttl = self._ttl("value", stateName, ttlDurationMs)
         descriptor = keyed_state.ValueState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
         return self._keep(states.ValueState(stateName, self._context.state(descriptor), form))
 
@@ -102,9 +104,9 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         ttlDurationMs: int | None = None,  # noqa: N803 - Spark's name
     ) -> states.ListState:
         """Declare a list state. The time to live is that of each element."""
-        self._in_init("get_list_state")
+        self._declaring("list", stateName)
         form = self._form(schema)
-        ttl = self._ttl(stateName, ttlDurationMs)
+        ttl = self._ttl("list", stateName, ttlDurationMs)
         descriptor = keyed_state.ListState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
         return self._keep(states.ListState(stateName, self._context.state(descriptor), form))
 
@@ -116,9 +118,9 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         ttlDurationMs: int | None = None,  # noqa: N803 - Spark's name
     ) -> states.MapState:
         """Declare a map state. The time to live is that of each entry."""
-        self._in_init("get_map_state")
+        self._declaring("map", stateName)
         key, value = self._form(userKeySchema), self._form(valueSchema)
-        ttl = self._ttl(stateName, ttlDurationMs)
+        ttl = self._ttl("map", stateName, ttlDurationMs)
         descriptor = keyed_state.MapState[tuple[object, ...], tuple[object, ...]](
             stateName,
             key,  # type: ignore[arg-type]  # whatever has a type_text is a type
@@ -129,25 +131,25 @@ class Handle(stateful_processor.StatefulProcessorHandle):
 
     def registerTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803 - Spark's names
         """Set a timer of the current key; one that is set already stays as it is."""
-        self._with_timers("register_timer")
+        self._with_timers("register_timer", "Error register timer: ")
         self._timers.register(expiryTimestampMs)
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803 - Spark's names
         """Delete a timer of the current key; one that is not set is fine."""
-        self._with_timers("delete_timer")
+        self._with_timers("delete_timer", "Error deleting timer: ")
         self._timers.delete(expiryTimestampMs)
 
     def listTimers(self) -> Iterator[int]:  # noqa: N802 - Spark's name
-        """Return the timers of the current key, earliest first, with the one that fires."""
-        self._with_timers("list_timers")
-        return iter(self._timers.listed())
+        """Return the timers of the current key, earliest first, with the one that fires; read when first asked for."""
+        self._with_timers("list_timers", "")
+        yield from self._timers.listed()
 
     def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803 - Spark's names
         """Delete a state of all keys; in `init` only. One that was declared before can no longer be used.
 
         A state of that name may be declared anew after it.
         """
-        self._in_init("delete_if_exists")
+        self._in_init("delete_if_exists", "Error deleting state: ")
         self.deleted.add(stateName)
         declared = self.declared.pop(stateName, None)
         if declared is not None:
@@ -171,36 +173,59 @@ class Handle(stateful_processor.StatefulProcessorHandle):
     def _form(self, schema: spark_types.StructType | str) -> forms.RowForm:
         return forms.RowForm(self._parse(schema) if isinstance(schema, str) else schema)
 
-    def _ttl(self, name: str, duration_ms: int | None) -> keyed_state.Ttl | None:
+    def _ttl(self, kind: str, name: str, duration_ms: int | None) -> keyed_state.Ttl | None:
         if not duration_ms:
             return None
+        doing = f"Error initializing {kind} state: "
         if self._mode is not TimeMode.PROCESSING_TIME:
             states.refuse_class(
-                "STATEFUL_PROCESSOR_CANNOT_ASSIGN_TTL_IN_NO_PROCESSING_TIME_MODE",
-                f"Cannot use TTL for state={name} in timeMode={self._mode.value}, use TimeMode.ProcessingTime() instead.",
+                "STATEFUL_PROCESSOR_INCORRECT_TIME_MODE_TO_ASSIGN_TTL",
+                f"Cannot use TTL for state={name} in timeMode={self._mode_name}, use TimeMode.ProcessingTime() instead.",
+                doing=doing,
             )
         if duration_ms < 0:
             states.refuse_class(
                 "STATEFUL_PROCESSOR_TTL_DURATION_MUST_BE_POSITIVE",
                 f"TTL duration must be greater than zero for State store operation=update on state={name}.",
+                doing=doing,
             )
         return keyed_state.Ttl(milliseconds=duration_ms)
 
-    def _in_init(self, operation: str) -> None:
-        if self.state is not HandleState.CREATED:
-            self._refuse_state(operation)
+    @property
+    def _mode_name(self) -> str:
+        return _NAMES_OF_MODES.get(self._mode, self._mode.value)
 
-    def _with_timers(self, operation: str) -> None:
+    def _declaring(self, kind: str, name: str) -> None:
+        doing = f"Error initializing {kind} state: "
+        self._in_init(f"get_{kind}_state", doing)
+        before = self.declared.get(name)
+        if before is not None and type(before).__name__ == f"{kind.capitalize()}State":
+            states.refuse(f"{doing}{kind.capitalize()} state {name} already exists")
+        if name in self._names:
+            states.refuse_class(
+                "STATEFUL_PROCESSOR_DUPLICATE_STATE_VARIABLE_DEFINED",
+                f"State variable with name {name} has already been defined in the StatefulProcessor.",
+                doing=doing,
+            )
+        self._names.add(name)
+
+    def _in_init(self, operation: str, doing: str) -> None:
+        if self.state is not HandleState.CREATED:
+            self._refuse_state(operation, doing)
+
+    def _with_timers(self, operation: str, doing: str) -> None:
         if self._mode is TimeMode.NONE:
             states.refuse_class(
                 "STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_TIME_MODE",
-                f"Failed to perform stateful processor operation={operation} with invalid timeMode=None.",
+                f"Failed to perform stateful processor operation={operation} with invalid timeMode={self._mode_name}",
+                doing=doing,
             )
         if self.state not in (HandleState.INITIALIZED, HandleState.DATA_PROCESSED):
-            self._refuse_state(operation)
+            self._refuse_state(operation, doing)
 
-    def _refuse_state(self, operation: str) -> None:
+    def _refuse_state(self, operation: str, doing: str) -> None:
         states.refuse_class(
             "STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_HANDLE_STATE",
             f"Failed to perform stateful processor operation={operation} with invalid handle state={self.state.value}.",
+            doing=doing,
         )

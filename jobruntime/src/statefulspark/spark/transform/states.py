@@ -234,13 +234,18 @@ def refuse(message: str) -> NoReturn:
     raise ProcessorError("StatefulProcessorFailed", message)
 
 
-def refuse_class(error_class: str, message: str) -> NoReturn:
-    """Fail as Spark does, with one of its error classes.
+def refuse_class(error_class: str, message: str, *, doing: str) -> NoReturn:
+    """Fail as Spark does, with one of its error classes for what a processor must not do.
+
+    Args:
+        error_class: Its name.
+        message: What Spark says.
+        doing: What Spark's client puts before it.
 
     Raises:
         ProcessorError: Always.
     """
-    refuse(f"[{error_class}] {message}")
+    refuse(f"{doing}[{error_class}] {message} SQLSTATE: 42802")
 
 
 def delete(state: AnyState) -> None:
