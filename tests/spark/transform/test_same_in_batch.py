@@ -96,6 +96,21 @@ def test_keys_are_what_spark_groups_by(spark: SparkSession, key: list[str], keys
     assert {str(key) for what, key, _ in expected if what == "rows"} == keys
 
 
+KEYED = """
+    SELECT cast(c AS double) AS d, named_struct('a', cast(c AS float), 'b', named_struct('s', c)) AS s, c AS key_group
+    FROM VALUES ('0.0'), ('-0.0'), ('1.5'), ('NaN'), (NULL), ('-0.0') AS t(c)
+"""
+
+
+@pytest.mark.parametrize("processor", [Watcher(), FrameWatcher()], ids=["rows", "frames"])
+@pytest.mark.parametrize("key", [["d"], ["s"], ["key_group", "d"]], ids=["doubles", "structs", "a column key_group"])
+def test_keys_are_doubles_and_structs(spark: SparkSession, key: list[str], processor: Watcher) -> None:
+    arguments = (processor, OUTPUT, "Update", "ProcessingTime")
+    expected = _rows(_spark(spark.sql(KEYED).coalesce(1).groupBy(*key), *arguments))
+    assert _rows(_ours(spark.sql(KEYED).coalesce(1).groupBy(*key), *arguments)) == expected
+    assert any("nan" in str(key) for _, key, _ in expected)
+
+
 def test_initial_state_has_the_key_by_another_name_in_another_case(spark: SparkSession) -> None:
     known = spark.createDataFrame([("x", 7), ("w", 8)], "name string, start bigint")
     arguments = (Watcher(), OUTPUT, "Update", "ProcessingTime", known.groupBy("NAME"))

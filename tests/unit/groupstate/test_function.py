@@ -268,6 +268,23 @@ def test_an_error_names_the_function() -> None:
         _engine(broken).batch(_rows(("a", 1)))
 
 
+def test_a_key_that_times_out_is_that_of_its_rows_also_with_structs_and_floats() -> None:
+    struct = spark_types.StructType(
+        [
+            spark_types.StructField("x", spark_types.DoubleType()),
+            spark_types.StructField("s", spark_types.StringType()),
+        ]
+    )
+    columns = [spark_types.StructField("at", struct), spark_types.StructField("n", spark_types.IntegerType())]
+    given = frames.StateFrames(spark_types.StructType(columns), ["at", "n"], reading=frames.Reading("UTC"))
+    values = [{"x": 0.5, "s": "a"}, {"x": -1.5, "s": None}]
+    kind = pa.struct([("x", pa.float64()), ("s", pa.string())])
+    table = pa.table({"at": pa.array(values, kind), "n": pa.array([1, 2], pa.int32())})
+    called = given.by_key(table)
+    assert [one.spark_key for one in called] == list(zip(values, [1, 2], strict=True))
+    assert [given.timed_out(one.key).spark_key for one in called] == [one.spark_key for one in called]
+
+
 def test_a_timeout_that_spark_does_not_have_is_refused() -> None:
     with pytest.raises(errors.SpecRejectedError, match="no timeout 'Never'; it is one of NoTimeout"):
         timeouts.of("Never")

@@ -131,3 +131,38 @@ def test_a_row_with_names_comes_out_of_a_map() -> None:
 def test_a_schema_is_written_down_as_a_record() -> None:
     form = _form(LONG, spark_types.ArrayType(NESTED))
     assert form.type_text == "record<c0:bigint,c1:array<record<a:bigint,b:string>>>"
+
+
+REQUIRED = spark_types.StructType([spark_types.StructField("n", LONG, nullable=False)])
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "comes_back"),
+    [
+        pytest.param(LONG, None, 0, id="an integer"),
+        pytest.param(LONG, "x", 0, id="another type than an integer"),
+        pytest.param(DOUBLE, 5, 0.0, id="an integer for a double"),
+        pytest.param(spark_types.BooleanType(), None, False, id="a boolean"),
+        pytest.param(spark_types.DateType(), None, datetime.date(1970, 1, 1), id="a date"),
+        pytest.param(spark_types.ArrayType(LONG, containsNull=False), [1, None, "x"], [1, 0, 0], id="elements"),
+        pytest.param(STRING, "x", "x", id="what is not null"),
+    ],
+)
+def test_null_is_zero_in_a_column_that_must_not_be_null(
+    kind: spark_types.DataType, given: object, comes_back: object
+) -> None:
+    form = forms.RowForm(spark_types.StructType([spark_types.StructField("c", kind, nullable=False)]))
+    assert form.load(form.store((given,))) == (comes_back,)
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "error_class"),
+    [
+        pytest.param(STRING, None, "EXPRESSION_DECODING_FAILED", id="a string"),
+        pytest.param(REQUIRED, (None,), "EXPRESSION_ENCODING_FAILED", id="a field of a struct"),
+    ],
+)
+def test_null_is_refused_where_there_is_no_zero(kind: spark_types.DataType, given: object, error_class: str) -> None:
+    form = forms.RowForm(spark_types.StructType([spark_types.StructField("c", kind, nullable=False)]))
+    with pytest.raises(errors.SpecRejectedError, match=rf"\[{error_class}\] .* NOT NULL"):
+        form.store((given,))

@@ -20,6 +20,9 @@ from statefulspark import errors
 
 MAX_PARALLELISM_LIMIT = 32768
 DEFAULT_MAX_PARALLELISM = 128
+STRUCT = "struct"
+"""Type of the part of a key that tells whether a struct is null; the parts after it are its fields."""
+_HASHED_AS = {"double": "bigint", "float": "int", STRUCT: "boolean"}
 _SEED = 42
 _MASK = 0xFFFFFFFF
 _INVERSE_5, _INVERSE_CC9E2D51, _INVERSE_1B873593, _INVERSE_85EBCA6B, _INVERSE_C2B2AE35 = (
@@ -60,13 +63,19 @@ def key_group(key: Sequence[KeyPart], types: Sequence[str], max_parallelism: int
     Args:
         key: The key's columns in order; one element for a key of one column.
         types: Spark's simple type name of each column: string, binary, boolean, tinyint, smallint, int, bigint, date,
-            timestamp, timestamp_ntz or decimal(p,s).
+            timestamp, timestamp_ntz or decimal(p,s); double and float with the number's bits as an integer, which is what
+            Spark hashes, or `STRUCT`.
         max_parallelism: Number of key groups.
 
     Returns:
         A number from 0 to `max_parallelism - 1`.
     """
     return spark_hash(key, types) % max_parallelism
+
+
+def hashed_as(type_name: str) -> str:
+    """Return the type of the values that stand for a column of a key, and that have the same hash."""
+    return _HASHED_AS.get(type_name, type_name)
 
 
 def mark(group: int) -> int:
@@ -113,7 +122,7 @@ def _hash_part(part: KeyPart, type_name: str, seed: int) -> int:
         return _hash_int((part - _EPOCH_DATE).days, seed)
     if isinstance(part, decimal.Decimal):
         return _hash_decimal(part, type_name, seed)
-    return _hash_long(part, seed) if type_name == "bigint" else _hash_int(part, seed)
+    return _hash_long(part, seed) if hashed_as(type_name) == "bigint" else _hash_int(part, seed)
 
 
 def _hash_decimal(part: decimal.Decimal, type_name: str, seed: int) -> int:

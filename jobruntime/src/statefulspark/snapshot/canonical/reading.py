@@ -7,7 +7,7 @@ large state from being read whole. Values that have no plain column (mixtures of
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from statefulspark.state import typetext
 T = TypeVar("T")
 _ORDINAL = "ordinal"
 """Column with the order of the rows of Spark's own operators."""
+_FLOATS = {"double": (pa.int64(), pa.float64()), "float": (pa.int32(), pa.float32())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,8 @@ def read_operator(place: restore.SnapshotPlace, query: QueryEntry, wish: Wish, u
     folder = place.key(query, "")[:-1]
 
     def read(files: tuple[documents.PartFile, ...]) -> Iterator[pa.Table]:
-        return (_filtered(parts.read(place.store, folder, file), wish) for file in files)
+        found = (with_floats(parts.read(place.store, folder, file), operator.key_types) for file in files)
+        return (_filtered(table, wish) for table in found)
 
     if operator.is_keyed:
         state = _choose({state.name: state for state in operator.states}, wish)
@@ -127,6 +129,17 @@ def state_missing(wish: Wish, names: tuple[str, ...]) -> errors.SpecRejectedErro
     return errors.SpecRejectedError(
         "StateNotFound", f"Operator {wish.uid!r} has these states: {', '.join(names) or 'none'}; {asked}."
     )
+
+
+def with_floats(table: pa.Table, key_types: Sequence[str]) -> pa.Table:
+    """Return a table in which columns of keys that are stored as the bits of floats and doubles are numbers again."""
+    for name, kind in zip(rows.key_names(len(key_types)), key_types, strict=True):
+        bits, number = _FLOATS.get(kind, (None, None))
+        if bits is None or not pa.types.is_integer(table.schema.field(name).type):
+            continue
+        chunks = [chunk.cast(bits).view(number) for chunk in table.column(name).chunks]
+        table = table.set_column(table.column_names.index(name), name, pa.chunked_array(chunks, number))
+    return table
 
 
 def _filtered(table: pa.Table, wish: Wish) -> pa.Table:

@@ -16,7 +16,7 @@ from statefulspark.snapshot import keyedstates
 from statefulspark.snapshot.canonical import documents, groups, keytypes, parts, rows
 from statefulspark.spark.canonical import tables
 from statefulspark.spark.keyed import packing
-from statefulspark.state import chunks, codec, expiry
+from statefulspark.state import chunks, codec, expiry, keygroups
 from statefulspark.storage import StorageOptions
 
 RESULT = "result string"
@@ -209,7 +209,8 @@ class ReadStates:
     @property
     def schema(self) -> str:
         """Columns of what is yielded."""
-        hashed = (f"hash_{index} {kind}" for index, kind in enumerate(self.key_types))
+        kinds = map(keygroups.hashed_as, self.key_types)
+        hashed = (f"hash_{index} {kind}" for index, kind in enumerate(kinds))
         return ", ".join([ENTRIES, *hashed])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -236,7 +237,8 @@ class ReadStates:
         columns = [pa.array(column, kind) for column, (_, kind) in zip(entries, _ENTRY, strict=True)]
         split = [keytypes.parts(key, len(self.key_types)) for key in keys]
         hashed = [
-            pa.array([key[index] for key in split], _arrow_type(kind)) for index, kind in enumerate(self.key_types)
+            pa.array([key[index] for key in split], _arrow_type(keygroups.hashed_as(kind)))
+            for index, kind in enumerate(self.key_types)
         ]
         names = [*(name for name, _ in _ENTRY), *(f"hash_{index}" for index in range(len(hashed)))]
         return pa.RecordBatch.from_arrays([*columns, *hashed], names=names)

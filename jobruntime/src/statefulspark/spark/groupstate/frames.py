@@ -16,7 +16,7 @@ from pyspark.sql import conversion
 from pyspark.sql import types as spark_types
 from pyspark.sql.pandas import types as arrow_types
 
-from statefulspark.spark.keyed import rows as keyed_rows
+from statefulspark.spark.transform import keys
 from statefulspark.spark.transform import limits as frame_limits
 from statefulspark.spark.transform.function import Called
 
@@ -64,13 +64,9 @@ class StateFrames:
     ) -> None:
         self._key, self._hidden, self._reading = tuple(key), hidden, reading
         self._columns = list(names or schema.names)[hidden:]
-        fields = (schema[name] for name in self._key)
-        self._key_schema = pa.schema(
-            [
-                pa.field(field.name, arrow_types.to_arrow_type(field.dataType, timezone=reading.timezone))
-                for field in fields
-            ]
-        )
+        self._kinds = [schema[name].dataType for name in self._key]
+        arrow = [arrow_types.to_arrow_type(kind, timezone=reading.timezone) for kind in self._kinds]
+        self._key_schema = pa.schema(list(zip(self._key, arrow, strict=True)))
 
     def by_key(self, table: pa.Table) -> list[Called]:
         """Return the frames of each key, in the order in which keys first come."""
@@ -82,12 +78,12 @@ class StateFrames:
 
     def keys(self, table: pa.Table) -> list[object]:
         """Return the key of each row, as our state has it."""
-        return keyed_rows.to_keys(table, self._key)
+        return keys.to_keys(table, self._key, self._kinds)
 
     def timed_out(self, key: object) -> Called:
         """Return what the function is called with for a key whose timeout is over."""
-        values = (key,) if len(self._key) == 1 else cast("tuple[object, ...]", key)
-        arrays = [pa.array([value], field.type) for value, field in zip(values, self._key_schema, strict=True)]
+        values = zip(keys.values_of(key, self._kinds), self._key_schema, strict=True)
+        arrays = [pa.array([_for_arrow(value, field.type)], field.type) for value, field in values]
         table = pa.table(arrays, schema=self._key_schema)
         return Called(key, self._first(self._reading.series(table)), [pd.DataFrame(columns=self._columns)])
 
@@ -104,3 +100,11 @@ class StateFrames:
 
     def _first(self, columns: Sequence[pd.Series]) -> tuple[object, ...]:
         return tuple([column[0] for column in columns])
+
+
+def _for_arrow(value: object, kind: pa.DataType) -> object:
+    """Return a value with its structs as dicts, as Arrow takes them; a key has them as tuples."""
+    if not pa.types.is_struct(kind) or value is None:
+        return value
+    fields = zip(kind, cast("tuple[object, ...]", value), strict=True)
+    return {field.name: _for_arrow(part, field.type) for field, part in fields}

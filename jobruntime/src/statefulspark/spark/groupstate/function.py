@@ -65,10 +65,10 @@ class GroupStateFunction(wrapping.WrappedFunction):
         event_time = self._timeout is timeouts.Timeout.EVENT_TIME
         self._timeouts = timeouts.Timeouts(ctx, self._watermark_ms if event_time else self._now_ms)
 
-    def rows(self, ctx: keyed_state.KeyedContext, keys: Iterable[Called]) -> list[object]:
+    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> list[object]:
         """Hand over the rows of each key, and return what came out."""
         output: list[object] = []
-        for called in keys:
+        for called in given:
             ctx.enter(called.key)
             state = self._state()
             output.extend(self._called(called.spark_key, iter(called.items), state))

@@ -17,6 +17,7 @@ from statefulspark.spark.groupstate import frames, function, processor, timeouts
 from statefulspark.spark.keyed import declaring, operator, registry
 from statefulspark.spark.keyed import processor as keyed_processor
 from statefulspark.spark.transform import grouping, lateness, limits, modes
+from statefulspark.spark.transform import operator as transform_operator
 from statefulspark.spark.transform import processor as transform_processor
 from statefulspark.state import cache, ttl
 
@@ -77,7 +78,7 @@ def apply_in_pandas_with_state(
         options,
     )
     source = grouping.of(grouped, f"The input of keyed operator '{uid}'")
-    operator.check_key(source.df, source.key, uid)
+    transform_operator.check_key(source, uid)
     groups = operator.key_groups(source.df, uid, options.get("max_parallelism"))
     event_time = _event_time(call, source.df)
     settings = _settings(call, source)
@@ -99,7 +100,7 @@ def apply_in_pandas_with_state(
             wrapped, uid, method=wrapped.name, domains=settings.domains, ttl_change=settings.ttl_change
         ),
     )
-    packed = operator.pack_by_group(source.df, source.key, groups, settings)
+    packed = operator.pack_by_group(source.df, transform_operator.parts(source), groups, settings)
     return packed.transformWithStateInPandas(
         processor.GroupStateProcessor(wrapped, settings, handed), call.output, output_mode, call.timeout.mode.value
     )
@@ -134,7 +135,7 @@ def _settings(call: _Call, source: grouping.Grouping) -> keyed_processor.Setting
     return keyed_processor.Settings(
         uid=call.uid,
         key=source.key,
-        key_type=operator.key_type(source.df, source.key),
+        key_type=transform_operator.key_type(source),
         schema=call.output,
         timezone=str(source.df.sparkSession.conf.get("spark.sql.session.timeZone")),
         cache_bytes=call.options.get("cache_bytes", cache.DEFAULT_LIMIT_BYTES),

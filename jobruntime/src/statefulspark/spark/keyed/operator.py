@@ -6,10 +6,10 @@ a few calls per key group, and the keys are worked on in Python.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, TypedDict
 
-from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 
@@ -123,7 +123,8 @@ def keyed_process(
         placement=registry.placement_of(uid),
         key_groups=groups,
     )
-    return pack_by_group(df, columns, groups, settings).transformWithStateInPandas(
+    parts = [df[f"`{column}`"] for column in columns]
+    return pack_by_group(df, parts, groups, settings).transformWithStateInPandas(
         processor.KeyedProcessor(function, settings),
         settings.schema,
         output_mode.capitalize(),
@@ -147,11 +148,20 @@ def key_type(df: DataFrame, columns: tuple[str, ...]) -> str:
 
 
 def pack_by_group(
-    df: DataFrame, columns: tuple[str, ...], max_parallelism: int, settings: processor.Settings
+    df: DataFrame, parts: Sequence[Column], max_parallelism: int, settings: processor.Settings
 ) -> GroupedData:
-    """Return the rows of a frame, packed and grouped by key group, on the way to an operator."""
-    hashed = sql.hash(*(df[f"`{column}`"] for column in columns))
-    grouped = df.withColumn(packing.GROUP, sql.pmod(hashed, sql.lit(max_parallelism)))
+    """Return the rows of a frame, packed and grouped by key group, on the way to an operator.
+
+    Args:
+        df: The rows.
+        parts: What keys are made of, which their hash is taken of.
+        max_parallelism: Number of key groups.
+        settings: Of the operator.
+    """
+    last, taken = packing.GROUP, {column.lower() for column in df.columns}
+    while last in taken:
+        last = f"_{last}"
+    grouped = df.withColumn(last, sql.pmod(sql.hash(*parts), sql.lit(max_parallelism)))
     packer = packing.Packer(settings.placement)
     return grouped.mapInArrow(packer, packing.packed_schema(settings.uid)).groupBy(packing.GROUP)
 
@@ -196,18 +206,33 @@ def check_instance(given: object, wanted: type, what: str, uid: str) -> None:
         )
 
 
-def check_key(df: DataFrame, columns: tuple[str, ...], uid: str) -> None:
+def is_plain_key(kind: spark_types.DataType) -> bool:
+    """Tell whether values of a type are keys as they are."""
+    return isinstance(kind, _KEY_TYPES)
+
+
+def check_key(
+    df: DataFrame,
+    columns: tuple[str, ...],
+    uid: str,
+    *,
+    is_key: Callable[[spark_types.DataType], bool] = is_plain_key,
+    more: str = "",
+) -> None:
     """Refuse key columns that state cannot be kept by.
+
+    Args:
+        df: The input.
+        columns: Key columns.
+        uid: The operator, for errors.
+        is_key: Tells whether a type is one of a key.
+        more: What types are, besides those that are keys as they are; for errors.
 
     Raises:
         SpecRejectedError: There is none, one is not in the input, or has a type that is no key.
     """
     if not columns:
         raise errors.SpecRejectedError("KeyMissing", f"Keyed operator '{uid}' names no key column.")
-    if packing.GROUP in df.columns:
-        raise errors.SpecRejectedError(
-            "ColumnReserved", f"The input of keyed operator '{uid}' has a column '{packing.GROUP}'; rename it."
-        )
     for column in columns:
         if column not in df.columns:
             raise errors.SpecRejectedError(
@@ -215,11 +240,11 @@ def check_key(df: DataFrame, columns: tuple[str, ...], uid: str) -> None:
                 f"Keyed operator '{uid}' has the key column '{column}', and its input has only {', '.join(df.columns)}.",
             )
         kind = df.schema[column].dataType
-        if not isinstance(kind, _KEY_TYPES):
+        if not is_key(kind):
             raise errors.SpecRejectedError(
                 "KeyTypeUnsupported",
                 f"Keyed operator '{uid}' has the key column '{column}' of type {kind.simpleString()}. A key is a string, "
-                "binary, boolean, integer, decimal, date or timestamp, or several of these; cast it first.",
+                f"binary, boolean, integer, decimal, date or timestamp{more}, or several of these; cast it first.",
             )
 
 

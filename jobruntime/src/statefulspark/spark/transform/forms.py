@@ -79,6 +79,35 @@ class Converted:
         return None if stored is None else self._load(stored)
 
 
+class Required:
+    """A type whose values must not be null: as in Spark null is the type's zero where it has one, and else an error.
+
+    Args:
+        form: The type.
+        zero: What is stored for null; None where it is an error.
+        error_class: Spark's name of that error.
+    """
+
+    def __init__(self, form: Form, zero: object, error_class: str) -> None:
+        self.text = form.text
+        self._form, self._zero, self._error_class = form, zero, error_class
+        self.load = form.load
+
+    def store(self, internal: object) -> object:
+        """Return what is stored.
+
+        Raises:
+            SpecRejectedError: It is null, or of another type.
+        """
+        stored = self._form.store(internal)
+        if stored is not None or self._zero is not None:
+            return self._zero if stored is None else stored
+        raise errors.SpecRejectedError(
+            "StateValueInvalid",
+            f"[{self._error_class}] A column of type {self.text} is declared as NOT NULL, and was given {internal!r:.100}.",
+        )
+
+
 class Array:
     """An array, stored as a list."""
 
@@ -117,11 +146,16 @@ class Map:
 
 
 class Struct:
-    """A struct, stored as the tuple of its fields."""
+    """A struct, stored as the tuple of its fields.
 
-    def __init__(self, schema: spark_types.StructType) -> None:
+    Args:
+        schema: The fields.
+        required: The form of a field that must not be null.
+    """
+
+    def __init__(self, schema: spark_types.StructType, required: Callable[[spark_types.DataType], Form]) -> None:
         self.names = tuple(schema.names)
-        self._fields = tuple(of(field.dataType) for field in schema.fields)
+        self._fields = tuple((of if field.nullable else required)(field.dataType) for field in schema.fields)
         fields = zip(self.names, self._fields, strict=True)
         self.text = f"record<{','.join(f'{name}:{form.text}' for name, form in fields)}>"
         self._row = spark_types.Row(*self.names)
@@ -164,7 +198,7 @@ class RowForm:
 
     def __init__(self, schema: spark_types.StructType) -> None:
         self._schema = schema
-        self._struct = Struct(schema)
+        self._struct = Struct(schema, _zero_or_error)
         self.text = self._struct.text
         self._row = spark_types.Row(*schema.names)
         self._is_plain = all(isinstance(field.dataType, _PLAIN_TYPES) for field in schema.fields)
@@ -228,11 +262,11 @@ def of(kind: spark_types.DataType) -> Form:
     """
     text = kind.simpleString()
     if isinstance(kind, spark_types.StructType):
-        return Struct(kind)
+        return Struct(kind, _error)
     if isinstance(kind, spark_types.ArrayType):
-        return Array(of(kind.elementType))
+        return Array((of if kind.containsNull else _zero_or_error)(kind.elementType))
     if isinstance(kind, spark_types.MapType):
-        return Map(of(kind.keyType), of(kind.valueType))
+        return Map(of(kind.keyType), (of if kind.valueContainsNull else _zero_or_error)(kind.valueType))
     if isinstance(kind, spark_types.DecimalType):
         return Plain(text, _decimal(kind))
     if isinstance(kind, spark_types.StringType):
@@ -248,6 +282,20 @@ def of(kind: spark_types.DataType) -> Form:
         f"A state with a column of type {text} cannot be stored. Use numbers, strings, binary, booleans, dates, "
         "timestamps, day-time intervals, arrays, maps and structs of them.",
     )
+
+
+def _zero_or_error(kind: spark_types.DataType) -> Form:
+    """Return the form of what must not be null in a row, an array or a map; Spark reads what it keeps as a number as 0."""
+    form = of(kind)
+    zero = _ZEROS.get(type(kind))
+    if zero is None and type(kind) in _CONVERTED:
+        zero = form.store(0)
+    return Required(form, zero, "EXPRESSION_DECODING_FAILED")
+
+
+def _error(kind: spark_types.DataType) -> Form:
+    """Return the form of what must not be null in a struct."""
+    return Required(of(kind), None, "EXPRESSION_ENCODING_FAILED")
 
 
 def _integer(bits: int) -> Callable[[object], object]:
@@ -334,4 +382,13 @@ _CONVERTED: dict[type[spark_types.DataType], tuple[Callable[[int], object], Call
     spark_types.TimestampType: (lambda micros: _UTC_EPOCH + micros * _MICROSECOND, _local),
     spark_types.TimestampNTZType: (lambda micros: _NAIVE_EPOCH + micros * _MICROSECOND, _same),
     spark_types.DayTimeIntervalType: (lambda micros: micros * _MICROSECOND, _same),
+}
+_ZEROS: dict[type[spark_types.DataType], object] = {
+    spark_types.ByteType: 0,
+    spark_types.ShortType: 0,
+    spark_types.IntegerType: 0,
+    spark_types.LongType: 0,
+    spark_types.FloatType: 0.0,
+    spark_types.DoubleType: 0.0,
+    spark_types.BooleanType: False,
 }

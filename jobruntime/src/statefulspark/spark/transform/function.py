@@ -14,7 +14,7 @@ from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import state as keyed_state
-from statefulspark.spark.transform import firing, forms, handle, wrapping
+from statefulspark.spark.transform import firing, forms, handle, keys, wrapping
 from statefulspark.spark.transform.modes import TimeMode
 
 
@@ -75,24 +75,25 @@ class ProcessorFunction(wrapping.WrappedFunction):
         self._timers = firing.Timers(ctx, watermark_ms if event_time else now_ms)
         self._times = (-1, -1) if self._mode is TimeMode.NONE else (now_ms, watermark_ms)
         self._key_row = spark_types.Row(*self._key_schema.names)
-        self._key_forms = [forms.of(field.dataType) for field in self._key_schema.fields]
+        self._key_types = [field.dataType for field in self._key_schema.fields]
+        self._key_forms = [forms.of(kind) for kind in self._key_types]
         self._handle = handle.Handle(ctx, self._timers, self._mode, self.parse_schema)
         self._processor.init(self._handle)
         self._handle.state = handle.HandleState.INITIALIZED
 
-    def initialize(self, ctx: keyed_state.KeyedContext, keys: Iterable[Called]) -> None:
-        """Hand over initial state, an item at a time."""
-        for called in keys:
+    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> None:
+        """Hand over initial state of each key, an item at a time."""
+        for called in given:
             ctx.enter(called.key)
             for item in called.items:
                 self._processor.handleInitialState(called.spark_key, item, self._time_values())
         ctx.leave()
 
-    def rows(self, ctx: keyed_state.KeyedContext, keys: Iterable[Called]) -> list[object]:
+    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> list[object]:
         """Hand over the rows of each key, and return what came out."""
         output: list[object] = []
         call = self._processor.handleInputRows
-        for called in keys:
+        for called in given:
             ctx.enter(called.key)
             output.extend(call(called.spark_key, iter(called.items), self._time_values()))
         ctx.leave()
@@ -125,7 +126,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
 
     def _timer_key(self, key: object) -> spark_types.Row:
         # Spark reads the key of a timer from its state: a Row, with times as state has them.
-        values = key if isinstance(key, tuple) else (key,)
+        values = keys.values_of(key, self._key_types)
         return self._key_row(*[form.load(value) for form, value in zip(self._key_forms, values, strict=True)])
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from pyspark.sql import Column, DataFrame, GroupedData
 from pyspark.sql import functions as sql
+from pyspark.sql import types as spark_types
 
 from statefulspark import errors
 
@@ -41,6 +42,11 @@ class Grouping:
     key_names: tuple[str, ...]
     names: tuple[str, ...]
     hidden: int
+
+    @property
+    def key_types(self) -> tuple[spark_types.DataType, ...]:
+        """Types of the key columns."""
+        return tuple([self.df.schema[column].dataType for column in self.key])
 
 
 def of(grouped: object, what: str) -> Grouping:

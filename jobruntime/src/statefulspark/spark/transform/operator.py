@@ -10,14 +10,15 @@ import enum
 from dataclasses import dataclass
 from typing import Unpack
 
-from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import Column, DataFrame, GroupedData
+from pyspark.sql import functions as sql
 from pyspark.sql import types as spark_types
 from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors
 from statefulspark.spark.keyed import declaring, operator, registry
 from statefulspark.spark.keyed import processor as keyed_processor
-from statefulspark.spark.transform import function, grouping, inputs, lateness, limits, modes, processor
+from statefulspark.spark.transform import function, grouping, inputs, keys, lateness, limits, modes, processor
 from statefulspark.state import cache, ttl
 
 
@@ -106,7 +107,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     registry.check_uid(call.uid)
     operator.check_instance(call.processor, stateful_processor.StatefulProcessor, "processor", call.uid)
     source = grouping.of(grouped, f"The input of keyed operator '{call.uid}'")
-    operator.check_key(source.df, source.key, call.uid)
+    check_key(source, call.uid)
     groups = operator.key_groups(source.df, call.uid, options.get("max_parallelism"))
     initial = _initial(call, source)
     key_schema = _key_schema(source)
@@ -133,13 +134,13 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
             ttl_change=settings.ttl_change,
         ),
     )
-    packed = operator.pack_by_group(source.df, source.key, groups, settings)
+    packed = operator.pack_by_group(source.df, parts(source), groups, settings)
     return packed.transformWithStateInPandas(
         processor.TransformProcessor(wrapped, settings, handed),
         settings.schema,
         output_mode,
         mode.value,
-        None if initial is None else operator.pack_by_group(initial.df, initial.key, groups, settings),
+        None if initial is None else operator.pack_by_group(initial.df, parts(initial), groups, settings),
         call.event_time_column,
     )
 
@@ -153,7 +154,7 @@ def _settings(
     return keyed_processor.Settings(
         uid=call.uid,
         key=source.key,
-        key_type=operator.key_type(source.df, source.key),
+        key_type=key_type(source),
         schema=operator.parse_schema(call.schema, call.uid),
         timezone=str(source.df.sparkSession.conf.get("spark.sql.session.timeZone")),
         cache_bytes=options.get("cache_bytes", cache.DEFAULT_LIMIT_BYTES),
@@ -166,14 +167,50 @@ def _settings(
 
 def _inputs(call: _Call, source: grouping.Grouping, timezone: str) -> inputs.Inputs:
     if call.payload is _Payload.ROWS:
-        return inputs.RowInputs(source.key, source.names)
+        return inputs.RowInputs(source.key, source.names, source.key_types)
     most = limits.of(source.df.sparkSession)
-    return inputs.FrameInputs(source.key, source.hidden, timezone, source.names, most)
+    return inputs.FrameInputs(source.key, source.hidden, timezone, source.names, source.key_types, most)
+
+
+def check_key(source: grouping.Grouping, uid: str) -> None:
+    """Refuse a grouping by what cannot be a key.
+
+    Raises:
+        SpecRejectedError: A key column is none, or has a type that is no key.
+    """
+    operator.check_key(source.df, source.key, uid, is_key=_is_key, more=", float, double or a struct of these")
+
+
+def _is_key(kind: spark_types.DataType) -> bool:
+    """Tell whether values of a type are keys, or can be made ones."""
+    if isinstance(kind, spark_types.StructType):
+        return all(_is_key(field.dataType) for field in kind.fields)
+    return isinstance(kind, keys.KEPT_AS_BITS) or operator.is_plain_key(kind)
+
+
+def _parts_of(column: Column, kind: spark_types.DataType) -> list[Column]:
+    """Return what a column of a key is made of; the hash of a key is that of these."""
+    if not isinstance(kind, spark_types.StructType):
+        return [column]
+    fields = [part for field in kind.fields for part in _parts_of(column.getField(field.name), field.dataType)]
+    return [sql.when(column.isNull(), sql.lit(True)), *fields]  # noqa: FBT003 - a value
+
+
+def parts(source: grouping.Grouping) -> list[Column]:
+    """Return what keys are made of, which their hash is taken of."""
+    kinds = source.key_types
+    return [
+        part for name, kind in zip(source.key, kinds, strict=True) for part in _parts_of(sql.col(f"`{name}`"), kind)
+    ]
+
+
+def key_type(source: grouping.Grouping) -> str:
+    """Return the types of what keys are made of, as they are written down with the state."""
+    return ", ".join(part for kind in source.key_types for part in keys.type_of(kind))
 
 
 def _key_schema(source: grouping.Grouping) -> spark_types.StructType:
-    types = [source.df.schema[column].dataType for column in source.key]
-    named = zip(source.key_names, types, strict=True)
+    named = zip(source.key_names, source.key_types, strict=True)
     return spark_types.StructType([spark_types.StructField(name, kind) for name, kind in named])
 
 
@@ -181,7 +218,7 @@ def _initial(call: _Call, source: grouping.Grouping) -> grouping.Grouping | None
     if call.initial is None:
         return None
     initial = grouping.of(call.initial, f"The initial state of keyed operator '{call.uid}'")
-    wanted, found = (operator.key_type(frame.df, frame.key) for frame in (source, initial))
+    wanted, found = (key_type(frame) for frame in (source, initial))
     if wanted != found:
         raise errors.SpecRejectedError(
             "InitialStateInvalid",

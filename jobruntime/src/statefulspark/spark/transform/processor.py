@@ -121,7 +121,9 @@ class TransformProcessor(processor.KeyedProcessor):
         self, context: keyed_state.KeyedContext, table: pa.Table | None
     ) -> Callable[[], Collection[object]] | None:
         # Initial state has key columns of its own.
-        return None if self._initializes else super()._batch_keys(context, table)
+        if self._initializes or super()._batch_keys(context, table) is None:
+            return None
+        return lambda: set(self._handed.rows.keys(table))
 
     def _open(self) -> keyed_state.KeyedContext:
         context = super()._open()

@@ -36,11 +36,11 @@ class WrappedFunction(keyed_state.KeyedProcessFunction):
         """Whether none of them is declared anew."""
         return True
 
-    def initialize(self, ctx: keyed_state.KeyedContext, keys: Iterable[function.Called]) -> None:
+    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[function.Called]) -> None:
         """Hand over initial state, where there can be any."""
 
     @abstractmethod
-    def rows(self, ctx: keyed_state.KeyedContext, keys: Iterable[function.Called]) -> list[object]:
+    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[function.Called]) -> list[object]:
         """Hand over the rows of each key, and return what came out."""
 
     @abstractmethod
