@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pandas as pd
 import pytest
@@ -97,8 +97,9 @@ def test_keys_are_what_spark_groups_by(spark: SparkSession, key: list[str], keys
 
 
 KEYED = """
-    SELECT cast(c AS double) AS d, named_struct('a', cast(c AS float), 'b', named_struct('s', c)) AS s, c AS key_group
-    FROM VALUES ('0.0'), ('-0.0'), ('1.5'), ('NaN'), (NULL), ('-0.0') AS t(c)
+    SELECT cast(c AS double) AS d, named_struct('a', abs(cast(c AS float)), 'b', named_struct('s', c)) AS s, c AS key_group
+    FROM VALUES ('0.0'), ('-0.0'), ('1.5'), ('NaN'), ('-0.0') AS t(c)
+    UNION ALL SELECT 2.5, NULL, 'x'
 """
 
 
@@ -116,6 +117,17 @@ def test_initial_state_has_the_key_by_another_name_in_another_case(spark: SparkS
     arguments = (Watcher(), OUTPUT, "Update", "ProcessingTime", known.groupBy("NAME"))
     expected = _rows(_spark(_grouped_by(spark, "ID"), *arguments))
     assert _rows(_ours(_grouped_by(spark, "ID"), *arguments)) == expected
+
+
+def test_initial_state_may_have_integers_of_another_size_as_keys(spark: SparkSession) -> None:
+    known, rows = "SELECT int(id) AS name FROM range(3)", "SELECT id, id AS n FROM range(1, 5)"
+
+    def told(transform_rows: Callable[..., DataFrame]) -> list[tuple[object, ...]]:
+        initial = spark.sql(known).coalesce(1).groupBy("name")
+        grouped = spark.sql(rows).coalesce(1).groupBy("id")
+        return _rows(transform_rows(grouped, Watcher(), OUTPUT, "Update", "ProcessingTime", initial))
+
+    assert told(_ours) == told(_spark)
 
 
 def test_an_expression_is_a_key_where_spark_takes_only_names(spark: SparkSession) -> None:

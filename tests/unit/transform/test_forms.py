@@ -160,6 +160,7 @@ def test_null_is_zero_in_a_column_that_must_not_be_null(
     [
         pytest.param(STRING, None, "EXPRESSION_DECODING_FAILED", id="a string"),
         pytest.param(REQUIRED, (None,), "EXPRESSION_ENCODING_FAILED", id="a field of a struct"),
+        pytest.param(spark_types.BinaryType(), None, "EXPRESSION_ENCODING_FAILED", id="bytes"),
     ],
 )
 def test_null_is_refused_where_there_is_no_zero(kind: spark_types.DataType, given: object, error_class: str) -> None:

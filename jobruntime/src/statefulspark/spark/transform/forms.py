@@ -290,7 +290,8 @@ def _zero_or_error(kind: spark_types.DataType) -> Form:
     zero = _ZEROS.get(type(kind))
     if zero is None and type(kind) in _CONVERTED:
         zero = form.store(0)
-    return Required(form, zero, "EXPRESSION_DECODING_FAILED")
+    is_binary = isinstance(kind, spark_types.BinaryType)
+    return Required(form, zero, "EXPRESSION_ENCODING_FAILED" if is_binary else "EXPRESSION_DECODING_FAILED")
 
 
 def _error(kind: spark_types.DataType) -> Form:

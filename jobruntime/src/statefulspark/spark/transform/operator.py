@@ -21,6 +21,9 @@ from statefulspark.spark.keyed import processor as keyed_processor
 from statefulspark.spark.transform import function, grouping, inputs, keys, lateness, limits, modes, processor
 from statefulspark.state import cache, ttl
 
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+"""Types of keys of initial state that stand for each other."""
+
 
 class _Payload(enum.Enum):
     """What a processor handles."""
@@ -140,7 +143,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
         settings.schema,
         output_mode,
         mode.value,
-        None if initial is None else operator.pack_by_group(initial.df, parts(initial), groups, settings),
+        None if initial is None else operator.pack_by_group(initial.df, _parts_as(initial, source), groups, settings),
         call.event_time_column,
     )
 
@@ -204,9 +207,19 @@ def parts(source: grouping.Grouping) -> list[Column]:
     ]
 
 
+def _parts_as(initial: grouping.Grouping, source: grouping.Grouping) -> list[Column]:
+    """Return what keys of initial state are made of, with the types that they have in the input: those decide the hash."""
+    pieces = zip(parts(initial), _types(initial), _types(source), strict=True)
+    return [part if found == wanted else part.cast(wanted) for part, found, wanted in pieces]
+
+
+def _types(source: grouping.Grouping) -> list[str]:
+    return [part for kind in source.key_types for part in keys.type_of(kind)]
+
+
 def key_type(source: grouping.Grouping) -> str:
     """Return the types of what keys are made of, as they are written down with the state."""
-    return ", ".join(part for kind in source.key_types for part in keys.type_of(kind))
+    return ", ".join(_types(source))
 
 
 def _key_schema(source: grouping.Grouping) -> spark_types.StructType:
@@ -218,10 +231,12 @@ def _initial(call: _Call, source: grouping.Grouping) -> grouping.Grouping | None
     if call.initial is None:
         return None
     initial = grouping.of(call.initial, f"The initial state of keyed operator '{call.uid}'")
-    wanted, found = (key_type(frame) for frame in (source, initial))
-    if wanted != found:
+    wanted, found = _types(source), _types(initial)
+    pairs = zip(found, wanted, strict=False)
+    if len(wanted) != len(found) or not all(one == other or {one, other} <= _INTEGERS for one, other in pairs):
         raise errors.SpecRejectedError(
             "InitialStateInvalid",
-            f"The initial state of keyed operator '{call.uid}' is grouped by ({found}), and its input by ({wanted}).",
+            f"The initial state of keyed operator '{call.uid}' is grouped by ({', '.join(found)}), and its input by "
+            f"({', '.join(wanted)}); cast the key of the initial state.",
         )
     return initial
