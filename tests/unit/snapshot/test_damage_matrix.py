@@ -391,3 +391,19 @@ def _without_sums(manifest: Manifest) -> Manifest:
         for query in manifest.queries
     )
     return manifest.model_copy(update={"queries": queries})
+
+
+def test_checksums_of_content_travel_with_savepoints_and_into_new_generations(world: World) -> None:
+    """Also of what is rewritten on the way: what arrives is compared with what was written, not with what lies there."""
+    place = world.job.savepoint(world.query, location="memory://bucket/backups")
+    saved = catalog.read_manifest(place.store, place.folder).queries[0]
+    plan = world.job.boot(RestoreConfig(snapshot="checkpoint:2"))
+    key = f"{plan.queries[0].path}/offsets/5"
+    world.job.store = RottenStore(world.job.store, {key: world.job.store.read(key).replace(b"51", b"41")})
+
+    arrived = verify.verify_queries(world.job.store, plan.queries)
+
+    sums = {file.path: file.crc32 for file in world.newest.queries[0].files if file.crc32}
+    assert {file.path: file.crc32 for file in saved.files if file.crc32} == sums
+    assert {file.path for file in plan.queries[0].files if file.crc32} == sums.keys()
+    assert [problem.path for problem in arrived.problems] == [key]

@@ -409,3 +409,23 @@ def test_the_number_of_a_savepoint_elsewhere_whose_driver_died_is_not_given_away
     new = Driver(bucket, Clock())
 
     assert isinstance(_savepoint_or_error(new, new.plan.next_snapshot_id), str)
+
+
+def test_a_savepoint_that_a_successor_is_still_copying_keeps_its_files(bucket: stores.MemoryStore) -> None:
+    """The folder has no manifest yet, and is not the sleeper's."""
+    held = HoldingStore(bucket, "create", "_writer.json")
+    old = Driver(held, Clock())
+    old.batch(2)
+    sleeping, order = a_writer(old), an_order(old, 1, SnapshotKind.SAVEPOINT)
+    zombie = held.freeze(lambda: sleeping.precopy(order, {QUERY: 1}))
+    new = Driver(bucket, Clock())
+    awake, same = a_writer(new), an_order(new, 1, SnapshotKind.SAVEPOINT)
+    awake.precopy(same, {QUERY: 1})
+    before = bodies(bucket, "default/flights/savepoints")
+
+    error = zombie.wake()
+    sleeping.discard(order)
+
+    assert isinstance(error, errors.PreconditionFailedError)
+    assert bodies(bucket, "default/flights/savepoints") == before
+    assert awake.complete(same, {QUERY: 1}).location.endswith("savepoints/00000001")
