@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from statefulspark import errors, state
 from statefulspark.spark import keyed
-from statefulspark.state import keygroups, store
+from statefulspark.state import keygroups
 
 pytestmark = pytest.mark.spark
 # Functions of a job file are copied to the workers by value; those of this module have to be, too.
@@ -367,35 +367,6 @@ def test_records_of_other_keys_clean_up_all_expired_keys_of_the_partition(spark:
     stream.feed(hundred)
 
     assert run(cleans=False) == {(key, None) for key, *_ in hundred}
-
-
-class ShortMemory(state.KeyedProcessFunction):
-    """Forgets a key when its batch is over."""
-
-    def open(self, ctx: state.KeyedContext) -> None:
-        self.seen = ctx.state(state.ValueState("seen", int, ttl=state.Ttl(milliseconds=1)))
-
-    def process(self, key: object, rows: Iterable[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
-        self.seen.update(len(list(rows)))
-        yield (key,)
-
-
-def test_a30_keys_that_expired_and_do_not_come_again_leave_the_state(spark: SparkSession, tmp_path: Path) -> None:
-    """Nothing is asked for: what a running job writes in full from time to time no longer has them."""
-    stream = FileStream(spark, tmp_path, "key int")
-    for batch in range(6):
-        stream.feed([(batch * 30 + number,) for number in range(30)])
-    stream.run(
-        lambda rows: keyed.keyed_process(
-            rows, key="key", function=ShortMemory(), uid="short", schema="key int", max_parallelism=1
-        )
-    )
-
-    reader = spark.read.format("statestore").option("path", str(stream.checkpoint))
-    (stored,) = reader.option("stateVarName", "even_head_short").load().select("value.*").collect()
-    head = store.Head.from_layout(stored.version, stored.id, bytes(stored.layout))
-    assert head.version == 6
-    assert head.count <= 3 * 30
 
 
 @pytest.mark.parametrize(
