@@ -5,17 +5,18 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from drivenjob import NEVER, WAIT_S, DrivenJob, Hearer, cut_of, new_roots, running
 from snapshots import Job
+from statefulspark import errors
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import CheckpointConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.coordinator import model
-from statefulspark.snapshot import catalog, savepoint, verify
+from statefulspark.snapshot import savepoint, verify
 
 SOON = CheckpointConfig(interval=timedelta(milliseconds=20))
 A_DAY = timedelta(days=1)
@@ -257,38 +258,65 @@ class Ended:
 
 
 class SlowTaker:
-    """Writes a canonical savepoint, and its manifest not before it may."""
+    """Writes a canonical savepoint, and ends when it may: with the manifest, or with an error before it."""
 
-    def __init__(self, job: Job) -> None:
-        self.job = job
+    def __init__(self, job: Job, *, fails: bool) -> None:
+        self.job, self.fails = job, fails
         self.writes, self.go_on = threading.Event(), threading.Event()
 
     def take(
-        self, queries: object, request: savepoint.SavepointRequest, target: savepoint.SavepointTarget, **_: object
+        self,
+        queries: object,
+        request: savepoint.SavepointRequest,
+        target: savepoint.SavepointTarget,
+        *,
+        completed_at: Callable[[], datetime],
+        **_: object,
     ) -> Manifest:
+        savepoint.reserve(self.job.store, request, target)
         target.store.write(f"{target.folder}/{layout.SAVEPOINT_FILES}/delays/part-0.parquet", b"a part of it")
         self.writes.set()
         assert self.go_on.wait(WAIT_S)
-        return savepoint.publish(self.job.store, (), request, target, completed_at=self.job.clock.now)
+        if self.fails:
+            raise errors.StateUnknownError("AccessDenied", "The store says no.")
+        return savepoint.publish(self.job.store, (), request, target, completed_at=completed_at())
 
 
-def test_a132_an_expired_savepoint_that_was_completed_all_the_same_stays_whole(job: Job) -> None:
-    """Nothing interrupts the writer, and nothing waits for it; what has its manifest is a snapshot, and never removed."""
-    taker = SlowTaker(job)
-    expiring = NEVER.model_copy(update={"timeout": timedelta(milliseconds=200)})
-    with running(a_driver(job, checkpoint=expiring, taker=taker)) as driver:
-        driver.loop.request_savepoint(api.SavepointRequest(request_id="slow", format=SnapshotFormat.CANONICAL))
-        assert taker.writes.wait(WAIT_S)
-        assert driver.ended_operation("slow").reason == "CHECKPOINT_EXPIRED"
+def an_expired_savepoint(driver: DrivenJob, taker: SlowTaker) -> None:
+    driver.loop.request_savepoint(api.SavepointRequest(request_id="slow", format=SnapshotFormat.CANONICAL))
+    assert taker.writes.wait(WAIT_S)
+    assert driver.ended_operation("slow").reason == "CHECKPOINT_EXPIRED"
+    assert driver.job.store.list("savepoints") != ()
+
+
+EXPIRING = NEVER.model_copy(update={"timeout": timedelta(milliseconds=200)})
+
+
+def test_a132_what_an_expired_savepoint_had_written_is_removed_when_its_writer_ends(job: Job) -> None:
+    """Nothing interrupts the writer; the answer and a checkpoint do not wait for it."""
+    taker = SlowTaker(job, fails=True)
+    with running(a_driver(job, checkpoint=EXPIRING, taker=taker)) as driver:
+        an_expired_savepoint(driver, taker)
         driver.loop.request_checkpoint(api.CheckpointRequest(request_id="next"))
         assert driver.ended_operation("next").state is api.OperationState.COMPLETED
-        assert catalog.list_snapshots(job.store)[0].kind is SnapshotKind.CHECKPOINT
 
         taker.go_on.set()
-        driver.until(lambda: any(ref.kind is SnapshotKind.SAVEPOINT for ref in catalog.list_snapshots(job.store)))
-        driver.loop.request_checkpoint(api.CheckpointRequest(request_id="another"))
-        assert driver.ended_operation("another").state is api.OperationState.COMPLETED
-        assert any(info.key.endswith("part-0.parquet") for info in job.store.list("savepoints"))
+        driver.until(lambda: job.store.list("savepoints") == ())
+
+        assert [(one.kind, one.id) for one in driver.manifests()] == [(SnapshotKind.CHECKPOINT, 2)]
+
+
+def test_a132_an_expired_savepoint_whose_manifest_is_written_all_the_same_is_complete(job: Job) -> None:
+    taker = SlowTaker(job, fails=False)
+    with running(a_driver(job, checkpoint=EXPIRING, taker=taker)) as driver:
+        an_expired_savepoint(driver, taker)
+
+        taker.go_on.set()
+        driver.until(lambda: [(one.kind, one.id) for one in driver.manifests()] == [(SnapshotKind.SAVEPOINT, 1)])
+        driver.looks(10)
+
+        assert driver.loop.status().checkpoints.completed == 0
+        assert [one.id for one in driver.manifests()] == [1]
 
 
 def test_a137_a144_a_driver_goes_on_after_the_newest_checkpoint_with_numbers_above_all(job: Job) -> None:
