@@ -18,7 +18,7 @@ from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from statefulspark import errors, state
+from statefulspark import errors, state, usercode
 from statefulspark.spark import keyed
 from statefulspark.state import keygroups
 
@@ -176,6 +176,9 @@ def test_a_batch_that_fails_half_way_changes_nothing(spark: SparkSession, tmp_pa
     assert failures
     if how == "raise":
         assert "Delays.process() of keyed operator 'carriers' failed for key 'c3': ValueError: bad delay" in failures[0]
+        (*_, users) = usercode.in_text(failures[0])
+        assert (Path(users.file).name, users.name) == (Path(__file__).name, "_fail_once")
+        assert users.source == 'raise ValueError("bad delay")'
     assert _emitted(stream) == _expected(batches, ("carrier",))
 
 
