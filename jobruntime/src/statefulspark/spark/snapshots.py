@@ -35,8 +35,9 @@ from statefulspark.storage.port import ObjectStore
 
 DRAIN_KEY = "(drain)"
 FINISHED_KEY = "(finished)"
-_SINKS = "sinks"
 """Keys of the driver's own stops; callers cannot choose such request ids."""
+_SINKS = "sinks"
+"""Who declines when a transaction is not listed."""
 
 
 class _Origin(TypedDict):
