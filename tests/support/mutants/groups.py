@@ -60,23 +60,6 @@ GROUPS = (
     Group(
         "redistribution", ("statefulspark/opstate/redistribution.py",), _unit("opstate", "redistribution", "subtasks")
     ),
-    Group(
-        "contract",
-        (
-            "statefulspark/contract/base.py",
-            "statefulspark/contract/config.py",
-            "statefulspark/contract/exit_codes.py",
-            "statefulspark/contract/layout.py",
-            "statefulspark/contract/manifest.py",
-            "statefulspark/contract/placement.py",
-        ),
-        _unit("runtime", "contract"),
-    ),
-    Group(
-        "cost",
-        ("statefulspark_operator/api/base.py", "statefulspark_operator/api/revision.py"),
-        _unit("operator", "api"),
-    ),
 )
 
 FAST = ("coordinator", "start", "lineage")
