@@ -16,14 +16,21 @@ from mutants.groups import Group
 ROOT = Path(__file__).resolve().parents[3]
 _SOURCES = ("jobruntime/src", "operator/src")
 _UNRELATED = shutil.ignore_patterns("__pycache__", "jars", "*.egg-info")
-_CONFTEST = '''"""Properties draw the same examples each time, and quick tests run first: most mutants die at once."""
+_CONFTEST = '''"""Properties draw the same examples each time, however busy the machine is. Quick tests run first."""
 
 import json
 from pathlib import Path
 
 import hypothesis
 
-hypothesis.settings.register_profile("mutants", derandomize=True, database=None, max_examples=50)
+hypothesis.settings.register_profile(
+    "mutants",
+    derandomize=True,
+    database=None,
+    max_examples=50,
+    deadline=None,
+    suppress_health_check=list(hypothesis.HealthCheck),
+)
 hypothesis.settings.load_profile("mutants")
 
 
