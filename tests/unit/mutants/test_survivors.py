@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from mutants import groups, survivors, workspace
-from mutants.survivors import Fate, Mutant, Survivor
+from mutation import groups, survivors, workspace
+from mutation.survivors import Fate, Mutant, Survivor
 
 _DIFF = """\
 --- src/words.py

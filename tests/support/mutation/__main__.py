@@ -1,6 +1,11 @@
-"""`python -m mutants [--write] [GROUP ...]`: check the mutants of these groups against the survivors that are judged.
+"""The mutation check: the pure modules are changed, one small change at a time, and their tests have to notice each.
 
-`--write` writes the lists as they have to be, so that only the judgements are left to write.
+A change that no test notices is a promise that no test proves. Such survivors are either killed by a new test or judged
+once, in `tests/mutants/<group>.toml`; the check fails on a survivor that is not judged there, and on a judged one that no
+longer survives. mutmut makes the changes and runs the tests; only `engine` imports it, in a process of its own.
+
+`python -m mutation [--write] [GROUP ...]` checks these groups. `--write` writes the lists as they have to be, so that only
+the judgements are left to write.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from mutants import groups, survivors, workspace
+from mutation import groups, survivors, workspace
 
 LISTS = workspace.ROOT / "tests" / "mutants"
 BUILD = workspace.ROOT / "build" / "mutants"
@@ -50,7 +55,7 @@ def _run(group: groups.Group) -> list[tuple[survivors.Mutant, survivors.Fate]]:
     environment = {**os.environ, "PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     with (folder / "log").open("w") as log:
         ended = subprocess.run(
-            [sys.executable, "-m", "mutants.engine"], cwd=folder, env=environment, stdout=log, stderr=log, check=False
+            [sys.executable, "-m", "mutation.engine"], cwd=folder, env=environment, stdout=log, stderr=log, check=False
         )
     if ended.returncode:
         raise SystemExit(f"{group.name}: mutmut ended with {ended.returncode}; see {folder / 'log'}.")

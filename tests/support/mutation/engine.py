@@ -1,6 +1,6 @@
 """mutmut, run inside a laid out folder: makes the mutants, runs the tests against each, and writes down their fates.
 
-A process of its own, `python -m mutants.engine`, since mutmut keeps everything in globals and forks for each mutant.
+A process of its own, `python -m mutation.engine`, since mutmut keeps everything in globals and forks for each mutant.
 Sentences are left as they are: a literal with a space in it is read by people, and its wording is no rule. A shorter one is
 changed once, not in three ways. What a test module computes while it is imported, in a table for example, it computes
 before any mutant is chosen: build the values inside the test, or nothing notices.
@@ -13,12 +13,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import libcst
+from mutation.survivors import Fate, change_of
 from mutmut import __main__ as mutmut
 from mutmut.mutation import diff_apply, file_mutation, mutators
 from mutmut.mutation.data import SourceFileMutationData
 from mutmut.utils import file_utils, format_utils
-
-from mutants.survivors import Fate, change_of
 
 OUTCOME = Path("outcome.json")
 _UNNOTICED = (0, 5, 33)

@@ -11,7 +11,7 @@ import json
 import shutil
 from pathlib import Path
 
-from mutants.groups import Group
+from mutation.groups import Group
 
 ROOT = Path(__file__).resolve().parents[3]
 _SOURCES = ("jobruntime/src", "operator/src")
@@ -64,7 +64,7 @@ def changed_files(group: Group, folder: Path) -> tuple[Path, ...]:
     found = {pattern: sorted((folder / "src").glob(pattern)) for pattern in group.modules}
     empty = [pattern for pattern, paths in found.items() if not paths]
     if empty:
-        raise SystemExit(f"{group.name}: there is no {', '.join(empty)}; mend tests/support/mutants/groups.py.")
+        raise SystemExit(f"{group.name}: there is no {', '.join(empty)}; mend tests/support/mutation/groups.py.")
     return tuple(path for paths in found.values() for path in paths)
 
 
