@@ -72,8 +72,9 @@ test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
 mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notice, or the survivor is judged (GROUPS=fast, one or more names)
-	PYTHONPATH=tests/support $(BIN)/python -m mutation $(GROUPS)
+	PYTHONPATH=tests/support $(BIN)/python -m mutation --workers $(WORKERS) $(GROUPS)
 GROUPS ?=
+WORKERS ?= 2
 
 demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
 	PYTHONPATH=e2e $(BIN)/python -m demo

@@ -4,12 +4,13 @@ A change that no test notices is a promise that no test proves. Such survivors a
 once, in `tests/mutants/<group>.toml`; the check fails on a survivor that is not judged there, and on a judged one that no
 longer survives. mutmut makes the changes and runs the tests; only `engine` imports it, in a process of its own.
 
-`python -m mutation [--write] [GROUP ...]` checks these groups. `--write` writes the lists as they have to be, so that only
-the judgements are left to write.
+`python -m mutation [--write] [--workers N] [GROUP ...]` checks these groups. `--write` writes the lists as they have to be,
+so that only the judgements are left to write.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import subprocess
@@ -24,16 +25,21 @@ LISTS = workspace.ROOT / "tests" / "mutants"
 BUILD = workspace.ROOT / "build" / "mutants"
 
 
-def main(arguments: list[str]) -> int:
+def main() -> int:
     """Check the groups; returns what the process exits with: 1 if a list is not what it has to be."""
-    chosen = groups.named(tuple(one for one in arguments if one != "--write"))
-    found = sum([_check(group, writes="--write" in arguments) for group in chosen])
+    parser = argparse.ArgumentParser(prog="mutation")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("groups", nargs="*")
+    asked = parser.parse_args()
+    chosen = groups.named(tuple(asked.groups))
+    found = sum([_check(group, workers=asked.workers, writes=asked.write) for group in chosen])
     return 1 if found else 0
 
 
-def _check(group: groups.Group, *, writes: bool) -> int:
+def _check(group: groups.Group, *, workers: int, writes: bool) -> int:
     started = time.monotonic()
-    fates = _run(group)
+    fates = _run(group, workers)
     listed = LISTS / f"{group.name}.toml"
     known = survivors.parse(listed.read_text()) if listed.exists() else ()
     if writes:
@@ -48,15 +54,17 @@ def _check(group: groups.Group, *, writes: bool) -> int:
     return len(said)
 
 
-def _run(group: groups.Group) -> list[tuple[survivors.Mutant, survivors.Fate]]:
+def _run(group: groups.Group, workers: int) -> list[tuple[survivors.Mutant, survivors.Fate]]:
     folder = BUILD / group.name
     workspace.lay_out(group, folder)
-    paths = os.pathsep.join([str(Path(__file__).resolve().parents[1])])
-    environment = {**os.environ, "PYTHONPATH": paths, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).resolve().parents[1]),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+    }
     with (folder / "log").open("w") as log:
-        ended = subprocess.run(
-            [sys.executable, "-m", "mutation.engine"], cwd=folder, env=environment, stdout=log, stderr=log, check=False
-        )
+        command = [sys.executable, "-m", "mutation.engine", str(workers)]
+        ended = subprocess.run(command, cwd=folder, env=environment, stdout=log, stderr=log, check=False)
     if ended.returncode:
         raise SystemExit(f"{group.name}: mutmut ended with {ended.returncode}; see {folder / 'log'}.")
     rows = json.loads((folder / "outcome.json").read_text())
@@ -64,4 +72,4 @@ def _run(group: groups.Group) -> list[tuple[survivors.Mutant, survivors.Fate]]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -1,6 +1,6 @@
 """mutmut, run inside a laid out folder: makes the mutants, runs the tests against each, and writes down their fates.
 
-A process of its own, `python -m mutation.engine`, since mutmut keeps everything in globals and forks for each mutant.
+A process of its own, `python -m mutation.engine WORKERS`, since mutmut keeps everything in globals and forks per mutant.
 Sentences are left as they are: a literal with a space in it is read by people, and its wording is no rule. A shorter one is
 changed once, not in three ways. What a test module computes while it is imported, in a table for example, it computes
 before any mutant is chosen: build the values inside the test, or nothing notices.
@@ -9,6 +9,7 @@ before any mutant is chosen: build the values inside the test, or nothing notice
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -26,7 +27,7 @@ _LATE = (-24, 24, 36, 152, 255)
 """mutmut's words for a test run that was ended by its limits."""
 
 
-def run() -> None:
+def run(workers: int) -> None:
     """Check every mutant of the folder this process works in; the outcome is in `OUTCOME`.
 
     Raises:
@@ -36,7 +37,7 @@ def run() -> None:
     file_mutation.mutation_operators = [
         (kind, ours.get(operator, operator)) for kind, operator in mutators.mutation_operators
     ]
-    mutmut._run((), 1)
+    mutmut._run((), workers)
     OUTCOME.write_text(json.dumps([one for path in file_utils.walk_mutatable_files() for one in _fates(path)]))
 
 
@@ -78,4 +79,4 @@ def _fate(name: str, code: int | None) -> Fate:
 
 
 if __name__ == "__main__":
-    run()
+    run(int(sys.argv[1]))
