@@ -33,7 +33,7 @@ _CODES = {
     """,
     ExitCode.FENCED: "Fenced",
     ExitCode.BAD_JOB: """
-        BufferInvalid ColumnReserved FunctionInvalid FunctionNotCopyable GroupingInvalid HookFailed HookInvalid
+        BufferInvalid FunctionInvalid FunctionNotCopyable GroupingInvalid HookFailed HookInvalid
         InitialStateInvalid InputNotStreaming JobFileMissing JobFileRaised KeyColumnUnknown KeyMissing
         KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid NoCurrentKey NoQueries
         NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken OutputModeInvalid OutputSchemaInvalid

@@ -64,7 +64,6 @@ _DECLARED_WRONGLY = (
     *("InputNotStreaming", "TimeoutInvalid", "WatermarkMissing"),
     *("ParallelismInvalid", "TimeModeInvalid", "TimersInvalid", "TimersNotDeclared"),
     *(
-        "ColumnReserved",
         "GroupingInvalid",
         "InitialStateInvalid",
         "KeyColumnUnknown",
