@@ -319,60 +319,6 @@ def test_a132_an_expired_savepoint_whose_manifest_is_written_all_the_same_is_com
         assert [one.id for one in driver.manifests()] == [1]
 
 
-class FailingTaker(SlowTaker):
-    """Ends with an error, before its manifest."""
-
-    def take(
-        self, queries: object, request: savepoint.SavepointRequest, target: savepoint.SavepointTarget, **_: object
-    ) -> Manifest:
-        savepoint.reserve(self.job.store, request, target)
-        target.store.write(f"{target.folder}/{layout.SAVEPOINT_FILES}/delays/part-0.parquet", b"a part of it")
-        self.writes.set()
-        assert self.go_on.wait(WAIT_S)
-        raise errors.StateUnknownError("AccessDenied", "The store says no.")
-
-
-def test_a132_what_an_expired_savepoint_had_written_without_a_manifest_is_removed(job: Job) -> None:
-    taker = FailingTaker(job)
-    expiring = NEVER.model_copy(update={"timeout": timedelta(milliseconds=200)})
-    with running(a_driver(job, checkpoint=expiring, taker=taker)) as driver:
-        driver.loop.request_savepoint(api.SavepointRequest(request_id="slow", format=SnapshotFormat.CANONICAL))
-        assert taker.writes.wait(WAIT_S)
-        assert driver.ended_operation("slow").reason == "CHECKPOINT_EXPIRED"
-        assert job.store.list("savepoints") != ()
-
-        taker.go_on.set()
-
-        driver.until(lambda: job.store.list("savepoints") == ())
-
-
-class FailingTaker(SlowTaker):
-    """Ends with an error, before its manifest."""
-
-    def take(
-        self, queries: object, request: savepoint.SavepointRequest, target: savepoint.SavepointTarget, **_: object
-    ) -> Manifest:
-        savepoint.reserve(self.job.store, request, target)
-        target.store.write(f"{target.folder}/{layout.SAVEPOINT_FILES}/delays/part-0.parquet", b"a part of it")
-        self.writes.set()
-        assert self.go_on.wait(WAIT_S)
-        raise errors.StateUnknownError("AccessDenied", "The store says no.")
-
-
-def test_a132_what_an_expired_savepoint_had_written_without_a_manifest_is_removed(job: Job) -> None:
-    taker = FailingTaker(job)
-    expiring = NEVER.model_copy(update={"timeout": timedelta(milliseconds=200)})
-    with running(a_driver(job, checkpoint=expiring, taker=taker)) as driver:
-        driver.loop.request_savepoint(api.SavepointRequest(request_id="slow", format=SnapshotFormat.CANONICAL))
-        assert taker.writes.wait(WAIT_S)
-        assert driver.ended_operation("slow").reason == "CHECKPOINT_EXPIRED"
-        assert job.store.list("savepoints") != ()
-
-        taker.go_on.set()
-
-        driver.until(lambda: job.store.list("savepoints") == ())
-
-
 def test_a137_a144_a_driver_goes_on_after_the_newest_checkpoint_with_numbers_above_all(job: Job) -> None:
     """An intermediate savepoint serves no recovery, and its number is not used again."""
     with running(a_driver(job)) as first:
