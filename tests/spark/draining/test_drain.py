@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +18,7 @@ import pytest
 from pyarrow import parquet
 from statefulspark import storage
 from statefulspark.contract.manifest import Manifest
-from statefulspark.sinks import files
+from statefulspark.sinks import files_commits
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +39,7 @@ class World:
         self._log = folder / "driver.log"
         self._fed = 0
         self._begun = 0
+        self.started: list[subprocess.Popen[bytes]] = []
         self._env = {**os.environ, "STATEFULSPARK_TOKEN": "a-token", "SPARK_LOCAL_IP": "127.0.0.1"}
 
     def feed(self, *rows: tuple[str, int]) -> None:
@@ -57,6 +58,7 @@ class World:
         command += ["--parameter", f"input={self.input}", "--parameter", f"output={self.output.as_uri()}", *arguments]
         with self._log.open("ab") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=self._env, start_new_session=True)
+        self.started.append(process)
         self.until(lambda: '"api listening"' in self.said[self._begun :], process)
         return process
 
@@ -88,7 +90,7 @@ class World:
         reader = storage.open_store(f"{self.output.as_uri()}/{query}", storage.StorageOptions(allow_local_files=True))
         tables = [
             parquet.read_table(io.BytesIO(reader.read(file.path)))
-            for commit in files.read_commits(reader)
+            for commit in files_commits.read_commits(reader)
             for file in commit.files
         ]
         return [tuple(row.values()) for table in tables for row in table.to_pylist()]
@@ -103,8 +105,12 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    for process in made.started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 def test_a_drained_job_has_read_everything_fired_every_timer_and_closed_every_window(world: World) -> None:
