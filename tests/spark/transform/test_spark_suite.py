@@ -47,7 +47,7 @@ DIFFERENT = {
     "row-states/test_transform_with_value_state_metadata": _READER,
 }
 """Tests that cannot pass, and why; the table in docs/state.md is the same."""
-_SIGNS = {_READER: r"state_var_list|STDS_INVALID_OPTION_VALUE", _METRICS: "numDeletedStateVars"}
+_SIGNS = {_READER: r"state_var|STDS_INVALID_OPTION_VALUE", _METRICS: "numDeletedStateVars"}
 """What a failure for that reason has in it."""
 
 _BY_A_RACE = (
