@@ -1,4 +1,4 @@
-"""The holes that were found when it was tried hard, each as the shortest story that shows it.
+"""Holes that were found by trying hard, and are closed, each as the shortest story that showed it.
 
 Where a sink meets a root that it does not know, two ends are right: it takes over and shows exactly what the lineage that
 runs holds, or the start refuses by name. A third one, to go on and be silent about rows, is what these stories found.
@@ -37,7 +37,7 @@ def a_life(world: World) -> tuple[drivers.Driver, str]:
     return driver, savepoint
 
 
-# 1. Sinks drop new rows when a new root meets a sink that remembers an old one.
+# Sinks drop new rows when a new root meets a sink that remembers an old one.
 
 
 def same_root(world: World, savepoint: str) -> Wish:
@@ -76,7 +76,7 @@ MOVES = [same_root, moved_root, copied_root, savepoint_elsewhere, fresh_state, s
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_p1_no_new_row_is_dropped_when_the_old_job_is_gone(move: object, world: World) -> None:
+def test_no_new_row_is_dropped_when_the_old_job_is_gone(move: object, world: World) -> None:
     """Point 1: generations begin again at 1 in every root, so new rows counted as committed; here after a kill."""
     driver, savepoint = a_life(world)
     world.kill(driver)
@@ -84,7 +84,7 @@ def test_p1_no_new_row_is_dropped_when_the_old_job_is_gone(move: object, world: 
 
 
 @pytest.mark.parametrize("move", MOVES)
-def test_p1_no_new_row_is_dropped_after_a_stop(move: object, world: World) -> None:
+def test_no_new_row_is_dropped_after_a_stop(move: object, world: World) -> None:
     """Point 1: stopped with a savepoint, and started from the copied folder: 248 rows were lost."""
     driver, savepoint = a_life(world)
     world.stop(driver)
@@ -92,7 +92,7 @@ def test_p1_no_new_row_is_dropped_after_a_stop(move: object, world: World) -> No
 
 
 @pytest.mark.parametrize("move", [copied_root, savepoint_elsewhere])
-def test_p1_no_new_row_is_dropped_when_the_old_job_has_gone_further(move: object, world: World) -> None:
+def test_no_new_row_is_dropped_when_the_old_job_has_gone_further(move: object, world: World) -> None:
     """Point 1: after the copy the old job went on under the same sinks: rows were lost in one, repeated in the other."""
     driver, savepoint = a_life(world)
     world.kill(driver)
@@ -103,7 +103,7 @@ def test_p1_no_new_row_is_dropped_when_the_old_job_has_gone_further(move: object
     goes_on_or_refuses(world, wish)
 
 
-def test_p1_old_rows_of_a_folder_that_is_used_anew_are_not_mixed_with_new_ones(world: World) -> None:
+def test_old_rows_of_a_folder_that_is_used_anew_are_not_mixed_with_new_ones(world: World) -> None:
     """Point 1: with the state gone, an older and longer life in the same folder must not shine through a shorter one."""
     driver = world.start()
     world.settle(driver, count=6)
@@ -112,10 +112,10 @@ def test_p1_old_rows_of_a_folder_that_is_used_anew_are_not_mixed_with_new_ones(w
     goes_on_or_refuses(world, world.wish())
 
 
-# 2. A savepoint with prepared transactions, started elsewhere.
+# A savepoint with prepared transactions, started elsewhere.
 
 
-def test_p2_prepared_transactions_of_a_savepoint_stay_with_the_job_that_prepared_them(world: World) -> None:
+def test_prepared_transactions_of_a_savepoint_stay_with_the_job_that_prepared_them(world: World) -> None:
     """Point 2: another root and other sinks, the same name of the job: commit files named Parquet of the old folder."""
     driver = world.start()
     world.settle(driver)
@@ -129,10 +129,10 @@ def test_p2_prepared_transactions_of_a_savepoint_stay_with_the_job_that_prepared
     world.settle(successor, count=2)
 
 
-# 3. Nothing is deleted or overwritten by name alone.
+# Nothing is deleted or overwritten by name alone.
 
 
-def test_p3_a_driver_that_wakes_in_its_manifest_does_not_delete_its_successors(world: World) -> None:
+def test_a_driver_that_wakes_in_its_manifest_does_not_delete_its_successors(world: World) -> None:
     """Point 3: frozen in the PUT of the manifest; its successor completes that number; 412, abort, deleted by name."""
     zombie = world.start()
     world.settle(zombie)
@@ -148,7 +148,7 @@ def test_p3_a_driver_that_wakes_in_its_manifest_does_not_delete_its_successors(w
     world.settle(newer)
 
 
-def test_p3_a_driver_that_wakes_in_its_savepoint_leaves_its_successors_alone(world: World) -> None:
+def test_a_driver_that_wakes_in_its_savepoint_leaves_its_successors_alone(world: World) -> None:
     """Point 3: the same number and place of a savepoint: what the older one copies and clears must not reach it."""
     zombie = world.start()
     world.settle(zombie, count=2)
@@ -173,7 +173,7 @@ def restores_elsewhere(world: World, savepoint: str) -> drivers.Driver:
     return world.start(world.wish("b", output="out-2", book="book-2", restore=restore, name="other"))
 
 
-def test_p3_a_savepoint_that_fails_after_a_take_over_does_not_dispose_of_the_successors(world: World) -> None:
+def test_a_savepoint_that_fails_after_a_take_over_does_not_dispose_of_the_successors(world: World) -> None:
     """Point 3: it cannot reach the place it copies to, gives up, and disposes of the folder by its number."""
     zombie = world.start()
     world.settle(zombie, count=2)
@@ -192,7 +192,7 @@ def test_p3_a_savepoint_that_fails_after_a_take_over_does_not_dispose_of_the_suc
     world.settle(newer)
 
 
-def test_p3_a_repeated_delete_of_a_commit_file_does_not_take_its_replacement(world: World) -> None:
+def test_a_repeated_delete_of_a_commit_file_does_not_take_its_replacement(world: World) -> None:
     """Point 3: a withdrawal's delete arrives a second time, when the batch has been committed anew."""
     driver = world.start()
     world.settle(driver, count=2)
@@ -209,7 +209,7 @@ def test_p3_a_repeated_delete_of_a_commit_file_does_not_take_its_replacement(wor
     world.judge()
 
 
-def test_p3_a_start_that_wakes_while_it_withdraws_takes_nothing_of_its_successor(world: World) -> None:
+def test_a_start_that_wakes_while_it_withdraws_takes_nothing_of_its_successor(world: World) -> None:
     """Point 3: a start that goes back is frozen in the delete of a commit file; its successor commits that batch anew."""
     driver = world.start()
     world.settle(driver, count=2)
@@ -228,7 +228,7 @@ def test_p3_a_start_that_wakes_while_it_withdraws_takes_nothing_of_its_successor
     world.judge()
 
 
-def test_p3_a_repeated_note_of_a_restore_does_not_undo_a_later_one(world: World) -> None:
+def test_a_repeated_note_of_a_restore_does_not_undo_a_later_one(world: World) -> None:
     """Point 3: the note of a restore in place arrives again after the next one: that one would be done twice."""
     driver = world.start()
     world.settle(driver, count=2)
@@ -253,12 +253,12 @@ def test_p3_a_repeated_note_of_a_restore_does_not_undo_a_later_one(world: World)
     world.settle(driver)
 
 
-# 4. and 5. Prepared records that are missing or damaged.
+# and 5. Prepared records that are missing or damaged.
 
 
 @pytest.mark.parametrize("way", ["gone", "flipped"])
 @pytest.mark.parametrize("uid", drivers.QUERIES)
-def test_p4_p5_a_start_falls_back_when_a_prepared_record_is_not_whole(way: str, uid: str, world: World) -> None:
+def test_a_start_falls_back_when_a_prepared_record_is_not_whole(way: str, uid: str, world: World) -> None:
     """Points 4 and 5: a batch whose transaction is missing was lost for good; a flipped bit kept the job down for ever."""
     driver = world.start()
     world.settle(driver)
@@ -278,12 +278,12 @@ def test_p4_p5_a_start_falls_back_when_a_prepared_record_is_not_whole(way: str, 
     world.settle(successor, count=2)
 
 
-# 6. Small files that are changed in place.
+# Small files that are changed in place.
 
 
 @pytest.mark.parametrize("log", ["offsets", "commits"])
 @pytest.mark.parametrize("back", [0, 1], ids=["of the newest batch", "of the batch before"])
-def test_p6_a_log_entry_that_is_changed_in_place_is_noticed(log: str, back: int, world: World) -> None:
+def test_a_log_entry_that_is_changed_in_place_is_noticed(log: str, back: int, world: World) -> None:
     """Point 6: a digit of the offsets, the same etag: seven rows repeated; and a commit that nobody can read for ever."""
     driver = world.start()
     world.settle(driver, count=2)
@@ -304,10 +304,10 @@ def test_p6_a_log_entry_that_is_changed_in_place_is_noticed(log: str, back: int,
     world.settle(successor, count=2)
 
 
-# 7. Proof that there was state.
+# Proof that there was state.
 
 
-def test_p7_an_epoch_is_proof_that_there_was_state(world: World) -> None:
+def test_an_epoch_is_proof_that_there_was_state(world: World) -> None:
     """Point 7: `generations/` and `checkpoints/` gone, `epochs/` and `owner.json` there: it started empty."""
     driver = world.start()
     world.settle(driver, count=2)
@@ -322,11 +322,11 @@ def test_p7_an_epoch_is_proof_that_there_was_state(world: World) -> None:
     assert "fresh" in successor.failure.message
 
 
-# 8. The files sink has no fence in the target.
+# The files sink has no fence in the target.
 
 
 @pytest.mark.parametrize("kind", [faults.Kind.DELAY, faults.Kind.FREEZE])
-def test_p8_a_commit_that_arrives_after_the_job_was_taken_back_does_not_become_visible(
+def test_a_commit_that_arrives_after_the_job_was_taken_back_does_not_become_visible(
     kind: faults.Kind, world: World
 ) -> None:
     """Point 8: the PUT of a commit file arrives late, names files that were given up, and stays."""
