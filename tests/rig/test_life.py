@@ -6,13 +6,14 @@ seed has a say in the order of some requests: `PYTHONHASHSEED=0` in front makes 
 
 from __future__ import annotations
 
+import functools
 import re
 
 import pytest
 from faultrig import life
 from faultrig.world import World
 
-SEEDS = (1, 2, 3, 4, 5, 17)
+SEEDS = (1, 2, 3, 4, 5, 6)
 _UNIQUE = re.compile(r"[0-9a-f]{32}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -23,27 +24,33 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 
 def test_a_life_under_faults_loses_nothing_and_repeats_nothing(seed: int, request: pytest.FixtureRequest) -> None:
-    with World(seed).entered() as world:
-        life.Life(world).run(request.config.getoption("rig_cycles"))
+    _lived(seed, request.config.getoption("rig_cycles"))
 
 
 def test_a_seed_tells_the_same_story_again() -> None:
     assert _story(11) == _story(11)
 
 
-def test_every_start_and_every_deed_happens_in_the_lives_of_the_suite() -> None:
+def test_every_start_and_every_deed_happens_sooner_or_later() -> None:
     """A weight that became 0, or a precondition that never holds, would leave something out without a word."""
-    done = {thing for seed in SEEDS for thing in _lived(seed, 10).done}
+    wanted = {*life.STARTS, *life.DEEDS}
+    for seed in (*SEEDS, *range(100, 130)):
+        wanted -= _lived(seed, 10)
+        if not wanted:
+            return
+    raise AssertionError(f"these never happen: {sorted(wanted)}")
 
-    assert {*life.STARTS, *life.DEEDS} <= done
 
-
-def _lived(seed: int, cycles: int) -> life.Life:
+@functools.cache
+def _lived(seed: int, cycles: int) -> frozenset[str]:
+    """Live a life, once; return what happened in it."""
     with World(seed).entered() as world:
         lived = life.Life(world)
         lived.run(cycles)
-        return lived
+        return frozenset(lived.done)
 
 
 def _story(seed: int) -> list[str]:
-    return [_UNIQUE.sub("...", line) for line in _lived(seed, 4).world.journal]
+    with World(seed).entered() as world:
+        life.Life(world).run(4)
+        return [_UNIQUE.sub("...", line) for line in world.journal]

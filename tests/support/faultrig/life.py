@@ -116,6 +116,7 @@ class Life:
             return self._in_another_root(way), []
         if way == "fresh state":
             self.wish = replace(self.wish, restore=RestoreConfig(fresh=True, id=f"wish-{next(self._numbers)}"))
+            self.world.bases[self.wish.output] = dict.fromkeys(drivers.QUERIES, 0)
             return dict.fromkeys(drivers.QUERIES, 0), []
         if way == "damage":
             return None, self._damaged()
