@@ -11,7 +11,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from statefulspark import errors
 from statefulspark.spark.keyed import registry
-from statefulspark.state import chunks
 
 pytestmark = pytest.mark.spark
 
@@ -66,6 +65,6 @@ def test_the_driver_knows_the_state_before_a_batch(spark: SparkSession) -> None:
     declared = operator.declared()
     assert (operator.uid, operator.key, operator.key_type, operator.function) == ("kept", ("value",), "bigint", "keep")
     assert declared is not None
-    assert [one.meta for one in declared.states] == [
-        chunks.StateMeta("state", chunks.StateKind.VALUE, "record<n:bigint,last:string>", has_ttl=False)
+    assert [(one.meta.name, one.meta.type_text) for one in declared.states] == [
+        ("state", "record<n:bigint,last:string>")
     ]
