@@ -10,6 +10,7 @@ from statefulspark import errors
 from statefulspark.sinks import base, kafka
 from statefulspark.sinks.marker import Marker, require_newest
 from statefulspark.storage import StorageOptions
+from statefulspark.testing import stores
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -88,3 +89,29 @@ def test_only_a_batch_whose_commit_may_be_forgotten_is_in_doubt(
 def test_names_in_other_systems_keep_jobs_apart_whose_names_run_together() -> None:
     first, second = replace(CONTEXT, job="a-b/c"), replace(CONTEXT, job="a/b-c")
     assert first.transactional_id != second.transactional_id
+
+
+def test_a_note_of_a_driver_that_was_replaced_does_not_take_the_position_back() -> None:
+    store = stores.MemoryStore()
+    newer = Marker(generation=1, batch_id=8, epoch=3)
+    kafka.note(store, Marker(generation=1, batch_id=4, epoch=2))
+    kafka.note(store, newer)
+
+    kafka.note(store, Marker(generation=1, batch_id=5, epoch=2))
+
+    assert Marker.model_validate_json(store.read(kafka.NOTE)) == newer
+
+
+def test_a_note_that_is_overtaken_between_the_look_and_the_write_stays_away() -> None:
+    store = stores.MemoryStore()
+    kafka.note(store, Marker(generation=1, batch_id=4, epoch=2))
+    newer = Marker(generation=1, batch_id=8, epoch=3)
+
+    class Overtaken(stores.FaultyStore):
+        def replace(self, key: str, body: bytes, *, etag: str) -> None:
+            kafka.note(store, newer)
+            super().replace(key, body, etag=etag)
+
+    kafka.note(Overtaken(store), Marker(generation=1, batch_id=5, epoch=2))
+
+    assert Marker.model_validate_json(store.read(kafka.NOTE)) == newer

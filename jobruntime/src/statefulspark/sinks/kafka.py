@@ -32,7 +32,7 @@ from statefulspark.sinks import extras, kafka_rows, marker, secret, staging
 if TYPE_CHECKING:
     from statefulspark.sinks import kafka_session
     from statefulspark.sinks.base import SinkContext
-    from statefulspark.storage import StorageOptions
+    from statefulspark.storage import ObjectStore, StorageOptions
 
 NOTE = "marker.json"
 """The position on the object store, beside the staged files."""
@@ -270,7 +270,35 @@ def _read_note(context: SinkContext) -> marker.Marker | None:
 
 
 def _write_note(context: SinkContext, reached: marker.Marker) -> None:
-    storage.open_store(context.staging_uri, context.options).write(NOTE, reached.to_json().encode())
+    note(storage.open_store(context.staging_uri, context.options), reached)
+
+
+def note(store: ObjectStore, reached: marker.Marker) -> None:
+    """Write the position beside the staged files, unless a newer driver has; repeated, it changes nothing.
+
+    A driver that was replaced, and writes late, must not put an older position there: it would count if Kafka forgot the
+    marker.
+
+    Args:
+        store: Rooted at the staging folder.
+        reached: The position, and the epoch that it was reached in.
+    """
+    body = reached.to_json().encode()
+    while True:
+        info = store.info(NOTE)
+        try:
+            if info is None:
+                store.create(NOTE, body)
+            elif _is_older(store, reached):
+                store.replace(NOTE, body, etag=info.etag)
+            return
+        except (errors.ObjectExistsError, errors.ObjectChangedError, errors.ObjectNotFoundError):
+            continue
+
+
+def _is_older(store: ObjectStore, reached: marker.Marker) -> bool:
+    present = marker.Marker.model_validate_json(store.read(NOTE))
+    return present.lineage != reached.lineage or present.epoch <= reached.epoch
 
 
 def _raced(sink: KafkaSink) -> errors.TransientError:
