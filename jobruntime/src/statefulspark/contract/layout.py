@@ -16,7 +16,8 @@ scratch/00000007/<query uid>/            of epoch 7's start, while it makes empt
 staging/<query uid>/<sink uid>/          rows that a sink has prepared and not committed; the sink's own to clean
 damage/00000003-00000008.json            state that Spark could not load: generation and epoch
 ```
-Numbers have eight digits, so that the order of names is the order of numbers.
+Numbers have eight digits, so that the order of names is the order of numbers; from 100,000,000 on they have more, and are
+read as well.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ DAMAGE = "damage"
 STAGING = "staging"
 
 _UID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
-_NUMBER = re.compile(r"^([0-9]{8})(?:[-./].*)?$")
+_NUMBER = re.compile(r"^([0-9]{8}|[1-9][0-9]{8,})(?:[-./].*)?$")
 
 
 def is_uid(uid: str) -> bool:
