@@ -35,7 +35,9 @@ from statefulspark.sinks import (
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
+    import pytest
     from kafkabroker import Broker
+    from postgresserver import Postgres
     from s3server import S3Server
 
 SCHEMA = pa.schema([("id", pa.int64()), ("word", pa.string())])
@@ -140,6 +142,18 @@ def build(recipe: Recipe) -> base.TwoPhaseSink:
         "files": files.FilesSink,
     }
     return makers[str(recipe["kind"])](**settings)
+
+
+def of_kind(request: pytest.FixtureRequest, s3: S3Server, folder: Path) -> World:
+    """Return the world that a parameter of a test names, in front of a server of its own."""
+    kind: str = request.param
+    if kind == "kafka":
+        broker: Broker = request.getfixturevalue("kafka")
+        return kafka_world(broker, s3)
+    if kind == "postgres":
+        server: Postgres = request.getfixturevalue("postgres")
+        return postgres_world(server.new_database(), s3)
+    return iceberg_world(folder, s3) if kind == "iceberg" else files_world(s3)
 
 
 def kafka_world(broker: Broker, s3: S3Server) -> World:

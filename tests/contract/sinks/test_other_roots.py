@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 import sinkworlds
-from kafkabroker import Broker
-from postgresserver import Postgres
 from s3server import S3Server
 from sinkworlds import World
 from statefulspark import errors
@@ -21,14 +19,7 @@ OLD, NEW = "0ld", "new"
 
 @pytest.fixture(params=KINDS)
 def world(request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> World:
-    kind: str = request.param
-    if kind == "kafka":
-        broker: Broker = request.getfixturevalue("kafka")
-        return sinkworlds.kafka_world(broker, s3)
-    if kind == "postgres":
-        server: Postgres = request.getfixturevalue("postgres")
-        return sinkworlds.postgres_world(server.new_database(), s3)
-    return sinkworlds.iceberg_world(tmp_path, s3) if kind == "iceberg" else sinkworlds.files_world(s3)
+    return sinkworlds.of_kind(request, s3, tmp_path)
 
 
 def in_old(world: World, batch: int, *, epoch: int = 1) -> SinkContext:

@@ -14,8 +14,6 @@ from typing import Literal
 
 import pytest
 import sinkworlds
-from kafkabroker import Broker
-from postgresserver import Postgres
 from s3server import S3Server
 from sinkworlds import Drivers, World
 from statefulspark import errors
@@ -57,14 +55,7 @@ CRASHES = [pytest.param(kind, *point, id=f"{kind}: {point[1]} {point[0]}") for k
 
 @pytest.fixture
 def world(request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> World:
-    kind: str = request.param
-    if kind == "kafka":
-        broker: Broker = request.getfixturevalue("kafka")
-        return sinkworlds.kafka_world(broker, s3)
-    if kind == "postgres":
-        server: Postgres = request.getfixturevalue("postgres")
-        return sinkworlds.postgres_world(server.new_database(), s3)
-    return sinkworlds.iceberg_world(tmp_path, s3) if kind == "iceberg" else sinkworlds.files_world(s3)
+    return sinkworlds.of_kind(request, s3, tmp_path)
 
 
 @pytest.fixture(scope="module")
