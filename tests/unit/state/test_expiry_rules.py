@@ -138,7 +138,8 @@ def test_a31_what_is_expired_is_deleted_and_written_and_nothing_else(
     cleaned.rows["k"] = row
     dropped.rows["k"] = row
     cleaner = expiry.Cleaner(9, 5)
-    cleaner.bind(cleaned)
+    cleaner.round = expiry.Round([0])
+    cleaner.bind(cleaned, 0)
 
     cleaner.step(10)
     cleaner.step(10)

@@ -17,9 +17,3 @@ def test_a64_a_number_out_of_range_is_refused_by_reason() -> None:
         keygroups.check_max_parallelism(0)
 
     assert refused.value.reason == "MaxParallelismInvalid"
-
-
-def test_a63_the_owner_of_the_first_and_the_last_group_of_each_range_is_its_task() -> None:
-    owners = [keygroups.owner(128, 3, group) for group in (0, 42, 43, 85, 86, 127)]
-
-    assert [(owner, type(owner)) for owner in owners] == [(task, int) for task in (0, 0, 1, 1, 2, 2)]
