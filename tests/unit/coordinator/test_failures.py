@@ -292,6 +292,25 @@ def test_a_failure_lets_the_next_request_begin(cleans_up: bool) -> None:
 
 
 @pytest.mark.parametrize(
+    "failure",
+    [
+        pytest.param(model.Declined(7, 1, "delays", "it is closing"), id="a participant declines"),
+        pytest.param(model.TriggerFailed(7, 1, "no room", is_storage=True), id="the trigger fails"),
+        pytest.param(model.FinalizeFailed(7, 1, "AccessDenied"), id="the manifest cannot be written"),
+    ],
+)
+def test_what_begins_after_a_failure_begins_at_that_time(failure: model.Event) -> None:
+    """A.94: its timeout counts from there."""
+    run = Run(tolerable_failures=1)
+    run.begin(a_checkpoint("first"))
+    run.request(a_checkpoint("second"))
+
+    run.send(failure)
+
+    assert [pending.triggered_at_s for pending in run.state.pending] == [7]
+
+
+@pytest.mark.parametrize(
     ("end", "reason"),
     [
         pytest.param(model.Stopped(0), model.AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, id="A.86 when a query stops"),

@@ -127,3 +127,38 @@ def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
     assert raised.value.reason == "StateMissing"
     assert decision.decide(replace(gone, restore=FRESH)) is Intent.EMPTY
     assert decision.decide(replace(gone, restore=SNAPSHOT)) is Intent.RESTORE
+
+
+@pytest.mark.parametrize(
+    ("wish", "restored_from", "begins"),
+    [
+        pytest.param(
+            FRESH,
+            "checkpoint 4",
+            "The start with empty state was done before, and a restart does not repeat it: the job goes on from "
+            "checkpoint 4.",
+            id="fresh state",
+        ),
+        pytest.param(
+            SNAPSHOT,
+            None,
+            "The restore of checkpoint:1 was done before, and a restart does not repeat it: the job goes on from the "
+            "beginning of its generation.",
+            id="a snapshot, without a checkpoint since",
+        ),
+        pytest.param(
+            RestoreConfig(snapshot="checkpoint:1", id="again"),
+            "checkpoint 4",
+            "The restore of checkpoint:1 was done before, under the name 'again', and a restart does not repeat it: the job "
+            "goes on from checkpoint 4.",
+            id="under a name",
+        ),
+    ],
+)
+def test_a_restore_that_was_done_before_says_so_and_how_to_ask_again(
+    wish: RestoreConfig, restored_from: str | None, begins: str
+) -> None:
+    said = decision.skipped_restore(wish, restored_from=restored_from)
+
+    assert said.startswith(begins)
+    assert "--again" in said
