@@ -139,11 +139,16 @@ def _ahead(found: Marker, context: SinkContext, where: str) -> errors.SpecReject
 
 
 def _taken(found: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
+    own, lineage = context.descent.root or "this root", found.lineage or "unnamed"
+    if found.root == own:
+        whose = f"the state that was at {own} before (lineage {lineage}; it was deleted, or replaced)"
+        beginning = "Bring that state back, or start from a savepoint of it (--from)"
+    else:
+        whose = f"the state at {_root(found)} (lineage {lineage}), from which the state at {own} does not descend"
+        beginning = "Start from that state (--from)"
     return errors.SpecRejectedError(
         "SinkTaken",
-        f"The sink {context.uid!r} cannot start: {where} holds output of the state at {_root(found)} (lineage "
-        f"{found.lineage or 'unnamed'}), from which the state at {context.descent.root or 'this root'} does not descend. "
-        f"Start from that state (--from); or {WAYS_OUT}.",
+        f"The sink {context.uid!r} cannot start: {where} holds output of {whose}. {beginning}; or {WAYS_OUT}.",
     )
 
 
