@@ -37,6 +37,12 @@ class Elsewhere:
     store: ObjectStore | None = None
     folder: str = ""
 
+    @property
+    def is_gone(self) -> bool:
+        """Whether its place was looked at, and there is none: it was moved, disposed of, or never completed."""
+        found = self.manifest
+        return isinstance(found, errors.SpecRejectedError) and self.store is not None
+
 
 def look(store: ObjectStore, open_store: transfer.StoreOpener | None) -> tuple[Elsewhere, ...]:
     """Look for a job's savepoints at other locations, newest first. Cost: a listing; two GETs for each.

@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest
-from statefulspark.contract.notes import SavepointPointer
-from statefulspark.snapshot import base, catalog, transfer
+from statefulspark.snapshot import catalog, elsewhere, transfer
 from statefulspark.storage.port import ObjectStore
 
 
@@ -46,13 +45,8 @@ def _inside(store: ObjectStore) -> Iterable[Manifest]:
 
 
 def _outside(store: ObjectStore, open_store: transfer.StoreOpener | None) -> Iterable[Manifest]:
-    for name in store.list_names(layout.SAVEPOINTS):
-        if not name.endswith(".json"):
-            continue
-        key = f"{layout.SAVEPOINTS}/{name}"
-        pointer = SavepointPointer.parse(store.read(key), f"{store.uri}/{key}")
-        where, folder = base.locate(store, pointer.location, open_store)
-        try:
-            yield catalog.read_manifest(where, folder)
-        except errors.ObjectNotFoundError:
-            continue  # Disposed of, or never completed.
+    for found in elsewhere.look(store, open_store):
+        if isinstance(found.manifest, Manifest):
+            yield found.manifest
+        elif not found.is_gone:
+            raise found.manifest
