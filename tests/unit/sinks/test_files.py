@@ -399,3 +399,11 @@ def test_two_drivers_that_open_a_folder_at_once_leave_the_newer_one(folder: stor
         sink_in(Raced(folder)).open(at(1, epoch=4))
 
     assert [number for number, _, _ in committed(folder)] == [0, 1]
+
+
+def test_a_folder_that_another_job_has_opened_is_that_jobs_whatever_its_lineage(folder: stores.MemoryStore) -> None:
+    sink_in(folder).open(replace(at(-1), lineage="theirs", descent=Descent("theirs"), job="default/other"))
+
+    with pytest.raises(errors.SpecRejectedError, match="is that of statefulspark/default/other") as refused:
+        sink_in(folder).open(replace(at(-1), lineage="ours", descent=Descent("ours")))
+    assert refused.value.reason == "SinkFolderTaken"

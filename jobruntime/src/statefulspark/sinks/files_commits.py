@@ -15,6 +15,7 @@ from statefulspark import clock, errors
 from statefulspark.contract import base, layout
 from statefulspark.sinks import marker, standing
 from statefulspark.snapshot import listing
+from statefulspark.storage import conditional
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -92,20 +93,15 @@ def occupy(store: ObjectStore, context: SinkContext) -> None:
     """Leave word in the folder whose it is now; see `FilesSink.open`. Idempotent."""
     while True:
         present = _owner(store)
-        found = None if present is None else present.body.marker
-        if found is None:
+        if present is None:
             found = _marker_of_commits(store, context)
+        else:
+            _require_ours(present.body.sink, f"is that of {present.body.sink}", store, context)
+            found = present.body.marker
         opened = marker.admitted(found, context, store.uri, withdraws=True)
         body = FolderOwner(sink=context.transactional_id, marker=opened).to_json().encode()
-        try:
-            if present is None:
-                store.create(SINK, body)
-            else:
-                _require_ours(present.body.sink, f"is that of {present.body.sink}", store, context)
-                store.replace(SINK, body, etag=present.etag)
-        except (errors.ObjectExistsError, errors.ObjectChangedError):
-            continue
-        return
+        if conditional.put(store, SINK, body, etag=None if present is None else present.etag):
+            return
 
 
 def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
@@ -212,14 +208,7 @@ def _look(store: ObjectStore, key: str, kind: type[_Document]) -> Present[_Docum
 def _put(store: ObjectStore, commit: BatchCommit, present: Present[BatchCommit] | None) -> bool:
     """Write a commit where it was looked; False if something else is there by now."""
     key, body = commit_key(commit.batch_id), commit.to_json().encode()
-    try:
-        if present is None:
-            store.create(key, body)
-        else:
-            store.replace(key, body, etag=present.etag)
-    except (errors.ObjectExistsError, errors.ObjectChangedError):
-        return False
-    return True
+    return conditional.put(store, key, body, etag=None if present is None else present.etag)
 
 
 def _commit_of(

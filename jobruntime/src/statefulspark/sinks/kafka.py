@@ -28,6 +28,7 @@ import pyarrow as pa
 
 from statefulspark import clock, errors, storage
 from statefulspark.sinks import extras, kafka_rows, marker, secret, staging
+from statefulspark.storage import conditional
 
 if TYPE_CHECKING:
     from statefulspark.sinks import kafka_session
@@ -286,18 +287,17 @@ def note(store: ObjectStore, reached: marker.Marker) -> None:
     body = reached.to_json().encode()
     while True:
         info = store.info(NOTE)
-        try:
-            if info is None:
-                store.create(NOTE, body)
-            elif _is_older(store, reached):
-                store.replace(NOTE, body, etag=info.etag)
+        if info is not None and not _is_older(store, reached):
             return
-        except (errors.ObjectExistsError, errors.ObjectChangedError, errors.ObjectNotFoundError):
-            continue
+        if conditional.put(store, NOTE, body, etag=None if info is None else info.etag):
+            return
 
 
 def _is_older(store: ObjectStore, reached: marker.Marker) -> bool:
-    present = marker.Marker.model_validate_json(store.read(NOTE))
+    try:
+        present = marker.Marker.model_validate_json(store.read(NOTE))
+    except errors.ObjectNotFoundError:
+        return True  # It went since the look, which the write finds out.
     return present.lineage != reached.lineage or present.epoch <= reached.epoch
 
 

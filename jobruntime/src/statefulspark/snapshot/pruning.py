@@ -19,6 +19,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.base import StoredDocument, UtcDatetime
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.snapshot import base, catalog, claims, epochs, generations, prune, sparklog, staged, transfer
+from statefulspark.storage import conditional
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
@@ -201,10 +202,5 @@ def _read_marks(store: ObjectStore) -> tuple[dict[str, datetime], str | None]:
 def _write_marks(store: ObjectStore, planned: prune.PrunePlan) -> None:
     """Write the marks over those that the plan was made from: late ones would let a file that is used again go too soon."""
     body = Marks(unused_since=dict(planned.marks)).to_json().encode()
-    if planned.marks_etag is not None:
-        store.replace(layout.PRUNE_MARKS, body, etag=planned.marks_etag)
-        return
-    try:
-        store.create(layout.PRUNE_MARKS, body)
-    except errors.ObjectExistsError as error:
-        raise errors.ObjectChangedError(f"{store.uri}/{layout.PRUNE_MARKS}") from error
+    if not conditional.put(store, layout.PRUNE_MARKS, body, etag=planned.marks_etag):
+        raise errors.ObjectChangedError(f"{store.uri}/{layout.PRUNE_MARKS}")
