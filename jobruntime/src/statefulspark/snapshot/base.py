@@ -223,7 +223,9 @@ class View:
         )
 
 
-def look(store: ObjectStore, open_store: transfer.StoreOpener | None = None) -> View:
+def look(
+    store: ObjectStore, open_store: transfer.StoreOpener | None = None, lineages: descent.Lineages | None = None
+) -> View:
     """Look at a job's root. Cost: 7 listings, 3 HEADs, a HEAD per savepoint, a GET per other document.
 
     Listings may lag: the next number of generations and of checkpoints is looked up by name.
@@ -243,7 +245,7 @@ def look(store: ObjectStore, open_store: transfer.StoreOpener | None = None) -> 
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
         damage=damage.read_all(store),
-        lineages=descent.read_all(store),
+        lineages=lineages if lineages and lineages.taken else descent.read_all(store),
     )
 
 

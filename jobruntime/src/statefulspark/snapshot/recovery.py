@@ -69,6 +69,7 @@ def plan_recovery(
     restore: RestoreConfig,
     query_uids: Collection[str] | None = None,
     open_store: transfer.StoreOpener | None = None,
+    lineages: descent.Lineages | None = None,
 ) -> StartPlan:
     """Find out where a driver would start now; nothing is written.
 
@@ -79,6 +80,7 @@ def plan_recovery(
         restore: What was asked for.
         query_uids: Queries of the job; None leaves them unchecked.
         open_store: Opens the place of a savepoint outside the job's root.
+        lineages: What the root has been, where that is known already.
 
     Returns:
         The plan, to be handed to `carry_out`.
@@ -90,7 +92,7 @@ def plan_recovery(
         StateUnknownError: `StateWithoutCheckpoint`, `StateMissing`, or storage cannot tell.
         TransientError: Storage cannot be asked now.
     """
-    view = base.look(store, open_store)
+    view = base.look(store, open_store, lineages)
     intent = decision.decide(view.situation(restore))
     found = view.known.current.generation if view.known.current else 0
     proposal = replace(
@@ -127,7 +129,9 @@ def find_start(
     at the newer epoch.
     """
     for _ in range(_LOOKS):
-        plan = plan_recovery(store, restore=restore, query_uids=query_uids, open_store=open_store)
+        plan = plan_recovery(
+            store, restore=restore, query_uids=query_uids, open_store=open_store, lineages=author.lineages
+        )
         try:
             return settle(store, plan, author)
         except errors.FencedError:
