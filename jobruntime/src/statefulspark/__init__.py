@@ -9,9 +9,12 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from statefulspark._version import __version__ as __version__
+
 if TYPE_CHECKING:
+    from statefulspark.declaration import Output, QueryContext, write
     from statefulspark.hooks import MasterHook
-    from statefulspark.job import Job, Output, QueryContext, write
+    from statefulspark.job import Job
     from statefulspark.opstate import (
         BroadcastHandle,
         BroadcastSinkFunction,
@@ -65,7 +68,6 @@ if TYPE_CHECKING:
     )
     from statefulspark.state_reading import read_state
 
-__version__ = "0.1.0"
 
 __all__ = [
     "MAX_WATERMARK",
@@ -129,9 +131,9 @@ __all__ = [
 
 _HOME = {
     "Job": "statefulspark.job",
-    "Output": "statefulspark.job",
-    "QueryContext": "statefulspark.job",
-    "write": "statefulspark.job",
+    "Output": "statefulspark.declaration",
+    "QueryContext": "statefulspark.declaration",
+    "write": "statefulspark.declaration",
     "MasterHook": "statefulspark.hooks",
     "FilesSink": "statefulspark.sinks.files",
     "IcebergSink": "statefulspark.sinks.iceberg",

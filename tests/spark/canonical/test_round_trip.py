@@ -27,7 +27,8 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import EngineConfig, JobConfig, RestoreConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.contract.placement import Placement
-from statefulspark.job import Job, QueryContext
+from statefulspark.declaration import QueryContext
+from statefulspark.job import Job
 from statefulspark.snapshot import closure, recovery, savepoint, transfer, verify
 from statefulspark.spark import driver, functions, preparing
 from statefulspark.spark.canonical import export, starting
@@ -133,8 +134,8 @@ class Rig:
         )
         place = preparing.Place(self.store, self.options, 1)
         author = recovery.Author("default", "flights", 1, NOW)
-        found = preparing.find_state(job, job_config, place, author)
-        built = driver.build_queries(job, job_config, self.spark, functions.JobFunctions(), found=found)
+        found = preparing.find_state(job.definition.query_uids, job_config, place, author)
+        built = driver.build_queries(job.queries, job_config, self.spark, functions.JobFunctions(), found=found)
         return preparing.make_ready(job_config, place, found, built, self.spark, author)
 
 

@@ -28,7 +28,8 @@ from statefulspark.contract import config
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Trigger
 from statefulspark.contract.placement import Placement
-from statefulspark.job import Job, QueryContext
+from statefulspark.declaration import QueryContext
+from statefulspark.job import Job
 from statefulspark.snapshot import catalog, closure, plans, recovery, verify
 from statefulspark.snapshot.parallelism import SHUFFLE_PARTITIONS
 from statefulspark.spark import check, driver, failures, functions, preparing, session
@@ -156,9 +157,9 @@ class World:
             engine=config.EngineConfig(conf=conf or {}),
         )
         place = preparing.Place(self.store, self.options, self.epoch)
-        found = preparing.find_state(job, job_config, place, self.author)
+        found = preparing.find_state(job.definition.query_uids, job_config, place, self.author)
         declared = functions.JobFunctions()
-        built = driver.build_queries(job, job_config, self.spark, declared, found=found)
+        built = driver.build_queries(job.queries, job_config, self.spark, declared, found=found)
         return job_config, place, found, built
 
     @property

@@ -21,7 +21,7 @@ from s3server import S3Server
 from statefulspark import errors, storage
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.job import Output
+from statefulspark.declaration import Output
 from statefulspark.snapshot import closure, startplan
 from statefulspark.spark import functions, session
 from statefulspark.storage import ObjectStore, StorageOptions

@@ -5,14 +5,13 @@ The two queries of the job count numbered records: `totals` writes to a files si
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from faultrig import engine, fibers, ledger, workers
 from statefulspark import clock, errors, storage
 from statefulspark.contract import api, config
-from statefulspark.job import Job, Output
+from statefulspark.declaration import Output
 from statefulspark.sinks.files import FilesSink
 from statefulspark.snapshot import plans, recovery
 from statefulspark.spark import assembly, driver, failures, functions, jvm, preparing, session, snapshots
@@ -117,7 +116,7 @@ class Driver(engine.EngineProcess):
         self.epoch = place.epoch
         fibers.here().has_looked = True  # There was no newer epoch when this one was created.
         author = preparing.author_of(job_config, place, started_at)
-        found = preparing.find_state(_job(), job_config, place, author)
+        found = preparing.find_state(tuple(QUERIES), job_config, place, author)
         if self.wish.is_changed:
             found = recovery.in_new_generation(found, ("The job has changed.",))
         spark = cast("SparkSession", engine.Session(self))
@@ -138,14 +137,3 @@ class Driver(engine.EngineProcess):
         output = Output(frame, sink, SINKS[uid], "update", None)
         planned = plans.PlannedQuery(uid, sources=(plans.PlannedSource("numbers"),))
         return preparing.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)
-
-
-def _job() -> Job:
-    job = Job("flights")
-    for uid in QUERIES:
-        job.query(uid=uid)(cast("Callable", _never_called))
-    return job
-
-
-def _never_called() -> None:
-    raise AssertionError("the rig builds the queries itself")

@@ -13,7 +13,7 @@ from snapshots import a_manifest
 from statefulspark import errors, opstate, storage
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import OperatorStateEntry, QueryEntry
-from statefulspark.job import Output
+from statefulspark.declaration import Output
 from statefulspark.opstate import record
 from statefulspark.opstate.model import Mode, NamedState, OperatorState, StateMeta
 from statefulspark.snapshot import sidelog, startplan

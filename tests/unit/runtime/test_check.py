@@ -50,7 +50,7 @@ def test_a_refusal_ends_with_the_exit_code_of_the_start(
 ) -> None:
     job_config = config.JobConfig(name="empty", storage=config.StorageConfig(uri=f"file://{tmp_path}"))
 
-    code = check.check(Job("empty"), job_config, form)
+    code = check.check(Job("empty").definition, job_config, form)
 
     printed = capsys.readouterr().out
     assert code == 13

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import NoReturn
 
-import statefulspark
 from statefulspark import errors
+from statefulspark._version import __version__
 from statefulspark.cli import checkpoint, doctor, options, run, savepoint, state, status, stop, terminal
 from statefulspark.contract.base import FORMAT_VERSION
 from statefulspark.contract.exit_codes import ExitCode
@@ -99,7 +99,7 @@ def _add_version(commands: options.SubParsers) -> None:
 
 
 def _version(_: argparse.Namespace) -> int:
-    terminal.write(f"statefulspark {statefulspark.__version__}")
+    terminal.write(f"statefulspark {__version__}")
     terminal.write(f"format {FORMAT_VERSION}")
     terminal.write(f"python {platform.python_version()}")
     terminal.write(f"pyspark {_version_of('pyspark') or 'not installed'}")

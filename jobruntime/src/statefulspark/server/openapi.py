@@ -12,7 +12,7 @@ from functools import cache
 
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 
-import statefulspark
+from statefulspark._version import __version__
 from statefulspark.contract import base
 from statefulspark.server import routes
 
@@ -37,7 +37,7 @@ def document() -> _Json:
         "openapi": "3.1.0",
         "info": {
             "title": "Stateful Spark: the API of a job's driver",
-            "version": statefulspark.__version__,
+            "version": __version__,
             "description": "Names are camelCase, times UTC in ISO 8601, absent means unset. Readers ignore fields that "
             "they do not know. Every error below /v1 has a reason and a message.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},

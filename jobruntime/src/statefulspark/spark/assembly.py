@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from statefulspark import clock, storage
 from statefulspark.contract import config, layout, statistics
 from statefulspark.coordinator import machine, model
-from statefulspark.job import Output
+from statefulspark.declaration import Output
 from statefulspark.snapshot import watermarks
 from statefulspark.spark import (
     announcing,

@@ -14,7 +14,7 @@ from statefulspark import errors, storage
 from statefulspark.contract import config, layout
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.job import Job
+from statefulspark.declaration import JobDefinition
 from statefulspark.snapshot import evolution, recovery
 from statefulspark.spark import driver, failures, functions, hooks, preparing, session, settings
 from statefulspark.spark.canonical import starting
@@ -71,7 +71,7 @@ class Report(WireModel):
     queries: tuple[QueryReport, ...] = ()
 
 
-def check(job: Job, job_config: config.JobConfig, form: ReportFormat) -> int:
+def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) -> int:
     """Compare a job with the state that it would start from, and print the report.
 
     Returns:
@@ -87,13 +87,13 @@ def check(job: Job, job_config: config.JobConfig, form: ReportFormat) -> int:
     return int(code)
 
 
-def examine(job: Job, job_config: config.JobConfig) -> Report:
+def examine(job: JobDefinition, job_config: config.JobConfig) -> Report:
     """Do what a start does up to the comparison.
 
     Raises:
         StatefulSparkError: The job could not start.
     """
-    driver.require_queries(job)
+    driver.require_queries(job, job_config.name)
     session.check_settings(job_config.engine.conf)
     options = settings.storage_options(job_config.storage)
     root = storage.open_store(job_config.storage.uri, options)
@@ -103,13 +103,13 @@ def examine(job: Job, job_config: config.JobConfig) -> Report:
         found = recovery.plan_recovery(
             store,
             restore=job_config.restore,
-            query_uids=[query.uid for query in job.queries],
+            query_uids=job.query_uids,
             open_store=lambda uri: storage.open_store(uri, options),
         )
         spark = coming.result()
     found = starting.with_shells(found)
     declared = functions.JobFunctions()
-    built = driver.build_queries(job, job_config, spark, declared, found=found)
+    built = driver.build_queries(job.queries, job_config, spark, declared, found=found)
     if not job_config.restore.allow_non_restored_state:
         declared.require_place(found.queries)
         hooks.JobHooks(job.hooks).require_place(found.master_states)

@@ -13,6 +13,7 @@ import secrets
 import signal
 import socket
 import uuid
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING
 from statefulspark import clock, errors, launch, storage
 from statefulspark.contract import config, layout
 from statefulspark.contract.manifest import OwnerRecord
-from statefulspark.job import Output, QueryContext
+from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
 from statefulspark.server.http import ApiServer
 from statefulspark.snapshot import descent, epochs, parallelism, plans
 from statefulspark.spark import (
@@ -46,14 +47,13 @@ from statefulspark.spark.preparing import BuiltQuery, Place
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from statefulspark.job import Job
     from statefulspark.snapshot.startplan import StartPlan
     from statefulspark.storage import StorageOptions
 
 _log = logging.getLogger(__name__)
 
 
-def run(job: Job, job_config: config.JobConfig) -> int:
+def run(job: JobDefinition, job_config: config.JobConfig) -> int:
     """Run a job until it ends.
 
     Args:
@@ -66,7 +66,7 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     Raises:
         StatefulSparkError: It could not be started; the job's state is what it was before.
     """
-    require_queries(job)
+    require_queries(job, job_config.name)
     session.check_settings(job_config.engine.conf)
     started_at = clock.utc_now()
     options = settings.storage_options(job_config.storage)
@@ -74,14 +74,14 @@ def run(job: Job, job_config: config.JobConfig) -> int:
         coming = beside.submit(session.build, job_config, options)
         place = claim(job_config, options, started_at)
         author = preparing.author_of(job_config, place, started_at)
-        found = preparing.find_state(job, job_config, place, author)
+        found = preparing.find_state(job.query_uids, job_config, place, author)
         spark = coming.result()
     warming.start_workers(spark)
     fence = jvm.Fence(spark)
     fence.configure(f"{session.hadoop_uri(place.store.uri)}/{layout.epoch(place.epoch + 1)}")
     master_hooks = hooks.JobHooks(job.hooks)
     declared = functions.JobFunctions()
-    built = build_queries(job, job_config, spark, declared, found=found)
+    built = build_queries(job.queries, job_config, spark, declared, found=found)
     if not job_config.restore.allow_non_restored_state:
         declared.require_place(found.queries)
         master_hooks.require_place(found.master_states)
@@ -99,16 +99,14 @@ def run(job: Job, job_config: config.JobConfig) -> int:
     return launch.finish(ending.code, ending.reason, ending.message, location)
 
 
-def require_queries(job: Job) -> None:
+def require_queries(job: JobDefinition, name: str) -> None:
     """Refuse a job without queries.
 
     Raises:
         SpecRejectedError: `NoQueries`.
     """
     if not job.queries:
-        raise errors.SpecRejectedError(
-            "NoQueries", f"The job {job.name} declares no query; decorate one with @job.query."
-        )
+        raise errors.SpecRejectedError("NoQueries", f"The job {name} declares no query; decorate one with @job.query.")
 
 
 def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) -> Place:
@@ -138,7 +136,7 @@ def claim(job_config: config.JobConfig, options: StorageOptions, now: datetime) 
 
 
 def build_queries(
-    job: Job,
+    queries: Sequence[QueryDefinition],
     job_config: config.JobConfig,
     spark: SparkSession,
     functions_of_job: functions.JobFunctions,
@@ -148,7 +146,7 @@ def build_queries(
     """Call every query function, and plan what it returned without running it.
 
     Args:
-        job: What the job file declares.
+        queries: What the job file declares.
         job_config: How to run it.
         spark: The session.
         functions_of_job: Gets the functions on the driver.
@@ -159,7 +157,7 @@ def build_queries(
     partitions = parallelism.asked_for(job_config.engine.conf)
     placements = plans.placements(found.queries)
     built = []
-    for query in job.queries:
+    for query in queries:
         collecting = keyed.collecting(
             registry,
             query_uid=query.uid,

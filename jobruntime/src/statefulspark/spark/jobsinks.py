@@ -9,7 +9,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
-from statefulspark.job import Output
+from statefulspark.declaration import Output
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.standing import Descent, Position
 from statefulspark.snapshot import descent, sidelog

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pyspark
 
-import statefulspark
 from statefulspark import storage
+from statefulspark._version import __version__
 from statefulspark.contract import config
 from statefulspark.snapshot import descent, evolution, keyedstates, plans, recovery
 from statefulspark.spark import jobsinks, session
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from statefulspark.job import Job, Output
+    from statefulspark.declaration import Output
     from statefulspark.snapshot.recovery import StartPlan
     from statefulspark.storage import ObjectStore, StorageOptions
 
@@ -58,7 +58,7 @@ class BuiltQuery:
 def versions() -> dict[str, str]:
     """Return what writes the state, for manifests."""
     return {
-        "statefulspark": statefulspark.__version__,
+        "statefulspark": __version__,
         "pyspark": pyspark.__version__,
         "python": platform.python_version(),
     }
@@ -78,13 +78,15 @@ def author_of(job_config: config.JobConfig, place: Place, now: datetime) -> reco
     )
 
 
-def find_state(job: Job, job_config: config.JobConfig, place: Place, author: recovery.Author) -> StartPlan:
+def find_state(
+    query_uids: Sequence[str], job_config: config.JobConfig, place: Place, author: recovery.Author
+) -> StartPlan:
     """Find out where to start, and complete what a dead driver left committed."""
     found = recovery.find_start(
         place.store,
         author,
         restore=job_config.restore,
-        query_uids=[query.uid for query in job.queries],
+        query_uids=query_uids,
         open_store=lambda uri: storage.open_store(uri, place.options),
     )
     _log.info("state found", extra={"restored_from": found.restored_from or "nothing: first start"})

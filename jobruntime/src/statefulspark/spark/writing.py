@@ -19,7 +19,7 @@ import pyarrow as pa
 from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark import errors
-from statefulspark.job import Output
+from statefulspark.declaration import Output
 from statefulspark.opstate.sink import FunctionSink
 from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
 

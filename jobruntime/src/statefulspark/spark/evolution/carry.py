@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.job import Output
+from statefulspark.declaration import Output
 from statefulspark.snapshot import checksums, closure, evolution, plans, rewrite, sparklog, transfer
 from statefulspark.spark.evolution import repartition, trial
 from statefulspark.storage.port import ObjectStore

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from statefulspark import errors
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.job import Output
+from statefulspark.declaration import Output
 from statefulspark.opstate import record, subtasks
 from statefulspark.opstate.batches import SinkRun
 from statefulspark.opstate.model import OperatorState

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.job import Output
+from statefulspark.declaration import Output
 from statefulspark.opstate.sink import FunctionSink
 from statefulspark.snapshot import segments
 from statefulspark.spark import partaking

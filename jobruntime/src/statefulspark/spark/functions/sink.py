@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from statefulspark.job import Output
+    from statefulspark.declaration import Output
     from statefulspark.opstate.batches import SinkRun
 
 Noting = Callable[[], contextlib.AbstractContextManager[None]]

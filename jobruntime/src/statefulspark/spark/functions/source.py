@@ -8,7 +8,7 @@ from pyspark.sql.pandas import types as arrow_types
 from pyspark.sql.types import StructType
 
 from statefulspark import errors
-from statefulspark.job import require_uid
+from statefulspark.declaration import require_uid
 from statefulspark.opstate import sink
 from statefulspark.opstate.functions import SourceFunction
 from statefulspark.spark.functions import datasource, registry
