@@ -22,9 +22,9 @@ from loopbackdriver import DriverPort, LoopbackDriver
 from s3server import ACCESS_KEY, SECRET_KEY, S3Server
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.storage import open_store
+from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.render import names
 
 pytestmark = [pytest.mark.api, pytest.mark.s3]
 

@@ -27,6 +27,7 @@ from statefulspark.contract.api import (
     StopRequest,
 )
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
+from statefulspark_operator.api import names
 from statefulspark_operator.api.status import SnapshotStatus, StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
@@ -43,7 +44,6 @@ from statefulspark_operator.lifecycle.situation import (
     StorageFacts,
     StorageUnreadable,
 )
-from statefulspark_operator.render import names
 
 KEY = JobKey("demo", "flights")
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -22,9 +22,9 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind, Trigger
 from statefulspark.snapshot import catalog, epochs
 from statefulspark.storage import ObjectStore
+from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.render import names
 
 
 class LoopbackDriver:

@@ -16,12 +16,11 @@ from datetime import timedelta
 import kopf
 from aiohttp import web
 
-from statefulspark_operator.api import base
+from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import driver_api, kubernetes_gateway, storage_reader
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.engine import queue, reconcile
 from statefulspark_operator.engine.world import World
-from statefulspark_operator.render import names
 from statefulspark_operator.telemetry import logs, metrics, server
 
 _LOG = logging.getLogger("statefulspark.operator")

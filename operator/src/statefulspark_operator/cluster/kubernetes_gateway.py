@@ -20,11 +20,10 @@ import aiohttp
 from kubernetes.aio import client, config
 from statefulspark import errors
 
-from statefulspark_operator.api import base
+from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Kind, Resource
-from statefulspark_operator.render import names
 
 REQUEST_TIMEOUT_S = 20
 _JSON = "application/json"

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 from statefulspark.contract.api import ExitReport
 
+from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.lifecycle.situation import ContainerExit, DriverPod, PodPhase, Waiting
-from statefulspark_operator.render import names
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
 

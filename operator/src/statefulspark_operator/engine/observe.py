@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 from statefulspark.contract.api import JobStatus, Operation
 
+from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import DeletionPolicy
 from statefulspark_operator.api.status import OperationPhase, StatefulSparkJobStatus
 from statefulspark_operator.cluster import pods, resources
@@ -28,7 +29,7 @@ from statefulspark_operator.lifecycle.situation import (
     StorageFacts,
     StorageUnreadable,
 )
-from statefulspark_operator.render import config, names
+from statefulspark_operator.render import config
 
 
 @dataclass(frozen=True, slots=True)

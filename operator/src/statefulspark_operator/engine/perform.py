@@ -14,6 +14,7 @@ from statefulspark import errors
 from statefulspark.contract.api import SavepointRequest, StopRequest
 from statefulspark.contract.manifest import Trigger
 
+from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
@@ -23,7 +24,7 @@ from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.engine.world import World
 from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
-from statefulspark_operator.render import children, config, driver, names
+from statefulspark_operator.render import children, config, driver
 from statefulspark_operator.render.base import Subject
 
 _LOG = logging.getLogger("statefulspark.perform")

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 from statefulspark.contract import engine
 
+from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.world import World
 from statefulspark_operator.lifecycle.situation import Rejection
-from statefulspark_operator.render import names
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statefulspark_operator.render import names
+from statefulspark_operator.api import names
 from statefulspark_operator.render.base import Manifest, Subject, metadata
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.config import CheckpointingMode, JobConfig
 
+from statefulspark_operator.api import names
 from statefulspark_operator.api.status import RestoreIntent
-from statefulspark_operator.render import names
 from statefulspark_operator.render.base import Manifest, Subject, metadata
 
 FILE_NAME = "job.json"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from pydantic import JsonValue
 from statefulspark.contract import config as job_config
 
+from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import EnvVar
-from statefulspark_operator.render import config, names
+from statefulspark_operator.render import config
 from statefulspark_operator.render.base import Manifest, Subject, metadata, overlay
 
 USER_ID = 10001

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from statefulspark.contract import config
 
-from statefulspark_operator.api import revision
+from statefulspark_operator.api import names, revision
 from statefulspark_operator.api.spec import SavepointFailurePolicy
 from statefulspark_operator.api.status import (
     DriverIntent,
@@ -25,7 +25,6 @@ from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import SavepointFact, Situation, StorageFacts, StorageUnreadable
-from statefulspark_operator.render import names
 
 
 def _phase(situation: Situation) -> Phase:
