@@ -19,7 +19,7 @@ from statefulspark.opstate.model import Mode, NamedState, OperatorState, StateMe
 from statefulspark.snapshot import sidelog, startplan
 from statefulspark.snapshot.segments import SegmentName
 from statefulspark.sources import rendezvous, segmentfile
-from statefulspark.spark import functions, partaking
+from statefulspark.spark import declines, functions
 from statefulspark.spark.functions import registry
 from statefulspark.testing import stores
 
@@ -197,7 +197,7 @@ def test_a107_a_source_whose_state_cannot_be_taken_is_remembered_with_its_reason
     refusal = declared.refusals.take("q")
     declared.close()
 
-    assert refusal == partaking.Refusal("operator:counter", raised.value.message)
+    assert refusal == declines.Refusal("operator:counter", raised.value.message)
 
 
 def test_a43_functions_start_empty_where_nothing_is_stored(place: Place) -> None:

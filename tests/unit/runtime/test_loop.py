@@ -19,7 +19,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.snapshot import progress
-from statefulspark.spark import announcing, draining, hooks, jvm, partaking, queries, snapshots
+from statefulspark.spark import announcing, declines, draining, hooks, jvm, queries, snapshots
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.loop import JobLoop
 
@@ -157,7 +157,7 @@ class Job:
         self.announcer = announcer
         self.gate = FakeGate()
         self.handle = FakeHandle()
-        self.refusals = partaking.Refusals()
+        self.refusals = declines.Refusals()
         self.starts: list[str] = []
         place = queries.QueryPlace("counts", "generations/00000001/counts", "root")
         further = queries.FurtherStarts(
@@ -254,7 +254,7 @@ def start() -> Iterator[Start]:
 
 
 def _cannot_be_read() -> None:
-    with partaking.taking_part("counts"):
+    with declines.taking_part("counts"):
         raise errors.SnapshotCorruptError("FileMissing", "offsets/7 is gone.")
 
 

@@ -12,7 +12,7 @@ from statefulspark import clock, errors
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import model
-from statefulspark.spark import announcing, board, committing, jvm, partaking, queries, snapshots, writing
+from statefulspark.spark import announcing, board, committing, declines, jvm, partaking, queries, snapshots, writing
 from statefulspark.spark.jobsinks import JobSink
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class Sink:
 
 
 def test_a_sink_that_cannot_prepare_is_remembered_with_its_reason() -> None:
-    refusals = partaking.Refusals()
+    refusals = declines.Refusals()
     sink = SimpleNamespace(sink=Sink(), uid="out", query_uid="counts", context=lambda _: None)
     frame = SimpleNamespace(mapInArrow=lambda *_: SimpleNamespace(collect=list))
     participant = writing.SinkParticipant(cast("JobSink", sink), cast("committing.Committer", None), refusals)
@@ -124,7 +124,7 @@ def test_a_sink_that_cannot_prepare_is_remembered_with_its_reason() -> None:
     with pytest.raises(errors.TransientError):
         participant.run(cast("DataFrame", frame), 7)
 
-    assert refusals.take("counts") == partaking.Refusal("sink:out", "The broker did not answer.")
+    assert refusals.take("counts") == declines.Refusal("sink:out", "The broker did not answer.")
     assert refusals.take("counts") is None
 
 
@@ -155,7 +155,7 @@ def test_a_query_whose_commit_is_gone_declines_by_name() -> None:
     query.run_batch()
     job.store.delete_many([f"{query.path}/commits/0"])
 
-    with pytest.raises(partaking.DeclinedError) as raised:
+    with pytest.raises(declines.DeclinedError) as raised:
         a_writer(job, query).complete(an_order(), {query.uid: 0})
 
     assert raised.value.participant == query.uid
@@ -171,7 +171,7 @@ def test_a_transaction_that_a_listing_hides_declines_for_the_sinks() -> None:
     def hidden(*_: object) -> None:
         raise errors.SnapshotCorruptError("ClosureIncomplete", "The transaction of sink 'out' is not listed.")
 
-    with pytest.raises(partaking.DeclinedError, match="of sink 'out'") as raised:
+    with pytest.raises(declines.DeclinedError, match="of sink 'out'") as raised:
         a_writer(job, query, hidden).complete(an_order(), {query.uid: 0})
 
     assert raised.value.participant == "sinks"

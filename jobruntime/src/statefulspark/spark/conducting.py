@@ -20,7 +20,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.snapshot import progress
-from statefulspark.spark import announcing, desk, draining, hooks, pacing, partaking, queries, standstill
+from statefulspark.spark import announcing, declines, desk, draining, hooks, pacing, partaking, queries, standstill
 from statefulspark.spark.background import Background, Lane
 from statefulspark.spark.board import Board
 from statefulspark.spark.jvm import Fence, Gate
@@ -44,7 +44,7 @@ class Conducting(desk.Desk):
         participants: Mapping[str, str],
         coordinator: model.State,
         master_hooks: hooks.JobHooks | None = None,
-        refusals: partaking.Refusals | None = None,
+        refusals: declines.Refusals | None = None,
         planner: draining.Planner | None = None,
     ) -> None:
         """Take over started queries; nothing happens before `run`.
@@ -71,7 +71,7 @@ class Conducting(desk.Desk):
         self._participants = {**{query.uid: query.uid for query in running}, **participants}
         self._coordinator = coordinator
         self._hooks = master_hooks or hooks.JobHooks()
-        self._refusals = refusals or partaking.Refusals()
+        self._refusals = refusals or declines.Refusals()
         self._background = Background(self._inbox.put)
         self._requests: dict[str, desk.StateRequest] = {}
         self._orders: dict[int, SnapshotOrder] = {}
@@ -200,13 +200,13 @@ class Conducting(desk.Desk):
         if isinstance(error, errors.FencedError):
             self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
             return
-        if isinstance(error, partaking.DeclinedError):
+        if isinstance(error, declines.DeclinedError):
             self._decline(order.snapshot_id, error.participant, str(error))
             return
         self._step(model.FinalizeFailed(time.monotonic(), order.snapshot_id, str(error)))
 
     def _on_trigger_failed(self, order: SnapshotOrder, error: errors.StatefulSparkError) -> None:
-        if isinstance(error, errors.FencedError | partaking.DeclinedError):
+        if isinstance(error, errors.FencedError | declines.DeclinedError):
             self._on_write_failed(order, error)
             return
         is_storage = isinstance(error, errors.TransientError | errors.StateUnknownError)

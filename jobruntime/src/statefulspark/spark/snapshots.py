@@ -26,7 +26,7 @@ from statefulspark.contract.notes import DamageNote
 from statefulspark.coordinator import model
 from statefulspark.snapshot import catalog, closure, damage, epochs, progress, prune, pruning, savepoint
 from statefulspark.snapshot import plans as query_plans
-from statefulspark.spark import announcing, committing, measure, partaking
+from statefulspark.spark import announcing, committing, declines, measure
 from statefulspark.spark.background import Lane
 from statefulspark.spark.board import Identity
 from statefulspark.spark.canonical import taking
@@ -176,7 +176,7 @@ class SnapshotWriter:
         watch = measure.Stopwatch()
         with watch.phase("closure"):
             entries = self._close_over(order, batches)
-        with partaking.taking_part(_SINKS):
+        with declines.taking_part(_SINKS):
             self._announcer.covers(order.snapshot_id, entries)
         with watch.phase("fence"):
             epochs.require_current(self._store, self._identity.epoch)
@@ -283,7 +283,7 @@ class SnapshotWriter:
         return tuple(query_plans.annotate(entry, self._plans.get(entry.uid)) for entry in entries)
 
     def _close_over_one(self, lane: Lane, query_uid: str, batch_id: int) -> QueryEntry:
-        with partaking.taking_part(query_uid):
+        with declines.taking_part(query_uid):
             return self._closers[lane][query_uid].close_over(batch_id, self._committer.committed(query_uid))
 
     def _complete_checkpoint(self, order: SnapshotOrder, entries: tuple[QueryEntry, ...]) -> api.SnapshotSummary:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.spark.committing import Committer
+    from statefulspark.spark.declines import Refusals
     from statefulspark.spark.jobsinks import JobSink
-    from statefulspark.spark.partaking import Refusals
     from statefulspark.storage import StorageOptions
 
 _PART_SCHEMA = "part binary"

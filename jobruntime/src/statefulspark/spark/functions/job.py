@@ -11,7 +11,7 @@ from statefulspark.contract import layout
 from statefulspark.declaration import Output
 from statefulspark.opstate.sink import FunctionSink
 from statefulspark.snapshot import segments
-from statefulspark.spark import partaking
+from statefulspark.spark import declines
 from statefulspark.spark.functions import binding, registry, sink
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class JobFunctions:
         self._outputs: dict[str, Output] = {}
         self._sinks: dict[str, sink.BoundSink] = {}
         self._next_checkpoint_id = 1
-        self.refusals = partaking.Refusals()
+        self.refusals = declines.Refusals()
         """What its functions, and others, could not prepare."""
 
     def next_checkpoint_id(self) -> int:
