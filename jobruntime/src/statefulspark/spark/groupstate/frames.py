@@ -18,7 +18,7 @@ from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark.spark.transform import keys
 from statefulspark.spark.transform import limits as frame_limits
-from statefulspark.spark.transform.function import Called
+from statefulspark.spark.transform.wrapping import Called
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from pyspark.sql.streaming.state import GroupState
 from statefulspark import state as keyed_state
 from statefulspark.spark.groupstate import frames, timeouts
 from statefulspark.spark.transform import forms, wrapping
-from statefulspark.spark.transform.function import Called
+from statefulspark.spark.transform.wrapping import Called
 
 StateFunction = Callable[[tuple[object, ...], Iterable[pd.DataFrame], GroupState], Iterable[pd.DataFrame]]
 STATE = "state"

@@ -7,7 +7,6 @@ answers are collected; nothing here knows Arrow, pandas or the engine.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import cast
 
 from pyspark.sql import types as spark_types
@@ -16,21 +15,6 @@ from pyspark.sql.streaming import stateful_processor
 from statefulspark import state as keyed_state
 from statefulspark.spark.transform import firing, forms, handle, keys, wrapping
 from statefulspark.spark.transform.modes import TimeMode
-
-
-@dataclass(frozen=True, slots=True)
-class Called:
-    """What a processor is given for one key.
-
-    Attributes:
-        key: The key as our state has it.
-        spark_key: The key as the processor gets it, a tuple.
-        items: Rows, or frames.
-    """
-
-    key: object
-    spark_key: tuple[object, ...]
-    items: list[object]
 
 
 class ProcessorFunction(wrapping.WrappedFunction):
@@ -81,7 +65,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
         self._processor.init(self._handle)
         self._handle.state = handle.HandleState.INITIALIZED
 
-    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> None:
+    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.Called]) -> None:
         """Hand over initial state of each key, an item at a time."""
         for called in given:
             ctx.enter(called.key)
@@ -89,7 +73,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
                 self._processor.handleInitialState(called.spark_key, item, self._time_values())
         ctx.leave()
 
-    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> list[object]:
+    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.Called]) -> list[object]:
         """Hand over the rows of each key, and return what came out."""
         output: list[object] = []
         call = self._processor.handleInputRows

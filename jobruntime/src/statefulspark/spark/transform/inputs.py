@@ -17,7 +17,7 @@ from pyspark.sql import types as spark_types
 from statefulspark.spark.keyed import rows as keyed_rows
 from statefulspark.spark.transform import keys
 from statefulspark.spark.transform import limits as frame_limits
-from statefulspark.spark.transform.function import Called
+from statefulspark.spark.transform.wrapping import Called
 
 
 class Inputs(Protocol):

@@ -4,12 +4,28 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from statefulspark import state as keyed_state
 
 if TYPE_CHECKING:
-    from statefulspark.spark.transform import function, handle
+    from statefulspark.spark.transform import handle
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a processor is given for one key.
+
+    Attributes:
+        key: The key as our state has it.
+        spark_key: The key as the processor gets it, a tuple.
+        items: Rows, or frames.
+    """
+
+    key: object
+    spark_key: tuple[object, ...]
+    items: list[object]
 
 
 class WrappedFunction(keyed_state.KeyedProcessFunction):
@@ -36,11 +52,11 @@ class WrappedFunction(keyed_state.KeyedProcessFunction):
         """Whether none of them is declared anew."""
         return True
 
-    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[function.Called]) -> None:
+    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> None:
         """Hand over initial state, where there can be any."""
 
     @abstractmethod
-    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[function.Called]) -> list[object]:
+    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> list[object]:
         """Hand over the rows of each key, and return what came out."""
 
     @abstractmethod
