@@ -86,17 +86,6 @@ async def _open_world() -> AsyncIterator[World]:
         await gateway.close()
 
 
-def _operator_families(work: queue.WorkQueue) -> tuple[metrics.Family, ...]:
-    def family(name: str, kind: str, text: str, value: int) -> metrics.Family:
-        return metrics.Family(f"statefulspark_operator_{name}", kind, text, (metrics.Sample({}, value),))
-
-    return (
-        family("jobs", "gauge", "Jobs that are looked after.", work.jobs),
-        family("passes_total", "counter", "Passes over a job.", work.passes),
-        family("failed_passes_total", "counter", "Passes that ended with an error.", work.failed_passes),
-    )
-
-
 @contextlib.asynccontextmanager
 async def _serving(
     work: queue.WorkQueue, gauges: metrics.JobMetrics, *, health_port: int, metrics_port: int
@@ -107,7 +96,8 @@ async def _serving(
         return (503, "a pass hangs") if work.is_stuck() else (200, "ok")
 
     def exposition() -> tuple[int, str]:
-        return 200, metrics.render((*_operator_families(work), *gauges.families()))
+        own = metrics.operator_families(jobs=work.jobs, passes=work.passes, failed_passes=work.failed_passes)
+        return 200, metrics.render((*own, *gauges.families()))
 
     runners: list[web.AppRunner] = []
     try:

@@ -59,6 +59,24 @@ class JobMetrics:
         return job_families(self._statuses)
 
 
+def operator_families(*, jobs: int, passes: int, failed_passes: int) -> tuple[Family, ...]:
+    """Return the metrics about the operator itself. Pure.
+
+    Args:
+        jobs: How many it looks after.
+        passes: How often it looked at one.
+        failed_passes: How many of those ended with an error.
+    """
+    prefix = "statefulspark_operator"
+    return (
+        Family(f"{prefix}_jobs", "gauge", "Jobs that are looked after.", (Sample({}, jobs),)),
+        Family(f"{prefix}_passes_total", "counter", "Passes over a job.", (Sample({}, passes),)),
+        Family(
+            f"{prefix}_failed_passes_total", "counter", "Passes that ended with an error.", (Sample({}, failed_passes),)
+        ),
+    )
+
+
 def job_families(statuses: Mapping[JobKey, StatefulSparkJobStatus]) -> tuple[Family, ...]:
     """Return the metrics that follow from statuses. Pure."""
     labelled = [({"namespace": key.namespace, "job": key.name}, status) for key, status in sorted_items(statuses)]

@@ -1,0 +1,69 @@
+"""A driver and an operator with a value for every metric, as a scraper would find them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from coordination import a_checkpoint, a_savepoint
+from fakecontrol import NOON, a_status, a_summary
+from prometheus_client import Metric, parser
+from statefulspark.contract import api, statistics
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator import stats
+from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from statefulspark_operator.api.status import (
+    Phase,
+    RestartStatus,
+    SnapshotStatus,
+    StatefulSparkJobStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
+from statefulspark_operator.cluster.gateway import JobKey
+from watched import Watched
+
+
+def a_driver() -> tuple[api.JobStatus, statistics.Checkpoints]:
+    """Return the status and the statistics of a driver in which nothing is missing."""
+    run = Watched()
+    run.stats = stats.begin(restored=statistics.RestoredSnapshot(restored_from="checkpoint 40", restored_at=NOON))
+    run.snapshot(a_checkpoint(), took_s=4)
+    run.snapshot(a_savepoint())
+    run.fail(run.begin(a_checkpoint("fails")))
+    last = a_summary(number=1).model_copy(update={"incremental_size_bytes": 10, "files": 7})
+    query = api.QueryStatus(uid="counts", active=True, batch_id=12, last_commit_at=NOON)
+    sink = api.SinkStatus(query="counts", uid="out", committed_batch=11, pending_transactions=1)
+    status = a_status(last_checkpoint=last).model_copy(
+        update={
+            "last_savepoint": a_summary(kind=SnapshotKind.SAVEPOINT),
+            "queries": (query,),
+            "sinks": (sink,),
+            "checkpoints": run.stats.counts,
+        }
+    )
+    return status, run.answer
+
+
+def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
+    """Return the statuses of a job that has everything and of one that has only been seen."""
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    ready = Condition(type=ConditionType.READY, status=ConditionStatus.TRUE, reason="Running", last_transition_time=at)
+    upgrade = UpgradeStatus(
+        from_revision="a", to_revision="b", generation=2, state=UpgradeState.DONE, requested_at=at, pause_seconds=3.5
+    )
+    return {
+        JobKey("demo", "words"): StatefulSparkJobStatus(),
+        JobKey("demo", "flights"): StatefulSparkJobStatus(
+            phase=Phase.RUNNING,
+            epoch=2,
+            conditions=(ready,),
+            restarts=RestartStatus(count=4),
+            upgrade=upgrade,
+            last_checkpoint=SnapshotStatus(id=1, completed_at=at),
+        ),
+    }
+
+
+def scraped(text: str) -> list[Metric]:
+    """Read an exposition as a scraper does: names, types, help, labels and values, whatever the spelling of a number."""
+    return list(parser.text_string_to_metric_families(text))
