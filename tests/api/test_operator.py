@@ -226,7 +226,7 @@ def test_a_job_lives_through_a_loss_an_upgrade_with_an_operator_killed_and_its_d
     assert {"DriverStarting", "DriverGone", "SavepointRequested", "SavepointCompleted", "UpgradeCompleted"} <= set(
         events
     )
-    assert 'statefulspark_job_ready{namespace="' in scene.operator.metrics()
+    assert 'statefulspark_job_ready{job="flights",namespace="' in scene.operator.metrics()
 
     # It is deleted; what it owned goes, the state stays.
     scene.server.call("-n", scene.namespace, "delete", "ssj", "flights", "--timeout=60s")

@@ -67,3 +67,9 @@ def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
 def scraped(text: str) -> list[Metric]:
     """Read an exposition as a scraper does: names, types, help, labels and values, whatever the spelling of a number."""
     return list(parser.text_string_to_metric_families(text))
+
+
+def values(text: str, name: str) -> dict[tuple[tuple[str, str], ...], float]:
+    """Return the values of one series by their labels, which are in the order of their names."""
+    samples = (sample for family in scraped(text) for sample in family.samples)
+    return {tuple(sorted(sample.labels.items())): sample.value for sample in samples if sample.name == name}

@@ -6,6 +6,7 @@ import asyncio
 import json
 from datetime import UTC, datetime, timedelta
 
+import everymetric
 import pytest
 from fakecluster import apply_merge_patch
 from hypothesis import given
@@ -245,12 +246,23 @@ def test_a_pass_that_fails_is_repeated(error: Exception, monkeypatch: pytest.Mon
     asyncio.run(scene())
 
 
+def test_a_label_of_the_operators_metrics_reads_back_with_its_quotes_and_line_ends() -> None:
+    odd = 'a"b\\c\nd'
+
+    ready, *_ = everymetric.scraped(
+        metrics.render(metrics.job_families({JobKey("demo", odd): StatefulSparkJobStatus()}))
+    )
+
+    assert [sample.labels for sample in ready.samples] == [{"namespace": "demo", "job": odd}]
+
+
 def test_metrics_show_each_job() -> None:
     checkpoint = SnapshotStatus(id=1, completed_at=datetime(2026, 1, 1, tzinfo=UTC))
     status = StatefulSparkJobStatus(phase=Phase.RUNNING, epoch=2, last_checkpoint=checkpoint)
 
     text = metrics.render(metrics.job_families({KEY: status}))
 
-    assert 'statefulspark_job_phase{namespace="demo",job="flights",phase="Running"} 1.0' in text
-    assert 'statefulspark_job_last_checkpoint_timestamp_seconds{namespace="demo",job="flights"} 1767225600.0' in text
+    job = (("job", "flights"), ("namespace", "demo"))
+    assert everymetric.values(text, "statefulspark_job_phase")[*job, ("phase", "Running")] == 1.0
+    assert everymetric.values(text, "statefulspark_job_last_checkpoint_timestamp_seconds") == {job: 1767225600.0}
     assert "# TYPE statefulspark_job_restarts_total counter" in text

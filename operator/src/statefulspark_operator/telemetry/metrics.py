@@ -1,43 +1,21 @@
-"""Metrics in Prometheus' text format: a few per job, from its status, and some about the operator itself."""
+"""Metrics of jobs, from their statuses, and of the operator itself; how they are written is Prometheus' own library's.
+
+The library's registry of things that count by themselves is not used: every scrape is made from what is known then.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from prometheus_client import Metric, exposition
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import Phase, StatefulSparkJobStatus
 from statefulspark_operator.cluster.gateway import JobKey
 
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """One value.
-
-    Attributes:
-        labels: Its labels.
-        value: The value.
-    """
-
-    labels: Mapping[str, str]
-    value: float
-
-
-@dataclass(frozen=True, slots=True)
-class Family:
-    """All values of one metric.
-
-    Attributes:
-        name: Its name.
-        kind: gauge or counter.
-        help: What it tells.
-        samples: Its values.
-    """
-
-    name: str
-    kind: str
-    help: str
-    samples: tuple[Sample, ...]
+_JOB_LABELS = ("namespace", "job")
 
 
 @dataclass(slots=True)
@@ -54,12 +32,12 @@ class JobMetrics:
         """Forget a job that is gone."""
         self._statuses.pop(key, None)
 
-    def families(self) -> tuple[Family, ...]:
+    def families(self) -> tuple[Metric, ...]:
         """Return the metrics of all jobs."""
         return job_families(self._statuses)
 
 
-def operator_families(*, jobs: int, passes: int, failed_passes: int) -> tuple[Family, ...]:
+def operator_families(*, jobs: int, passes: int, failed_passes: int) -> tuple[Metric, ...]:
     """Return the metrics about the operator itself. Pure.
 
     Args:
@@ -69,46 +47,37 @@ def operator_families(*, jobs: int, passes: int, failed_passes: int) -> tuple[Fa
     """
     prefix = "statefulspark_operator"
     return (
-        Family(f"{prefix}_jobs", "gauge", "Jobs that are looked after.", (Sample({}, jobs),)),
-        Family(f"{prefix}_passes_total", "counter", "Passes over a job.", (Sample({}, passes),)),
-        Family(
-            f"{prefix}_failed_passes_total", "counter", "Passes that ended with an error.", (Sample({}, failed_passes),)
-        ),
+        GaugeMetricFamily(f"{prefix}_jobs", "Jobs that are looked after.", jobs),
+        CounterMetricFamily(f"{prefix}_passes_total", "Passes over a job.", passes),
+        CounterMetricFamily(f"{prefix}_failed_passes_total", "Passes that ended with an error.", failed_passes),
     )
 
 
-def job_families(statuses: Mapping[JobKey, StatefulSparkJobStatus]) -> tuple[Family, ...]:
+def job_families(statuses: Mapping[JobKey, StatefulSparkJobStatus]) -> tuple[Metric, ...]:
     """Return the metrics that follow from statuses. Pure."""
-    labelled = [({"namespace": key.namespace, "job": key.name}, status) for key, status in sorted_items(statuses)]
-    ready = tuple(Sample(labels, float(_is_ready(status))) for labels, status in labelled)
-    phase = tuple(
-        Sample({**labels, "phase": phase.value}, float(status.phase is phase))
-        for labels, status in labelled
-        for phase in Phase
-    )
-    checkpoint = tuple(
-        Sample(labels, status.last_checkpoint.completed_at.timestamp())
-        for labels, status in labelled
-        if status.last_checkpoint is not None
-    )
-    restarts = tuple(Sample(labels, float(status.restarts.count)) for labels, status in labelled)
-    epoch = tuple(Sample(labels, float(status.epoch or 0)) for labels, status in labelled)
-    pause = tuple(
-        Sample(labels, status.upgrade.pause_seconds)
-        for labels, status in labelled
-        if status.upgrade is not None and status.upgrade.pause_seconds is not None
-    )
     prefix = "statefulspark_job"
-    return (
-        Family(f"{prefix}_ready", "gauge", "1 if the job runs as its spec says.", ready),
-        Family(f"{prefix}_phase", "gauge", "1 for the phase that the job is in.", phase),
-        Family(
-            f"{prefix}_last_checkpoint_timestamp_seconds", "gauge", "When the latest checkpoint completed.", checkpoint
-        ),
-        Family(f"{prefix}_restarts_total", "counter", "Restarts after failures.", restarts),
-        Family(f"{prefix}_epoch", "gauge", "Highest epoch assigned to a driver.", epoch),
-        Family(f"{prefix}_upgrade_pause_seconds", "gauge", "Pause of the latest upgrade.", pause),
-    )
+    ready = _gauge(f"{prefix}_ready", "1 if the job runs as its spec says.")
+    phases = _gauge(f"{prefix}_phase", "1 for the phase that the job is in.", "phase")
+    checkpoint = _gauge(f"{prefix}_last_checkpoint_timestamp_seconds", "When the latest checkpoint completed.")
+    restarts = CounterMetricFamily(f"{prefix}_restarts_total", "Restarts after failures.", labels=_JOB_LABELS)
+    epoch = _gauge(f"{prefix}_epoch", "Highest epoch assigned to a driver.")
+    pause = _gauge(f"{prefix}_upgrade_pause_seconds", "Pause of the latest upgrade.")
+    for key, status in sorted_items(statuses):
+        job = (key.namespace, key.name)
+        ready.add_metric(job, float(_is_ready(status)))
+        for phase in Phase:
+            phases.add_metric((*job, phase.value), float(status.phase is phase))
+        if status.last_checkpoint is not None:
+            checkpoint.add_metric(job, status.last_checkpoint.completed_at.timestamp())
+        restarts.add_metric(job, status.restarts.count)
+        epoch.add_metric(job, status.epoch or 0)
+        if status.upgrade is not None and status.upgrade.pause_seconds is not None:
+            pause.add_metric(job, status.upgrade.pause_seconds)
+    return ready, phases, checkpoint, restarts, epoch, pause
+
+
+def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(name, meaning, labels=(*_JOB_LABELS, *labels))
 
 
 def sorted_items(
@@ -124,15 +93,16 @@ def _is_ready(status: StatefulSparkJobStatus) -> bool:
     )
 
 
-def render(families: Iterable[Family]) -> str:
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What one scrape finds, as the library asks for it."""
+
+    families: tuple[Metric, ...]
+
+    def collect(self) -> tuple[Metric, ...]:
+        return self.families
+
+
+def render(families: Iterable[Metric]) -> str:
     """Write metrics in Prometheus' text format. Pure."""
-    lines: list[str] = []
-    for family in families:
-        lines += [f"# HELP {family.name} {family.help}", f"# TYPE {family.name} {family.kind}"]
-        lines += [_line(family.name, sample) for sample in family.samples]
-    return "\n".join(lines) + "\n"
-
-
-def _line(name: str, sample: Sample) -> str:
-    labels = ",".join(f'{label}="{value}"' for label, value in sample.labels.items())
-    return f"{name}{{{labels}}} {sample.value!r}" if labels else f"{name} {sample.value!r}"
+    return exposition.generate_latest(_Page(tuple(families))).decode()
