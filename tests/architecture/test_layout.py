@@ -145,6 +145,10 @@ def test_what_reads_storage_starts_without_an_engine(module: str) -> None:
     assert _python(code) == "[]"
 
 
+def test_a_driver_starts_without_what_only_a_scrape_needs() -> None:
+    assert _python("import sys, statefulspark.server.http; print('prometheus_client' in sys.modules)") == "False"
+
+
 def test_the_operator_starts_without_an_engine() -> None:
     code = (
         "import pkgutil, importlib, sys, statefulspark_operator as top; "

@@ -223,7 +223,7 @@ def test_metrics_can_be_scraped(job: Served) -> None:
     answer = job.ask("GET", "/metrics")
 
     assert answer.content_type == "text/plain"
-    assert 'statefulspark_epoch{namespace="default",job="words"} 7\n' in answer.text
+    assert 'statefulspark_epoch{job="words",namespace="default"} 7.0\n' in answer.text
 
 
 def test_a_port_that_is_taken_is_named() -> None:

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from coordination import a_checkpoint, a_savepoint
-from fakecontrol import NOON, a_status, a_summary
-from statefulspark.contract import api, statistics
-from statefulspark.contract.manifest import SnapshotKind
-from statefulspark.coordinator import stats
+from everymetric import a_driver, scraped
+from fakecontrol import a_status, a_summary
+from statefulspark.contract import api
 from statefulspark.server import metrics
-from watched import Watched
 
 _SAMPLE = re.compile(
     r'(?P<name>[a-z_]+)\{(?P<labels>[a-z]+="(?:[^"\\]|\\.)*"(?:,[a-z]+="(?:[^"\\]|\\.)*")*)\} (?P<value>-?[0-9.e+-]+)'
@@ -27,29 +24,8 @@ _FLINK = (
 """Flink 2.1's metrics of checkpoints (B.10)."""
 
 
-def _everything() -> str:
-    """Return an exposition in which every metric has a value."""
-    run = Watched()
-    run.stats = stats.begin(restored=statistics.RestoredSnapshot(restored_from="checkpoint 40", restored_at=NOON))
-    run.snapshot(a_checkpoint(), took_s=4)
-    run.snapshot(a_savepoint())
-    run.fail(run.begin(a_checkpoint("fails")))
-    last = a_summary(number=1).model_copy(update={"incremental_size_bytes": 10, "files": 7})
-    query = api.QueryStatus(uid="counts", active=True, batch_id=12, last_commit_at=NOON)
-    sink = api.SinkStatus(query="counts", uid="out", committed_batch=11, pending_transactions=1)
-    status = a_status(last_checkpoint=last).model_copy(
-        update={
-            "last_savepoint": a_summary(kind=SnapshotKind.SAVEPOINT),
-            "queries": (query,),
-            "sinks": (sink,),
-            "checkpoints": run.stats.counts,
-        }
-    )
-    return metrics.render(status, run.answer)
-
-
 def _exposed() -> set[str]:
-    return set(re.findall(r"^# TYPE (\w+) ", _everything(), re.MULTILINE))
+    return set(re.findall(r"^# TYPE (\w+) ", metrics.render(*a_driver()), re.MULTILINE))
 
 
 def _samples(text: str) -> dict[tuple[str, str], float]:
@@ -75,7 +51,7 @@ def test_every_sample_has_a_help_and_a_type_before_it() -> None:
 def test_values_are_those_of_the_status() -> None:
     samples = _samples(metrics.render(a_status(last_checkpoint=a_summary())))
 
-    job = 'namespace="default",job="words"'
+    job = 'job="words",namespace="default"'
     expected = {
         "epoch": 7,
         "up": 1,
@@ -99,7 +75,7 @@ def test_a_job_without_a_checkpoint_has_no_series_about_the_last_one() -> None:
 def test_a_job_that_does_not_run_is_not_up() -> None:
     samples = _samples(metrics.render(a_status(state=api.JobState.STOPPING)))
 
-    assert samples["statefulspark_up", 'namespace="default",job="words"'] == 0
+    assert samples["statefulspark_up", 'job="words",namespace="default"'] == 0
 
 
 def test_every_documented_metric_is_exposed_and_every_exposed_one_documented() -> None:
@@ -118,9 +94,9 @@ def test_every_checkpoint_metric_of_flinks_has_its_counterpart() -> None:
 
 
 def test_the_parts_of_the_last_checkpoint_are_told() -> None:
-    samples = _samples(_everything())
+    samples = _samples(metrics.render(*a_driver()))
 
-    job = 'namespace="default",job="words"'
+    job = 'job="words",namespace="default"'
     told = {name: samples[f"statefulspark_last_checkpoint_{name}", job] for name in ("start_delay_seconds", "files")}
     assert told == {"start_delay_seconds": 0.5, "files": 7}
     assert samples["statefulspark_last_checkpoint_alignment_seconds", job] == 1
@@ -136,4 +112,6 @@ def test_a_label_with_quotes_and_line_ends_stays_one_line() -> None:
 
     text = metrics.render(a_status(last_checkpoint=odd))
 
-    assert 'path="file:///a\\"b\\\\c\\nd"} 1\n' in text
+    assert 'path="file:///a\\"b\\\\c\\nd"} 1.0\n' in text
+    paths = [sample.labels.get("path") for family in scraped(text) for sample in family.samples]
+    assert {path for path in paths if path} == {odd.location}

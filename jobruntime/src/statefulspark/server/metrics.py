@@ -1,4 +1,4 @@
-"""Metrics of a driver in Prometheus's text format, derived from its status and its statistics.
+"""Metrics of a driver, derived from its status and its statistics; how they are written is Prometheus's own library's.
 
 Names follow Flink's checkpoint metrics in snake case, with units; every series carries the job and its namespace. Each
 family is declared in FAMILIES, `docs/metrics.md` explains each, and a test holds the two together.
@@ -8,8 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from statefulspark.contract import api, statistics
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
 
 PREFIX = "statefulspark_"
 
@@ -82,18 +86,32 @@ FAMILIES = (
 
 def render(status: api.JobStatus, checkpoints: statistics.Checkpoints | None = None) -> str:
     """Return the exposition, ending with a newline."""
-    job = {"namespace": status.namespace, "job": status.job}
-    values: dict[str, list[str]] = {}
-    for name, labels, value in _samples(status, checkpoints or statistics.Checkpoints()):
-        line = f"{PREFIX}{name}{_braced({**job, **labels})} {value:.15g}"
-        values.setdefault(name.removesuffix("_count").removesuffix("_sum"), []).append(line)
-    lines: list[str] = []
-    for family in FAMILIES:
-        if family.name in values:
-            lines.append(f"# HELP {PREFIX}{family.name} {family.meaning}")
-            lines.append(f"# TYPE {PREFIX}{family.name} {family.kind}")
-            lines += values[family.name]
-    return "\n".join(lines) + "\n"
+    # Loaded by the first scrape: it brings an HTTP server with it, and a start has better things to do.
+    from prometheus_client import exposition
+
+    return exposition.generate_latest(_Page(status, checkpoints or statistics.Checkpoints())).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """What one scrape finds, as the library asks for it."""
+
+    status: api.JobStatus
+    checkpoints: statistics.Checkpoints
+
+    def collect(self) -> tuple[Metric, ...]:
+        from prometheus_client import Metric
+
+        # Not the library's families: its summary knows no quantiles. It adds a counter's ending itself.
+        metrics = {
+            family.name: Metric(f"{PREFIX}{family.name.removesuffix('_total')}", family.meaning, family.kind)
+            for family in FAMILIES
+        }
+        job = {"namespace": self.status.namespace, "job": self.status.job}
+        for name, labels, value in _samples(self.status, self.checkpoints):
+            family = name.removesuffix("_count").removesuffix("_sum")
+            metrics[family].add_sample(f"{PREFIX}{name}", {**job, **labels}, value)
+        return tuple(metric for metric in metrics.values() if metric.samples)
 
 
 _Sample = tuple[str, _Labels, float]
@@ -174,11 +192,3 @@ def _sink(sink: api.SinkStatus) -> Iterator[_Sample]:
     yield "sink_pending_transactions", label, sink.pending_transactions
     if sink.committed_batch is not None:
         yield "sink_committed_batch", label, sink.committed_batch
-
-
-def _braced(labels: _Labels) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}"
-
-
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
