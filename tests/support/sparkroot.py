@@ -13,8 +13,8 @@ import uuid
 import zipfile
 from dataclasses import dataclass, field
 
+import google_crc32c
 from statefulspark.contract import layout
-from statefulspark.snapshot import crc32c
 from statefulspark.storage.port import ObjectStore
 
 
@@ -133,7 +133,7 @@ class FakeQuery:
         return f"state/0/{partition}" + ("" if name == "default" else f"/{name}")
 
     def _put_guarded(self, name: str, body: bytes) -> None:
-        checksum = {"algorithm": "CRC32C", "value": crc32c.crc32c(body), "mainFileSize": len(body)}
+        checksum = {"algorithm": "CRC32C", "value": google_crc32c.value(body), "mainFileSize": len(body)}
         self._put(f"{name}.crc", json.dumps(checksum).encode())
         self._put(name, body)
 

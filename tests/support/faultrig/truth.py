@@ -14,7 +14,7 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from statefulspark.snapshot import crc32c
+import google_crc32c
 from statefulspark.storage.port import ObjectStore
 
 KEYS = 7
@@ -121,7 +121,7 @@ def archive(ssts: list[tuple[str, int]]) -> bytes:
 
 def checksum(body: bytes) -> bytes:
     """Return the file that Spark writes beside a state file."""
-    return json.dumps({"algorithm": "CRC32C", "value": crc32c.crc32c(body), "mainFileSize": len(body)}).encode()
+    return json.dumps({"algorithm": "CRC32C", "value": google_crc32c.value(body), "mainFileSize": len(body)}).encode()
 
 
 def _load(store: ObjectStore, root: str, batch: int) -> State:
@@ -162,13 +162,13 @@ def _load_snapshot(store: ObjectStore, key: str) -> State:
 def sst(state: State) -> bytes:
     """Return a file of a state snapshot; like RocksDB's it carries a checksum of its own."""
     body = json.dumps(state)
-    return json.dumps([body, crc32c.crc32c(body.encode())]).encode()
+    return json.dumps([body, google_crc32c.value(body.encode())]).encode()
 
 
 def _loads(body: bytes) -> State:
     try:
         text, expected = json.loads(body)
-        if crc32c.crc32c(text.encode()) == expected:
+        if google_crc32c.value(text.encode()) == expected:
             loaded: State = json.loads(text)
             return loaded
     except (ValueError, TypeError, AttributeError):

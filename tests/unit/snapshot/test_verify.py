@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from snapshots import a_manifest
 from sparkroot import FakeQuery
 from statefulspark import errors
-from statefulspark.snapshot import closure, crc32c, transfer, verify
+from statefulspark.snapshot import closure, transfer, verify
 from statefulspark.snapshot.verify import ProblemKind
 from statefulspark.storage import local_store
 from statefulspark.storage.port import ObjectStore
@@ -127,22 +126,6 @@ def test_a_store_that_cannot_be_asked_is_no_broken_snapshot() -> None:
 
     with pytest.raises(errors.TransientError):
         verify.verify(failing, a_manifest(queries=[entry]))
-
-
-@pytest.mark.parametrize(("body", "expected"), [(b"", 0), (b"123456789", 0xE3069283), (bytes(32), 0x8A9136AA)])
-def test_crc32c_vectors(body: bytes, expected: int) -> None:
-    """RFC 3720, B.4, and the check value of the Castagnoli polynomial."""
-    assert crc32c.crc32c(body) == expected
-
-
-@pytest.mark.parametrize("size_bytes", [64 * 1024, 64 * 1024 + 1, 100_003, 1 << 20])
-def test_crc32c_in_lanes_is_the_same(size_bytes: int) -> None:
-    body = random.Random(size_bytes).randbytes(size_bytes)
-    value = 0xFFFFFFFF
-    for byte in body:
-        value = crc32c._TABLE[(value ^ byte) & 0xFF] ^ (value >> 8)
-
-    assert crc32c.crc32c(body) == value ^ 0xFFFFFFFF
 
 
 def test_copies_between_servers_are_read_and_written_and_tell_their_progress() -> None:

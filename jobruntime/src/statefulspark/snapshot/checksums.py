@@ -11,9 +11,8 @@ import posixpath
 import struct
 import zlib
 
+import google_crc32c
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-
-from statefulspark.snapshot import crc32c
 
 _HADOOP_HEADER = struct.Struct(">4si")
 _HADOOP_MAGIC = b"crc\x00"
@@ -57,7 +56,7 @@ def matches_spark(body: bytes, sidecar: bytes) -> bool:
         return False
     if expected.algorithm != "CRC32C":
         return len(body) == expected.main_file_size
-    return len(body) == expected.main_file_size and crc32c.crc32c(body) == expected.value & 0xFFFFFFFF
+    return len(body) == expected.main_file_size and google_crc32c.value(body) == expected.value & 0xFFFFFFFF
 
 
 def size_in_spark(sidecar: bytes) -> int | None:
