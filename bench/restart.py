@@ -19,6 +19,7 @@ from bench import machine, state_size
 
 BARE = machine.JOBS / "bare_start.py"
 ARCHIVE = machine.ROOT / "build" / "jvm.jsa"
+TRAINING = machine.ROOT / "jobruntime" / "image" / "train_archive.py"
 
 
 def bare_s() -> float:
@@ -107,7 +108,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--turns", type=int, default=5, help="restarts; the first is not counted")
     chosen = parser.parse_args(arguments)
     if not ARCHIVE.exists():
-        subprocess.run([sys.executable, "-m", "statefulspark.spark.archive", str(ARCHIVE)], check=True)
+        subprocess.run([sys.executable, str(TRAINING), str(ARCHIVE)], check=True)
     bare: list[float] = []
     ours = ours_s(chosen.size, chosen.turns, with_bare=bare)
     medians = [statistics.median(times[1:]) for times in (bare, ours)]

@@ -69,7 +69,7 @@ $(IMAGES_DIR)/base.built: $(IMAGES_DIR)/base.tar $(BUILD_IMAGE)
 	$(BUILD_IMAGE) $(IMAGE_STORAGE) import $< $(BASE_IMAGE)
 	@touch $@
 
-$(IMAGES_DIR)/job.built: $(IMAGES_DIR)/base.built $(DOCKERFILE_TOOLS) jobruntime/Dockerfile jobruntime/entrypoint.sh requirements/job.txt $(JOB_SOURCES) $(CHECKPOINT_JAR)
+$(IMAGES_DIR)/job.built: $(IMAGES_DIR)/base.built $(DOCKERFILE_TOOLS) jobruntime/Dockerfile jobruntime/entrypoint.sh $(wildcard jobruntime/image/*.py) requirements/job.txt $(JOB_SOURCES) $(CHECKPOINT_JAR)
 	$(BUILD_IMAGE) $(IMAGE_STORAGE) build $(BASE_IMAGE) jobruntime/Dockerfile . $(JOB_IMAGE)
 	@touch $@
 

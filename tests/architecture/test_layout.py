@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -158,6 +159,13 @@ def test_the_operator_starts_without_an_engine() -> None:
     )
 
     assert _python(code) == "[]"
+
+
+def test_the_product_brings_no_http_server_but_aiohttps() -> None:
+    """The training of the image's archive needs an S3 to talk to; it was shipped with every job."""
+    sources = [path for folder in ("jobruntime/src", "operator/src") for path in (ROOT / folder).rglob("*.py")]
+
+    assert [str(path) for path in sources if re.search(r"\bhttp\.server\b", path.read_text())] == []
 
 
 @pytest.mark.parametrize("package", ["contract", "coordinator"])

@@ -3,7 +3,7 @@
 PySpark starts its JVM through two shell scripts and a second, short-lived JVM, when the session is built. Here it is started
 directly, as soon as the configuration is known, so that it comes up while Python is still importing. It gets
 
-- one sorted class path, on which a class-data-sharing archive made with the image can be used (`archive`),
+- one sorted class path, on which a class-data-sharing archive made with the image can be used (`jobruntime/image`),
 - no settings on its command line, which other processes can read,
 - a session of its own, so that a signal to the driver's process group reaches the driver alone, which then drains.
 

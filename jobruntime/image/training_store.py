@@ -1,4 +1,4 @@
-"""A small S3 in memory, for the training run of `archive` alone: the JVM loads its S3 client only when somebody answers.
+"""A small S3 in memory, for the run of `train_archive` alone: the JVM loads its S3 client only when somebody answers.
 
 It speaks what S3A says to one bucket of small files: PUT (also only if absent, also as a copy), GET with ranges, HEAD,
 DELETE, and listings of one page. It checks no signatures and listens on loopback.

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+import training_store
 from statefulspark import errors, storage
-from statefulspark.spark import archive_store
 from statefulspark.storage import ObjectStore, StorageOptions
 
 
 @pytest.fixture
 def store() -> Iterator[ObjectStore]:
-    with archive_store.running() as endpoint:
+    with training_store.running() as endpoint:
         options = StorageOptions(endpoint=endpoint, region="us-east-1", access_key="nobody", secret_key="nothing")
         yield storage.open_store("s3://training/job", options)
 
@@ -43,4 +43,4 @@ def test_an_object_is_made_once_only(store: ObjectStore) -> None:
 
 def test_an_upload_in_signed_chunks_arrives_without_the_signatures() -> None:
     sent = b"3;chunk-signature=ab\r\none\r\n2;chunk-signature=cd\r\n23\r\n0;chunk-signature=ef\r\n\r\n"
-    assert archive_store._without_signatures(sent) == b"one23"
+    assert training_store._without_signatures(sent) == b"one23"

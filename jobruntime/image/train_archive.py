@@ -1,11 +1,11 @@
-"""Makes the class-data-sharing archive of the image: `python -m statefulspark.spark.archive FILE`.
+"""Makes the class-data-sharing archive of the image: `python jobruntime/image/train_archive.py FILE`.
 
 Most of a start is the JVM reading, checking and linking the same ten thousand classes. A short streaming job, with what
 every job uses (RocksDB state, its checkpoint on S3, a Python state function, Parquet), loads them once, and the JVM writes
 them to a file that later JVMs map into memory. The archive fits this very class path and JVM; with any other it is ignored.
 
-It imports nothing of ours but `gateway` and `archive_store`, so that an image's layer with the archive changes with the jars
-only.
+It is a part of the image's build and not of the product. Of the product it imports `gateway` and what that imports, which
+jobruntime/Dockerfile names, so that the layer with the archive changes with the jars only.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pandas as pd
 import pyarrow as pa
+import training_store
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import stateful_processor
-
-from statefulspark.spark import archive_store, gateway
+from statefulspark.spark import gateway
 
 STARTS = 3
 MAINTENANCE_S = 3
@@ -121,13 +121,13 @@ def _as_they_are(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 def main() -> int:
     """Make the archive; the exit code is 0 if the file was written."""
-    parser = argparse.ArgumentParser(prog="python -m statefulspark.spark.archive", description=__doc__)
+    parser = argparse.ArgumentParser(prog="train_archive.py", description=__doc__)
     parser.add_argument("file", type=Path, help="the archive to write")
     file = parser.parse_args().file.resolve()
     file.parent.mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    with archive_store.running() as endpoint:
+    with training_store.running() as endpoint:
         return _make(file, CONF | {"spark.hadoop.fs.s3a.endpoint": endpoint})
 
 
