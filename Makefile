@@ -13,9 +13,9 @@ STAMPS := $(BUILD)/stamps
 PYTEST := $(BIN)/pytest
 PYTEST_ARGS ?=
 
-include jvm.mk
-include kafka.mk
-include flink.mk
+include jobruntime/jvm/jvm.mk
+include tests/support/servers/servers.mk
+include bench/flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
 

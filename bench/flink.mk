@@ -1,5 +1,5 @@
 # Flink beside us: pinned jars and PyFlink in an environment of their own, and the small Java job that is measured. Only the
-# benchmarks need them. PyFlink 2.1 wants Python 3.9 to 3.12, whatever this project runs on.
+# benchmarks need them. Included by the root Makefile. PyFlink 2.1 wants Python 3.9 to 3.12, whatever this project runs on.
 
 FLINK := $(BUILD)/flink
 FLINK_PYTHON ?= 3.11

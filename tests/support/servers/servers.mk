@@ -1,5 +1,5 @@
 # Real servers for the tests of sinks: a Kafka broker and a PostgreSQL, both from Maven Central by pinned version, so that no
-# package manager and no root is needed. The tests start and end them; they land in build/.
+# package manager and no root is needed. The tests start and end them; they land in build/. Included by the root Makefile.
 
 SERVERS_DIR := tests/support/servers
 BROKER_JARS := $(BUILD)/kafka/.complete
@@ -18,7 +18,7 @@ $(BROKER_JARS): $(SERVERS_DIR)/kafka-pom.xml | jvm-tools
 	@touch $@
 
 postgres: $(POSTGRES) ## Fetch the PostgreSQL that the tests start
-$(POSTGRES): kafka.mk | jvm-tools
+$(POSTGRES): $(SERVERS_DIR)/servers.mk | jvm-tools
 	rm -rf $(BUILD)/postgres && mkdir -p $(BUILD)/postgres
 	mvn -q -B -ntp -C org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy -Dartifact=$(POSTGRES_ARTIFACT) -DoutputDirectory=$(abspath $(BUILD))/postgres
 	$(PYTHON) -c 'import io, sys, tarfile, zipfile; jar = zipfile.ZipFile(sys.argv[1]); name = next(n for n in jar.namelist() if n.endswith(".txz")); tarfile.open(fileobj=io.BytesIO(jar.read(name)), mode="r:xz").extractall(sys.argv[2])' $(BUILD)/postgres/*.jar $(BUILD)/postgres

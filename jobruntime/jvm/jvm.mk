@@ -1,5 +1,6 @@
 # The JVM side: the S3A jars (Maven Central) and our checkpoint classes (javac against pyspark/jars), into the package.
-# Runs again only when an input changes; needs a JDK 17 or newer and Maven, which root gets from apt-get.
+# Runs again only when an input changes; needs a JDK 17 or newer and Maven, which root gets from apt-get. Included by the
+# root Makefile.
 
 JARS_DIR := jobruntime/src/statefulspark/jars
 JVM_DIR := jobruntime/jvm
