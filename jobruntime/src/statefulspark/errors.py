@@ -11,6 +11,7 @@ StatefulSparkError                 carries a PascalCase reason and a sentence fo
 │   └── ObjectChangedError         a conditional write or delete found another body than the one that was looked at
 ├── StateUnknownError              it cannot be told what is true: stop and ask, never assume "absent"
 │   └── SnapshotCorruptError       a snapshot exists and does not verify
+│       └── FormatVersionError     a document is whole, and of a version that this release does not read
 ├── ObjectNotFoundError            proven absence of one object
 ├── ObjectExistsError              a conditional create found the name taken
 └── InternalError                  a bug of ours
@@ -96,6 +97,14 @@ class SnapshotCorruptError(StateUnknownError):
 
     Operator action: keep the files for analysis and restore from another snapshot; `statefulspark checkpoint verify`
     lists every broken file.
+    """
+
+
+class FormatVersionError(SnapshotCorruptError):
+    """A stored document has a version that this release cannot read; it is whole, so nothing may go on without it.
+
+    Operator action: run the release that wrote it, or a newer one. To go back to this release, start from a snapshot by
+    name that it can read.
     """
 
 

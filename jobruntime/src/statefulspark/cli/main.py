@@ -13,7 +13,7 @@ from typing import NoReturn
 from statefulspark import errors
 from statefulspark._version import __version__
 from statefulspark.cli import checkpoint, doctor, options, run, savepoint, state, status, stop, terminal
-from statefulspark.contract.base import FORMAT_VERSION
+from statefulspark.contract import formats
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.spark import failures
 
@@ -100,7 +100,7 @@ def _add_version(commands: options.SubParsers) -> None:
 
 def _version(_: argparse.Namespace) -> int:
     terminal.write(f"statefulspark {__version__}")
-    terminal.write(f"format {FORMAT_VERSION}")
+    terminal.write(f"format {formats.MANIFEST.writes}")
     terminal.write(f"python {platform.python_version()}")
     terminal.write(f"pyspark {_version_of('pyspark') or 'not installed'}")
     return ExitCode.FINISHED

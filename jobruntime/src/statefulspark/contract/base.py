@@ -1,7 +1,8 @@
 """The one base of every wire model: frozen, camelCase on the wire, exact when written, lenient when read.
 
 A reader ignores fields it does not know, so that an older operator can read what a newer driver wrote; a writer leaves
-out what is unset. `format_version` on stored documents tells which rules a document follows.
+out what is unset. `format_version` on stored documents tells which rules a document follows; each kind of document has
+versions of its own (`formats`).
 """
 
 from __future__ import annotations
@@ -9,15 +10,13 @@ from __future__ import annotations
 import re
 import zlib
 from datetime import UTC, datetime
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Self, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
+from statefulspark.contract.formats import DocumentFormat
 from statefulspark.errors import SnapshotCorruptError
-
-FORMAT_VERSION = 1
-"""Version of every stored document written by this release; readers accept 1 up to this one."""
 
 
 def _require_utc(value: datetime) -> datetime:
@@ -49,10 +48,23 @@ class WireModel(BaseModel):
         return self.model_dump_json(by_alias=True, exclude_none=True, indent=indent)
 
 
-class StoredDocument(WireModel):
-    """A document that stays on storage and outlives the release that wrote it."""
+_Model = TypeVar("_Model", bound=WireModel)
 
-    format_version: int = FORMAT_VERSION
+
+class _Versioned(WireModel):
+    """What every release can read of a document of any other."""
+
+    format_version: int
+
+
+class StoredDocument(WireModel):
+    """A document that stays on storage and outlives the release that wrote it.
+
+    Each kind names its format, and gives `format_version` the version that it is written with.
+    """
+
+    FORMAT: ClassVar[DocumentFormat]
+    format_version: int
 
     @classmethod
     def parse(cls, body: bytes, source: str) -> Self:
@@ -66,24 +78,11 @@ class StoredDocument(WireModel):
             The document.
 
         Raises:
-            SnapshotCorruptError: The bytes are no document of this kind, or of a version that this release cannot read.
+            SnapshotCorruptError: `DocumentUnreadable`: the bytes are no document of this kind.
+            FormatVersionError: It is whole, and of a version that this release cannot read.
         """
-        try:
-            document = cls.model_validate_json(body)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"]) or "the document"
-            raise SnapshotCorruptError(
-                "DocumentUnreadable",
-                f"{source} is no readable {cls.__name__}: {where}: {first['msg']} ({len(body)} bytes); it was cut "
-                "short, damaged, or written by something else.",
-            ) from error
-        if not 1 <= document.format_version <= FORMAT_VERSION:
-            raise SnapshotCorruptError(
-                "FormatVersionUnknown",
-                f"{source} has format version {document.format_version}; this release reads 1 to {FORMAT_VERSION}. "
-                "Use the release that wrote it, or a newer one.",
-            )
+        document = read_model(cls, cls.FORMAT, body, source)
+        cls.FORMAT.require_known(document.format_version, source)
         return document
 
 
@@ -99,6 +98,41 @@ class SealedDocument(StoredDocument):
         """Read a document, as `StoredDocument.parse`; one whose checksum does not fit is unreadable."""
         require_unbroken(body, source)
         return super().parse(body, source)
+
+
+def read_model(kind: type[_Model], document_format: DocumentFormat, body: bytes | str, source: str) -> _Model:
+    """Read a model that is stored, without looking at its version if it can be read.
+
+    Args:
+        kind: The model.
+        document_format: Which versions of it are read.
+        body: JSON in UTF-8.
+        source: Where it came from; named in the error.
+
+    Raises:
+        SnapshotCorruptError: `DocumentUnreadable`.
+        FormatVersionError: It cannot be read because a later release wrote it; that is no damage.
+    """
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        version = _version_of(body)
+        if version is not None:
+            document_format.require_known(version, source)
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        raise SnapshotCorruptError(
+            "DocumentUnreadable",
+            f"{source} is no readable {kind.__name__}: {where}: {first['msg']} ({len(body)} bytes); it was cut "
+            "short, damaged, or written by something else.",
+        ) from error
+
+
+def _version_of(body: bytes | str) -> int | None:
+    try:
+        return _Versioned.model_validate_json(body).format_version
+    except ValidationError:
+        return None
 
 
 _SEAL = re.compile(rb',"crc32":"([0-9a-f]{8})"}$')

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import base64
 from enum import StrEnum
-from typing import Self
+from typing import ClassVar, Self
 
 from pydantic import Field
 
+from statefulspark.contract import formats
 from statefulspark.contract.base import SealedDocument, StoredDocument, UtcDatetime, WireModel
 from statefulspark.contract.placement import Placement
 
@@ -200,6 +201,9 @@ class MasterStateEntry(WireModel):
 class Manifest(SealedDocument):
     """Everything that is needed to verify, restore, copy or prune one snapshot."""
 
+    FORMAT: ClassVar = formats.MANIFEST
+    format_version: int = formats.MANIFEST.writes
+
     kind: SnapshotKind
     format: SnapshotFormat = SnapshotFormat.NATIVE
     id: int = Field(ge=1)
@@ -248,6 +252,9 @@ class GenerationRecord(SealedDocument):
     until the first one is taken in the generation.
     """
 
+    FORMAT: ClassVar = formats.GENERATION
+    format_version: int = formats.GENERATION.writes
+
     generation: int = Field(ge=1)
     created_at: UtcDatetime
     epoch: int = Field(ge=1)
@@ -282,6 +289,9 @@ class GenerationRecord(SealedDocument):
 class EpochRecord(StoredDocument):
     """`epochs/<n>.json`: one start of a driver; the highest one owns the job."""
 
+    FORMAT: ClassVar = formats.EPOCH
+    format_version: int = formats.EPOCH.writes
+
     epoch: int = Field(ge=1)
     claimed_at: UtcDatetime
     holder: str
@@ -294,8 +304,21 @@ class EpochRecord(StoredDocument):
     """True if this driver leaves `epochs/began.json` before it writes state; false for earlier releases."""
 
 
+class ReservationRecord(EpochRecord):
+    """`generations/<n>/reserved.json`: the driver's epoch that fills a generation; created before anything else in it.
+
+    Only that it exists is looked at, so that no two drivers fill the same generation.
+    """
+
+    FORMAT: ClassVar = formats.RESERVATION
+    format_version: int = formats.RESERVATION.writes
+
+
 class OwnerRecord(StoredDocument):
     """`owner.json`: who owns this state."""
+
+    FORMAT: ClassVar = formats.OWNER
+    format_version: int = formats.OWNER.writes
 
     namespace: str
     job: str
@@ -310,6 +333,9 @@ class LineageRecord(StoredDocument):
     A root has one for as long as it stays where it is. One that was copied or moved brings the records of its old place
     along, and gets a new one at its first start: its generations go on under that, and sinks can tell both apart.
     """
+
+    FORMAT: ClassVar = formats.LINEAGE
+    format_version: int = formats.LINEAGE.writes
 
     number: int = Field(ge=1)
     lineage: str

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
+from statefulspark.contract import formats
 from statefulspark.contract.base import StoredDocument, UtcDatetime
 
 CLAIM_NAME = "_claim.json"
@@ -17,6 +20,9 @@ WRITER_NAME = "_writer.json"
 class SavepointWriter(StoredDocument):
     """`_writer.json` in a savepoint's folder, created before its first file: the one driver that writes there."""
 
+    FORMAT: ClassVar = formats.SAVEPOINT_WRITER
+    format_version: int = formats.SAVEPOINT_WRITER.writes
+
     root: str
     """URI of the job's root."""
     epoch: int = Field(ge=1)
@@ -25,6 +31,9 @@ class SavepointWriter(StoredDocument):
 
 class ClaimRecord(StoredDocument):
     """`_claim.json` in a snapshot's folder: the one job that owns it since it started from it."""
+
+    FORMAT: ClassVar = formats.CLAIM
+    format_version: int = formats.CLAIM.writes
 
     root: str
     """URI of the job's root."""
@@ -36,12 +45,18 @@ class ClaimRecord(StoredDocument):
 class SavepointPointer(StoredDocument):
     """`savepoints/<number>.json`: a number that was given to a savepoint outside the job's root."""
 
+    FORMAT: ClassVar = formats.SAVEPOINT_POINTER
+    format_version: int = formats.SAVEPOINT_POINTER.writes
+
     location: str
     """URI of the savepoint's folder; it may have been moved or disposed of since."""
 
 
 class BeginningNote(StoredDocument):
     """`epochs/began.json`: a generation was made here, so a root without one has lost its state."""
+
+    FORMAT: ClassVar = formats.BEGINNING
+    format_version: int = formats.BEGINNING.writes
 
     generation: int = Field(ge=1)
     """The one in use when the note was left: the first, except in roots of earlier releases."""
@@ -51,6 +66,9 @@ class BeginningNote(StoredDocument):
 
 class DamageNote(StoredDocument):
     """`damage/<generation>-<epoch>.json`: a driver's queries ended because Spark could not load their state."""
+
+    FORMAT: ClassVar = formats.DAMAGE
+    format_version: int = formats.DAMAGE.writes
 
     generation: int = Field(ge=1)
     epoch: int = Field(ge=1)

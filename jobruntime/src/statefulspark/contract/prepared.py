@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from pydantic import Field
 
+from statefulspark.contract import formats
 from statefulspark.contract.base import SealedDocument, UtcDatetime
 
 
@@ -12,6 +15,9 @@ class PreparedRecord(SealedDocument):
 
     It says itself whose it is, since it travels: into savepoints, and from there into other generations and jobs.
     """
+
+    FORMAT: ClassVar = formats.PREPARED
+    format_version: int = formats.PREPARED.writes
 
     job: str
     """`namespace/name` of the job whose batch it is."""
@@ -40,6 +46,9 @@ class OutputRecord(SealedDocument):
     It makes absence provable: from this batch on each batch has a record of this sink, so one that is not there is lost.
     Batches before the first of these were written by a release that left out batches without a transaction.
     """
+
+    FORMAT: ClassVar = formats.OUTPUT
+    format_version: int = formats.OUTPUT.writes
 
     sink: str | None = None
     """Uid of the query's two-phase sink; absent if it has none, and its batches have no records."""

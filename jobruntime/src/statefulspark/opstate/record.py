@@ -15,12 +15,12 @@ from __future__ import annotations
 import base64
 import json
 import math
-from typing import cast
+from typing import ClassVar, cast
 
 from pydantic import Field, ValidationError
 
 from statefulspark import errors
-from statefulspark.contract import base
+from statefulspark.contract import base, formats
 from statefulspark.opstate.model import Mode, NamedState, OperatorState, Part, StateMeta
 from statefulspark.state import codec
 
@@ -50,6 +50,9 @@ class StateRecord(base.WireModel):
 class OperatorRecord(base.SealedDocument):
     """Everything that one function keeps."""
 
+    FORMAT: ClassVar = formats.OPERATOR_STATE
+    format_version: int = formats.OPERATOR_STATE.writes
+
     uid: str
     parallelism: int = Field(ge=1)
     states: tuple[StateRecord, ...] = ()
@@ -69,7 +72,8 @@ def encode(uid: str, state: OperatorState) -> bytes:
         SpecRejectedError: `StateValueTypeUnsupported`: an element cannot be stored; the error names the state.
     """
     states = [_encode_state(state.states[name]) for name in sorted(state.states)]
-    document = {"formatVersion": base.FORMAT_VERSION, "uid": uid, "parallelism": state.parallelism, "states": states}
+    version = formats.OPERATOR_STATE.writes
+    document = {"formatVersion": version, "uid": uid, "parallelism": state.parallelism, "states": states}
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -82,7 +86,8 @@ def decode(body: bytes, source: str, *, uid: str | None = None) -> OperatorState
         uid: Whose state it has to be; None takes any.
 
     Raises:
-        SnapshotCorruptError: `DocumentUnreadable`, `FormatVersionUnknown` or `OperatorStateDamaged`.
+        SnapshotCorruptError: `DocumentUnreadable` or `OperatorStateDamaged`.
+        FormatVersionError: It is of a version that this release cannot read.
     """
     record = OperatorRecord.parse(body, source)
     if uid is not None and record.uid != uid:

@@ -9,10 +9,10 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from statefulspark import clock, errors
-from statefulspark.contract import base, layout
+from statefulspark.contract import base, formats, layout
 from statefulspark.sinks import marker, standing
 from statefulspark.snapshot import listing
 from statefulspark.storage import conditional
@@ -39,6 +39,9 @@ class PartFile(base.WireModel):
 class BatchCommit(base.StoredDocument):
     """The commit file of a batch: what a reader of that batch reads."""
 
+    FORMAT: ClassVar = formats.COMMIT
+    format_version: int = formats.COMMIT.writes
+
     batch_id: int
     epoch: int
     """Of the driver that wrote the rows."""
@@ -57,6 +60,9 @@ class BatchCommit(base.StoredDocument):
 class FolderOwner(base.StoredDocument):
     """`_sink.json`: who opened the folder last."""
 
+    FORMAT: ClassVar = formats.FOLDER_OWNER
+    format_version: int = formats.FOLDER_OWNER.writes
+
     sink: str
     """Its transactional id."""
     marker: marker.Marker
@@ -65,6 +71,9 @@ class FolderOwner(base.StoredDocument):
 
 class PreparedFiles(base.StoredDocument):
     """The transaction of a batch: the files that its commit will list."""
+
+    FORMAT: ClassVar = formats.PREPARED_FILES
+    format_version: int = formats.PREPARED_FILES.writes
 
     files: tuple[PartFile, ...]
 

@@ -186,8 +186,9 @@ def _property(context: SinkContext) -> str:
 
 
 def _marker_of(table: Table, context: SinkContext) -> marker.Marker | None:
-    found = table.properties.get(_property(context))
-    return None if found is None else marker.Marker.model_validate_json(found)
+    name = _property(context)
+    found = table.properties.get(name)
+    return None if found is None else marker.Marker.parse(found, f"The property {name} of the table")
 
 
 def _s3_properties(properties: Mapping[str, str], storage: StorageOptions) -> dict[str, str]:

@@ -7,7 +7,7 @@ are in Iceberg's own binary form for single values, which is specified and indep
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 from pydantic import Field
@@ -15,7 +15,7 @@ from pyiceberg import conversions, manifest, typedef, types
 from pyiceberg.io import pyarrow as iceberg_arrow
 
 from statefulspark import errors
-from statefulspark.contract import base
+from statefulspark.contract import base, formats
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -45,6 +45,9 @@ class DataFile(base.WireModel):
 
 class WrittenFiles(base.StoredDocument):
     """What one partition has written, or a whole batch: the body of a prepared transaction."""
+
+    FORMAT: ClassVar = formats.WRITTEN_FILES
+    format_version: int = formats.WRITTEN_FILES.writes
 
     table: str
     table_uuid: str

@@ -263,11 +263,12 @@ def _target(sink: KafkaSink, context: SinkContext) -> kafka_session.Target:
 
 
 def _read_note(context: SinkContext) -> marker.Marker | None:
+    store = storage.open_store(context.staging_uri, context.options)
     try:
-        body = storage.open_store(context.staging_uri, context.options).read(NOTE)
+        body = store.read(NOTE)
     except errors.ObjectNotFoundError:
         return None
-    return marker.Marker.model_validate_json(body)
+    return marker.Marker.parse(body, f"{store.uri}/{NOTE}")
 
 
 def _write_note(context: SinkContext, reached: marker.Marker) -> None:
@@ -295,7 +296,7 @@ def note(store: ObjectStore, reached: marker.Marker) -> None:
 
 def _is_older(store: ObjectStore, reached: marker.Marker) -> bool:
     try:
-        present = marker.Marker.model_validate_json(store.read(NOTE))
+        present = marker.Marker.parse(store.read(NOTE), f"{store.uri}/{NOTE}")
     except errors.ObjectNotFoundError:
         return True  # It went since the look, which the write finds out.
     return present.lineage != reached.lineage or present.epoch <= reached.epoch

@@ -235,8 +235,10 @@ def _run(call: Callable[[], _T]) -> _T:
 
 def _parse(metadata: str | None) -> marker.Marker:
     try:
-        return marker.Marker.model_validate_json(metadata or "")
-    except ValueError as error:
+        return marker.Marker.parse(metadata or "", "The marker of this sink")
+    except errors.FormatVersionError:
+        raise
+    except errors.SnapshotCorruptError as error:
         raise errors.StateUnknownError(
             "KafkaMarkerUnreadable",
             f"The marker of this sink holds {metadata!r}, which it did not write; something else commits offsets to its "

@@ -9,10 +9,10 @@ epoch: a driver that finds another lineage or a higher epoch there has been repl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from statefulspark import errors
-from statefulspark.contract import base
+from statefulspark.contract import base, formats
 from statefulspark.sinks.standing import Position, Standing
 
 if TYPE_CHECKING:
@@ -27,6 +27,9 @@ WAYS_OUT = (
 class Marker(base.WireModel):
     """The last committed position, and who opened the sink last."""
 
+    FORMAT: ClassVar = formats.MARKER
+    format_version: int | None = None
+    """Absent means 1."""
     generation: int = 0
     batch_id: int = -1
     """-1: nothing of the generation has been committed."""
@@ -39,6 +42,22 @@ class Marker(base.WireModel):
     """URI of its root, for people."""
     reached_in: str | None = None
     """Lineage of the position, if it is not the one that opened the sink last."""
+
+    @classmethod
+    def parse(cls, text: str | bytes, source: str) -> Self:
+        """Read a marker.
+
+        Args:
+            text: JSON.
+            source: Where it is; named in the error.
+
+        Raises:
+            SnapshotCorruptError: `DocumentUnreadable`: it is none.
+            FormatVersionError: A later release wrote it, and this one cannot tell what it has committed.
+        """
+        marker = base.read_model(cls, cls.FORMAT, text, source)
+        cls.FORMAT.require_known(1 if marker.format_version is None else marker.format_version, source)
+        return marker
 
     @property
     def position(self) -> Position:

@@ -14,13 +14,13 @@ from __future__ import annotations
 import io
 import uuid
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from statefulspark import clock, errors, storage
-from statefulspark.contract import base, layout
+from statefulspark.contract import base, formats, layout
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -54,6 +54,9 @@ class Column(base.WireModel):
 
 class StagedRows(base.StoredDocument):
     """What one partition has staged, or a whole batch: the body of a prepared transaction."""
+
+    FORMAT: ClassVar = formats.STAGED_ROWS
+    format_version: int = formats.STAGED_ROWS.writes
 
     files: tuple[StagedFile, ...]
     columns: tuple[Column, ...]

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import EpochRecord, GenerationRecord
+from statefulspark.contract.manifest import GenerationRecord, ReservationRecord
 from statefulspark.snapshot import listing
 from statefulspark.storage.port import ObjectStore
 
@@ -27,6 +27,7 @@ class Generations:
         unfinished: Numbers above the one in use that somebody began to fill and has not completed.
         abandoned: Numbers that were begun and will never be completed.
         unreadable: A sentence for each number whose record is damaged; they have a stand-in among the records.
+        newer: The same for those of them that are whole, and of a version that this release cannot read.
     """
 
     records: tuple[GenerationRecord, ...]
@@ -34,6 +35,7 @@ class Generations:
     unfinished: tuple[int, ...] = ()
     abandoned: frozenset[int] = frozenset()
     unreadable: Mapping[int, str] = field(default_factory=dict)
+    newer: Mapping[int, str] = field(default_factory=dict)
 
     @property
     def current(self) -> GenerationRecord | None:
@@ -83,7 +85,7 @@ def read_listed(store: ObjectStore) -> Generations:
     return _read(store, _listed(store))
 
 
-def reserve(store: ObjectStore, *, above: int, holder: EpochRecord) -> int:
+def reserve(store: ObjectStore, *, above: int, holder: ReservationRecord) -> int:
     """Reserve a number that nobody else fills. Cost: one PUT, one more per number lost to somebody else.
 
     Returns:
@@ -150,12 +152,12 @@ def note_restore(store: ObjectStore, record: GenerationRecord, *, over: Generati
     store.replace(key, record.sealed(indent=1), etag=info.etag)
 
 
-def reservation(epoch: int, *, now: datetime) -> EpochRecord:
+def reservation(epoch: int, *, now: datetime) -> ReservationRecord:
     """Return what a reservation says: the epoch that fills the generation."""
-    return EpochRecord(epoch=epoch, claimed_at=now, holder=f"epoch {epoch}", claim_id=f"epoch-{epoch}")
+    return ReservationRecord(epoch=epoch, claimed_at=now, holder=f"epoch {epoch}", claim_id=f"epoch-{epoch}")
 
 
-def _reserved(store: ObjectStore, number: int, holder: EpochRecord) -> bool:
+def _reserved(store: ObjectStore, number: int, holder: ReservationRecord) -> bool:
     try:
         store.create(layout.generation_reservation(number), holder.to_json().encode())
     except errors.ObjectExistsError:
@@ -171,12 +173,15 @@ def _listed(store: ObjectStore) -> tuple[int, ...]:
 def _read(store: ObjectStore, numbers: Sequence[int]) -> Generations:
     records: list[GenerationRecord] = []
     unreadable: dict[int, str] = {}
+    newer: dict[int, str] = {}
     abandoned: set[int] = set()
     for number in numbers:
         try:
             record = _read_if_present(store, number)
         except errors.SnapshotCorruptError as error:
             unreadable[number] = error.message
+            if isinstance(error, errors.FormatVersionError):
+                newer[number] = error.message
             record = _stand_in(number)
         if record is not None and record.abandoned:
             abandoned.add(number)
@@ -184,7 +189,7 @@ def _read(store: ObjectStore, numbers: Sequence[int]) -> Generations:
             records.append(record)
     current = records[-1].generation if records else 0
     unfinished = tuple(number for number in numbers if number > current and number not in abandoned)
-    return Generations(tuple(records), max(numbers, default=0), unfinished, frozenset(abandoned), unreadable)
+    return Generations(tuple(records), max(numbers, default=0), unfinished, frozenset(abandoned), unreadable, newer)
 
 
 def _stand_in(number: int) -> GenerationRecord:

@@ -11,11 +11,12 @@ import posixpath
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import ClassVar
 
 from pydantic import Field
 
 from statefulspark import errors
-from statefulspark.contract import layout
+from statefulspark.contract import formats, layout
 from statefulspark.contract.base import StoredDocument, UtcDatetime
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.snapshot import base, catalog, claims, epochs, generations, prune, sparklog, staged, transfer
@@ -25,6 +26,9 @@ from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 class Marks(StoredDocument):
     """`prune/marks.json`: which files are unused, and since when."""
+
+    FORMAT: ClassVar = formats.PRUNE_MARKS
+    format_version: int = formats.PRUNE_MARKS.writes
 
     unused_since: dict[str, UtcDatetime] = Field(default_factory=dict)
 

@@ -15,8 +15,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import ClassVar
 
-from statefulspark.contract import layout
+from statefulspark.contract import formats, layout
 from statefulspark.contract.base import SealedDocument
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.storage.port import ObjectStore
@@ -33,8 +34,15 @@ class RecordKind(StrEnum):
     """Which sink the query writes to; it says which records of the kind above must be there."""
 
 
+class _OperatorState(SealedDocument):
+    """A record of operator state as far as storage alone goes: its version and its checksum (`opstate.record`)."""
+
+    FORMAT: ClassVar = formats.OPERATOR_STATE
+    format_version: int = formats.OPERATOR_STATE.writes
+
+
 _DOCUMENTS: Mapping[RecordKind, type[SealedDocument]] = {
-    RecordKind.OPERATOR_STATE: SealedDocument,
+    RecordKind.OPERATOR_STATE: _OperatorState,
     RecordKind.PREPARED: PreparedRecord,
     RecordKind.OUTPUT: OutputRecord,
 }
@@ -149,7 +157,8 @@ def require_readable(key: str, body: bytes, source: str) -> None:
     """Check that a record is what was written, as far as it can tell; a file that is no record passes.
 
     Raises:
-        SnapshotCorruptError: `DocumentUnreadable` or `FormatVersionUnknown`.
+        SnapshotCorruptError: `DocumentUnreadable`.
+        FormatVersionError: It is of a version that this release cannot read.
     """
     name = of_key(key)
     if name is not None:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.contract import base
+from statefulspark.contract import base, formats
 from statefulspark.snapshot.segments import SegmentName
 
 _HEADER = b"statefulspark.segment"
@@ -24,6 +25,9 @@ _STATE = b"statefulspark.state"
 
 class SegmentHeader(base.StoredDocument):
     """What a segment says about itself."""
+
+    FORMAT: ClassVar = formats.SEGMENT
+    format_version: int = formats.SEGMENT.writes
 
     uid: str
     segment: int

@@ -14,10 +14,10 @@ from typing import cast
 import msgpack
 
 from statefulspark import errors
+from statefulspark.contract import formats
 from statefulspark.state import codec, compressed, descriptors, numbers, sections, shapes, tables, valuetypes
 
 MAGIC = b"SSC"
-FORMAT_VERSION = 4
 _COMPRESSED = 4
 
 
@@ -163,17 +163,13 @@ def decode(blob: bytes, source: str) -> Chunk:
         source: Where it came from; named in the error.
 
     Raises:
-        SnapshotCorruptError: The bytes are no chunk, are damaged, or have a version that this release does not know.
+        SnapshotCorruptError: The bytes are no chunk, or are damaged.
+        FormatVersionError: They have a version that this release does not know.
     """
     if blob[: len(MAGIC)] != MAGIC or len(blob) <= len(MAGIC):
         raise _unreadable(source, "it does not begin like one")
     version = blob[len(MAGIC)]
-    if not 1 <= version <= FORMAT_VERSION:
-        raise errors.SnapshotCorruptError(
-            "FormatVersionUnknown",
-            f"The chunk {source} has format version {version}; this release reads 1 to {FORMAT_VERSION}. Use the "
-            "release that wrote it, or a newer one.",
-        )
+    formats.CHUNK.require_known(version, f"The chunk {source}")
     try:
         if version == _COMPRESSED:
             return decode(compressed.decompress(blob[len(MAGIC) + 1 :]), source)

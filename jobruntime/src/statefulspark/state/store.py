@@ -22,11 +22,11 @@ from typing import Protocol
 import msgpack
 
 from statefulspark import errors
+from statefulspark.contract import formats
 from statefulspark.state import chunks, compaction, grouptables, numbers
 
 LINEAGE_LENGTH = 32
 """How many of the latest version ids a head remembers: a copy that is older than that is built anew."""
-_LAYOUT_VERSIONS = (1, 2)
 _KEY_BYTES = 200
 """Rough memory of one key with a small value in a dict."""
 
@@ -83,15 +83,11 @@ class Head:
         """Read what `pack_layout` of any release wrote.
 
         Raises:
-            SnapshotCorruptError: The layout has a version that this release does not know.
+            FormatVersionError: The layout has a version that this release does not know.
         """
-        layout_version, runs, lineage, *more = msgpack.unpackb(layout)
-        if layout_version not in _LAYOUT_VERSIONS:
-            raise errors.SnapshotCorruptError(
-                "FormatVersionUnknown",
-                f"The head of a key group has layout version {layout_version}; this release reads versions 1 and 2. Use "
-                "the release that wrote it, or a newer one.",
-            )
+        layout_version, *fields = msgpack.unpackb(layout)
+        formats.HEAD.require_known(layout_version, "The head of a key group")
+        runs, lineage, *more = fields
         key_type = str(more[0]) if more else ""
         return Head(version, unique_id, tuple(compaction.Run(*run) for run in runs), tuple(lineage), key_type)
 

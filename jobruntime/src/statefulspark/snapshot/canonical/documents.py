@@ -13,9 +13,11 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 
 from pydantic import Field, JsonValue
 
+from statefulspark.contract import formats
 from statefulspark.contract.base import StoredDocument, WireModel
 from statefulspark.contract.manifest import KeyedStateEntry
 
@@ -103,6 +105,9 @@ class SourcePosition(WireModel):
 
 class QueryDocument(StoredDocument):
     """`canonical/query.json`."""
+
+    FORMAT: ClassVar = formats.CANONICAL_QUERY
+    format_version: int = formats.CANONICAL_QUERY.writes
 
     uid: str
     batch_id: int

@@ -1,0 +1,107 @@
+"""Which versions of each stored document this release writes and reads: one row for each kind of document.
+
+A version is raised when an older release would misread the document: a field changes its meaning, or what was always there
+is left out. A field that may be ignored is added without that. Each kind counts for itself, so that an older release which
+cannot read the one that was raised still reads all others, and a rollback of the runtime finds its owner, its epochs and
+every snapshot that it knows. What the documents hold is in `docs/formats.md`; this module does no I/O.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statefulspark.errors import FormatVersionError
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFormat:
+    """One kind of stored document.
+
+    Attributes:
+        name: What errors call documents of this kind, in the plural.
+        writes: The version that this release writes, where it always writes the same one; else the newest.
+        reads: Every version that this release reads.
+        counted_as: What errors call the version.
+    """
+
+    name: str
+    writes: int
+    reads: tuple[int, ...]
+    counted_as: str = "format version"
+
+    def require_known(self, version: int, source: str) -> None:
+        """Refuse a version that this release cannot read.
+
+        Args:
+            version: As the document says.
+            source: Where the document is; named in the error.
+
+        Raises:
+            FormatVersionError: It is none of those that are read.
+        """
+        if version not in self.reads:
+            raise FormatVersionError(
+                "FormatVersionUnknown",
+                f"{source} has {self.counted_as} {version}; this release reads {self._span} for {self.name}. Use "
+                "the release that wrote it, or a newer one.",
+            )
+
+    @property
+    def _span(self) -> str:
+        first, last = min(self.reads), max(self.reads)
+        return str(first) if first == last else f"{first} to {last}"
+
+
+MANIFEST = DocumentFormat("manifests of snapshots", writes=1, reads=(1,))
+"""`_metadata.json` of a checkpoint, of a native and of a canonical savepoint."""
+GENERATION = DocumentFormat("generation records", writes=1, reads=(1,))
+"""`generations/<n>/generation.json`."""
+RESERVATION = DocumentFormat("reservations of generations", writes=1, reads=(1,))
+"""`generations/<n>/reserved.json`."""
+EPOCH = DocumentFormat("epoch records", writes=1, reads=(1,))
+"""`epochs/<n>.json`."""
+BEGINNING = DocumentFormat("notes of a beginning", writes=1, reads=(1,))
+"""`epochs/began.json`."""
+OWNER = DocumentFormat("owner records", writes=1, reads=(1,))
+"""`owner.json`."""
+LINEAGE = DocumentFormat("lineage records", writes=1, reads=(1,))
+"""`lineages/<n>.json`."""
+DAMAGE = DocumentFormat("damage notes", writes=1, reads=(1,))
+"""`damage/<generation>-<epoch>.json`."""
+PRUNE_MARKS = DocumentFormat("marks of pruning", writes=1, reads=(1,))
+"""`prune/marks.json`."""
+SAVEPOINT_POINTER = DocumentFormat("savepoint pointers", writes=1, reads=(1,))
+"""`savepoints/<n>.json`."""
+SAVEPOINT_WRITER = DocumentFormat("records of a savepoint's writer", writes=1, reads=(1,))
+"""`_writer.json` in a savepoint's folder."""
+CLAIM = DocumentFormat("claims of snapshots", writes=1, reads=(1,))
+"""`_claim.json` in a snapshot's folder."""
+CANONICAL_QUERY = DocumentFormat("canonical descriptions of a query", writes=1, reads=(1,))
+"""`canonical/query.json` of a canonical savepoint, and the Parquet files that it names."""
+
+OPERATOR_STATE = DocumentFormat("records of operator state", writes=1, reads=(1,))
+"""`operator-state/<uid>/<batch>-<epoch>.json`, and the state in a segment."""
+SEGMENT = DocumentFormat("headers of segments", writes=1, reads=(1,))
+"""The metadata `statefulspark.segment` of a segment of a stateful source."""
+PREPARED = DocumentFormat("prepared records", writes=1, reads=(1,))
+"""`prepared/<uid>/<batch>-<epoch>.json`."""
+OUTPUT = DocumentFormat("output records", writes=1, reads=(1,))
+"""`output/<query uid>/<batch>-<epoch>.json`."""
+
+STAGED_ROWS = DocumentFormat("transactions of staged rows", writes=1, reads=(1,))
+"""The transaction of a Kafka or PostgreSQL sink in a prepared record."""
+PREPARED_FILES = DocumentFormat("transactions of files sinks", writes=1, reads=(1,))
+"""The transaction of a files sink in a prepared record."""
+WRITTEN_FILES = DocumentFormat("transactions of Iceberg sinks", writes=1, reads=(1,))
+"""The transaction of an Iceberg sink in a prepared record."""
+COMMIT = DocumentFormat("commit files", writes=1, reads=(1,))
+"""`_commits/<batch>.json` of a files sink."""
+FOLDER_OWNER = DocumentFormat("records of a files sink's owner", writes=1, reads=(1,))
+"""`_sink.json` of a files sink, with the marker in it."""
+MARKER = DocumentFormat("markers of sinks", writes=1, reads=(1,))
+"""What a sink remembers in its own system; a marker without a version has version 1."""
+
+CHUNK = DocumentFormat("chunks of keyed state", writes=4, reads=(1, 2, 3, 4))
+"""A blob of `even_log_U`; the oldest version that holds what is needed is written."""
+HEAD = DocumentFormat("heads of key groups", writes=2, reads=(1, 2), counted_as="layout version")
+"""The `layout` in `even_head_U`; the oldest version that holds what is needed is written."""

@@ -1,0 +1,277 @@
+"""One document of every kind that is stored as JSON, with every field set, as this release writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from statefulspark.contract import base, formats, manifest, notes, prepared
+from statefulspark.contract.formats import DocumentFormat
+from statefulspark.contract.placement import Placement
+from statefulspark.opstate import record
+from statefulspark.opstate.model import Mode, NamedState, OperatorState, StateMeta
+from statefulspark.sinks import files_commits, iceberg_files, marker, staging
+from statefulspark.snapshot import pruning
+from statefulspark.snapshot.canonical import documents
+from statefulspark.sources import segmentfile
+
+NOON = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
+LINEAGE, BEFORE = "9f1c0000000000000000000000000000", "1d5a0000000000000000000000000000"
+UNIQUE = "0123456789abcdef0123456789abcdef"
+ROOT = "s3://bucket/state/team/flights"
+SINK = "statefulspark/team/flights/delays/out"
+
+
+@dataclass(frozen=True, slots=True)
+class StoredKind:
+    """A kind of document.
+
+    Attributes:
+        name: Of its golden files.
+        document_format: Its versions.
+        document: One of it.
+        write: Returns the document's bytes as they are stored.
+        read: Reads bytes, and names their source in errors.
+    """
+
+    name: str
+    document_format: DocumentFormat
+    document: base.WireModel
+    write: Callable[[], bytes]
+    read: Callable[[bytes, str], base.WireModel]
+
+
+def _plain(name: str, document: base.StoredDocument, *, indent: int | None = 1) -> StoredKind:
+    kind = type(document)
+    return StoredKind(name, kind.FORMAT, document, lambda: document.to_json(indent=indent).encode(), kind.parse)
+
+
+def _sealed(name: str, document: base.SealedDocument, *, indent: int | None = None) -> StoredKind:
+    kind = type(document)
+    return StoredKind(name, kind.FORMAT, document, lambda: document.sealed(indent=indent), kind.parse)
+
+
+_ANCESTOR = manifest.Ancestor(lineage=BEFORE, root="s3://bucket/old/team/flights", generation=2, batches={"delays": 7})
+_MASTER = manifest.MasterStateEntry.of("offsets", 42, b"41")
+_OPERATOR = manifest.OperatorEntry(
+    uid="mean",
+    operator_id=0,
+    name="transformWithStateInPandasExec",
+    partitions=4,
+    max_parallelism=128,
+    placement=Placement.EVEN,
+    key="string, bigint",
+    value="double",
+    mode="Update",
+    definition={"window": "10 minutes"},
+    states=(manifest.KeyedStateEntry(name="total", kind="ValueState", type="bigint", has_ttl=True),),
+)
+_QUERY = manifest.QueryEntry(
+    uid="delays",
+    batch_id=12,
+    path="generations/00000003/delays",
+    files=(
+        manifest.FileEntry(path="state/0/0/12.changelog", size_bytes=100, checksum="etag:abc"),
+        manifest.FileEntry(path="commits/12", size_bytes=9, checksum="etag:abd", crc32="40671f45"),
+    ),
+    operators=(_OPERATOR,),
+    offsets=('{"flights":{"0":41}}',),
+    sources=(manifest.SourceEntry(name="flights", description="kafka(subscribe=flights)", log=0),),
+    time_zone="UTC",
+    operator_states=(
+        manifest.OperatorStateEntry(uid="buffer", path="operator-state/buffer/00000012-00000007.json", batch_id=12),
+    ),
+    prepared=(
+        manifest.PreparedEntry(uid="out", path="prepared/out/00000012-00000007.json", batch_id=12, is_empty=True),
+    ),
+)
+CHECKPOINT = manifest.Manifest(
+    kind=manifest.SnapshotKind.CHECKPOINT,
+    id=42,
+    namespace="team",
+    job="flights",
+    trigger=manifest.Trigger.PERIODIC,
+    epoch=7,
+    generation=3,
+    triggered_at=NOON,
+    completed_at=NOON,
+    queries=(_QUERY,),
+    request_id="manual-1",
+    restored_from="checkpoint 41",
+    lineage=LINEAGE,
+    root=ROOT,
+    ancestors=(_ANCESTOR,),
+    revision="2",
+    versions={"statefulspark": "0.1.0", "pyspark": "4.2.0", "python": "3.11.9"},
+    master_states=(_MASTER,),
+)
+SAVEPOINT = CHECKPOINT.model_copy(
+    update={
+        "kind": manifest.SnapshotKind.SAVEPOINT,
+        "id": 43,
+        "trigger": manifest.Trigger.UPGRADE,
+        "queries": (_QUERY.model_copy(update={"path": "files/delays"}),),
+        "savepoint_name": "nightly",
+    }
+)
+CANONICAL = SAVEPOINT.model_copy(update={"format": manifest.SnapshotFormat.CANONICAL, "id": 44})
+_GENERATION = manifest.GenerationRecord(
+    generation=3,
+    created_at=NOON,
+    epoch=7,
+    restored_from="checkpoint 41",
+    source="checkpoint:41",
+    parent_generation=2,
+    restore_id="once",
+    claimed="s3://bucket/elsewhere/00000040",
+    queries=(_QUERY,),
+    changes=("The query delays has 4 partitions instead of 2.",),
+    lineage=LINEAGE,
+    ancestors=(_ANCESTOR,),
+    master_states=(_MASTER,),
+    restored_in_place=43,
+)
+_MARKER = marker.Marker(generation=3, batch_id=12, epoch=7, lost_at=NOON, lineage=LINEAGE, root=ROOT, reached_in=BEFORE)
+_PART = files_commits.PartFile(
+    path=f"data/00012000/00012345-00000003-00000007-{UNIQUE}.parquet", rows=20, size_bytes=1234
+)
+_DATA_FILE = iceberg_files.DataFile(
+    path="s3://bucket/tables/delays/data/x.parquet",
+    spec_id=0,
+    partition=("01", None),
+    rows=20,
+    size_bytes=1234,
+    column_sizes={1: 90},
+    value_counts={1: 20},
+    null_value_counts={1: 0},
+    nan_value_counts={1: 0},
+    lower_bounds={1: "01"},
+    upper_bounds={1: "09"},
+    split_offsets=(4,),
+)
+_STATE = OperatorState(2, {"seen": NamedState(StateMeta("seen", Mode.SPLIT, "array<bigint>"), ((1, 2), ()))})
+_RECORD = record.encode("buffer", _STATE)
+_CANONICAL_FILE = documents.PartFile(path="canonical/mean/x.parquet", rows=1, size_bytes=9, sha256="00")
+_CANONICAL_QUERY = documents.QueryDocument(
+    uid="delays",
+    batch_id=12,
+    sources=(documents.SourcePosition(name="flights", description="kafka", offset={"flights": {"0": 41}}),),
+    operators=(
+        documents.OperatorState(
+            uid="mean",
+            operator_id=0,
+            name="transformWithStateInPandasExec",
+            key_types=("string",),
+            max_parallelism=128,
+            states=(
+                documents.KeyedState(
+                    name="total", kind="ValueState", type="bigint", has_ttl=True, files=(_CANONICAL_FILE,)
+                ),
+            ),
+        ),
+        documents.OperatorState(
+            uid="stateStoreSave-1",
+            operator_id=1,
+            name="stateStoreSave",
+            stores=(
+                documents.StoreState(
+                    name="default",
+                    partition_key={"type": "struct"},
+                    families=(
+                        documents.FamilyState(name="default", key="binary", value="binary", files=(_CANONICAL_FILE,)),
+                    ),
+                ),
+            ),
+        ),
+    ),
+)
+
+KINDS = (
+    _sealed("manifest-checkpoint", CHECKPOINT, indent=1),
+    _sealed("manifest-savepoint", SAVEPOINT, indent=1),
+    _sealed("manifest-canonical", CANONICAL, indent=1),
+    _sealed("generation", _GENERATION, indent=1),
+    _plain(
+        "reservation",
+        manifest.ReservationRecord(epoch=7, claimed_at=NOON, holder="epoch 7", claim_id="epoch-7"),
+        indent=None,
+    ),
+    _plain(
+        "epoch",
+        manifest.EpochRecord(
+            epoch=7, claimed_at=NOON, holder="flights-driver-7/4f", claim_id="c0ffee", notes_beginning=True
+        ),
+    ),
+    _plain("beginning", notes.BeginningNote(generation=1, epoch=1, noted_at=NOON)),
+    _plain("owner", manifest.OwnerRecord(namespace="team", job="flights", owner_id="4f1c", created_at=NOON)),
+    _plain(
+        "lineage",
+        manifest.LineageRecord(number=1, lineage=LINEAGE, root=ROOT, created_at=NOON, epoch=7, adopts_unnamed=True),
+    ),
+    _plain(
+        "damage",
+        notes.DamageNote(generation=3, epoch=7, query="delays", batch_id=12, said="It is gone.", noted_at=NOON),
+    ),
+    _plain("prune-marks", pruning.Marks(unused_since={"generations/00000001/delays/offsets/3": NOON}), indent=None),
+    _plain("savepoint-pointer", notes.SavepointPointer(location="s3://bucket/elsewhere/00000043-nightly")),
+    _plain("savepoint-writer", notes.SavepointWriter(root=ROOT, epoch=7), indent=None),
+    _plain("claim", notes.ClaimRecord(root=ROOT, owner_id="4f1c", claimed_at=NOON)),
+    _plain("canonical-query", _CANONICAL_QUERY),
+    StoredKind(
+        "operator-state",
+        formats.OPERATOR_STATE,
+        record.OperatorRecord.parse(_RECORD, "built"),
+        lambda: base.seal(_RECORD),
+        record.OperatorRecord.parse,
+    ),
+    _plain("segment", segmentfile.SegmentHeader(uid="ticks", segment=4, epoch=7, subtasks=(0, 2)), indent=None),
+    _sealed(
+        "prepared",
+        prepared.PreparedRecord(
+            job="team/flights",
+            query_uid="delays",
+            uid="out",
+            sink="FilesSink",
+            generation=3,
+            batch_id=12,
+            epoch=7,
+            prepared_at=NOON,
+            lineage=LINEAGE,
+            root=ROOT,
+            transaction='{"formatVersion":1,"files":[]}',
+        ),
+    ),
+    _sealed("output", prepared.OutputRecord(sink="out", batch_id=12, epoch=7)),
+    _plain(
+        "staged-rows",
+        staging.StagedRows(
+            files=(staging.StagedFile(path=f"00000003-00000012-00000007-{UNIQUE}.parquet", rows=20, size_bytes=1234),),
+            columns=(staging.Column(name="key", type="string"),),
+            staged_at=NOON,
+        ),
+        indent=None,
+    ),
+    _plain("prepared-files", files_commits.PreparedFiles(files=(_PART,)), indent=None),
+    _plain(
+        "written-files",
+        iceberg_files.WrittenFiles(table="team.delays", table_uuid="4f1c", files=(_DATA_FILE,)),
+        indent=None,
+    ),
+    _plain(
+        "commit",
+        files_commits.BatchCommit(
+            batch_id=12345,
+            epoch=7,
+            committed_at=NOON,
+            files=(_PART,),
+            generation=3,
+            sink=SINK,
+            lineage=LINEAGE,
+            withdrawn=False,
+        ),
+        indent=None,
+    ),
+    _plain("folder-owner", files_commits.FolderOwner(sink=SINK, marker=_MARKER), indent=None),
+    StoredKind("marker", formats.MARKER, _MARKER, lambda: _MARKER.to_json().encode(), marker.Marker.parse),
+)

@@ -1,0 +1,218 @@
+"""Every kind of stored document has versions of its own: golden files, documents of the first commit, and of later releases.
+
+No release has been made yet, so this release's first commit is the first of the repository, 2717b7a. It wrote manifests,
+epochs and owners; of every other kind the first commit that wrote it stands for it. `first/` holds what those commits wrote
+with their own code, and what their readers asked of a document (`make_first.py` there tells how).
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import cast
+
+import jsonschema
+import laterrelease
+import pytest
+import statefulspark
+from statefulspark import errors
+from statefulspark.contract import base, formats
+from storeddocuments import KINDS, StoredKind
+
+ROOT = Path(__file__).resolve().parents[3]
+GOLDEN = ROOT / "tests" / "golden" / "documents"
+FIRST = sorted(path for path in (GOLDEN / "first").glob("*.json") if not path.name.endswith(".reader.json"))
+CONSTANTS = {name: value for name, value in vars(formats).items() if isinstance(value, formats.DocumentFormat)}
+NAMES = {id(value): name for name, value in CONSTANTS.items()}
+NOT_JSON = {"CHUNK", "HEAD"}
+"""Their golden files are in `tests/golden/state`."""
+WITHOUT_A_VERSION = {"MARKER"}
+"""Written without one, which means 1."""
+FREE_KEYS = re.compile(r"^(versions|definition|batches|unusedSince|offset|partitionKey|.*Sizes|.*Counts|.*Bounds)$")
+"""Objects whose keys are names and numbers, not fields."""
+Json = dict[str, object]
+
+each_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+each_first = pytest.mark.parametrize("path", FIRST, ids=lambda path: path.stem)
+
+
+def golden(kind: StoredKind) -> bytes:
+    return (GOLDEN / f"{kind.name}-v{kind.document_format.writes}.json").read_bytes()
+
+
+def of_first(path: Path) -> tuple[StoredKind, ...]:
+    """Return today's kinds of a document of then: a manifest of then is one of checkpoints and of savepoints."""
+    name = path.stem.rpartition("-")[0]
+    return tuple(
+        kind for kind in KINDS if kind.name == name or (name == "manifest" and kind.name.startswith("manifest-"))
+    )
+
+
+def reader_of(path: Path) -> Json:
+    return cast("Json", json.loads(path.with_suffix(".reader.json").read_bytes()))
+
+
+def rewritten(body: bytes, **fields: object) -> bytes:
+    """Return a document with other values in some fields, whole in itself."""
+    document = {**json.loads(body), **fields}
+    sealed = document.pop("crc32", None)
+    text = json.dumps(document, separators=(",", ":")).encode()
+    return text if sealed is None else base.seal(text)
+
+
+def with_unknown_fields(value: object) -> object:
+    """Return a document with a field more in every object."""
+    if isinstance(value, list):
+        return [with_unknown_fields(element) for element in value]
+    if not isinstance(value, dict):
+        return value
+    within = {key: held if FREE_KEYS.match(key) else with_unknown_fields(held) for key, held in value.items()}
+    return {"addedLater": {"a": [1]}, **within}
+
+
+def all_documents(kind: type[base.StoredDocument] = base.StoredDocument) -> Iterator[type[base.StoredDocument]]:
+    for subclass in kind.__subclasses__():
+        if "FORMAT" in vars(subclass):
+            yield subclass
+        yield from all_documents(subclass)
+
+
+@pytest.fixture(scope="module")
+def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with the documents of a later release for each kind: it has raised the version of that one alone."""
+    folder = tmp_path_factory.mktemp("later")
+    subprocess.run([sys.executable, laterrelease.__file__, folder, *CONSTANTS], check=True, timeout=300)
+    return folder
+
+
+def test_every_kind_of_document_is_here_with_a_format_of_its_own() -> None:
+    for module in pkgutil.walk_packages(statefulspark.__path__, "statefulspark."):
+        if not module.name.startswith(("statefulspark.spark", "statefulspark.job", "statefulspark.launch")):
+            importlib.import_module(module.name)
+
+    # A record of operator state is looked at in two ways, and is one kind; manifests are one kind with three faces.
+    used = {cls.__name__.lstrip("_"): NAMES[id(cls.FORMAT)] for cls in all_documents()}
+    assert sorted({*used.values()} | WITHOUT_A_VERSION | NOT_JSON) == sorted(CONSTANTS)
+    assert sorted(set(used) - {"OperatorState"}) == sorted(
+        {type(kind.document).__name__ for kind in KINDS} - {"Marker"}
+    )
+    assert len({used[name] for name in used if name != "OperatorState"}) == len(used) - 1
+
+
+@pytest.mark.parametrize("name", CONSTANTS)
+def test_what_is_written_is_the_newest_that_is_read(name: str) -> None:
+    versions = CONSTANTS[name]
+
+    assert (versions.writes, *versions.reads) == (max(versions.reads), *range(1, versions.writes + 1))
+
+
+@each_kind
+def test_a_golden_document_is_read(kind: StoredKind) -> None:
+    assert kind.read(golden(kind), "golden") == kind.document
+
+
+@each_kind
+def test_a_document_is_written_as_its_golden_file(kind: StoredKind) -> None:
+    assert kind.write() == golden(kind)
+
+
+@each_kind
+def test_a_golden_document_has_every_field_of_its_kind(kind: StoredKind) -> None:
+    unset = {"MANIFEST": {"savepointName"}, "MARKER": {"formatVersion"}}.get(NAMES[id(kind.document_format)], set())
+    fields = {str(field.alias) for field in type(kind.document).model_fields.values()}
+
+    assert fields - unset <= set(json.loads(golden(kind)))
+
+
+@each_first
+def test_a_document_of_the_first_commit_is_read_with_all_that_it_says(path: Path) -> None:
+    for kind in of_first(path):
+        read = json.loads(kind.read(path.read_bytes(), path.name).to_json())
+
+        assert contains(read, {key: value for key, value in json.loads(path.read_bytes()).items() if key != "crc32"})
+
+
+@each_first
+def test_a_document_of_now_is_what_the_reader_of_the_first_commit_asked_for(path: Path) -> None:
+    asked = reader_of(path)
+    for kind in of_first(path):
+        document = json.loads(golden(kind))
+
+        jsonschema.validate(document, cast("Json", asked["schema"]))
+        assert document.get("formatVersion", 1) in cast("list[int]", asked["reads"])
+
+
+def test_the_reader_of_the_first_commit_is_known_for_every_kind() -> None:
+    assert {kind.name for path in FIRST for kind in of_first(path)} == {kind.name for kind in KINDS}
+
+
+@each_kind
+def test_fields_that_a_later_release_adds_are_ignored(kind: StoredKind) -> None:
+    document = cast("Json", with_unknown_fields(json.loads(golden(kind))))
+    sealed = "crc32" in document
+    body = json.dumps({key: value for key, value in document.items() if key != "crc32"}, separators=(",", ":")).encode()
+
+    assert kind.read(base.seal(body) if sealed else body, "later") == kind.document
+
+
+@each_kind
+def test_a_later_version_is_refused_by_its_name_its_number_and_what_to_do(kind: StoredKind) -> None:
+    newer = kind.document_format.writes + 1
+
+    with pytest.raises(errors.FormatVersionError) as raised:
+        kind.read(rewritten(golden(kind), formatVersion=newer), "s3://b/x")
+
+    assert raised.value.reason == "FormatVersionUnknown"
+    assert raised.value.message == (
+        f"s3://b/x has format version {newer}; this release reads 1 for {kind.document_format.name}. Use the release that "
+        "wrote it, or a newer one."
+    )
+
+
+@each_kind
+def test_a_later_version_that_looks_different_is_not_taken_for_damage(kind: StoredKind) -> None:
+    body = rewritten(b"{}", formatVersion=kind.document_format.writes + 1, everything={"is": "elsewhere"})
+
+    with pytest.raises(errors.FormatVersionError):
+        kind.read(body, "s3://b/x")
+
+
+@each_kind
+def test_a_version_below_the_first_is_refused(kind: StoredKind) -> None:
+    with pytest.raises(errors.FormatVersionError, match="has format version 0"):
+        kind.read(rewritten(golden(kind), formatVersion=0), "s3://b/x")
+
+
+@pytest.mark.parametrize("raised", sorted(set(CONSTANTS) - WITHOUT_A_VERSION - NOT_JSON))
+def test_raising_one_version_leaves_every_other_document_readable(raised: str, later: Path) -> None:
+    refused = set()
+    for kind in KINDS:
+        body = (later / raised / f"{kind.name}.json").read_bytes()
+        try:
+            assert kind.read(body, "later") == kind.document
+        except errors.FormatVersionError:
+            refused.add(NAMES[id(kind.document_format)])
+        else:
+            assert body == golden(kind)
+
+    assert refused == {raised}
+
+
+@pytest.mark.parametrize("raised", sorted(WITHOUT_A_VERSION | NOT_JSON))
+def test_raising_what_is_no_document_of_its_own_changes_no_document(raised: str, later: Path) -> None:
+    assert [kind.name for kind in KINDS if (later / raised / f"{kind.name}.json").read_bytes() != golden(kind)] == []
+
+
+def contains(value: object, part: object) -> bool:
+    """Tell whether JSON holds everything that a part of it says."""
+    if isinstance(part, dict) and isinstance(value, dict):
+        return all(key in value and contains(value[key], held) for key, held in part.items())
+    if isinstance(part, list) and isinstance(value, list):
+        return len(part) == len(value) and all(map(contains, value, part))
+    return value == part
