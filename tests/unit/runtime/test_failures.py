@@ -114,6 +114,14 @@ def test_damage_of_the_state_is_told_from_a_store_that_cannot_be_asked(text: str
     assert (failure.code, failure.reason) == (ExitCode.FAILED, reason)
 
 
+def test_state_that_a_later_release_wrote_is_not_noted_as_damage() -> None:
+    text = "Traceback\nstatefulspark.errors.FormatVersionError: FormatVersionUnknown: The chunk x has format version 5"
+
+    failure = failures.of_query("delays", text, fenced=False)
+
+    assert (failure.code, failure.reason) == (ExitCode.STATE_UNKNOWN, "FormatVersionUnknown")
+
+
 _OF_A_FUNCTION = """org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated
   File "/site-packages/statefulspark/spark/keyed/processor.py", line 96, in handleInputRows
     yield from self._work_on(self._group_of(key), table)

@@ -102,6 +102,16 @@ def test_a_note_of_a_driver_that_was_replaced_does_not_take_the_position_back() 
     assert Marker.model_validate_json(store.read(kafka.NOTE)) == newer
 
 
+def test_a_note_of_a_later_release_stays_and_is_told_by_its_version() -> None:
+    store = stores.MemoryStore()
+    store.write(kafka.NOTE, b'{"formatVersion":2,"position":"elsewhere"}')
+
+    with pytest.raises(errors.FormatVersionError, match=f"{kafka.NOTE} has format version 2"):
+        kafka.note(store, Marker(generation=1, batch_id=5, epoch=2))
+
+    assert store.read(kafka.NOTE) == b'{"formatVersion":2,"position":"elsewhere"}'
+
+
 def test_a_note_that_is_overtaken_between_the_look_and_the_write_stays_away() -> None:
     store = stores.MemoryStore()
     kafka.note(store, Marker(generation=1, batch_id=4, epoch=2))

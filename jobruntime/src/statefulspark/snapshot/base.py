@@ -95,6 +95,25 @@ class View:
             raise errors.InternalError("NoGeneration", f"{self.store.uri} has no generation in use.")
         return self.known.current
 
+    def require_known(self) -> None:
+        """Refuse to go on where a later release has worked: what it left is whole, and would be given up.
+
+        Cost: a GET per checkpoint that is newer than the newest one of this generation that can be read.
+
+        Raises:
+            FormatVersionError: A checkpoint of the generation in use, after all that can be read, is of a later version.
+        """
+        number = self.current.generation
+        own = (found for found, manifest in self.checkpoints.items() if manifest.generation == number)
+        known = max(max(own, default=0), self.current.restored_in_place or 0)
+        unread = [ref for ref in self.refs if ref.kind is SnapshotKind.CHECKPOINT and ref.id > known]
+        newer = catalog.newer_of(self.store, unread, number)
+        if newer is not None:
+            raise errors.FormatVersionError(
+                newer.reason,
+                f"{newer.message} To go back to this release, restore a snapshot by name that it can read.",
+            ) from newer
+
     @property
     def is_elsewhere(self) -> bool:
         """True if the generation in use was made where the root is no more: it was moved, or copied."""
@@ -149,6 +168,9 @@ class View:
         """Verify a base, once; None if nothing is wrong.
 
         A base that Spark could not load is read completely, and given up when it happened again.
+
+        Raises:
+            FormatVersionError: A later release wrote a file of it: it is whole, so no older state is taken for it.
         """
         key = f"{base.place.store.uri} {base.place.root} {base.reference} {[query.path for query in base.queries]}"
         if key not in self._verdicts:
@@ -163,6 +185,9 @@ class View:
             return noted
         is_suspect = self.damage.failures(base.queries) > 0
         report = verify.verify_queries(base.place.store, base.queries, root=base.place.root, deep=is_suspect)
+        newer = [problem.detail for problem in report.problems if problem.kind is verify.ProblemKind.NEWER]
+        if newer:
+            raise errors.FormatVersionError("FormatVersionUnknown", newer[0])
         return None if report.ok else report.sentence
 
     def resolve(self, reference: str) -> Base:

@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from statefulspark import errors
 from statefulspark.contract import layout
+from statefulspark.contract.base import WireModel
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
 from statefulspark.snapshot import listing
 from statefulspark.storage.port import ObjectStore
@@ -84,10 +87,40 @@ def read_manifest(store: ObjectStore, folder: str) -> Manifest:
 
     Raises:
         ObjectNotFoundError: The folder is no snapshot.
-        SnapshotCorruptError: `DocumentUnreadable` or `FormatVersionUnknown`.
+        SnapshotCorruptError: `DocumentUnreadable`.
+        FormatVersionError: It is of a version that this release cannot read.
     """
     key = f"{folder}/{MANIFEST_NAME}" if folder else MANIFEST_NAME
     return Manifest.parse(store.read(key), f"{store.uri}/{key}")
+
+
+class _Place(WireModel):
+    """What a manifest of any version says about where its cut is."""
+
+    generation: int | None = None
+
+
+def newer_of(store: ObjectStore, refs: Sequence[SnapshotRef], generation: int) -> errors.FormatVersionError | None:
+    """Return why the first of these snapshots cannot be read, of those that a later release took in a generation.
+
+    One that does not say its generation in the way of this release counts. Cost: one GET each.
+    """
+    for ref in refs:
+        try:
+            read_manifest(store, ref.folder)
+        except errors.FormatVersionError as error:
+            if _generation_told(store, ref) in (None, generation):
+                return error
+        except (errors.SnapshotCorruptError, errors.ObjectNotFoundError):
+            continue
+    return None
+
+
+def _generation_told(store: ObjectStore, ref: SnapshotRef) -> int | None:
+    try:
+        return _Place.model_validate_json(store.read(f"{ref.folder}/{MANIFEST_NAME}")).generation
+    except (ValidationError, errors.ObjectNotFoundError):
+        return None
 
 
 def read_manifests(

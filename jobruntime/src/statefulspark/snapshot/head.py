@@ -54,11 +54,16 @@ def inspect(
 
     Returns:
         The head. A damaged log is a problem of the head, never an absence.
+
+    Raises:
+        FormatVersionError: A later release wrote something of it.
     """
     known = {query.uid: query for query in base}
     folders = [name.rstrip("/") for name in store.list_names(layout.generation(generation)) if name.endswith("/")]
     try:
         found = [_query(store, generation, uid, known) for uid in sorted({*folders, *known})]
+    except errors.FormatVersionError:
+        raise  # It is whole, so an older state in its place would give up what a later release has done.
     except errors.SnapshotCorruptError as error:
         return Head((), is_newer=True, problem=error.message)
     newer = any(query.batch_id > (known[query.uid].batch_id if query.uid in known else -1) for query in found)

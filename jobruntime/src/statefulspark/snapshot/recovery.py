@@ -90,9 +90,11 @@ def plan_recovery(
         SnapshotCorruptError: `SnapshotBroken`: what was asked for does not verify. `NoCheckpointVerifies`: state exists
             and none of it does.
         StateUnknownError: `StateWithoutCheckpoint`, `StateMissing`, or storage cannot tell.
+        FormatVersionError: A later release has worked here, and what it wrote cannot be read.
         TransientError: Storage cannot be asked now.
     """
     view = base.look(store, open_store, lineages)
+    _require_known_generation(view)
     intent = decision.decide(view.situation(restore))
     found = view.known.current.generation if view.known.current else 0
     proposal = replace(
@@ -256,6 +258,13 @@ def _proposal(intent: decision.Intent, view: base.View, wish: RestoreConfig) -> 
     return _recover(view, fresh_generation)
 
 
+def _require_known_generation(view: base.View) -> None:
+    """Refuse a root whose generation in use has a record of a later release: it says what was restored, and when."""
+    number = view.known.current.generation if view.known.current else 0
+    if number in view.known.newer:
+        raise errors.FormatVersionError("FormatVersionUnknown", view.known.newer[number])
+
+
 def _is_in_place(view: base.View, asked: base.Base) -> bool:
     """Tell whether the generation in use is where the savepoint was taken: after a stop with savepoint, usually."""
     manifest, current = asked.manifest, view.known.current
@@ -297,6 +306,7 @@ def _in_place(view: base.View, asked: base.Base, restore_id: str | None, claim: 
 
 def _recover(view: base.View, fresh_generation: int) -> StartPlan:
     """Go on from the newest state: the head if it is sound, else the newest candidate that verifies, by copy."""
+    view.require_known()
     current = view.current
     latest = view.latest()
     found = head.inspect(view.store, current.generation, latest.queries, view.damage)

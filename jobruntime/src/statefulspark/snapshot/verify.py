@@ -33,6 +33,8 @@ class ProblemKind(StrEnum):
     """Its content is not what was written."""
     UNREADABLE = "Unreadable"
     """It exists and cannot be read."""
+    NEWER = "Newer"
+    """It is whole, and of a version that only a later release reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,8 @@ def _small_problem(
         sidelog.require_readable(file.path, body, f"{uri}/{key}")
         is_offsets = file.path == f"offsets/{query.batch_id}" and query.offsets
         offsets = sparklog.parse_offsets(body, f"{uri}/{key}") if is_offsets else query.offsets
+    except errors.FormatVersionError as error:
+        return Problem(key, ProblemKind.NEWER, error.message)
     except errors.SnapshotCorruptError as error:
         return Problem(key, ProblemKind.UNREADABLE, error.message)
     if offsets != query.offsets:

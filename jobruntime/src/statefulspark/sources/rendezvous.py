@@ -29,7 +29,13 @@ _LONGEST_LINE = 1 << 20
 _POLL_S = 0.05
 
 _KINDS = {
-    kind.__name__: kind for kind in (errors.SnapshotCorruptError, errors.SpecRejectedError, errors.StateUnknownError)
+    kind.__name__: kind
+    for kind in (
+        errors.FormatVersionError,
+        errors.SnapshotCorruptError,
+        errors.SpecRejectedError,
+        errors.StateUnknownError,
+    )
 }
 """Errors that mean the same on the other side of the socket; others come out as their root."""
 

@@ -40,6 +40,8 @@ _DAMAGED = (
     # Ours, raised in a Python worker that reads chunks of keyed state.
     "SnapshotCorruptError: ",
 )
+_NEWER = "statefulspark.errors.FormatVersionError: "
+"""State that a later release wrote is not damaged: nothing is noted against it, and no older state is taken for it."""
 _DAMAGED_WHILE_LOADING = (
     "java.io.FileNotFoundException",
     "java.io.EOFException",
@@ -145,6 +147,8 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
         return Failure(ExitCode.FENCED, "Fenced", sentence)
     if any(marker in text for marker in _INCOMPATIBLE):
         return Failure(ExitCode.INCOMPATIBLE_STATE, "StateIncompatible", sentence)
+    if _NEWER in text:
+        return Failure(ExitCode.STATE_UNKNOWN, "FormatVersionUnknown", sentence)
     if _is_damage(text):
         return Failure(ExitCode.FAILED, STATE_DAMAGED, sentence)
     if lost_a_race(text):

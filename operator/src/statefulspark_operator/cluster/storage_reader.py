@@ -7,7 +7,7 @@ What cannot be found out is returned as such and never as empty.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -24,6 +24,9 @@ from statefulspark_operator.lifecycle.situation import (
     StorageFacts,
     StorageUnreadable,
 )
+
+StoreOpener = Callable[[str, storage.StorageOptions], storage.ObjectStore]
+"""Returns the store at a URI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +71,13 @@ class StorageReader(Protocol):
 class SnapshotStorageReader:
     """Storage through the runtime's readers, in threads."""
 
-    def __init__(self) -> None:
-        """Start without connections; they are made when first needed and kept."""
+    def __init__(self, open_store: StoreOpener = storage.open_store) -> None:
+        """Start without connections; they are made when first needed and kept.
+
+        Args:
+            open_store: Returns the store at a URI.
+        """
+        self._open_store = open_store
         self._stores: dict[tuple[str, storage.StorageOptions], storage.ObjectStore] = {}
 
     async def read(self, target: StorageTarget, *, savepoint: str | None) -> StorageFacts | StorageUnreadable:
@@ -89,7 +97,7 @@ class SnapshotStorageReader:
         options = _options(target)
         key = (uri, options)
         if key not in self._stores:
-            self._stores[key] = storage.open_store(uri, options)
+            self._stores[key] = self._open_store(uri, options)
         return self._stores[key]
 
     def _root(self, target: StorageTarget) -> storage.ObjectStore:
@@ -139,12 +147,18 @@ def _options(target: StorageTarget) -> storage.StorageOptions:
 
 
 def _latest_checkpoint(root: storage.ObjectStore) -> Manifest | None:
-    """Return the newest completed checkpoint whose manifest can be read; the driver judges whether it verifies."""
+    """Return the newest completed checkpoint whose manifest can be read; the driver judges whether it verifies.
+
+    Raises:
+        FormatVersionError: A later release wrote a newer one. It is whole, so an older one must not be taken for it.
+    """
     for ref in catalog.list_snapshots(root):
         if ref.kind is not SnapshotKind.CHECKPOINT:
             continue
         try:
             return catalog.read_manifest(root, ref.folder)
+        except errors.FormatVersionError:
+            raise
         except (errors.SnapshotCorruptError, errors.ObjectNotFoundError):
             continue
     return None
