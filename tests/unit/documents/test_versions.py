@@ -2,7 +2,8 @@
 
 No release has been made yet, so this release's first commit is the first of the repository, 2717b7a. It wrote manifests,
 epochs and owners; of every other kind the first commit that wrote it stands for it. `first/` holds what those commits wrote
-with their own code, and what their readers asked of a document (`make_first.py` there tells how).
+with their own code, and what their readers asked of a document (`make_first.py` beside it tells how). Chunks and heads of
+keyed state are no JSON; every version of them is in `tests/golden/state`, and read in `tests/unit/state`.
 """
 
 from __future__ import annotations

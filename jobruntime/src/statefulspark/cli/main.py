@@ -91,7 +91,7 @@ def _add_version(commands: options.SubParsers) -> None:
     parser = commands.add_parser(
         "version",
         help="print versions",
-        description="Print the versions of this release, of the format it writes, of Python and of PySpark.",
+        description="Print the versions of this release, of its manifests (format), of Python and of PySpark.",
         epilog="example:\n  statefulspark version",
         formatter_class=options.Help,
     )
