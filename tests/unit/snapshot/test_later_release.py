@@ -13,7 +13,7 @@ from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import MANIFEST_NAME, FileEntry
 from statefulspark.contract.notes import CLAIM_NAME, WRITER_NAME, DamageNote
 from statefulspark.contract.prepared import OutputRecord
-from statefulspark.snapshot import catalog, closure, pruning, sidelog
+from statefulspark.snapshot import catalog, closure, doctor, prune, pruning, sidelog
 from statefulspark.snapshot.recovery import StartMode
 
 ELSEWHERE = "memory://bucket/elsewhere/00000009"
@@ -143,3 +143,15 @@ def test_a_claim_of_a_later_release_is_nobodys_to_take(job: Job) -> None:
         job.boot(
             RestoreConfig(snapshot=f"memory://bucket/default/flights/{SAVEPOINT}", claim_mode=ClaimMode.CLAIM, id="b")
         )
+
+
+@pytest.mark.parametrize("key", [layout.generation_record(1), layout.checkpoint_manifest(2)])
+def test_the_doctor_says_which_document_keeps_a_driver_from_starting(job: Job, key: str) -> None:
+    a_root_with_every_document(job)
+    raise_version(job, key)
+    how = doctor.Examination(job.clock.now, prune.PrunePolicy(), open_store=job.open_store)
+
+    health = doctor.examine_job(job.store, how)
+
+    assert health.restart.possible is False
+    assert f"A driver refuses to start: {job.store.uri}/{key} has format version 2;" in health.restart.sentence
