@@ -11,8 +11,6 @@ import json
 import os
 import platform
 import signal
-import socket
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,6 +21,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TypeVar
 
+import processes
 import s3server
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -110,27 +109,26 @@ class Driver:
     env: Mapping[str, str] = field(default_factory=dict)
     endpoint: str | None = None
     started_at_s: float = 0.0
-    _process: subprocess.Popen[bytes] | None = None
+    _process: processes.Process | None = None
     _port: int = 0
 
     def start(self, *more_flags: str) -> None:
         """Start it, again after it has ended, and return at once."""
-        self._port = free_port()
+        self._port = processes.free_port()
         command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(JOBS / self.job)]
         command += ["--storage", self.uri, "--endpoint", self.endpoint or self.server.endpoint]
         command += ["--api-port", str(self._port), *self.flags, *more_flags]
         for name, value in self.parameters.items():
             command += ["--parameter", f"{name}={value}"]
-        env = {
-            **os.environ,
+        environment = {
             "AWS_ACCESS_KEY_ID": s3server.ACCESS_KEY,
             "AWS_SECRET_ACCESS_KEY": s3server.SECRET_KEY,
             "STATEFULSPARK_TOKEN": TOKEN,
             **self.env,
         }
         self.started_at_s = time.time()
-        with self.log.open("ab") as output:
-            self._process = subprocess.Popen(command, env=env, stdout=output, stderr=output)
+        self._process = processes.Process("the driver", self.log, environment=environment)
+        self._process.launch(command)
 
     @property
     def pid(self) -> int:
@@ -188,23 +186,21 @@ class Driver:
     def kill(self) -> None:
         """End it as a lost node does."""
         assert self._process is not None
-        self._process.kill()
-        self._process.wait()
+        self._process.stop()
 
     def end(self) -> None:
         """Let it drain, if it runs."""
-        if self._process is not None and self._process.poll() is None:
-            self._process.send_signal(signal.SIGTERM)
-            self._process.wait(300)
+        if self._process is not None:
+            self._process.stop(signal.SIGTERM, within_s=300)
 
     def wait_end(self, limit_s: float = 300.0) -> int:
         """Wait until it has ended by itself."""
         assert self._process is not None
-        return self._process.wait(limit_s)
+        return self._process.wait_end(limit_s)
 
     def _require_alive(self) -> None:
-        if self._process is not None and self._process.poll() is not None:
-            raise SystemExit(f"The driver ended with {self._process.returncode}:\n{self.log.read_text()[-3000:]}")
+        if self._process is not None and not self._process.runs:
+            raise SystemExit(f"The driver ended with {self._process.exit_code}:\n{self._process.tail}")
 
 
 def times_s(snapshot: Json) -> tuple[float, float]:
@@ -214,11 +210,3 @@ def times_s(snapshot: Json) -> tuple[float, float]:
 
 
 _HEADERS = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
-
-
-def free_port() -> int:
-    """Return a port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

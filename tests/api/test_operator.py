@@ -6,7 +6,7 @@ Only the driver is played: nothing runs pods here.
 from __future__ import annotations
 
 import json
-import os
+import signal
 import subprocess
 import sys
 import time
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import processes
 import pytest
 import yaml
 from apiserver import ROOT, ApiServer
@@ -53,7 +54,7 @@ def as_operator(server: ApiServer, namespaces: tuple[str, ...], folder: Path) ->
     return target
 
 
-class Operator:
+class Operator(processes.Process):
     """One operator process for all tests of this module, since its start takes longest.
 
     Attributes:
@@ -62,33 +63,18 @@ class Operator:
     """
 
     def __init__(self, kubeconfig: Path, namespaces: tuple[str, ...], folder: Path) -> None:
+        super().__init__("the operator", folder / "operator.log", environment={"KUBECONFIG": str(kubeconfig)})
         self.unused = iter(namespaces)
-        self.log = folder / "operator.log"
         self._command = [sys.executable, "-m", "statefulspark_operator.cli", "run"]
         self._command += [part for namespace in namespaces for part in ("--namespace", namespace)]
         self._command += ["--health-port", "0", "--metrics-port", "0"]
-        self._environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
-        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        with self.log.open("ab") as log:
-            self._process = subprocess.Popen(self._command, env=self._environment, stdout=log, stderr=log)
+        self.launch(self._command)
 
     def kill(self) -> None:
         """End it without a chance to clean up."""
-        assert self._process is not None
-        self._process.kill()
-        self._process.wait(10)
-
-    def stop(self) -> int:
-        """End it with SIGTERM and return its exit code."""
-        assert self._process is not None
-        self._process.terminate()
-        try:
-            return self._process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.kill()
-            return -9
+        self.stop()
 
     def metrics(self) -> str:
         """Return its metrics."""
@@ -284,5 +270,5 @@ def test_an_executor_job_gets_an_account_and_rights_of_its_own(scene: Scene) -> 
 
 
 def test_the_operator_ends_in_order_on_sigterm(operator: Operator) -> None:
-    assert operator.stop() == 0
+    assert operator.stop(signal.SIGTERM) == 0
     operator.start()

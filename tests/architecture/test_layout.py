@@ -185,3 +185,23 @@ def test_pure_packages_read_no_clock_and_no_environment(package: str) -> None:
     found = [f"{source.name}: {call}" for source in sources for call in impure if call in source.read_text()]
 
     assert found == []
+
+
+_TALKED_TO_OVER_PIPES = {
+    "tests/spark/checkpoint_manager/test_two_drivers.py",
+    "tests/support/workerdaemonrig.py",
+    "tests/unit/state/test_tiers.py",  # a process that has ended, for its number
+    "bench/flink/process.py",
+    "bench/restart.py",
+    "bench/turns.py",
+}
+
+
+def test_servers_and_drivers_of_tests_and_benchmarks_are_started_in_one_place() -> None:
+    """Elsewhere a start has no deadline, an end no process id, and an error does not show the log."""
+    sources = [path for folder in ("tests", "bench") for path in (ROOT / folder).rglob("*.py")]
+    starting = {path.relative_to(ROOT).as_posix() for path in sources if "Popen(" in path.read_text()}
+
+    assert starting - {Path(__file__).relative_to(ROOT).as_posix()} == _TALKED_TO_OVER_PIPES | {
+        "tests/support/processes.py"
+    }

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
+import processes
 import pytest
 import yaml
 from statefulspark_operator.cluster.resources import Resource
@@ -69,20 +70,19 @@ class ApiServer:
 @pytest.fixture(scope="session")
 def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """One API server for the whole run."""
-    if not CLUSTER.exists():
-        pytest.fail(f"{CLUSTER} is missing; run `make build/bin/cluster` first.", pytrace=False)
+    processes.require(CLUSTER, "build/bin/cluster")
     folder = tmp_path_factory.mktemp("api-server")
-    up = [str(CLUSTER), "api", "up", "--dir", str(folder)]
+    tool = processes.Process("`cluster api`", folder / "tool.log")
     try:
-        started = subprocess.run(up, capture_output=True, text=True, timeout=_COMMAND_TIMEOUT_S, check=False)
-        assert started.returncode == 0, f"the API server did not start: {started.stderr}"
-        server = ApiServer(Path(started.stdout.strip()))
+        tool.launch([str(CLUSTER), "api", "up", "--dir", str(folder)])
+        assert tool.wait_end(_COMMAND_TIMEOUT_S) == 0, f"the API server did not start: {tool.tail}"
+        server = ApiServer(Path(tool.output.splitlines()[-1]))
         server.call("apply", "--server-side", "-f", str(CRD))
         server.call("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRD))
         yield server
     finally:
-        down = [str(CLUSTER), "api", "down", "--dir", str(folder)]
-        subprocess.run(down, capture_output=True, timeout=_COMMAND_TIMEOUT_S, check=False)
+        tool.launch([str(CLUSTER), "api", "down", "--dir", str(folder)])
+        tool.wait_end(_COMMAND_TIMEOUT_S)
 
 
 @pytest.fixture

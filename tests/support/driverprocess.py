@@ -1,66 +1,105 @@
-"""A whole driver in a process of its own, JVM and all, that can be paused, resumed and killed."""
+"""Whole drivers in processes of their own, JVM and all, that can be paused, resumed and killed.
+
+`Driver` is the starts of one job, one after the other, into one log. `running` runs one on S3 while a block runs.
+"""
 
 from __future__ import annotations
 
-import os
+import json
 import signal
-import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import processes
 from s3server import ACCESS_KEY, SECRET_KEY, S3Server
 
+COMMAND = (sys.executable, "-m", "statefulspark.cli.main")
+"""The command line, as a process of its own."""
 _SOURCES = Path(__file__).resolve().parents[2] / "jobruntime" / "src"
+_IS_UP = '"api listening"'
 
 
-class DriverProcess:
-    """One started driver.
+class Driver(processes.Process):
+    """A job's driver, started again as often as a test wants, by `statefulspark run`.
 
-    Attributes:
-        log: Everything that it said.
+    Args:
+        job_file: The job.
+        storage: URI.
+        log: What all its starts print.
+        flags: Of every start.
+        environment: Variables beside those of this process.
+        patience_s: Longest time to wait for anything.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
-        self._process = process
-        self.log = log
+    def __init__(
+        self,
+        job_file: Path,
+        storage: str,
+        log: Path,
+        *flags: str,
+        environment: Mapping[str, str] | None = None,
+        patience_s: float = 240.0,
+    ) -> None:
+        own = {
+            "PYTHONPATH": str(_SOURCES),
+            "SPARK_LOCAL_IP": processes.LOOPBACK,
+            "PYSPARK_PYTHON": sys.executable,
+            **(environment or {}),
+        }
+        super().__init__("the driver", log, environment=own, leads_session=True)
+        self._command = [*COMMAND, "run", str(job_file), "--storage", storage, "--api-port", "0", *flags]
+        self._patience_s = patience_s
+
+    def start(self, *flags: str) -> None:
+        """Start it and return at once."""
+        self.launch([*self._command, *flags])
 
     @property
-    def pid(self) -> int:
-        return self._process.pid
+    def is_up(self) -> bool:
+        """Whether its start is done: a signal is then answered by a last checkpoint."""
+        return _IS_UP in self.output
 
     @property
-    def exit_code(self) -> int | None:
-        """None while it runs; negative for the signal that killed it."""
-        return self._process.poll()
+    def port(self) -> int:
+        """The port of its API."""
+        (line,) = (line for line in self.output.splitlines() if _IS_UP in line)
+        return int(json.loads(line)["port"])
+
+    def until(self, fact: Callable[[], bool], what: str) -> None:
+        """Wait until something holds while it runs."""
+        self.wait_until(fact, what, self._patience_s)
+
+    def ends(self) -> int:
+        """Wait until it has ended by itself, and return its exit code."""
+        return self.wait_end(self._patience_s)
+
+    def drains(self) -> int:
+        """Ask it to drain, as the kubelet does, wait for its end and return its exit code."""
+        self.terminate()
+        return self.ends()
+
+    def terminate(self) -> None:
+        """Ask it to drain, as the kubelet does."""
+        self.send(signal.SIGTERM)
 
     def pause(self) -> None:
         """Stop every thread of the driver and its JVM where they are."""
-        self._signal_all(signal.SIGSTOP)
+        self.send_to_family(signal.SIGSTOP)
 
     def resume(self) -> None:
-        self._signal_all(signal.SIGCONT)
+        """Let them go on."""
+        self.send_to_family(signal.SIGCONT)
 
-    def kill(self) -> None:
-        """Kill the driver and its JVM, as a node that dies."""
-        self._signal_all(signal.SIGKILL)
-        self._process.wait(30)
-
-    def terminate(self) -> None:
-        """Ask the driver to drain, as the kubelet does."""
-        self._process.send_signal(signal.SIGTERM)
-
-    def _signal_all(self, number: signal.Signals) -> None:
-        for pid in _family(self._process.pid):
-            try:
-                os.kill(pid, number)
-            except ProcessLookupError:
-                continue
+    def stop(self, number: signal.Signals = signal.SIGKILL, within_s: float = 30.0) -> int | None:
+        """End the driver and its JVM, as a node that dies; nothing happens if it does not run."""
+        self.send_to_family(number)
+        return super().stop(number, within_s)
 
 
 @contextmanager
-def running(job_file: Path, s3: S3Server, storage: str, folder: Path, *arguments: str) -> Iterator[DriverProcess]:
+def running(job_file: Path, s3: S3Server, storage: str, folder: Path, *flags: str) -> Iterator[Driver]:
     """Run a driver while the block runs.
 
     Args:
@@ -68,36 +107,13 @@ def running(job_file: Path, s3: S3Server, storage: str, folder: Path, *arguments
         s3: Server of its storage.
         storage: URI.
         folder: Gets its log.
-        arguments: Further arguments of `statefulspark run`.
+        flags: Further flags of `statefulspark run`.
     """
     log = folder / f"driver-{len(list(folder.glob('driver-*')))}.log"
-    program = Path(sys.executable).with_name("statefulspark")
-    command = [str(program), "run", str(job_file), "--storage", storage]
-    command += ["--endpoint", s3.endpoint, "--api-port", "0", *arguments]
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(_SOURCES),
-        "AWS_ACCESS_KEY_ID": ACCESS_KEY,
-        "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    with log.open("wb") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=output, env=env, start_new_session=True)
-    driver = DriverProcess(process, log)
+    secrets = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
+    driver = Driver(job_file, storage, log, "--endpoint", s3.endpoint, *flags, environment=secrets)
     try:
+        driver.start()
         yield driver
     finally:
-        driver.kill()
-
-
-def _family(pid: int) -> list[int]:
-    """Return a process and everything below it."""
-    found = [pid]
-    for parent in found:
-        try:
-            children = [path.read_text().split() for path in Path(f"/proc/{parent}/task").glob("*/children")]
-        except OSError:
-            continue
-        found += [int(child) for names in children for child in names if int(child) not in found]
-    return found
+        driver.stop()

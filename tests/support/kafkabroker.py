@@ -7,20 +7,17 @@ from __future__ import annotations
 
 import functools
 import itertools
-import socket
 import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
+import processes
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 JARS = Path(__file__).resolve().parents[2] / "build" / "kafka"
-_STARTS_WITHIN_S = 60.0
-_ENDS_WITHIN_S = 15.0
 _CLUSTER_ID = "c3RhdGVmdWxzcGFyay10ZQ"
 _JAVA = ["java", "-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-cp", f"{JARS}/*"]
 _SETTINGS = {
@@ -43,7 +40,7 @@ _SETTINGS = {
 }
 
 
-class Broker:
+class Broker(processes.Server):
     """One broker process.
 
     Attributes:
@@ -51,12 +48,13 @@ class Broker:
         sasl_servers: Bootstrap servers that ask for the user `writer` with the password `right`.
     """
 
+    starts_within_s = 60.0
+
     def __init__(self, folder: Path) -> None:
-        ports = _free_ports(3)
-        self._folder = folder
-        self._output = folder / "broker.log"
-        self.servers, controller, self.sasl_servers = (f"127.0.0.1:{port}" for port in ports)
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__("the Kafka broker", folder / "broker.log")
+        ports = processes.free_ports(3)
+        self._folder, self._port = folder, ports[0]
+        self.servers, controller, self.sasl_servers = (f"{processes.LOOPBACK}:{port}" for port in ports)
         self._topics = itertools.count(1)
         listeners = f"PLAINTEXT://{self.servers},CONTROLLER://{controller},SASL://{self.sasl_servers}"
         self._settings = _SETTINGS | {
@@ -66,38 +64,19 @@ class Broker:
             "log.dirs": str(folder / "data"),
         }
 
-    def start(self) -> None:
-        """Format the storage, start the broker and wait until it answers."""
-        if not (JARS / ".complete").exists():
-            pytest.fail(f"{JARS} is missing; run `make kafka` first.", pytrace=False)
+    def command(self) -> Sequence[str]:
+        """Format the storage, and return what to start."""
+        processes.require(JARS / ".complete", "kafka")
         settings = self._folder / "server.properties"
         settings.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
-        with self._output.open("ab") as output:
-            subprocess.run(
-                [
-                    *_JAVA,
-                    "kafka.tools.StorageTool",
-                    "format",
-                    "-t",
-                    _CLUSTER_ID,
-                    "-c",
-                    str(settings),
-                    "--ignore-formatted",
-                ],
-                check=True,
-                stdout=output,
-                stderr=output,
-            )
-            self._process = subprocess.Popen([*_JAVA, "kafka.Kafka", str(settings)], stdout=output, stderr=output)
-        self._wait_until_it_answers(self._process)
+        tool = [*_JAVA, "kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "--ignore-formatted"]
+        with self.log.open("ab") as output:
+            subprocess.run([*tool, "-c", str(settings)], check=True, stdout=output, stderr=output)
+        return [*_JAVA, "kafka.Kafka", str(settings)]
 
-    def stop(self) -> None:
-        """End the process."""
-        if self._process is None:
-            return
-        self._process.kill()
-        self._process.wait(_ENDS_WITHIN_S)
-        self._process = None
+    def answers(self) -> bool:
+        """Tell whether it is ready for clients."""
+        return processes.is_open(self._port) and self._is_ready()
 
     def new_topic(self, partitions: int = 2) -> str:
         """Create a topic with a name of its own and return the name."""
@@ -145,15 +124,6 @@ class Broker:
     def _admin(self) -> AdminClient:
         return AdminClient({"bootstrap.servers": self.servers, "log_level": 0})
 
-    def _wait_until_it_answers(self, process: subprocess.Popen[bytes]) -> None:
-        deadline_s = time.monotonic() + _STARTS_WITHIN_S
-        while time.monotonic() < deadline_s and process.poll() is None:
-            if _is_open(self.servers) and self._is_ready():
-                return
-            time.sleep(0.05)
-        self.stop()
-        pytest.fail(f"the Kafka broker did not start: {self._output.read_text()[-2000:]}", pytrace=False)
-
     def _is_ready(self) -> bool:
         try:
             return bool(self._admin.list_topics(timeout=2).brokers)
@@ -174,31 +144,9 @@ def _drain(reader: Consumer, partition: TopicPartition) -> list[tuple[bytes | No
         records.append((message.key(), message.value()))
 
 
-def _is_open(server: str) -> bool:
-    host, port = server.split(":")
-    with socket.socket() as probe:
-        return probe.connect_ex((host, int(port))) == 0
-
-
-def _free_ports(count: int) -> list[int]:
-    probes = [socket.socket() for _ in range(count)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [probe.getsockname()[1] for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
-
-
-@contextmanager
-def running(folder: Path) -> Iterator[Broker]:
+def running(folder: Path) -> AbstractContextManager[Broker]:
     """Run a broker over a folder while the block runs."""
-    broker = Broker(folder)
-    broker.start()
-    try:
-        yield broker
-    finally:
-        broker.stop()
+    return processes.serving(Broker(folder))
 
 
 @pytest.fixture(scope="session")

@@ -10,41 +10,36 @@ import itertools
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import processes
 import psycopg
 import pytest
 
 BINARIES = Path(__file__).resolve().parents[2] / "build" / "postgres"
 USER = "writer"
 PASSWORD = "right"
-_STARTS_WITHIN_S = 30.0
-_ENDS_WITHIN_S = 10.0
 _SETTINGS = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "shared_buffers=32MB")
 
 
-class Postgres:
-    """One server process."""
+class Postgres(processes.Server):
+    """One server process; it is ended at once, its connections with it."""
+
+    ends_with = signal.SIGQUIT
 
     def __init__(self, folder: Path) -> None:
+        super().__init__("PostgreSQL", folder / "postgres.log", user=_other_user())
+        self.port = processes.free_port()
         self._folder = folder
-        self._output = folder / "postgres.log"
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
-        self._process: subprocess.Popen[bytes] | None = None
         self._databases = itertools.count(1)
 
-    def start(self) -> None:
-        """Make the data folder if there is none, start the server and wait until it answers."""
-        if not (BINARIES / "bin" / "postgres").exists():
-            pytest.fail(f"{BINARIES} is missing; run `make postgres` first.", pytrace=False)
+    def command(self) -> Sequence[str]:
+        """Make the data folder if there is none, and return what to start."""
+        processes.require(BINARIES / "bin" / "postgres", "postgres")
         data = self._folder / "data"
         if not data.exists():
             shutil.copytree(BINARIES, self._folder / "postgres", symlinks=True)
@@ -55,22 +50,15 @@ class Postgres:
                 "initdb", "-D", str(data), "-U", USER, "--pwfile", str(password), "-A", "scram-sha-256", "--no-sync"
             )
         settings = [part for setting in _SETTINGS for part in ("-c", setting)]
-        with self._output.open("ab") as output:
-            self._process = subprocess.Popen(
-                [str(self._program("postgres")), "-D", str(data), "-p", str(self.port), *settings],
-                stdout=output,
-                stderr=output,
-                user=_other_user(),
-            )
-        self._wait_until_it_answers(self._process)
+        return [str(self._program("postgres")), "-D", str(data), "-p", str(self.port), *settings]
 
-    def stop(self) -> None:
-        """End the server at once, its connections with it."""
-        if self._process is None:
-            return
-        self._process.send_signal(signal.SIGQUIT)
-        self._process.wait(_ENDS_WITHIN_S)
-        self._process = None
+    def answers(self) -> bool:
+        """Tell whether it takes connections."""
+        try:
+            psycopg.connect(self.dsn(), connect_timeout=2).close()
+        except psycopg.OperationalError:
+            return False
+        return True
 
     def dsn(self, database: str = "postgres", password: str = PASSWORD) -> str:
         """Return a connection string."""
@@ -93,18 +81,6 @@ class Postgres:
     def _program(self, name: str) -> Path:
         return self._folder / "postgres" / "bin" / name
 
-    def _wait_until_it_answers(self, process: subprocess.Popen[bytes]) -> None:
-        deadline_s = time.monotonic() + _STARTS_WITHIN_S
-        while time.monotonic() < deadline_s and process.poll() is None:
-            try:
-                psycopg.connect(self.dsn(), connect_timeout=2).close()
-            except psycopg.OperationalError:
-                time.sleep(0.05)
-            else:
-                return
-        self.stop()
-        pytest.fail(f"PostgreSQL did not start: {self._output.read_text()[-2000:]}", pytrace=False)
-
 
 _ENV = {"PATH": "/usr/bin:/bin", "LC_ALL": "C.UTF-8"}
 
@@ -125,12 +101,10 @@ def _give_away(folder: Path) -> None:
 def running() -> Iterator[Postgres]:
     """Run a server while the block runs, in a folder that another user can reach."""
     folder = Path(tempfile.mkdtemp(prefix="statefulspark-postgres-"))
-    server = Postgres(folder)
     try:
-        server.start()
-        yield server
+        with processes.serving(Postgres(folder)) as server:
+            yield server
     finally:
-        server.stop()
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import functools
 import itertools
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import botocore.client
 import botocore.config
 import botocore.session
+import processes
 import pytest
 from statefulspark.storage import options
 
@@ -25,11 +23,9 @@ BINARY = Path(__file__).resolve().parents[2] / "build" / "bin" / "versitygw"
 ACCESS_KEY = "test-access"
 SECRET_KEY = "test-secret"
 REGION = "us-east-1"
-_STARTS_WITHIN_S = 20.0
-_ENDS_WITHIN_S = 10.0
 
 
-class S3Server:
+class S3Server(processes.Server):
     """One versitygw process.
 
     Attributes:
@@ -42,32 +38,24 @@ class S3Server:
         self.objects = folder / "objects"
         self.objects.mkdir(parents=True, exist_ok=True)
         self.access_log = folder / "access.log"
-        self._output = folder / "versitygw.log"
-        self._port = _free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        super().__init__("versitygw", folder / "versitygw.log")
+        self._port = processes.free_port()
         self._bucket_numbers = itertools.count(1)
 
     @property
     def endpoint(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
-    def start(self) -> None:
-        """Start the server and wait until it answers; again after `stop`, on the same port with the same objects."""
-        if not BINARY.exists():
-            pytest.fail(f"{BINARY} is missing; run `make build/bin/versitygw` first.", pytrace=False)
+    def command(self) -> Sequence[str]:
+        """Return what to start."""
+        processes.require(BINARY, "build/bin/versitygw")
         command = [str(BINARY), "--quiet", "--keep-alive", "--access", ACCESS_KEY, "--secret", SECRET_KEY]
         command += ["--region", REGION, "--port", f"127.0.0.1:{self._port}", "--access-log", str(self.access_log)]
-        with self._output.open("ab") as output:
-            self._process = subprocess.Popen([*command, "posix", str(self.objects)], stdout=output, stderr=output)
-        self._wait_until_it_answers(self._process)
+        return [*command, "posix", str(self.objects)]
 
-    def stop(self) -> None:
-        """End the process; connections break as if the machine were gone."""
-        if self._process is None:
-            return
-        self._process.kill()
-        self._process.wait(_ENDS_WITHIN_S)
-        self._process = None
+    def answers(self) -> bool:
+        """Tell whether it is ready for clients."""
+        return processes.is_open(self._port)
 
     def options(self) -> options.StorageOptions:
         """Return options with which our stores reach this server."""
@@ -94,33 +82,10 @@ class S3Server:
         """Return the log lines of all requests so far."""
         return tuple(self.access_log.read_text().splitlines()) if self.access_log.exists() else ()
 
-    def _wait_until_it_answers(self, process: subprocess.Popen[bytes]) -> None:
-        deadline_s = time.monotonic() + _STARTS_WITHIN_S
-        while time.monotonic() < deadline_s and process.poll() is None:
-            with socket.socket() as probe:
-                if probe.connect_ex(("127.0.0.1", self._port)) == 0:
-                    return
-            time.sleep(0.02)
-        self.stop()
-        pytest.fail(f"versitygw did not start: {self._output.read_text()[-2000:]}", pytrace=False)
 
-
-@contextmanager
-def running(folder: Path) -> Iterator[S3Server]:
+def running(folder: Path) -> AbstractContextManager[S3Server]:
     """Run a server over a folder while the block runs."""
-    server = S3Server(folder)
-    server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    return processes.serving(S3Server(folder))
 
 
 @pytest.fixture(scope="session")

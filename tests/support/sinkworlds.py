@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import io
 import json
+import signal
 import socket
-import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import processes
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as parquet
@@ -112,24 +113,31 @@ class SinkProcess:
         self._channel.sendall(f"{line}\n".encode())
 
 
-class Drivers:
-    """Starts processes by forking one that has everything imported."""
+class Drivers(processes.Server):
+    """Starts processes by forking one that has everything imported; what they say of a crash is in its log."""
 
     def __init__(self, folder: Path) -> None:
         self.address = folder / "drivers"
-        self._process = subprocess.Popen([sys.executable, str(_PROCESS), str(self.address)], stdout=subprocess.PIPE)
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline().strip() == b"ready"
+        super().__init__("the process that forks", folder / "drivers.log")
 
-    def start(self, recipe: Recipe, context: base.SinkContext, steps: Sequence[Mapping[str, object]]) -> SinkProcess:
+    def command(self) -> Sequence[str]:
+        """Return what to start."""
+        return [sys.executable, str(_PROCESS), str(self.address)]
+
+    def answers(self) -> bool:
+        """Tell whether it takes orders."""
+        return "ready" in self.output
+
+    def fork(self, recipe: Recipe, context: base.SinkContext, steps: Sequence[Mapping[str, object]]) -> SinkProcess:
         """Start one that takes some steps."""
         plain = [_step_json(step) for step in steps]
         return SinkProcess(self, {"recipe": recipe, "context": _context_json(context), "steps": plain})
 
-    def stop(self) -> None:
-        """End the process; those that it started have ended."""
-        self._process.kill()
-        self._process.wait(10)
+    def stop(self, number: signal.Signals | None = None, within_s: float = 15.0) -> int | None:
+        """End the process; those that it started have ended, and what they said is part of the test's report."""
+        code = super().stop(number, within_s)
+        sys.stderr.write(self.output)
+        return code
 
 
 def build(recipe: Recipe) -> base.TwoPhaseSink:

@@ -9,22 +9,17 @@ from __future__ import annotations
 import os
 import re
 import signal
-import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import processes
 import pyspark
-import pytest
 
 _SPARK = Path(pyspark.__file__).parent
-_MASTER_HOST = "127.0.0.1"
-_STARTS_WITHIN_S = 60.0
-_ENDS_WITHIN_S = 15.0
-_URL = re.compile(r"Starting Spark master at (spark://[\d.:]+)")
-_REGISTERED = "Successfully registered with master"
+_URL = r"Starting Spark master at (spark://[\d.:]+)"
+_REGISTERED = "(Successfully registered with master)"
 
 
 @contextmanager
@@ -41,61 +36,80 @@ def running(folder: Path, *, hosts: tuple[str, ...], memory: str) -> Iterator[st
     """
     started: list[_Member] = []
     try:
-        master = _Member(folder, "master", _MASTER_HOST)
+        master = _Member(folder, "master", processes.LOOPBACK, says=_URL)
         started.append(master)
-        url = master.says(_URL)
-        resources = ("--cores", "1", "--memory", memory)
-        started += [_Member(folder, "worker", host, *resources, url) for host in hosts]
-        for worker in started[1:]:
-            worker.says(re.compile(f"({_REGISTERED})"))
-        yield url
+        master.start()
+        resources = ("--cores", "1", "--memory", memory, master.said)
+        workers = [_Member(folder, "worker", host, *resources, says=_REGISTERED) for host in hosts]
+        for worker in workers:
+            started.append(worker)
+            worker.launch(worker.command())
+        for worker in workers:
+            worker.wait_until(worker.answers, "it has registered", worker.starts_within_s)
+        yield master.said
     finally:
         for member in reversed(started):
-            member.end()
+            member.stop()
 
 
-class _Member:
+class _Member(processes.Server):
     """A master or a worker.
 
     It leads a session of its own, in which its executors and their Python daemons are, too.
     """
 
-    def __init__(self, folder: Path, kind: str, host: str, *arguments: str) -> None:
-        self._log = folder / f"{kind}-{host}.log"
-        command = [str(_SPARK / "bin" / "spark-class"), f"org.apache.spark.deploy.{kind}.{kind.capitalize()}"]
-        command += ["--host", host, "--port", "0", "--webui-port", "0", *arguments]
-        env = os.environ | {
-            "SPARK_HOME": str(_SPARK),
-            "SPARK_DAEMON_MEMORY": "256m",
-            "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-            "SPARK_LOCAL_IP": host,
-            "SPARK_LOCAL_DIRS": str(folder / f"local-{host}"),
-            "SPARK_WORKER_DIR": str(folder / f"work-{host}"),
-            "PYSPARK_PYTHON": sys.executable,
-        }
-        with self._log.open("wb") as output:
-            self._process = subprocess.Popen(command, stdout=output, stderr=output, env=env, start_new_session=True)
+    starts_within_s = 60.0
+    ends_with = signal.SIGTERM  # which ends its executors
 
-    def says(self, wanted: re.Pattern[str]) -> str:
-        """Wait until a line is in the log, and return what the pattern's group found."""
-        deadline_s = time.monotonic() + _STARTS_WITHIN_S
-        while time.monotonic() < deadline_s and self._process.poll() is None:
-            found = wanted.search(self._log.read_text())
-            if found is not None:
-                return found[1]
-            time.sleep(0.05)
-        pytest.fail(f"a part of the cluster did not start: {self._log.read_text()[-2000:]}", pytrace=False)
+    def __init__(self, folder: Path, kind: str, host: str, *arguments: str, says: str) -> None:
+        super().__init__(
+            f"the {kind} on {host}",
+            folder / f"{kind}-{host}.log",
+            environment=_environment(folder, host),
+            leads_session=True,
+        )
+        self._kind, self._host, self._arguments = kind, host, arguments
+        self._says = re.compile(says)
 
-    def end(self) -> None:
-        """Ask it to end, which ends its executors, and kill what is left of them after a while."""
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(_ENDS_WITHIN_S)
-        for pid in _members_of(self._process.pid):
+    def command(self) -> Sequence[str]:
+        """Return what to start."""
+        command = [
+            str(_SPARK / "bin" / "spark-class"),
+            f"org.apache.spark.deploy.{self._kind}.{self._kind.capitalize()}",
+        ]
+        return [*command, "--host", self._host, "--port", "0", "--webui-port", "0", *self._arguments]
+
+    def answers(self) -> bool:
+        """Tell whether it has said what it says when it is up."""
+        return self._says.search(self.output) is not None
+
+    @property
+    def said(self) -> str:
+        """What the pattern's group has found."""
+        found = self._says.search(self.output)
+        assert found is not None, self.tail
+        return found[1]
+
+    def stop(self, number: signal.Signals | None = None, within_s: float = 15.0) -> int | None:
+        """Ask it to end, and kill what is left of its session after a while."""
+        code = super().stop(number, within_s)
+        for pid in [] if code is None else _members_of(self.pid):
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-        self._process.wait(_ENDS_WITHIN_S)
+        return code
+
+
+def _environment(folder: Path, host: str) -> dict[str, str]:
+    return {
+        "SPARK_HOME": str(_SPARK),
+        "SPARK_DAEMON_MEMORY": "256m",
+        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_LAUNCHER_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_LOCAL_IP": host,
+        "SPARK_LOCAL_DIRS": str(folder / f"local-{host}"),
+        "SPARK_WORKER_DIR": str(folder / f"work-{host}"),
+        "PYSPARK_PYTHON": sys.executable,
+    }
 
 
 def _members_of(session: int) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import timedelta
 
+import processes
 import pyarrow as pa
 import pytest
 import sinkworlds
@@ -107,14 +108,13 @@ def test_a_transaction_that_died_is_never_seen_by_readers_of_committed_data_and_
     """Shows that the kill happened inside the transaction: the rows had reached the broker."""
     context = world.at(0)
     prepared = world.prepared(context, [1, 2])
-    drivers = sinkworlds.Drivers(tmp_path_factory.mktemp("drivers"))
     steps: list[dict[str, object]] = [
         {"open": 1},
         {"kill": "commit_transaction", "when": "before"},
         {"commit": prepared},
     ]
-    drivers.start(world.recipe, context, steps).last_word()
-    drivers.stop()
+    with processes.serving(sinkworlds.Drivers(tmp_path_factory.mktemp("drivers"))) as drivers:
+        drivers.fork(world.recipe, context, steps).last_word()
     world.sink.open(world.at(0, epoch=2))
     topic = str(world.recipe["topic"])
     assert (len(kafka.read(topic, committed_only=False)), kafka.read(topic)) == (2, [])

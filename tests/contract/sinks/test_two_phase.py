@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import processes
 import pytest
 import sinkworlds
 from s3server import S3Server
@@ -60,9 +61,8 @@ def world(request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> World
 
 @pytest.fixture(scope="module")
 def drivers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Drivers]:
-    started = Drivers(tmp_path_factory.mktemp("drivers"))
-    yield started
-    started.stop()
+    with processes.serving(Drivers(tmp_path_factory.mktemp("drivers"))) as started:
+        yield started
 
 
 every_sink = pytest.mark.parametrize("world", KINDS, indirect=True)
@@ -155,7 +155,7 @@ def test_a_driver_that_was_replaced_commits_nothing(world: World, drivers: Drive
     first, second = world.at(0), world.at(0, epoch=2)
     prepared = world.prepared(first, IDS)
     steps: list[dict[str, object]] = [{"open": 1}, {"say": "open"}, {"wait": True}, {"commit": prepared, "epoch": 1}]
-    zombie = drivers.start(world.recipe, first, steps)
+    zombie = drivers.fork(world.recipe, first, steps)
     zombie.until("open")
     world.sink.open(second)
     said = zombie.go_on()
@@ -183,7 +183,7 @@ def test_each_record_is_there_once_when_the_driver_is_killed(
         {"kill": name, "when": when},
         {"commit": prepared, "batch": 1},
     ]
-    assert not drivers.start(world.recipe, first, steps).last_word()
+    assert not drivers.fork(world.recipe, first, steps).last_word()
     world.sink.open(second)
     world.sink.commit(earlier, world.at(0, epoch=2))
     world.sink.commit(prepared, second)

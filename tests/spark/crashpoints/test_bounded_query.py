@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import driverprocess
@@ -14,12 +13,10 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest
 from statefulspark.snapshot import catalog, verify
 from statefulspark.storage import ObjectStore
-from streams import wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 _JOB = Path(__file__).with_name("bounded_job.py")
 _FILES = 3
-_PATIENCE_S = 180.0
 
 
 def test_a128_a_query_that_has_ended_is_part_of_every_later_cut(s3: S3Server, s3_bucket: str, tmp_path: Path) -> None:
@@ -33,13 +30,13 @@ def test_a128_a_query_that_has_ended_is_part_of_every_later_cut(s3: S3Server, s3
     wishes = ("--parameter", f"input={source}", "--parameter", f"output={output}", "--checkpoint-interval", "1s")
 
     with driverprocess.running(_JOB, s3, root, tmp_path, *wishes) as first:
-        wait_for(lambda: newest(output, "bounded") == _FILES - 1, "the bounded query has read everything", first)
+        first.until(lambda: newest(output, "bounded") == _FILES - 1, "the bounded query has read everything")
         ended_at = newest(output, "endless")
-        wait_for(lambda: newest(output, "endless") > ended_at + 10, "the other goes on", first)
-        wait_for(lambda: cut(store).get("endless", -1) > ended_at + 5, "checkpoints go on", first)
+        first.until(lambda: newest(output, "endless") > ended_at + 10, "the other goes on")
+        first.until(lambda: cut(store).get("endless", -1) > ended_at + 5, "checkpoints go on")
         assert cut(store)["bounded"] == _FILES - 1
         first.terminate()
-        wait_for(lambda: first.exit_code is not None, "the driver drains", first)
+        first.until(lambda: first.exit_code is not None, "the driver drains")
         assert first.exit_code == ExitCode.DRAINED
     last = newest_manifest(store)
     assert {query.uid: query.batch_id for query in last.queries} == {
@@ -50,8 +47,8 @@ def test_a128_a_query_that_has_ended_is_part_of_every_later_cut(s3: S3Server, s3
 
     feed(source, [_FILES])
     with driverprocess.running(_JOB, s3, root, tmp_path, *wishes) as second:
-        wait_for(lambda: newest(output, "bounded") == _FILES, "what came since is read", second)
-        wait_for(lambda: cut(store).get("bounded") == _FILES, "and is in a checkpoint", second)
+        second.until(lambda: newest(output, "bounded") == _FILES, "what came since is read")
+        second.until(lambda: cut(store).get("bounded") == _FILES, "and is in a checkpoint")
     (counts,) = [json.loads(path.read_text()) for path in output.glob(f"bounded-{_FILES:06d}-*.json")]
     assert counts == {"0": _FILES + 1, "1": _FILES + 1}
 
@@ -75,10 +72,3 @@ def cut(store: ObjectStore) -> dict[str, int]:
     if not list(catalog.list_snapshots(store)):
         return {}
     return {query.uid: query.batch_id for query in newest_manifest(store).queries}
-
-
-def wait_for(fact: Callable[[], bool], what: str, driver: driverprocess.DriverProcess) -> None:
-    has_ended = driver.exit_code is not None
-    wait_until(lambda: fact() or (driver.exit_code is not None) > has_ended, what, _PATIENCE_S)
-    if not fact():
-        pytest.fail(f"{what}: not so, exit code {driver.exit_code}\n{driver.log.read_text()[-3000:]}", pytrace=False)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import socket
-import time
 from pathlib import Path
 
 import driverprocess
+import processes
 import pytest
 from s3server import S3Server
 from statefulspark import storage
@@ -17,14 +16,13 @@ from statefulspark.snapshot import catalog, verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 _JOB = Path(__file__).with_name("counting_job.py")
-_PATIENCE_S = 120.0
 
 
 def test_a158_a_savepoint_is_native_unless_it_is_asked_for_as_canonical(
     s3: S3Server, s3_bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(config.ENV_TOKEN, "a token of this test")
-    root, output, port = f"s3://{s3_bucket}/state", tmp_path / "output", a_free_port()
+    root, output, port = f"s3://{s3_bucket}/state", tmp_path / "output", processes.free_port()
     output.mkdir()
     store = storage.open_store(f"{root}/default/counting", s3.options())
 
@@ -40,7 +38,7 @@ def test_a158_a_savepoint_is_native_unless_it_is_asked_for_as_canonical(
         "--checkpoint-interval",
         "1d",
     ) as driver:
-        wait_for_batches(output, driver)
+        driver.until(lambda: len(list(output.glob("*.json"))) >= 3, "it has computed three batches")
         for name, *chosen in (["plain"], ["parquet", "--format", "canonical"]):
             url = f"http://127.0.0.1:{port}"
             code = main.main(["savepoint", "create", "--url", url, "--name", name, *chosen])
@@ -55,18 +53,3 @@ def test_a158_a_savepoint_is_native_unless_it_is_asked_for_as_canonical(
 
 def has_parquet(manifest: Manifest) -> bool:
     return any(file.path.endswith(".parquet") for query in manifest.queries for file in query.files)
-
-
-def a_free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
-
-
-def wait_for_batches(output: Path, driver: driverprocess.DriverProcess) -> None:
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while len(list(output.glob("*.json"))) < 3:
-        if driver.exit_code is not None or time.monotonic() > deadline_s:
-            pytest.fail(f"it does not work, exit code {driver.exit_code}\n{driver.log.read_text()[-3000:]}")
-        time.sleep(0.05)

@@ -5,14 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
-import re
-import signal
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
+import driverprocess
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -26,8 +23,8 @@ JOB = Path(__file__).with_name("drained_job.py")
 FAR_MS = 3_600_000  # as in drained_job.py
 NUMBERS = 50
 STOPPED, DRAINED = 11, 10
-PATIENCE_S = 240.0
 _END = "watermarkBeforeTheEnd"
+_TOKEN = {"STATEFULSPARK_TOKEN": "a-token"}
 
 
 class World:
@@ -36,11 +33,15 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.input, self.state, self.output = folder / "input", folder / "state", folder / "out"
         self.input.mkdir()
-        self._log = folder / "driver.log"
         self._fed = 0
-        self._begun = 0
-        self.started: list[subprocess.Popen[bytes]] = []
-        self._env = {**os.environ, "STATEFULSPARK_TOKEN": "a-token", "SPARK_LOCAL_IP": "127.0.0.1"}
+        self.driver = driverprocess.Driver(
+            JOB,
+            self.state.as_uri(),
+            folder / "driver.log",
+            *("--allow-local-files", "--checkpoint-interval", "1s"),
+            *("--parameter", f"input={self.input}", "--parameter", f"output={self.output.as_uri()}"),
+            environment=_TOKEN,
+        )
 
     def feed(self, *rows: tuple[str, int]) -> None:
         self._fed += 1
@@ -51,39 +52,16 @@ class World:
         os.utime(part, (1_600_000_000 + self._fed,) * 2)
         part.rename(self.input / f"{self._fed:04}.parquet")
 
-    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        self._begun = len(self.said)
-        command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(JOB), "--storage", self.state.as_uri()]
-        command += ["--allow-local-files", "--checkpoint-interval", "1s", "--api-port", "0"]
-        command += ["--parameter", f"input={self.input}", "--parameter", f"output={self.output.as_uri()}", *arguments]
-        with self._log.open("ab") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log, env=self._env, start_new_session=True)
-        self.started.append(process)
-        self.until(lambda: '"api listening"' in self.said[self._begun :], process)
-        return process
+    def start(self, *flags: str) -> None:
+        self.driver.start(*flags)
+        self.driver.until(lambda: self.driver.is_up, "it is up")
 
-    def stop(self, process: subprocess.Popen[bytes], *arguments: str) -> None:
+    def stop(self, *arguments: str) -> None:
         """Ask for a stop that drains, and leave it to the driver."""
-        port = re.findall(r'"port": (\d+)', self.said[self._begun :])[-1]
-        command = [sys.executable, "-m", "statefulspark.cli.main", "stop", "--drain", "--detach"]
-        command += ["--url", f"http://127.0.0.1:{port}", *arguments]
-        told = subprocess.run(command, capture_output=True, text=True, env=self._env, check=False)
-        assert told.returncode == 0, f"{told.stderr} {self.said[-3000:]}"
-
-    def ends(self, process: subprocess.Popen[bytes]) -> int:
-        self.until(lambda: process.poll() is not None, process)
-        return process.wait()
-
-    def until(self, holds: Callable[[], bool], process: subprocess.Popen[bytes]) -> None:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while not holds() and process.poll() is None:
-            assert time.monotonic() < deadline_s, self.said[-3000:]
-            time.sleep(0.02)
-        assert holds() or process.poll() is not None, self.said[-3000:]
-
-    @property
-    def said(self) -> str:
-        return self._log.read_text() if self._log.exists() else ""
+        url = f"http://127.0.0.1:{self.driver.port}"
+        command = [*driverprocess.COMMAND, "stop", "--drain", "--detach", "--url", url, *arguments]
+        told = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **_TOKEN}, check=False)
+        assert told.returncode == 0, f"{told.stderr} {self.driver.tail}"
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
         """Return what is visible of a query, in the order of batches."""
@@ -108,19 +86,17 @@ class World:
 def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
-    for process in made.started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+    made.driver.stop()
 
 
 def test_a_drained_job_has_read_everything_fired_every_timer_and_closed_every_window(world: World) -> None:
     """And a job that goes on from its savepoint all the same has its state, no fired timer, and the watermark of before."""
     for at in range(10_000, 50_000, 5_000):
         world.feed(("a", at), ("b", at + 1))
-    first = world.start()
-    world.until(lambda: len(world.rows("numbers")) == NUMBERS, first)
-    world.stop(first, "--name", "the-end")
-    assert world.ends(first) == STOPPED, world.said[-3000:]
+    world.start()
+    world.driver.until(lambda: len(world.rows("numbers")) == NUMBERS, "every number is visible")
+    world.stop("--name", "the-end")
+    assert world.driver.ends() == STOPPED, world.driver.tail
 
     read = [row for row in world.rows("timers") if row[0] in ("row", "late")]
     assert sorted(read) == sorted(
@@ -147,10 +123,9 @@ def test_a_drained_job_has_read_everything_fired_every_timer_and_closed_every_wi
 
     before = len(world.rows("timers"))
     world.feed(("a", 60_000))
-    second = world.start("--from", world.savepoint().parent.as_uri())
-    world.until(lambda: len(world.rows("timers")) > before, second)
-    second.send_signal(signal.SIGTERM)
-    assert world.ends(second) == DRAINED, world.said[-3000:]
+    world.start("--from", world.savepoint().parent.as_uri())
+    world.driver.until(lambda: len(world.rows("timers")) > before, "the new row is visible")
+    assert world.driver.drains() == DRAINED, world.driver.tail
     assert world.rows("timers")[before:] == [("row", "a", 60_000, 9)]
 
 
@@ -158,18 +133,19 @@ def test_a_driver_that_dies_while_it_drains_fires_every_timer_once(world: World)
     """Killed when the batch that ends event time is planned, before or after it has run; the next driver goes on."""
     for at in (10_000, 20_000):
         world.feed(("a", at))
-    first = world.start()
-    world.until(lambda: len(world.rows("numbers")) == NUMBERS, first)
-    world.stop(first)
-    world.until(lambda: any(_END in str(entry) for entry in world.entries("offsets").values()), first)
-    os.killpg(first.pid, signal.SIGKILL)
-    first.wait()
+    world.start()
+    world.driver.until(lambda: len(world.rows("numbers")) == NUMBERS, "every number is visible")
+    world.stop()
+    world.driver.until(
+        lambda: any(_END in str(entry) for entry in world.entries("offsets").values()), "the end is planned"
+    )
+    world.driver.stop()
 
     world.feed(("a", 30_000))
-    second = world.start()
-    world.until(lambda: ("row", "a", 30_000, 3) in world.rows("timers"), second)
-    world.stop(second)
-    assert world.ends(second) == STOPPED, world.said[-3000:]
+    world.start()
+    world.driver.until(lambda: ("row", "a", 30_000, 3) in world.rows("timers"), "the new row is visible")
+    world.stop()
+    assert world.driver.ends() == STOPPED, world.driver.tail
 
     rows = world.rows("timers")
     assert [row for row in rows if row[0] == "late"] == []

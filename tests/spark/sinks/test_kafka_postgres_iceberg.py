@@ -6,14 +6,10 @@ that offsets are published after a checkpoint, and that no password reaches stor
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-import time
-from collections.abc import Mapping
 from pathlib import Path
 
+import driverprocess
 import pytest
 import sinkworlds
 from confluent_kafka import Producer
@@ -26,24 +22,6 @@ pytestmark = [pytest.mark.spark, pytest.mark.s3]
 JOB = Path(__file__).with_name("sinks_job.py")
 KILLED, DRAINED = -signal.SIGKILL, 10
 COUNT = 100
-PATIENCE_S = 200.0
-
-
-class Drivers:
-    """Starts of the job, one after the other."""
-
-    def __init__(self, storage: str, environment: Mapping[str, str], log: Path) -> None:
-        self._storage, self._log = storage, log
-        self._environment = {**os.environ, **environment}
-
-    def start(self, kill: str = "") -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(JOB), "--storage", self._storage]
-        command += ["--checkpoint-interval", "500ms", "--api-port", "0", "--parameter", f"kill={kill}"]
-        with self._log.open("ab") as log:
-            return subprocess.Popen(command, stdout=log, stderr=log, env=self._environment)
-
-    def tail(self) -> str:
-        return self._log.read_text()[-4000:]
 
 
 def test_killed_between_prepare_and_commit_each_record_is_in_each_system_once(
@@ -72,17 +50,17 @@ def test_killed_between_prepare_and_commit_each_record_is_in_each_system_once(
         "TEST_WAREHOUSE": catalog["warehouse"],
     }
     log = tmp_path / "driver.log"
-    drivers = Drivers(f"s3://{bucket}/state", environment, log)
+    driver = driverprocess.Driver(
+        JOB, f"s3://{bucket}/state", log, "--checkpoint-interval", "500ms", environment=environment, patience_s=200
+    )
     produce(kafka, source)
 
     # In this order they commit: Kafka has the batch then, and the other two have only prepared it.
-    assert drivers.start("PostgresSink").wait(PATIENCE_S) == KILLED, drivers.tail()
-    last = drivers.start()
-    deadline_s = time.monotonic() + PATIENCE_S
-    while any(len(world.read()) < COUNT for world in worlds) and last.poll() is None and time.monotonic() < deadline_s:
-        time.sleep(0.5)
-    last.send_signal(signal.SIGTERM)
-    assert last.wait(PATIENCE_S) == DRAINED, drivers.tail()
+    driver.start("--parameter", "kill=PostgresSink")
+    assert driver.ends() == KILLED, driver.tail
+    driver.start("--parameter", "kill=")
+    driver.until(lambda: all(len(world.read()) >= COUNT for world in worlds), "every system has every record")
+    assert driver.drains() == DRAINED, driver.tail
 
     assert [world.read() for world in worlds] == [list(range(COUNT))] * 3
     assert kafka.committed("sinks-job", source) == {0: COUNT // 2, 1: COUNT // 2}

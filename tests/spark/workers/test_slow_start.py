@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import io
-import os
-import signal
-import subprocess
 import sys
-import time
 from pathlib import Path
 
+import driverprocess
 import pytest
 from pyarrow import parquet
 from statefulspark import storage
@@ -20,7 +17,6 @@ pytestmark = pytest.mark.spark
 JOB = Path(__file__).with_name("slow_job.py")
 DRAINED = 10
 LATE_S = 12  # Spark gives up after ten seconds.
-PATIENCE_S = 300.0
 _WRAPPER = """#!/bin/sh
 # The first process of each kind that Spark starts on the driver is late.
 for kind in transform_with_state_driver_worker python_streaming_source_runner; do
@@ -36,31 +32,30 @@ def test_a_query_whose_python_processes_are_late_starts_all_the_same(tmp_path: P
     python = tmp_path / "python"
     python.write_text(_WRAPPER.format(folder=late, late=LATE_S, python=sys.executable))
     python.chmod(0o755)
-    log, output = tmp_path / "driver.log", tmp_path / "out"
-    command = [sys.executable, "-m", "statefulspark.cli.main", "run", str(JOB), "--storage", (tmp_path / "s").as_uri()]
-    command += ["--allow-local-files", "--checkpoint-interval", "1s", "--api-port", "0"]
-    command += ["--parameter", f"output={output.as_uri()}"]
-    env = {**os.environ, "PYSPARK_PYTHON": str(python), "SPARK_LOCAL_IP": "127.0.0.1"}
+    output = tmp_path / "out"
+    driver = driverprocess.Driver(
+        JOB,
+        (tmp_path / "s").as_uri(),
+        tmp_path / "driver.log",
+        *("--allow-local-files", "--checkpoint-interval", "1s", "--parameter", f"output={output.as_uri()}"),
+        environment={"PYSPARK_PYTHON": str(python)},
+        patience_s=300,
+    )
 
-    with log.open("wb") as said:
-        driver = subprocess.Popen(command, stdout=said, stderr=said, env=env)
     try:
-        deadline_s = time.monotonic() + PATIENCE_S
-        while sum(_seen(output).values()) < 10 and driver.poll() is None and time.monotonic() < deadline_s:
-            time.sleep(0.2)
-        driver.send_signal(signal.SIGTERM)
-        code = driver.wait(PATIENCE_S)
+        driver.start()
+        driver.until(lambda: sum(_seen(output).values()) >= 10, "every row is visible")
+        code = driver.drains()
     finally:
-        driver.kill()
+        driver.stop()
 
-    told = log.read_text()
-    assert code == DRAINED, told[-3000:]
+    assert code == DRAINED, driver.tail
     assert _seen(output) == {0: 4, 1: 3, 2: 3}
     assert {path.name for path in late.iterdir()} == {
         "transform_with_state_driver_worker",
         "python_streaming_source_runner",
     }
-    assert told.count("a python worker was too slow, starting the query again") == 2
+    assert driver.output.count("a python worker was too slow, starting the query again") == 2
 
 
 def _seen(output: Path) -> dict[int, int]:
