@@ -1,4 +1,4 @@
-"""Two live drivers and their deaths, on real Spark and a real S3 server: DESIGN §3.5."""
+"""Two live drivers and their deaths, on real Spark and a real S3 server (docs/recovery.md)."""
 
 from __future__ import annotations
 

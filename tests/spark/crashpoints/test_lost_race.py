@@ -1,4 +1,4 @@
-"""A newcomer whom the old driver's last commit overtakes goes on after that commit: DESIGN §3.5.1, on real Spark."""
+"""A newcomer whom the old driver's last commit overtakes goes on after that commit, on real Spark (docs/recovery.md)."""
 
 from __future__ import annotations
 

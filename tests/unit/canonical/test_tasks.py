@@ -149,7 +149,7 @@ _ROW_OF_EACH_KIND: dict[str, tuple[chunks.StateMeta, object, object, dict[str, o
 
 @pytest.mark.parametrize("kind", _ROW_OF_EACH_KIND)
 def test_every_kind_of_state_comes_out_of_its_chunks_as_rows_that_are_read(tmp_path: Path, kind: str) -> None:
-    """A.1, A.7: each keyed state, with and without a time to live, and timers."""
+    """A.60: each keyed state, with and without a time to live, and timers."""
     meta, entry, value, shown = _ROW_OF_EACH_KIND[kind]
     built = groups.build({meta: [("ada", entry, value, 42 if meta.has_ttl else 0)]})
     batch = pa.RecordBatch.from_pylist(

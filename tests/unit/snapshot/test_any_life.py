@@ -1,7 +1,8 @@
 """Any interleaving of batches, uploads, checkpoints, savepoints, restores, deaths and prunes.
 
 After each step every retained snapshot verifies and the job would start where it stands; in the end every one of them can
-be restored, and storage holds no more than a bounded multiple of what is retained. (DESIGN §4; Flink A.105, A.106, A.175.)
+be restored, and storage holds no more than a bounded multiple of what is retained
+(docs/recovery.md, "What is deleted, and when"; A.105, A.106, A.175.)
 """
 
 from __future__ import annotations

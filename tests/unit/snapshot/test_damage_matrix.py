@@ -1,7 +1,8 @@
 """Every kind of file that a snapshot needs, damaged in every way: what verification says, and what a start does.
 
 A start never goes on from damaged state, never starts empty, and says what it fell back from; what it starts from instead
-verifies completely. (DESIGN §3.5; Flink A.136 starts empty when nothing is completed, which here needs proof.)
+verifies completely. (docs/recovery.md, "Damage"; in Flink, A.136, a job starts empty when nothing is
+completed, which here needs proof.)
 """
 
 from __future__ import annotations

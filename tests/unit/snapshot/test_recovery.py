@@ -1,4 +1,4 @@
-"""Where a driver starts: DESIGN §3.5, on storage."""
+"""Where a driver starts, on storage (docs/recovery.md, "What a start does")."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handles: Flink's contract on empties, nulls, clear and time to live (A.1 and A.2 of Flink's semantics)."""
+"""Handles: Flink's contract on empties, nulls, clear and time to live (A.1 to A.32)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Key groups: how many there are (A.7), and refusals. Equality with Spark's hash is proven in tests/spark/keyed."""
+"""Key groups: how many there are (A.61 to A.67), and refusals. Equality with Spark's hash is proven in tests/spark/keyed."""
 
 from __future__ import annotations
 
