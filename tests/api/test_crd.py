@@ -13,7 +13,7 @@ from statefulspark_operator.cluster.resources import Resource
 pytestmark = pytest.mark.api
 
 
-def a_job(namespace: str, name: str = "flights", **spec: object) -> Resource:
+def a_resource(namespace: str, name: str = "flights", **spec: object) -> Resource:
     """A valid job, with some fields of its spec changed."""
     base: Resource = {
         "image": "registry.example/flights:1",
@@ -52,7 +52,7 @@ def test_the_crd_is_small_enough_for_client_side_apply() -> None:
 def test_only_s3_is_accepted_for_state_and_the_refusal_says_why(
     api_server: ApiServer, namespace: str, uri: str
 ) -> None:
-    said = refusal(api_server, a_job(namespace, storage={"uri": uri}))
+    said = refusal(api_server, a_resource(namespace, storage={"uri": uri}))
 
     assert "spec.storage.uri" in said
     if not uri.startswith("s3"):
@@ -60,7 +60,7 @@ def test_only_s3_is_accepted_for_state_and_the_refusal_says_why(
 
 
 def test_the_location_of_the_state_cannot_be_changed(api_server: ApiServer, namespace: str) -> None:
-    api_server.apply(a_job(namespace))
+    api_server.apply(a_resource(namespace))
     change = json.dumps({"spec": {"storage": {"uri": "s3://elsewhere"}}})
 
     done = api_server.kubectl("-n", namespace, "patch", "ssj", "flights", "--type=merge", "-p", change)
@@ -73,14 +73,14 @@ def test_the_location_of_the_state_cannot_be_changed(api_server: ApiServer, name
 def test_a_setting_that_breaks_a_guarantee_is_refused_with_its_reason(
     api_server: ApiServer, namespace: str, setting: engine.RefusedSetting
 ) -> None:
-    said = refusal(api_server, a_job(namespace, sparkConf={setting.key: "x"}))
+    said = refusal(api_server, a_resource(namespace, sparkConf={setting.key: "x"}))
 
     assert f"{setting.key} cannot be set: {setting.reason}" in said
 
 
 @pytest.mark.parametrize("prefix", engine.REFUSED_PREFIXES, ids=lambda prefix: prefix.key)
 def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, prefix: engine.RefusedSetting) -> None:
-    said = refusal(api_server, a_job(namespace, sparkConf={f"{prefix.key}x": "x"}))
+    said = refusal(api_server, a_resource(namespace, sparkConf={f"{prefix.key}x": "x"}))
 
     assert prefix.reason in said
 
@@ -107,17 +107,19 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
 def test_a_wrong_value_is_refused_where_it_stands(
     api_server: ApiServer, namespace: str, spec: dict[str, object], where: str
 ) -> None:
-    assert where in refusal(api_server, a_job(namespace, **spec))
+    assert where in refusal(api_server, a_resource(namespace, **spec))
 
 
 @pytest.mark.parametrize("name", ["a" * 46, "1flights", "flights.v1"])
 def test_a_name_that_pods_and_services_cannot_have_is_refused(api_server: ApiServer, namespace: str, name: str) -> None:
-    assert "the name" in refusal(api_server, a_job(namespace, name=name))
+    assert "the name" in refusal(api_server, a_resource(namespace, name=name))
 
 
 def test_an_ordinary_setting_and_a_pod_template_are_kept_as_written(api_server: ApiServer, namespace: str) -> None:
     template = {"spec": {"nodeSelector": {"disk": "fast"}, "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["kafka"]}]}}
-    api_server.apply(a_job(namespace, sparkConf={"spark.sql.shuffle.partitions": "8"}, driver={"template": template}))
+    api_server.apply(
+        a_resource(namespace, sparkConf={"spark.sql.shuffle.partitions": "8"}, driver={"template": template})
+    )
 
     spec = api_server.get(namespace, "ssj/flights")["spec"]
 
@@ -127,14 +129,14 @@ def test_an_ordinary_setting_and_a_pod_template_are_kept_as_written(api_server: 
 
 
 def test_nothing_is_filled_in_that_the_user_did_not_write(api_server: ApiServer, namespace: str) -> None:
-    job = a_job(namespace)
+    job = a_resource(namespace)
     api_server.apply(job)
 
     assert api_server.get(namespace, "ssj/flights")["spec"] == job["spec"]
 
 
 def test_kubectl_get_answers_the_first_question(api_server: ApiServer, namespace: str) -> None:
-    api_server.apply(a_job(namespace))
+    api_server.apply(a_resource(namespace))
     status: Resource = {
         "phase": "Running",
         "epoch": 3,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -185,6 +187,19 @@ def test_pure_packages_read_no_clock_and_no_environment(package: str) -> None:
     found = [f"{source.name}: {call}" for source in sources for call in impure if call in source.read_text()]
 
     assert found == []
+
+
+def test_every_builder_exists_once() -> None:
+    """A builder is a function `a_manifest`, `an_operator`: a second one of its name builds the same, or something else."""
+    builders = [
+        (node.name.lstrip("_"), path.relative_to(ROOT).as_posix())
+        for path in sorted((ROOT / "tests").rglob("*.py"))
+        for node in ast.parse(path.read_bytes()).body
+        if isinstance(node, ast.FunctionDef) and re.match(r"_?an?_", node.name)
+    ]
+    names = Counter(name for name, _ in builders)
+
+    assert [(name, path) for name, path in builders if names[name] > 1] == []
 
 
 _TALKED_TO_OVER_PIPES = {

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import cast
 
 from apiserver import ApiServer
+from manifests import a_manifest, a_query
 from statefulspark.contract import layout
 from statefulspark.contract.api import JobState, JobStatus, Operation, OperationState, QueryStatus, SnapshotSummary
 from statefulspark.contract.config import JobConfig
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind, Trigger
+from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
 from statefulspark.snapshot import catalog, epochs
 from statefulspark.storage import ObjectStore
 from statefulspark_operator.api import names
@@ -119,17 +120,15 @@ class LoopbackDriver:
 
     def _manifest(self, kind: SnapshotKind, trigger: Trigger, request_id: str | None = None) -> Manifest:
         now = datetime.now(UTC)
-        return Manifest(
+        return a_manifest(
+            catalog.next_snapshot_id(self._store),
+            [a_query("delays", batch_id=1)],
+            now=now,
             kind=kind,
-            id=catalog.next_snapshot_id(self._store),
             namespace=self.config.namespace,
             job=self.config.name,
             trigger=trigger,
             epoch=self.epoch,
-            generation=1,
-            triggered_at=now,
-            completed_at=now,
-            queries=(QueryEntry(uid="delays", batch_id=1, path="generations/00000001/delays"),),
             request_id=request_id,
         )
 

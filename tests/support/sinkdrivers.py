@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.parquet as parquet
-from snapshots import Clock, Job, a_manifest
+from manifests import a_manifest
+from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, Trigger

@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import Manifest, OwnerRecord, QueryEntry, SnapshotKind, Trigger
+from statefulspark.contract.manifest import Manifest, OwnerRecord, Trigger
 from statefulspark.snapshot import catalog, closure, descent, epochs, recovery, savepoint
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
@@ -94,18 +95,26 @@ class Job:
         plan = recovery.find_start(where, self.author(), restore=restore or RestoreConfig(), open_store=self.open_store)
         return recovery.carry_out(where, plan, self.author())
 
-    def savepoint(self, query: FakeQuery, *, location: str | None = None) -> savepoint.SavepointTarget:
+    def running(self, batches: int = 0) -> FakeQuery:
+        """Start the job, and run some batches of its query."""
+        query = FakeQuery(self.store, self.start().generation)
+        for _ in range(batches):
+            query.run_batch()
+        return query
+
+    def savepoint_request(self, number: int | None = None, **changes: object) -> savepoint.SavepointRequest:
+        """Return what a person's wish for a savepoint becomes: the next one, unless a number is given."""
+        epoch = max(self.epoch, 1)
+        number = number or catalog.next_snapshot_id(self.store)
+        request = savepoint.SavepointRequest(number, "default", "flights", Trigger.MANUAL, epoch, 1, self.clock.now)
+        return replace(request, **changes)  # type: ignore[arg-type]
+
+    def savepoint(
+        self, query: FakeQuery, number: int | None = None, *, location: str | None = None, **changes: object
+    ) -> savepoint.SavepointTarget:
         """Do what a driver does for a savepoint: copy ahead, then the difference, then the manifest."""
         where = self.store
-        request = savepoint.SavepointRequest(
-            catalog.next_snapshot_id(where),
-            "default",
-            "flights",
-            Trigger.MANUAL,
-            max(self.epoch, 1),
-            query.generation,
-            self.clock.now,
-        )
+        request = self.savepoint_request(number, generation=query.generation, **changes)
         place = savepoint.target(where, request, location=location, open_store=self.open_store)
         entry = closure.close_over(where, query.path, query.batch)
         savepoint.copy_missing(where, [entry], place)
@@ -126,27 +135,3 @@ class Job:
         )
         catalog.write_checkpoint(where, manifest)
         return manifest
-
-
-def a_manifest(
-    number: int = 1,
-    queries: Sequence[QueryEntry] = (),
-    *,
-    now: datetime = datetime(2026, 1, 1, tzinfo=UTC),
-    generation: int = 1,
-    trigger: Trigger = Trigger.PERIODIC,
-    kind: SnapshotKind = SnapshotKind.CHECKPOINT,
-) -> Manifest:
-    """Build a manifest that names only what matters."""
-    return Manifest(
-        kind=kind,
-        id=number,
-        namespace="default",
-        job="flights",
-        trigger=trigger,
-        epoch=1,
-        generation=generation,
-        triggered_at=now,
-        completed_at=now,
-        queries=tuple(queries),
-    )

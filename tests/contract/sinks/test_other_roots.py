@@ -40,7 +40,7 @@ def inherited(world: World, batch: int, *, by: SinkContext) -> SinkContext:
     return replace(by, batch_id=batch, lineage=OLD, prepared_at_uri=world.context.staging_uri)
 
 
-def an_old_job(world: World, *, committed: int) -> list[bytes]:
+def an_old_root(world: World, *, committed: int) -> list[bytes]:
     """Let the old root prepare three batches of one row, and commit the first ones."""
     world.sink.open(replace(in_old(world, -1)))
     prepared = [world.prepared(in_old(world, batch), [batch]) for batch in range(3)]
@@ -51,7 +51,7 @@ def an_old_job(world: World, *, committed: int) -> list[bytes]:
 
 @pytest.mark.parametrize("committed", [0, 1, 2], ids=["nothing committed", "a batch is missing", "all committed"])
 def test_a_root_that_descends_from_the_old_one_goes_on(world: World, committed: int) -> None:
-    prepared = an_old_job(world, committed=committed)
+    prepared = an_old_root(world, committed=committed)
 
     for epoch in (1, 2):
         start = in_new(world, 1, cut=1, epoch=epoch)
@@ -71,7 +71,7 @@ def test_a_root_that_descends_from_the_old_one_goes_on(world: World, committed: 
 
 
 def test_rows_of_a_root_that_the_sink_does_not_know_are_never_taken_for_committed(world: World) -> None:
-    an_old_job(world, committed=3)
+    an_old_root(world, committed=3)
 
     with pytest.raises(errors.SpecRejectedError, match=r"s3://state/old .*--take-over-sinks") as refused:
         world.sink.open(in_new(world, -1))
@@ -88,7 +88,7 @@ def test_rows_of_a_root_that_the_sink_does_not_know_are_never_taken_for_committe
 
 
 def test_a_sink_that_is_ahead_of_the_cut_withdraws_or_refuses(world: World) -> None:
-    an_old_job(world, committed=3)
+    an_old_root(world, committed=3)
 
     if not withdraws(world):
         with pytest.raises(

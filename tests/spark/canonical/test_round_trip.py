@@ -17,11 +17,11 @@ from pathlib import Path
 
 import pytest
 import statefulspark as ss
+from manifests import a_manifest
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import stateful_processor
 from s3server import S3Server
-from snapshots import a_manifest
 from statefulspark import errors, state_reading, storage
 from statefulspark.contract import layout
 from statefulspark.contract.config import EngineConfig, JobConfig, RestoreConfig, StorageConfig

@@ -17,12 +17,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import statefulspark as ss
+from manifests import a_manifest
 from pyspark import cloudpickle
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import stateful_processor
-from snapshots import a_manifest
 from statefulspark import errors, storage
 from statefulspark.contract import config
 from statefulspark.contract.exit_codes import ExitCode

@@ -31,10 +31,10 @@ class Driver(driverprocess.Driver):
     """Starts of one job, one after the other."""
 
     def __init__(self, folder: Path) -> None:
-        self.output, self._storage = folder / "out", folder / "state"
-        self.output.mkdir()
+        self.outside, self._storage = folder / "out", folder / "state"
+        self.outside.mkdir()
         flags = ("--allow-local-files", "--checkpoint-interval", "1s")
-        parameters = ("--parameter", f"output={self.output}", "--parameter", f"numbers={NUMBERS}")
+        parameters = ("--parameter", f"output={self.outside}", "--parameter", f"numbers={NUMBERS}")
         super().__init__(JOB, self._storage.as_uri(), folder / "driver.log", *flags, *parameters)
 
     def lives(self, kill: str = "") -> int:
@@ -51,12 +51,12 @@ class Driver(driverprocess.Driver):
 
     def delivered(self) -> Counter[int]:
         """Count the numbers written; while a buffer goes from the rest to a file of its own, some count twice."""
-        bodies = [path.read_text() for path in self.output.glob("*.json")]
+        bodies = [path.read_text() for path in self.outside.glob("*.json")]
         return Counter(number for body in bodies for number in json.loads(body))
 
     def told(self) -> list[int]:
         """Return the checkpoints of whose completion the first subtask heard in the newest life."""
-        file = self.output / f"0-of-{self.pid}.completed"
+        file = self.outside / f"0-of-{self.pid}.completed"
         return [int(line) for line in file.read_text().split()] if file.exists() else []
 
     def checkpoints(self) -> list[int]:
@@ -83,7 +83,7 @@ def test_a50_a52_killed_anywhere_every_number_is_delivered_once(driver: Driver) 
     assert ended[1] in (KILLED, DRAINED), f"{what}: {ended} {driver.tail}"
     assert driver.lives() == DRAINED, f"{what}: {driver.tail}"
     assert driver.delivered() == EVERYTHING, what
-    assert list(driver.output.glob("*.torn")) == [], what
+    assert list(driver.outside.glob("*.torn")) == [], what
     told = driver.told()
     assert told == sorted(set(told)), "A.47: a completion stands for all older ones, and comes once"
     assert told[-1] == driver.checkpoints()[-1], "the checkpoint of the stop holds everything, and is announced"

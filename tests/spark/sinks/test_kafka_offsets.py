@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 from kafkabroker import Broker
+from manifests import a_query
 from pyspark.sql import DataFrame, SparkSession
 from statefulspark import errors
 from statefulspark.contract.manifest import QueryEntry
@@ -29,8 +30,8 @@ def produce(kafka: Broker, topic: str, count: int) -> None:
     assert producer.flush(30) == 0
 
 
-def an_entry(offsets: tuple[str, ...], uid: str = "clicks") -> QueryEntry:
-    return QueryEntry(uid=uid, batch_id=3, path="generations/00000001/clicks", offsets=offsets)
+def reading(offsets: tuple[str, ...]) -> QueryEntry:
+    return a_query("clicks", offsets=offsets)
 
 
 def test_a_query_reads_kafka_with_the_packages_jars_and_its_checkpointed_offsets_are_published(
@@ -44,7 +45,7 @@ def test_a_query_reads_kafka_with_the_packages_jars_and_its_checkpointed_offsets
     query.awaitTermination(120)
     offset_log = (Path(root) / "offsets" / "0").read_text().splitlines()[2:]
     publisher = kafka_offsets.OffsetPublisher(spark, kafka_offsets.targets("clicks", frame))
-    publisher.publish([an_entry(tuple(offset_log))])
+    publisher.publish([reading(tuple(offset_log))])
     publisher.close()
     rows = sorted(int(row.value) for row in spark.table("kafka_rows").collect())
     assert rows == list(range(30))
@@ -57,7 +58,7 @@ def test_each_source_has_the_group_and_the_line_of_its_own(spark: SparkSession, 
     frame = frame.union(read_topic(spark, kafka, second, "two"))
     publisher = kafka_offsets.OffsetPublisher(spark, kafka_offsets.targets("clicks", frame))
     lines = (json.dumps({first: {"0": 4}}), json.dumps({quiet: {"0": 5}}), json.dumps({second: {"0": 6, "1": 0}}))
-    publisher.publish([an_entry(("{}",), uid="other"), an_entry(lines)])
+    publisher.publish([a_query("other", offsets=("{}",)), reading(lines)])
     publisher.close()
     found = {topic: kafka.committed(group, topic) for group, topic in (("one", first), ("two", second), ("two", quiet))}
     assert found == {first: {0: 4}, second: {0: 6, 1: 0}, quiet: {}}
@@ -68,7 +69,7 @@ def test_a_source_before_its_first_batch_publishes_nothing(
 ) -> None:
     frame = read_topic(spark, kafka, kafka_topic, "early")
     publisher = kafka_offsets.OffsetPublisher(spark, kafka_offsets.targets("clicks", frame))
-    publisher.publish([an_entry(("-",)), an_entry(())])
+    publisher.publish([reading(("-",)), reading(())])
     publisher.close()
     assert kafka.committed("early", kafka_topic) == {}
 
@@ -83,7 +84,7 @@ def test_a_group_with_members_is_reported_once_and_fails_nothing(
     publisher = kafka_offsets.OffsetPublisher(
         spark, kafka_offsets.targets("clicks", read_topic(spark, kafka, kafka_topic, "taken"))
     )
-    entry = an_entry((json.dumps({kafka_topic: {"0": 1}}),))
+    entry = reading((json.dumps({kafka_topic: {"0": 1}}),))
     publisher.publish([entry])
     publisher.publish([entry])
     member.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import s3server
-from snapshots import a_manifest
+from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark import storage
 from statefulspark.contract.config import RestoreConfig

@@ -10,10 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from manifests import a_manifest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from s3server import S3Server
-from snapshots import a_manifest
 from statefulspark import storage
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import statefulspark as ss
+from manifests import a_manifest
 from pyspark import cloudpickle
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming import StatefulProcessor
-from snapshots import a_manifest
 from statefulspark import storage
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import statefulspark as ss
-from snapshots import a_manifest
+from manifests import a_manifest
 from statefulspark import errors
 from statefulspark.cli import main
 from statefulspark.contract.manifest import (

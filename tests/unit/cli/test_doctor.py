@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from snapshots import a_manifest
+from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark import storage
 from statefulspark.cli import main

@@ -10,14 +10,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from manifests import a_manifest, a_query, an_operator
 from statefulspark import storage
 from statefulspark.cli import main
 from statefulspark.contract import config, layout
 from statefulspark.contract.manifest import (
-    FileEntry,
     Manifest,
-    OperatorEntry,
-    QueryEntry,
     SnapshotFormat,
     SnapshotKind,
     Trigger,
@@ -55,28 +53,26 @@ def root(tmp_path: Path) -> ObjectStore:
     return storage.open_store(f"file://{tmp_path}/state/default/words", StorageOptions(allow_local_files=True))
 
 
-def a_manifest(kind: SnapshotKind, number: int, path: str, name: str | None = None) -> Manifest:
-    return Manifest(
+def a_cut_of_words(kind: SnapshotKind, number: int, path: str, name: str | None = None) -> Manifest:
+    query = a_query(
+        "counts",
+        an_operator("by-word", name="tws", partitions=4, max_parallelism=128),
+        batch_id=12,
+        path=path,
+        files={"commits/12": 5, "offsets/12": 6},
+        offsets=('{"topic":{"0":41}}',),
+    )
+    return a_manifest(
+        number,
+        [query],
         kind=kind,
-        id=number,
-        namespace="default",
         job="words",
         trigger=Trigger.PERIODIC if kind is SnapshotKind.CHECKPOINT else Trigger.MANUAL,
         epoch=7,
         generation=3,
-        triggered_at=_NOON,
+        now=_NOON,
         completed_at=_NOON + timedelta(seconds=2),
         savepoint_name=name,
-        queries=(
-            QueryEntry(
-                uid="counts",
-                batch_id=12,
-                path=path,
-                files=(FileEntry(path="commits/12", size_bytes=5), FileEntry(path="offsets/12", size_bytes=6)),
-                operators=(OperatorEntry(uid="by-word", operator_id=0, name="tws", partitions=4, max_parallelism=128),),
-                offsets=('{"topic":{"0":41}}',),
-            ),
-        ),
         versions={"statefulspark": "0.1.0"},
     )
 
@@ -85,14 +81,16 @@ def put_checkpoint(root: ObjectStore, number: int) -> None:
     path = layout.query_root(3, "counts")
     root.write(f"{path}/commits/12", b"12345")
     root.write(f"{path}/offsets/12", b"123456")
-    root.write(layout.checkpoint_manifest(number), a_manifest(SnapshotKind.CHECKPOINT, number, path).to_json().encode())
+    root.write(
+        layout.checkpoint_manifest(number), a_cut_of_words(SnapshotKind.CHECKPOINT, number, path).to_json().encode()
+    )
 
 
 def put_savepoint(root: ObjectStore, number: int, name: str) -> str:
     folder = layout.savepoint(number, name)
     root.write(f"{folder}/files/counts/commits/12", b"12345")
     root.write(f"{folder}/files/counts/offsets/12", b"123456")
-    manifest = a_manifest(SnapshotKind.SAVEPOINT, number, "files/counts", name)
+    manifest = a_cut_of_words(SnapshotKind.SAVEPOINT, number, "files/counts", name)
     root.write(f"{folder}/_metadata.json", manifest.to_json().encode())
     return f"{root.uri}/{folder}"
 
@@ -153,7 +151,7 @@ def test_json_carries_the_names_of_the_api(run: Run, root: ObjectStore) -> None:
 def test_savepoints_are_listed_with_their_format(run: Run, root: ObjectStore) -> None:
     """A.158."""
     put_savepoint(root, 43, "nightly")
-    parquet = a_manifest(SnapshotKind.SAVEPOINT, 44, "files/counts", "rescale")
+    parquet = a_cut_of_words(SnapshotKind.SAVEPOINT, 44, "files/counts", "rescale")
     parquet = parquet.model_copy(update={"format": SnapshotFormat.CANONICAL})
     root.write(f"{layout.savepoint(44, 'rescale')}/_metadata.json", parquet.to_json().encode())
 
@@ -205,7 +203,7 @@ def test_the_json_of_a_checkpoint_is_its_manifest(run: Run, root: ObjectStore) -
 
     shown = run("checkpoint", "show", "42", "-o", "json", *at(root))
 
-    expected = a_manifest(SnapshotKind.CHECKPOINT, 42, "generations/00000003/counts")
+    expected = a_cut_of_words(SnapshotKind.CHECKPOINT, 42, "generations/00000003/counts")
     assert Manifest.model_validate_json(shown.out) == expected
 
 

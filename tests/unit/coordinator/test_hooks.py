@@ -7,7 +7,7 @@ from coordination import PARTICIPANTS, Run, a_checkpoint, a_savepoint, a_stop
 from statefulspark.coordinator import model
 
 
-def a_run(**settings: float) -> Run:
+def a_run_with_hooks(**settings: float) -> Run:
     """Return a coordinator of a job with two hooks."""
     run = Run(started=False, **settings)  # type: ignore[arg-type]
     run.send(model.Started(0, PARTICIPANTS, 10_000, frozenset({"one", "other"})))
@@ -16,7 +16,7 @@ def a_run(**settings: float) -> Run:
 
 @pytest.mark.parametrize("request_", [a_checkpoint(), a_savepoint(), a_stop()], ids=["checkpoint", "savepoint", "stop"])
 def test_participants_are_asked_when_every_hook_has_answered(request_: model.Request) -> None:
-    run = a_run()
+    run = a_run_with_hooks()
 
     asked = run.request(request_)
     first = run.send(model.HookAnswered(1, 1, "one"))
@@ -37,7 +37,7 @@ def test_a_job_without_hooks_asks_its_participants_at_once() -> None:
     ids=["twice", "unknown hook", "unknown snapshot"],
 )
 def test_an_answer_that_nobody_waits_for_changes_nothing(event: model.HookAnswered) -> None:
-    run = a_run()
+    run = a_run_with_hooks()
     run.request(a_checkpoint())
     run.send(model.HookAnswered(1, 1, "one"))
     before = run.state
@@ -47,7 +47,7 @@ def test_an_answer_that_nobody_waits_for_changes_nothing(event: model.HookAnswer
 
 
 def test_a_hook_that_fails_declines_the_snapshot_and_counts() -> None:
-    run = a_run(tolerable_failures=1)
+    run = a_run_with_hooks(tolerable_failures=1)
     run.request(a_checkpoint())
 
     (aborted,) = run.send(model.Declined(1, 1, "hook:one", "closed"))
@@ -60,7 +60,7 @@ def test_a_hook_that_fails_declines_the_snapshot_and_counts() -> None:
 
 
 def test_an_expiry_names_the_hooks_that_have_not_answered() -> None:
-    run = a_run(timeout_s=30, tolerable_failures=1)
+    run = a_run_with_hooks(timeout_s=30, tolerable_failures=1)
     run.request(a_checkpoint())
     run.send(model.HookAnswered(1, 1, "one"))
 

@@ -13,9 +13,10 @@ import pyarrow.parquet
 import pytest
 from demo import failure, kubectl, observer
 from demo.timeline import MarkKind
+from manifests import a_manifest, a_query
 from statefulspark import errors, storage
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind, Trigger
+from statefulspark.contract.manifest import SnapshotKind, Trigger
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 JOB = {"kind": "StatefulSparkJob", "metadata": {"name": "flights"}, "status": {"phase": "Running", "message": "ok"}}
@@ -125,17 +126,14 @@ def test_a_snapshot_is_news_once_and_only_when_it_is_complete(
     world: storage.ObjectStore, cluster: type[FakeKubectl]
 ) -> None:
     watched = watch(world, cluster)
-    manifest = Manifest(
+    manifest = a_manifest(
+        4,
+        [a_query("aircraft", batch_id=7), a_query("carriers", batch_id=8)],
         kind=SnapshotKind.SAVEPOINT,
-        id=4,
         namespace="flights",
-        job="flights",
         trigger=Trigger.UPGRADE,
         epoch=2,
-        generation=1,
-        triggered_at=NOW,
-        completed_at=NOW,
-        queries=(QueryEntry(uid="aircraft", batch_id=7, path="x"), QueryEntry(uid="carriers", batch_id=8, path="y")),
+        now=NOW,
     )
     world.write(f"state/{layout.savepoint(4)}/files/part", b"copied before the manifest")
     incomplete = watched.look().news

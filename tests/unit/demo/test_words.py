@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 from demo import cluster, failure, observer, picture, preflight, progress, report, resources, settings, story, timeline
+from manifests import a_manifest
 from oracle.compare import Comparison
-from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
+from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -151,9 +152,9 @@ def an_outcome(comparison: Comparison) -> report.Outcome:
         comparison=comparison,
         history=history,
         snapshots={
-            1: a_manifest(1, SnapshotKind.CHECKPOINT, epoch=1, second=6),
-            2: a_manifest(2, SnapshotKind.CHECKPOINT, epoch=2, second=25, restored_from="checkpoint 1"),
-            3: a_manifest(3, SnapshotKind.SAVEPOINT, epoch=2, second=32, restored_from="checkpoint 2"),
+            1: a_cut_at(1, SnapshotKind.CHECKPOINT, epoch=1, second=6),
+            2: a_cut_at(2, SnapshotKind.CHECKPOINT, epoch=2, second=25, restored_from="checkpoint 1"),
+            3: a_cut_at(3, SnapshotKind.SAVEPOINT, epoch=2, second=32, restored_from="checkpoint 2"),
         },
         started_at=START,
         finished_at=START + timedelta(seconds=42),
@@ -161,23 +162,9 @@ def an_outcome(comparison: Comparison) -> report.Outcome:
     )
 
 
-def a_manifest(
-    number: int, kind: SnapshotKind, *, epoch: int, second: int, restored_from: str | None = None
-) -> Manifest:
+def a_cut_at(number: int, kind: SnapshotKind, *, epoch: int, second: int, restored_from: str | None = None) -> Manifest:
     at = START + timedelta(seconds=second)
-    return Manifest(
-        kind=kind,
-        id=number,
-        namespace="flights",
-        job="flights",
-        trigger=Trigger.PERIODIC,
-        epoch=epoch,
-        generation=1,
-        triggered_at=at,
-        completed_at=at,
-        queries=(),
-        restored_from=restored_from,
-    )
+    return a_manifest(number, kind=kind, namespace="flights", epoch=epoch, now=at, restored_from=restored_from)
 
 
 EXACT = Comparison(lost=0, repeated=0, different=0, keys=516, fields=3000, rows_by_version={1: 3, 2: 2})

@@ -87,7 +87,7 @@ class Task:
         return found
 
 
-def a_life(count: int, *, per_record: bool = True) -> ttl.Ttl:
+def a_time_to_live(count: int, *, per_record: bool = True) -> ttl.Ttl:
     life = ttl.Ttl(hours=1).disable_cleanup_in_background()
     return life.cleanup_incrementally(count, run_for_every_record=per_record)
 
@@ -100,7 +100,7 @@ def filled(task: Task, groups: range, keys: int = 12) -> Task:
 
 
 def test_records_of_one_key_clean_up_the_expired_keys_of_all_other_key_groups() -> None:
-    task = filled(Task(a_life(5)), range(1, GROUPS))
+    task = filled(Task(a_time_to_live(5)), range(1, GROUPS))
 
     task.batch(0, range(1), now_ms=2 * HOUR, records=40)
 
@@ -108,7 +108,7 @@ def test_records_of_one_key_clean_up_the_expired_keys_of_all_other_key_groups() 
 
 
 def test_no_more_entries_are_looked_at_than_the_records_pay_for() -> None:
-    task = filled(Task(a_life(1)), range(1, GROUPS))
+    task = filled(Task(a_time_to_live(1)), range(1, GROUPS))
 
     task.batch(0, range(0), now_ms=2 * HOUR, records=30)
 
@@ -116,7 +116,7 @@ def test_no_more_entries_are_looked_at_than_the_records_pay_for() -> None:
 
 
 def test_few_records_save_up_for_a_key_group_until_they_can_pay_for_all_of_it() -> None:
-    task = filled(Task(a_life(1)), range(1, 2))
+    task = filled(Task(a_time_to_live(1)), range(1, 2))
     sizes = []
     for _ in range(20):
         task.batch(0, range(0), now_ms=2 * HOUR, records=1)
@@ -127,7 +127,7 @@ def test_few_records_save_up_for_a_key_group_until_they_can_pay_for_all_of_it() 
 
 
 def test_a_large_key_group_is_cleaned_up_a_lot_at_a_time() -> None:
-    task = filled(Task(a_life(1)), range(1, 2), keys=3 * cleaning.LOT)
+    task = filled(Task(a_time_to_live(1)), range(1, 2), keys=3 * cleaning.LOT)
 
     task.round.finish(0)
     task.batch(0, range(0), now_ms=2 * HOUR, records=cleaning.LOT)
@@ -136,7 +136,7 @@ def test_a_large_key_group_is_cleaned_up_a_lot_at_a_time() -> None:
 
 
 def test_entries_that_are_alive_stay_and_are_not_looked_at_twice_in_a_batch() -> None:
-    task = filled(Task(a_life(1000)), range(GROUPS))
+    task = filled(Task(a_time_to_live(1000)), range(GROUPS))
 
     task.batch(0, range(0), now_ms=HOUR // 2, records=1000)
 
@@ -147,7 +147,7 @@ def test_entries_that_are_alive_stay_and_are_not_looked_at_twice_in_a_batch() ->
 
 
 def test_a_key_group_that_was_cleaned_up_goes_on_with_its_rows_in_the_same_batch() -> None:
-    task = filled(Task(a_life(5)), range(3))
+    task = filled(Task(a_time_to_live(5)), range(3))
     task.batch(0, range(1), now_ms=2 * HOUR, records=40)
 
     task.batch(1, range(100, 103), now_ms=2 * HOUR)

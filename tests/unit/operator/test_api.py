@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
+from jobspecs import a_spec
 from pydantic import BaseModel, ValidationError
 from statefulspark_operator import cli
 from statefulspark_operator.api import base, crd, revision
@@ -16,12 +17,6 @@ from statefulspark_operator.api.base import ChangeCost
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-
-SPEC: dict[str, object] = {"image": "i:1", "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}}
-
-
-def a_spec(**changes: object) -> StatefulSparkJobSpec:
-    return StatefulSparkJobSpec.model_validate(SPEC | changes)
 
 
 @pytest.mark.parametrize(

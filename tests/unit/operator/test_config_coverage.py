@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from jobspecs import a_spec
 from pydantic import BaseModel, JsonValue, ValidationError
 from statefulspark.contract.config import ClaimMode, JobConfig
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
@@ -75,9 +76,7 @@ def _paths(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
 
 
 def _subject(**changes: JsonValue) -> Subject:
-    base: dict[str, JsonValue] = {"image": "i:1", "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}}
-    job = Job("demo", "flights", "uid-1", 1)
-    return Subject(job, StatefulSparkJobSpec.model_validate({**base, **changes}))
+    return Subject(Job("demo", "flights", "uid-1", 1), a_spec(**changes))
 
 
 def test_every_setting_of_the_runtime_is_exposed_or_left_out_for_a_reason() -> None:

@@ -8,11 +8,11 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
+from jobspecs import a_spec
 from statefulspark.contract.api import ExitReport, JobState, JobStatus, Operation, OperationState, SnapshotSummary
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.conditions import ConditionType
-from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -51,11 +51,6 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 moments = some.integers(-4000, 100).map(lambda seconds: NOW + timedelta(seconds=seconds))
 epochs = some.integers(1, 4)
-
-
-def a_spec(image: str = "i:1", **changes: object) -> StatefulSparkJobSpec:
-    base = {"image": image, "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}}
-    return StatefulSparkJobSpec.model_validate(base | changes)
 
 
 REVISIONS = tuple(revision.revision_of(a_spec(image)) for image in ("i:1", "i:2"))

@@ -42,7 +42,7 @@ def test_equal_objects_need_no_patch(value: Resource) -> None:
     assert resources.merge_patch(value, value) == {}
 
 
-def a_pod(status: Resource, **metadata: object) -> Resource:
+def a_pod_manifest(status: Resource, **metadata: object) -> Resource:
     labels = {"statefulspark.io/epoch": "3", "statefulspark.io/revision": "r"}
     return {"metadata": {"name": "p", "uid": "u", "labels": labels, **metadata}, "status": status}  # type: ignore[dict-item]
 
@@ -55,7 +55,7 @@ def terminated(**state: object) -> Resource:
 def test_the_drivers_own_report_is_read_from_its_exit() -> None:
     report = {"exitCode": 13, "reason": "BadJob", "message": "m"}
 
-    found = pods.read_driver_pod(a_pod(terminated(exitCode=13, reason="Error", message=json.dumps(report))))
+    found = pods.read_driver_pod(a_pod_manifest(terminated(exitCode=13, reason="Error", message=json.dumps(report))))
 
     assert found is not None
     assert found.exit is not None
@@ -64,7 +64,7 @@ def test_the_drivers_own_report_is_read_from_its_exit() -> None:
 
 
 def test_an_exit_without_a_report_keeps_kubernetes_words() -> None:
-    found = pods.read_driver_pod(a_pod(terminated(exitCode=137, reason="OOMKilled", message="Killed")))
+    found = pods.read_driver_pod(a_pod_manifest(terminated(exitCode=137, reason="OOMKilled", message="Killed")))
 
     assert found is not None
     assert found.exit is not None
@@ -72,7 +72,7 @@ def test_an_exit_without_a_report_keeps_kubernetes_words() -> None:
 
 
 def test_a_driver_has_ended_although_its_sidecar_goes_on() -> None:
-    found = pods.read_driver_pod(a_pod({**terminated(exitCode=11, reason="Error"), "phase": "Running"}))
+    found = pods.read_driver_pod(a_pod_manifest({**terminated(exitCode=11, reason="Error"), "phase": "Running"}))
 
     assert found is not None
     assert found.is_over
@@ -80,7 +80,7 @@ def test_a_driver_has_ended_although_its_sidecar_goes_on() -> None:
 
 def test_an_evicted_pod_without_containers_is_over() -> None:
     found = pods.read_driver_pod(
-        a_pod({"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."})
+        a_pod_manifest({"phase": "Failed", "reason": "Evicted", "message": "The node was low on memory."})
     )
 
     assert found is not None
@@ -96,7 +96,7 @@ def test_what_keeps_a_pod_from_starting_is_read() -> None:
         "containerStatuses": [{"name": "driver", "state": waiting}],
     }
 
-    found = pods.read_driver_pod(a_pod(status))
+    found = pods.read_driver_pod(a_pod_manifest(status))
 
     assert found is not None
     assert found.waiting is not None
@@ -104,7 +104,7 @@ def test_what_keeps_a_pod_from_starting_is_read() -> None:
 
 
 def test_a_pod_is_lost_only_well_after_its_grace_period() -> None:
-    found = pods.read_driver_pod(a_pod({"phase": "Running"}, deletionTimestamp="2026-01-01T00:01:00Z"))
+    found = pods.read_driver_pod(a_pod_manifest({"phase": "Running"}, deletionTimestamp="2026-01-01T00:01:00Z"))
 
     assert found is not None
     at = datetime(2026, 1, 1, 0, 1, tzinfo=UTC)

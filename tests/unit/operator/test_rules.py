@@ -6,9 +6,9 @@ import dataclasses
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from jobspecs import a_spec
 from statefulspark.contract.api import JobState, JobStatus
 from statefulspark_operator.api import revision
-from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -40,11 +40,6 @@ NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 LONG_AGO = NOW - timedelta(hours=1)
 LATER = NOW + timedelta(minutes=1)
 EMPTY = StorageFacts()
-
-
-def a_spec(image: str = "i:1", **changes: object) -> StatefulSparkJobSpec:
-    base = {"image": image, "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}}
-    return StatefulSparkJobSpec.model_validate(base | changes)
 
 
 REVISION = revision.revision_of(a_spec())

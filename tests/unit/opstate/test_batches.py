@@ -45,7 +45,7 @@ def at(batch: int) -> opstate.FunctionSnapshotContext:
     return opstate.FunctionSnapshotContext(batch + 1, 1000 * batch)
 
 
-def a_run(restored: OperatorState | None = None, parallelism: int = 1) -> batches.SinkRun:
+def a_buffering_run(restored: OperatorState | None = None, parallelism: int = 1) -> batches.SinkRun:
     Buffering.outside = []
     sink = opstate.FunctionSink(Buffering(3), parallelism)
     return batches.SinkRun("out", sink, restored=restored, checkpoint_id=None)
@@ -65,7 +65,7 @@ def lists(body: bytes | None) -> list[list[object]] | None:
 
 
 def test_what_is_buffered_after_a_batch_is_its_record() -> None:
-    run = a_run()
+    run = a_buffering_run()
 
     assert lists(deliver(run, 0, 1, 2)) == [[1, 2]]
     assert lists(deliver(run, 1, 3, 4)) == [[4]]
@@ -73,7 +73,7 @@ def test_what_is_buffered_after_a_batch_is_its_record() -> None:
 
 
 def test_a_batch_that_changes_nothing_writes_nothing() -> None:
-    run = a_run()
+    run = a_buffering_run()
 
     assert lists(deliver(run, 0)) == [[]]  # The first of an epoch always: an attempt before it may have left a record.
     assert deliver(run, 1) is None
@@ -82,13 +82,13 @@ def test_a_batch_that_changes_nothing_writes_nothing() -> None:
 
 
 def test_rows_are_dealt_to_subtasks_by_their_partition() -> None:
-    run = a_run(parallelism=2)
+    run = a_buffering_run(parallelism=2)
 
     assert lists(deliver(run, 0, 1, 2, 4)) == [[2, 4], [1]]
 
 
 def test_a_batch_that_fails_is_undone_when_it_runs_again() -> None:
-    run = a_run()
+    run = a_buffering_run()
     deliver(run, 0, 1)
 
     run.begin(1)
@@ -102,7 +102,7 @@ def test_a_batch_that_fails_is_undone_when_it_runs_again() -> None:
 
 
 def test_a_batch_that_ended_and_was_not_committed_is_undone_when_it_runs_again() -> None:
-    run = a_run()
+    run = a_buffering_run()
     deliver(run, 0, 1)
     deliver(run, 1, 2)
 
@@ -111,7 +111,7 @@ def test_a_batch_that_ended_and_was_not_committed_is_undone_when_it_runs_again()
 
 
 def test_a_batch_that_runs_again_and_changes_nothing_still_replaces_what_the_first_attempt_left() -> None:
-    run = a_run()
+    run = a_buffering_run()
     deliver(run, 0, 1)
     assert lists(deliver(run, 1, 2)) == [[1, 2]]
 
@@ -119,16 +119,16 @@ def test_a_batch_that_runs_again_and_changes_nothing_still_replaces_what_the_fir
 
 
 def test_a_restored_run_goes_on_with_what_it_held() -> None:
-    body = deliver(a_run(), 0, 1, 2)
+    body = deliver(a_buffering_run(), 0, 1, 2)
     assert body is not None
 
-    again = a_run(record.decode(body, "memory"), parallelism=2)
+    again = a_buffering_run(record.decode(body, "memory"), parallelism=2)
 
     assert lists(deliver(again, 1, 4)) == [[1, 4], [2]]
 
 
 def test_the_first_attempt_at_the_first_batch_is_undone_to_the_very_beginning() -> None:
-    run = a_run()
+    run = a_buffering_run()
     run.begin(0)
     run.invoke(0, 1)
 
@@ -138,7 +138,7 @@ def test_the_first_attempt_at_the_first_batch_is_undone_to_the_very_beginning() 
 
 
 def test_functions_are_opened_and_closed_with_every_copy() -> None:
-    run = a_run()
+    run = a_buffering_run()
     first = run._subtasks.functions[0]
     run.begin(0)
     run.begin(0)

@@ -8,8 +8,9 @@ from typing import cast
 import pyarrow as pa
 import pytest
 import statefulspark as ss
+from manifests import a_manifest, a_query
 from pyspark.sql import DataFrame
-from snapshots import a_manifest
+from startsituations import a_start_plan
 from statefulspark import errors, opstate, storage
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import OperatorStateEntry, QueryEntry
@@ -104,11 +105,7 @@ def write_segment(place: Place, number: int, position: int) -> SegmentName:
     return name
 
 
-def a_plan(entry: QueryEntry) -> startplan.StartPlan:
-    return startplan.StartPlan(startplan.StartMode.CONTINUE, 1, queries=(entry,), next_snapshot_id=5)
-
-
-def a_job(*, sink: str | None = "out", source: str | None = None) -> functions.JobFunctions:
+def declared_functions(*, sink: str | None = "out", source: str | None = None) -> functions.JobFunctions:
     declared = functions.JobFunctions()
     if source:
         with declared.collecting("q"):
@@ -125,7 +122,7 @@ def test_a138_a_sink_function_gets_its_state_after_the_last_committed_batch(plac
     write_record(place, 5, "five")
     write_record(place, 8, "of a batch that was never committed")
 
-    started = a_job().bind(place, a_plan(QueryEntry(uid="q", batch_id=7, path="generations/00000001/q")))
+    started = declared_functions().bind(place, a_start_plan(a_query("q", batch_id=7)))
 
     assert Remembering.seen == [("restored", None, ["five"])]
     assert list(started) == ["q"]
@@ -133,13 +130,11 @@ def test_a138_a_sink_function_gets_its_state_after_the_last_committed_batch(plac
 
 def test_a43_a144_the_functions_of_every_query_hear_which_snapshot_was_restored(place: Place) -> None:
     """Each is given its own state, as of the batch that its own query has committed."""
-    entries = [
-        QueryEntry(uid=uid, batch_id=batch, path=layout.query_root(1, uid)) for uid, batch in (("q", 7), ("p", 3))
-    ]
+    entries = [a_query(uid, batch_id=batch) for uid, batch in (("q", 7), ("p", 3))]
     for batch in (3, 7):
         write_record(place, batch, f"q {batch}")
         write_record(place, batch, f"p {batch}", query="p", uid="other")
-    declared = a_job()
+    declared = declared_functions()
     declared.declare(
         "p", Output(cast("DataFrame", Stream()), opstate.FunctionSink(Remembering()), "other", "append", None)
     )
@@ -161,8 +156,8 @@ def test_a52_a_source_goes_on_after_the_newest_planned_batch(place: Place) -> No
     write_segment(place, 7, 70)
     write_segment(place, 8, 80)  # Planned and not committed: it runs again, with this very segment.
 
-    declared = a_job(sink=None, source="counter")
-    declared.bind(place, a_plan(QueryEntry(uid="q", batch_id=7, path="generations/00000001/q")))
+    declared = declared_functions(sink=None, source="counter")
+    declared.bind(place, a_start_plan(a_query("q", batch_id=7)))
     declared.close()
 
     assert Remembering.seen == [("position", [80])]
@@ -189,7 +184,7 @@ def test_a107_a_source_whose_state_cannot_be_taken_is_remembered_with_its_reason
     with declared.collecting("q"):
         sources = registry.building().registry
         sources.add(registry.DeclaredSource("counter", "q", Unstable(), 1, pa.schema([("n", pa.int64())]), 10))
-    declared.bind(place, a_plan(QueryEntry(uid="q", batch_id=-1, path="generations/00000001/q")))
+    declared.bind(place, a_start_plan(a_query("q", batch_id=-1)))
     client = rendezvous.FeedClient(port=sources.rendezvous.port, token=sources.rendezvous.token, feed="q/counter")
 
     with pytest.raises(errors.StatefulSparkError, match="disk full") as raised:
@@ -201,8 +196,8 @@ def test_a107_a_source_whose_state_cannot_be_taken_is_remembered_with_its_reason
 
 
 def test_a43_functions_start_empty_where_nothing_is_stored(place: Place) -> None:
-    declared = a_job(source="counter")
-    declared.bind(place, a_plan(QueryEntry(uid="q", batch_id=-1, path="generations/00000001/q")))
+    declared = declared_functions(source="counter")
+    declared.bind(place, a_start_plan(a_query("q", batch_id=-1)))
     declared.close()
 
     assert Remembering.seen == [("restored", None, [])]
@@ -225,7 +220,7 @@ def test_a_function_that_left_the_job_is_named(sink: str | None, source: str | N
         offsets=('{"uid":"counter","segment":5,"epoch":1}', '{"kafka":{"0":1}}'),
         operator_states=(OperatorStateEntry(uid="out", path="operator-state/out/x.json", batch_id=4),),
     )
-    declared = a_job(sink=sink, source=source)
+    declared = declared_functions(sink=sink, source=source)
     if lost is None:
         declared.require_place([entry])
     else:
@@ -236,7 +231,7 @@ def test_a_function_that_left_the_job_is_named(sink: str | None, source: str | N
 
 
 def test_every_function_takes_part_in_checkpoints_with_its_query() -> None:
-    declared = a_job(source="counter")
+    declared = declared_functions(source="counter")
 
     assert declared.participants == {"operator:counter": "q", "operator:out": "q"}
     declared.close()
@@ -244,14 +239,14 @@ def test_every_function_takes_part_in_checkpoints_with_its_query() -> None:
 
 def test_one_uid_for_two_functions_is_refused() -> None:
     with pytest.raises(errors.SpecRejectedError, match="'out'") as caught:
-        a_job(source="out")
+        declared_functions(source="out")
 
     assert caught.value.reason == "OperatorUidTaken"
 
 
 def test_a48_a_sink_hears_of_a_checkpoint_up_to_the_batch_that_it_holds(place: Place) -> None:
-    declared = a_job()
-    declared.bind(place, a_plan(QueryEntry(uid="q", batch_id=-1, path="generations/00000001/q")))
+    declared = declared_functions()
+    declared.bind(place, a_start_plan(a_query("q", batch_id=-1), next_snapshot_id=5))
     run = declared._sinks["q"].run
     assert declared.next_checkpoint_id() == 5
     for batch in (0, 1):
@@ -261,7 +256,7 @@ def test_a48_a_sink_hears_of_a_checkpoint_up_to_the_batch_that_it_holds(place: P
     assert declared.next_checkpoint_id() == 6
 
     for checkpoint, batch in ((5, 0), (6, 1)):
-        declared.snapshot_covers(checkpoint, [QueryEntry(uid="q", batch_id=batch, path="generations/00000001/q")])
+        declared.snapshot_covers(checkpoint, [a_query("q", batch_id=batch)])
         declared.notify_complete(checkpoint)
 
     assert [one for one in Remembering.seen if one[0] == "complete"] == [("complete", 6)]

@@ -49,7 +49,7 @@ def job() -> Job:
     return Job()
 
 
-def a_query(job: Job) -> StatefulQuery:
+def a_stateful_query(job: Job) -> StatefulQuery:
     return StatefulQuery(job.store, job.start().generation)
 
 
@@ -63,7 +63,7 @@ def side_keys(job: Job) -> list[str]:
 
 
 def test_a_cut_holds_the_segment_of_its_offsets_and_the_newest_record(job: Job) -> None:
-    query = a_query(job)
+    query = a_stateful_query(job)
     for _ in range(6):
         query.run_batch()
 
@@ -74,7 +74,7 @@ def test_a_cut_holds_the_segment_of_its_offsets_and_the_newest_record(job: Job) 
 
 
 def test_a_cut_whose_segment_is_gone_is_refused(job: Job) -> None:
-    query = a_query(job)
+    query = a_stateful_query(job)
     query.run_batch()
     job.store.delete_many([f"{query.path}/{query.segment(0).key}"])
 
@@ -83,7 +83,7 @@ def test_a_cut_whose_segment_is_gone_is_refused(job: Job) -> None:
 
 
 def test_a_restore_brings_exactly_what_the_cut_needs(job: Job) -> None:
-    query = a_query(job)
+    query = a_stateful_query(job)
     for _ in range(5):
         query.run_batch()
     job.checkpoint(query)
@@ -101,7 +101,7 @@ def test_a_restore_brings_exactly_what_the_cut_needs(job: Job) -> None:
 
 
 def test_a_savepoint_carries_them(job: Job) -> None:
-    query = a_query(job)
+    query = a_stateful_query(job)
     for _ in range(3):
         query.run_batch()
 
@@ -113,7 +113,7 @@ def test_a_savepoint_carries_them(job: Job) -> None:
 
 
 def test_storage_stays_bounded_and_what_the_running_driver_may_need_stays(job: Job) -> None:
-    query = a_query(job)
+    query = a_stateful_query(job)
     for _ in range(8):
         query.run_batch()
         query.run_batch()

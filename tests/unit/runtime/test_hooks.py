@@ -7,7 +7,8 @@ import threading
 import pytest
 import statefulspark as ss
 from fakehooks import Bookmarks
-from snapshots import a_manifest
+from manifests import a_manifest
+from startsituations import a_start_plan
 from statefulspark import errors
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.hooks import HookDefinition
@@ -18,20 +19,18 @@ _STATES = (MasterStateEntry.of("shop", 41, b"\x00page 7"),)
 _EMPTY = StartPlan(StartMode.EMPTY, 1)
 
 
-def a_plan(states: tuple[MasterStateEntry, ...] = _STATES) -> StartPlan:
-    return StartPlan(
-        StartMode.CONTINUE, 1, restored_from="checkpoint 42", restored=a_manifest(42), master_states=states
-    )
+def a_plan_with_hooks(states: tuple[MasterStateEntry, ...] = _STATES) -> StartPlan:
+    return a_start_plan(restored_from="checkpoint 42", restored=a_manifest(42), master_states=states)
 
 
-def a_job(*given: Bookmarks, timeout_s: float = 10.0) -> hooks.JobHooks:
+def hooks_of(*given: Bookmarks, timeout_s: float = 10.0) -> hooks.JobHooks:
     return hooks.JobHooks([HookDefinition(hook.identifier, hook, timeout_s) for hook in given])
 
 
 def test_a_hook_gets_its_state_and_the_checkpoint_at_which_it_gave_it() -> None:
     shop, other = Bookmarks("shop"), Bookmarks("other")
 
-    a_job(shop, other).restore(a_plan())
+    hooks_of(shop, other).restore(a_plan_with_hooks())
 
     assert (shop.restored, other.restored) == ([(41, b"\x00page 7")], [(42, None)])
     assert shop.told == other.told == []
@@ -40,29 +39,29 @@ def test_a_hook_gets_its_state_and_the_checkpoint_at_which_it_gave_it() -> None:
 def test_a_job_that_starts_empty_resets_its_hooks() -> None:
     shop = Bookmarks("shop")
 
-    a_job(shop).restore(_EMPTY)
+    hooks_of(shop).restore(_EMPTY)
 
     assert (shop.told, shop.restored) == (["reset"], [])
 
 
 def test_state_of_a_hook_that_left_the_job_is_refused_by_name() -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"'shop'.*job\.hook.*allowNonRestoredState") as raised:
-        a_job(Bookmarks("other")).require_place(_STATES)
+        hooks_of(Bookmarks("other")).require_place(_STATES)
 
     assert raised.value.reason == "NonRestoredState"
-    a_job(Bookmarks("shop")).require_place(_STATES)
+    hooks_of(Bookmarks("shop")).require_place(_STATES)
 
 
 def test_a_hook_that_cannot_be_restored_keeps_the_job_from_starting() -> None:
     with pytest.raises(errors.SpecRejectedError, match="closed") as raised:
-        a_job(Bookmarks("shop", failures=["closed"])).restore(a_plan())
+        hooks_of(Bookmarks("shop", failures=["closed"])).restore(a_plan_with_hooks())
 
     assert raised.value.reason == "HookFailed"
 
 
 def test_hooks_are_told_of_the_end_and_one_that_hangs_does_not_hold_it_up() -> None:
     slow, shop = Bookmarks("slow", holds=threading.Event()), Bookmarks("shop")
-    job, refused = a_job(slow, shop, timeout_s=0.1), threading.Event()
+    job, refused = hooks_of(slow, shop, timeout_s=0.1), threading.Event()
     job.trigger(1, 0, answered=lambda *_: None, refused=lambda *_: refused.set())
     assert refused.wait(10)
 
@@ -84,7 +83,7 @@ def test_an_answer_that_is_no_bytes_is_refused() -> None:
         told.append(error)
         heard.set()
 
-    a_job(Numbers("shop")).trigger(1, 0, answered=lambda *_: None, refused=refused)
+    hooks_of(Numbers("shop")).trigger(1, 0, answered=lambda *_: None, refused=refused)
 
     assert heard.wait(10)
     assert "it returned int and not bytes or None" in told[0].message

@@ -36,7 +36,7 @@ def seeded() -> Iterator[Callable[[int], None]]:
     random.setstate(before)
 
 
-def a_driver(job: Job, **how: object) -> DrivenJob:
+def a_driven_job(job: Job, **how: object) -> DrivenJob:
     return DrivenJob(job, new_roots(job), **how)  # type: ignore[arg-type]
 
 
@@ -57,7 +57,7 @@ def test_a85_the_first_periodic_checkpoint_comes_at_a_random_time_between_pause_
     job: Job, seeded: Callable[[int], None], seed: int, min_pause: timedelta, comes: bool
 ) -> None:
     seeded(seed)
-    with running(a_driver(job, checkpoint=CheckpointConfig(interval=A_DAY, min_pause=min_pause))) as driver:
+    with running(a_driven_job(job, checkpoint=CheckpointConfig(interval=A_DAY, min_pause=min_pause))) as driver:
         driver.turns(30) if not comes else driver.until(lambda: driver.loop.status().checkpoints.completed == 1)
 
         assert driver.loop.status().checkpoints.triggered == int(comes)
@@ -73,7 +73,7 @@ def test_every_setting_of_a_job_reaches_its_coordinator(job: Job) -> None:
         tolerable_failures=4,
         retained=5,
     )
-    driver = a_driver(job, checkpoint=chosen)
+    driver = a_driven_job(job, checkpoint=chosen)
 
     assert driver.loop._coordinator.settings == model.Settings(
         interval_s=7, timeout_s=8, min_pause_s=9, max_concurrent=2, tolerable_failures=4, retained=5
@@ -82,7 +82,7 @@ def test_every_setting_of_a_job_reaches_its_coordinator(job: Job) -> None:
 
 def test_a105_a_driver_retires_what_the_one_before_it_retained(job: Job) -> None:
     keeping = SOON.model_copy(update={"retained": 3})
-    with running(a_driver(job, checkpoint=keeping)) as first:
+    with running(a_driven_job(job, checkpoint=keeping)) as first:
         first.until(lambda: first.loop.status().checkpoints.completed >= 6)
         first.loop.drain()
         assert first.ended().code is ExitCode.DRAINED
@@ -99,7 +99,7 @@ def test_a105_a_driver_retires_what_the_one_before_it_retained(job: Job) -> None
 
 def test_a110_checkpoints_that_fail_one_after_the_other_end_the_job(job: Job) -> None:
     failing = SOON.model_copy(update={"tolerable_failures": 2})
-    driver = a_driver(job, checkpoint=failing, ends={"counts": 3})
+    driver = a_driven_job(job, checkpoint=failing, ends={"counts": 3})
     while not driver.queries["counts"].has_ended:
         driver.queries["counts"].turn()
     lost = [info.key for info in job.store.list(driver.queries["counts"].root.path) if ".changelog" in info.key]
@@ -117,7 +117,7 @@ def test_a110_checkpoints_that_fail_one_after_the_other_end_the_job(job: Job) ->
 
 def test_a84_a_job_that_commits_nothing_takes_no_further_periodic_checkpoint(job: Job) -> None:
     """A person's is taken: it names the same batches once more."""
-    with running(a_driver(job, checkpoint=SOON)) as driver:
+    with running(a_driven_job(job, checkpoint=SOON)) as driver:
         driver.until(lambda: driver.loop.status().checkpoints.completed >= 2)
         for query in driver.queries.values():
             query.is_open = False
@@ -135,7 +135,7 @@ def test_a84_a_job_that_commits_nothing_takes_no_further_periodic_checkpoint(job
 
 
 def test_a82_a_checkpoint_names_the_committed_batch_of_every_query(job: Job) -> None:
-    with running(a_driver(job, ends={"counts": 4})) as driver:
+    with running(a_driven_job(job, ends={"counts": 4})) as driver:
         driver.turns()
         driver.loop.request_checkpoint(api.CheckpointRequest(request_id="now"))
         operation = driver.ended_operation("now")
@@ -152,7 +152,7 @@ def test_a82_a_checkpoint_names_the_committed_batch_of_every_query(job: Job) -> 
 
 
 def test_a87_a_checkpoint_that_is_asked_for_is_manual_and_ignores_the_pause(job: Job) -> None:
-    with running(a_driver(job)) as driver:
+    with running(a_driven_job(job)) as driver:
         for request_id in ("first", "second"):
             driver.loop.request_checkpoint(api.CheckpointRequest(request_id=request_id))
             assert driver.ended_operation(request_id).state is api.OperationState.COMPLETED
@@ -162,7 +162,7 @@ def test_a87_a_checkpoint_that_is_asked_for_is_manual_and_ignores_the_pause(job:
 
 def test_a92_a_request_before_the_first_batch_gives_the_state_that_was_restored(job: Job) -> None:
     """No query is waited for: one that has committed nothing takes part with what it started from."""
-    driver = a_driver(job)
+    driver = a_driven_job(job)
     for query in driver.queries.values():
         query.is_open = False
     driver.loop.request_checkpoint(api.CheckpointRequest(request_id="early"))
@@ -180,7 +180,7 @@ def test_a92_a_request_while_the_job_ends_is_refused(job: Job) -> None:
         announcing.set()
         assert go_on.wait(WAIT_S)
 
-    with running(a_driver(job, hearer=Hearer(announce_slowly))) as driver:
+    with running(a_driven_job(job, hearer=Hearer(announce_slowly))) as driver:
         driver.loop.request_stop(api.StopRequest(request_id="stop"))
         assert announcing.wait(WAIT_S)
         driver.loop.request_savepoint(api.SavepointRequest(request_id="late"))
@@ -191,7 +191,7 @@ def test_a92_a_request_while_the_job_ends_is_refused(job: Job) -> None:
 
 
 def test_a101_a108_a_checkpoint_that_lacks_a_file_is_aborted_for_everybody_and_the_next_begins(job: Job) -> None:
-    with running(a_driver(job, ends={"counts": 3})) as driver:
+    with running(a_driven_job(job, ends={"counts": 3})) as driver:
         driver.until(lambda: driver.queries["counts"].has_ended)
         lost = next(info for info in job.store.list(driver.queries["counts"].root.path) if ".changelog" in info.key)
         body = job.store.read(lost.key)
@@ -210,7 +210,7 @@ def test_a101_a108_a_checkpoint_that_lacks_a_file_is_aborted_for_everybody_and_t
 
 
 def test_a112_a_stop_that_fails_lets_every_query_go_on(job: Job) -> None:
-    with running(a_driver(job)) as driver:
+    with running(a_driven_job(job)) as driver:
         driver.turns(3)
         lost = next(info for info in job.store.list(driver.queries["counts"].root.path) if ".changelog" in info.key)
         body = job.store.read(lost.key)
@@ -227,7 +227,7 @@ def test_a112_a_stop_that_fails_lets_every_query_go_on(job: Job) -> None:
 
 
 def test_a128_a_query_that_has_ended_is_at_its_boundary_and_the_job_ends_with_the_last_one(job: Job) -> None:
-    with running(a_driver(job, checkpoint=SOON, ends={"counts": 2, "delays": 40})) as driver:
+    with running(a_driven_job(job, checkpoint=SOON, ends={"counts": 2, "delays": 40})) as driver:
         ending = driver.ended()
 
         newest, *older = driver.manifests()
@@ -237,7 +237,7 @@ def test_a128_a_query_that_has_ended_is_at_its_boundary_and_the_job_ends_with_th
 
 
 def test_a128_a_stop_does_not_wait_for_a_query_that_has_ended(job: Job) -> None:
-    with running(a_driver(job, ends={"counts": 2})) as driver:
+    with running(a_driven_job(job, ends={"counts": 2})) as driver:
         driver.until(lambda: driver.queries["counts"].has_ended)
         driver.gate.queries = {**driver.queries, "counts": Ended(driver.queries["counts"])}  # type: ignore[dict-item]
         driver.loop.request_stop(api.StopRequest(request_id="stop"))
@@ -295,7 +295,7 @@ EXPIRING = NEVER.model_copy(update={"timeout": timedelta(milliseconds=200)})
 def test_a132_what_an_expired_savepoint_had_written_is_removed_when_its_writer_ends(job: Job) -> None:
     """Nothing interrupts the writer; the answer and a checkpoint do not wait for it."""
     taker = SlowTaker(job, fails=True)
-    with running(a_driver(job, checkpoint=EXPIRING, taker=taker)) as driver:
+    with running(a_driven_job(job, checkpoint=EXPIRING, taker=taker)) as driver:
         an_expired_savepoint(driver, taker)
         driver.loop.request_checkpoint(api.CheckpointRequest(request_id="next"))
         assert driver.ended_operation("next").state is api.OperationState.COMPLETED
@@ -308,7 +308,7 @@ def test_a132_what_an_expired_savepoint_had_written_is_removed_when_its_writer_e
 
 def test_a132_an_expired_savepoint_whose_manifest_is_written_all_the_same_is_complete(job: Job) -> None:
     taker = SlowTaker(job, fails=False)
-    with running(a_driver(job, checkpoint=EXPIRING, taker=taker)) as driver:
+    with running(a_driven_job(job, checkpoint=EXPIRING, taker=taker)) as driver:
         an_expired_savepoint(driver, taker)
 
         taker.go_on.set()
@@ -321,7 +321,7 @@ def test_a132_an_expired_savepoint_whose_manifest_is_written_all_the_same_is_com
 
 def test_a137_a144_a_driver_goes_on_after_the_newest_checkpoint_with_numbers_above_all(job: Job) -> None:
     """An intermediate savepoint serves no recovery, and its number is not used again."""
-    with running(a_driver(job)) as first:
+    with running(a_driven_job(job)) as first:
         first.turns(3)
         first.loop.request_checkpoint(api.CheckpointRequest(request_id="checkpoint"))
         first.ended_operation("checkpoint")
@@ -348,7 +348,7 @@ def test_a137_a144_a_driver_goes_on_after_the_newest_checkpoint_with_numbers_abo
 
 
 def test_a162_a_stop_holds_every_query_at_the_batches_that_its_savepoint_names(job: Job) -> None:
-    with running(a_driver(job, checkpoint=SOON)) as driver:
+    with running(a_driven_job(job, checkpoint=SOON)) as driver:
         driver.turns(5)
         driver.loop.request_stop(api.StopRequest(request_id="stop"))
         ending, operation = driver.ended(), driver.ended_operation("stop")

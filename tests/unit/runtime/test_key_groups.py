@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
-from snapshots import a_manifest
+from manifests import a_manifest, a_query, an_operator
 from statefulspark import errors
-from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SnapshotFormat
+from statefulspark.contract.manifest import QueryEntry, SnapshotFormat
 from statefulspark.snapshot import base, recovery, restore
 from statefulspark.spark.canonical import starting
 from statefulspark.spark.keyed import registry
@@ -48,19 +48,18 @@ def test_a_number_out_of_range_is_refused() -> None:
         registry.key_groups_of("mean", 0, partitions=2)
 
 
-def a_query(uid: str = "q", *, batch_id: int = 3, groups: int | None = 256) -> QueryEntry:
-    ours = OperatorEntry(uid="mean", operator_id=0, name="tws", partitions=2, max_parallelism=groups)
-    engines = OperatorEntry(uid="tws-1", operator_id=1, name="tws", partitions=2)
-    return QueryEntry(uid=uid, batch_id=batch_id, path=f"generations/00000001/{uid}", operators=(ours, engines))
+def with_groups(uid: str = "q", *, batch_id: int = 3, groups: int | None = 256) -> QueryEntry:
+    operators = (an_operator("mean", name="tws", max_parallelism=groups), an_operator("tws-1", 1, name="tws"))
+    return a_query(uid, *operators, batch_id=batch_id)
 
 
 @pytest.mark.parametrize(
     ("query", "known"),
     [
-        pytest.param(a_query(), {"mean": 256}, id="state with a number"),
-        pytest.param(a_query(groups=None), {"mean": 128}, id="state of before manifests told it"),
-        pytest.param(a_query(batch_id=-1), {}, id="no state, so it is derived again"),
-        pytest.param(a_query("another"), {}, id="state of another query"),
+        pytest.param(with_groups(), {"mean": 256}, id="state with a number"),
+        pytest.param(with_groups(groups=None), {"mean": 128}, id="state of before manifests told it"),
+        pytest.param(with_groups(batch_id=-1), {}, id="no state, so it is derived again"),
+        pytest.param(with_groups("another"), {}, id="state of another query"),
     ],
 )
 def test_what_is_restored_says(query: QueryEntry, known: dict[str, int]) -> None:
@@ -70,7 +69,7 @@ def test_what_is_restored_says(query: QueryEntry, known: dict[str, int]) -> None
 
 
 def test_a_canonical_savepoint_says_what_it_had_though_another_number_may_be_chosen() -> None:
-    manifest = a_manifest(queries=[a_query()]).model_copy(update={"format": SnapshotFormat.CANONICAL})
+    manifest = a_manifest(queries=[with_groups()]).model_copy(update={"format": SnapshotFormat.CANONICAL})
     place = restore.SnapshotPlace(stores.MemoryStore("memory://bucket"), "savepoints/one")
     source = base.Base("one", manifest.queries, place, manifest=manifest)
     plan = recovery.StartPlan(recovery.StartMode.COPY, 2, queries=manifest.queries, source=source)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 from fakecontrol import a_summary
-from statefulspark.contract.manifest import FileEntry, QueryEntry
+from manifests import a_query
+from statefulspark.contract.manifest import QueryEntry
 from statefulspark.spark import measure
 
 
-def a_query(**sizes: int) -> QueryEntry:
-    files = tuple(FileEntry(path=path, size_bytes=size) for path, size in sizes.items())
-    return QueryEntry(uid="counts", batch_id=1, path="generations/00000001/counts", files=files)
+def of_sizes(**sizes: int) -> QueryEntry:
+    return a_query("counts", files=sizes)
 
 
 class _Clock:
@@ -41,15 +41,22 @@ def test_phases_are_timed_and_added_up_also_when_they_fail() -> None:
 
 
 def test_only_files_that_the_checkpoint_before_did_not_have_are_new() -> None:
-    growth = measure.Growth((a_query(a=1, b=2),))
+    growth = measure.Growth((of_sizes(a=1, b=2),))
 
-    new = [growth.new_bytes((one,)) for one in (a_query(b=2, c=4), a_query(b=2, c=4), a_query(a=1, c=4))]
+    new = [
+        growth.new_bytes((one,))
+        for one in (
+            of_sizes(b=2, c=4),
+            of_sizes(b=2, c=4),
+            of_sizes(a=1, c=4),
+        )
+    ]
 
     assert new == [4, 0, 1]
 
 
 def test_without_anything_restored_the_first_checkpoint_is_all_new() -> None:
-    assert measure.Growth().new_bytes((a_query(a=1, b=2), QueryEntry(uid="empty", batch_id=-1, path="x"))) == 3
+    assert measure.Growth().new_bytes((of_sizes(a=1, b=2), a_query("empty", batch_id=-1))) == 3
 
 
 def test_a_summary_tells_what_was_measured() -> None:
@@ -57,7 +64,7 @@ def test_a_summary_tells_what_was_measured() -> None:
     with watch.phase("manifest"):
         pass
 
-    told = measure.measured(a_summary(), (a_query(a=1, b=2),), 2, watch)
+    told = measure.measured(a_summary(), (of_sizes(a=1, b=2),), 2, watch)
 
     assert (told.files, told.incremental_size_bytes, told.phases_ms) == (2, 2, {"manifest": 0})
     assert told.model_copy(update={"files": None, "incremental_size_bytes": None, "phases_ms": None}) == a_summary()

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from snapshots import Job
+from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
-from statefulspark import clock, errors
-from statefulspark.contract import api, config
-from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark import errors
 from statefulspark.coordinator import model
-from statefulspark.spark import announcing, board, committing, declines, jvm, partaking, queries, snapshots, writing
+from statefulspark.spark import committing, declines, jvm, partaking, queries, writing
 from statefulspark.spark.jobsinks import JobSink
 
 if TYPE_CHECKING:
@@ -128,26 +127,6 @@ def test_a_sink_that_cannot_prepare_is_remembered_with_its_reason() -> None:
     assert refusals.take("counts") is None
 
 
-def a_writer(job: Job, query: FakeQuery, covers: object = None) -> snapshots.SnapshotWriter:
-    return snapshots.SnapshotWriter(
-        job.store,
-        identity=board.Identity("flights", "default", job.epoch, query.generation, None, job.clock.now, None, None),
-        places=(queries.QueryPlace(query.uid, query.path, "root"),),
-        plans={},
-        settings=config.CheckpointConfig(),
-        savepoint_location=None,
-        open_store=job.open_store,
-        versions={},
-        committer=cast("committing.Committer", SimpleNamespace(committed=lambda _: {})),
-        announcer=cast("announcing.Announcer", SimpleNamespace(covers=covers)),
-    )
-
-
-def an_order() -> snapshots.SnapshotOrder:
-    request = model.Request("a", SnapshotKind.CHECKPOINT, Trigger.MANUAL, 0.0)
-    return snapshots.SnapshotOrder(1, request, clock.utc_now(), api.CheckpointRequest(request_id="a"))
-
-
 def test_a_query_whose_commit_is_gone_declines_by_name() -> None:
     job = Job()
     job.boot()
@@ -172,6 +151,6 @@ def test_a_transaction_that_a_listing_hides_declines_for_the_sinks() -> None:
         raise errors.SnapshotCorruptError("ClosureIncomplete", "The transaction of sink 'out' is not listed.")
 
     with pytest.raises(declines.DeclinedError, match="of sink 'out'") as raised:
-        a_writer(job, query, hidden).complete(an_order(), {query.uid: 0})
+        a_writer(job, query, announcer=SimpleNamespace(covers=hidden)).complete(an_order(), {query.uid: 0})
 
     assert raised.value.participant == "sinks"

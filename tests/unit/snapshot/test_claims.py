@@ -31,7 +31,7 @@ def source() -> Job:
     return job
 
 
-def a_job(source: Job, name: str = "copy") -> Job:
+def another_job(source: Job, name: str = "copy") -> Job:
     """Return a new job on the same bucket."""
     job = Job(source.clock)
     job.bucket, job.store = source.bucket, source.bucket.child(f"default/{name}")
@@ -70,7 +70,7 @@ def names(store: ObjectStore, folder: str) -> list[str]:
 def test_what_is_not_claimed_is_never_touched(source: Job, uri: str, mode: ClaimMode) -> None:
     """A.170: NO_CLAIM is the default; LEGACY never deletes either."""
     before = source.bucket.list("")
-    job = a_job(source)
+    job = another_job(source)
 
     run_for_a_while(job, job.boot(RestoreConfig(snapshot=uri, claim_mode=mode)), checkpoints=5)
 
@@ -85,7 +85,7 @@ def test_no_claim_is_the_default() -> None:
 @pytest.mark.parametrize("mode", list(ClaimMode))
 def test_the_original_may_be_deleted_as_soon_as_the_start_has_copied_it(source: Job, uri: str, mode: ClaimMode) -> None:
     """In Flink only after the first own checkpoint (A.170); here the generation is complete before Spark starts."""
-    job = a_job(source)
+    job = another_job(source)
     job.boot(RestoreConfig(snapshot=uri, claim_mode=mode))
     source.bucket.delete_many([info.key for info in source.bucket.list("") if "default/copy/" not in info.key])
 
@@ -97,7 +97,7 @@ def test_the_original_may_be_deleted_as_soon_as_the_start_has_copied_it(source: 
 
 @each_snapshot
 def test_several_jobs_may_start_from_what_is_not_claimed(source: Job, uri: str) -> None:
-    plans = [a_job(source, name).boot(RestoreConfig(snapshot=uri)) for name in ("one", "two")]
+    plans = [another_job(source, name).boot(RestoreConfig(snapshot=uri)) for name in ("one", "two")]
 
     assert [dict(plan.start_batches) for plan in plans] == [{"delays": 3}] * 2
 
@@ -105,8 +105,8 @@ def test_several_jobs_may_start_from_what_is_not_claimed(source: Job, uri: str) 
 @each_snapshot
 def test_of_two_jobs_that_claim_a_snapshot_one_is_refused_by_name(source: Job, uri: str) -> None:
     wish = RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM)
-    a_job(source, "one").boot(wish)
-    two = a_job(source, "two")
+    another_job(source, "one").boot(wish)
+    two = another_job(source, "two")
 
     with pytest.raises(errors.SpecRejectedError, match="memory://bucket/default/one") as raised:
         two.boot(wish)
@@ -119,7 +119,7 @@ def test_of_two_jobs_that_claim_a_snapshot_one_is_refused_by_name(source: Job, u
 @each_snapshot
 def test_a_claimed_snapshot_is_deleted_once_enough_checkpoints_followed(source: Job, uri: str) -> None:
     """A.170, A.172: it counts as a checkpoint, and goes when it is beyond the retained number."""
-    job = a_job(source)
+    job = another_job(source)
     folder = uri.removeprefix("memory://bucket/")
     run_for_a_while(job, job.boot(RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM)), POLICY.retained - 1)
     kept = names(source.bucket, folder)
@@ -137,7 +137,7 @@ def test_a_claimed_snapshot_is_deleted_once_enough_checkpoints_followed(source: 
 
 def test_of_a_claimed_checkpoint_the_files_stay_with_the_job_that_made_them(source: Job) -> None:
     """A.171: CLAIM of a retained checkpoint owns `chk-x`, and not the old job's directory."""
-    job = a_job(source)
+    job = another_job(source)
     uri = SNAPSHOTS["retained checkpoint"]
     files = names(source.store, "generations")
 
@@ -148,7 +148,7 @@ def test_of_a_claimed_checkpoint_the_files_stay_with_the_job_that_made_them(sour
 
 
 def test_a_claimed_savepoint_may_be_disposed_of_by_hand(source: Job) -> None:
-    job = a_job(source)
+    job = another_job(source)
     uri = SNAPSHOTS["savepoint"]
     plan = job.boot(RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM))
 
@@ -160,7 +160,7 @@ def test_a_claimed_savepoint_may_be_disposed_of_by_hand(source: Job) -> None:
 
 
 def test_without_a_way_to_open_its_place_a_claimed_snapshot_stays(source: Job) -> None:
-    job = a_job(source)
+    job = another_job(source)
     uri = SNAPSHOTS["savepoint"]
     plan = job.boot(RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM))
     query = FakeQuery(job.store, plan.generation, batch=3, seed=7)
@@ -176,7 +176,7 @@ def test_without_a_way_to_open_its_place_a_claimed_snapshot_stays(source: Job) -
 
 
 def test_a_dry_run_names_the_claimed_snapshot_and_why_it_goes(source: Job) -> None:
-    job = a_job(source)
+    job = another_job(source)
     uri = SNAPSHOTS["savepoint"]
     plan = job.boot(RestoreConfig(snapshot=uri, claim_mode=ClaimMode.CLAIM))
     query = FakeQuery(job.store, plan.generation, batch=3, seed=7)
@@ -193,7 +193,7 @@ def test_a_dry_run_names_the_claimed_snapshot_and_why_it_goes(source: Job) -> No
 @pytest.mark.parametrize("suffix", ["", "/", "/_metadata.json"])
 def test_a_snapshot_is_named_by_its_folder_or_by_its_manifest(source: Job, suffix: str) -> None:
     """A.165: either form is accepted."""
-    plan = a_job(source).boot(RestoreConfig(snapshot=SNAPSHOTS["savepoint"] + suffix))
+    plan = another_job(source).boot(RestoreConfig(snapshot=SNAPSHOTS["savepoint"] + suffix))
 
     assert plan.restored_from == SNAPSHOTS["savepoint"]
 
@@ -212,7 +212,7 @@ def test_what_is_no_snapshot_is_refused_before_anything_is_made(source: Job, uri
     source.bucket.write("garbage/_metadata.json", b"\x00\x01\x02")
     body = source.bucket.read("backups/default-flights-00000002/_metadata.json")
     source.bucket.write("cut/_metadata.json", body[: len(body) // 2])
-    job = a_job(source)
+    job = another_job(source)
 
     with pytest.raises(errors.StatefulSparkError) as raised:
         job.boot(RestoreConfig(snapshot=uri))

@@ -6,6 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
+from manifests import a_generation
+from startsituations import a_start_situation
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord
@@ -18,52 +20,33 @@ SNAPSHOT = RestoreConfig(snapshot="checkpoint:1")
 FRESH = RestoreConfig(fresh=True)
 
 
-def a_generation(
-    number: int = 1, *, source: str | None = None, parent: int | None = None, restore_id: str | None = None
-) -> GenerationRecord:
-    return GenerationRecord(
-        generation=number,
-        created_at=NOW,
-        epoch=1,
-        source=source,
-        restored_from=source,
-        parent_generation=parent,
-        restore_id=restore_id,
-    )
-
-
-def a_situation(
-    restore: RestoreConfig = NOTHING,
-    current: GenerationRecord | None = None,
-    *,
-    unfinished: bool = False,
-    checkpoints: int = 0,
-    savepoints: int = 0,
-) -> decision.Situation:
-    return decision.Situation(restore, current, unfinished, checkpoints, savepoints, "memory://test")
-
-
 CASES = {
-    "nothing anywhere starts empty": (a_situation(), Intent.EMPTY),
-    "a generation in use is recovered": (a_situation(current=a_generation()), Intent.RECOVER),
-    "a snapshot asked for is restored": (a_situation(SNAPSHOT, a_generation()), Intent.RESTORE),
-    "a snapshot asked for is restored on empty storage": (a_situation(SNAPSHOT), Intent.RESTORE),
+    "nothing anywhere starts empty": (a_start_situation(), Intent.EMPTY),
+    "a generation in use is recovered": (a_start_situation(current=a_generation()), Intent.RECOVER),
+    "a snapshot asked for is restored": (a_start_situation(SNAPSHOT, a_generation()), Intent.RESTORE),
+    "a snapshot asked for is restored on empty storage": (a_start_situation(SNAPSHOT), Intent.RESTORE),
     "a restore that was done is not repeated": (
-        a_situation(SNAPSHOT, a_generation(restore_id="checkpoint:1")),
+        a_start_situation(SNAPSHOT, a_generation(restore_id="checkpoint:1")),
         Intent.RECOVER,
     ),
     "the same snapshot under a new id is restored again": (
-        a_situation(RestoreConfig(snapshot="checkpoint:1", id="b"), a_generation(restore_id="a")),
+        a_start_situation(RestoreConfig(snapshot="checkpoint:1", id="b"), a_generation(restore_id="a")),
         Intent.RESTORE,
     ),
-    "another snapshot is restored": (a_situation(SNAPSHOT, a_generation(restore_id="checkpoint:2")), Intent.RESTORE),
-    "a fresh start is empty on an explicit word": (a_situation(FRESH, a_generation(), checkpoints=3), Intent.EMPTY),
+    "another snapshot is restored": (
+        a_start_situation(SNAPSHOT, a_generation(restore_id="checkpoint:2")),
+        Intent.RESTORE,
+    ),
+    "a fresh start is empty on an explicit word": (
+        a_start_situation(FRESH, a_generation(), checkpoints=3),
+        Intent.EMPTY,
+    ),
     "a fresh start that was done is not repeated": (
-        a_situation(FRESH, a_generation(restore_id="fresh")),
+        a_start_situation(FRESH, a_generation(restore_id="fresh")),
         Intent.RECOVER,
     ),
-    "a fresh start solves leftovers": (a_situation(FRESH, unfinished=True), Intent.EMPTY),
-    "a restore solves leftovers": (a_situation(SNAPSHOT, checkpoints=1), Intent.RESTORE),
+    "a fresh start solves leftovers": (a_start_situation(FRESH, unfinished=True), Intent.EMPTY),
+    "a restore solves leftovers": (a_start_situation(SNAPSHOT, checkpoints=1), Intent.RESTORE),
 }
 
 
@@ -74,7 +57,7 @@ def test_decide(situation: decision.Situation, expected: Intent) -> None:
 
 @pytest.mark.parametrize(
     "situation",
-    [a_situation(unfinished=True), a_situation(checkpoints=1), a_situation(savepoints=1)],
+    [a_start_situation(unfinished=True), a_start_situation(checkpoints=1), a_start_situation(savepoints=1)],
     ids=["an unfinished generation", "checkpoints without a generation", "only savepoints"],
 )
 def test_leftovers_never_lead_to_an_empty_start(situation: decision.Situation) -> None:
@@ -117,7 +100,7 @@ def test_candidates(
 
 
 def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
-    gone = replace(a_situation(), traces=("epochs/began.json",))
+    gone = replace(a_start_situation(), traces=("epochs/began.json",))
 
     with pytest.raises(
         errors.StateUnknownError, match=r"generations/.*checkpoints/.*restore\.freshState.*--fresh"

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import pytest
+from manifests import a_query, an_operator
+from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors
-from statefulspark.contract.manifest import OperatorEntry, QueryEntry
+from statefulspark.contract.manifest import QueryEntry
 from statefulspark.snapshot import definitions, evolution, plans
 
 _NAME = "stateStoreSave"
 
 
 def the_state(**definition: str) -> QueryEntry:
-    operator = OperatorEntry(uid=f"{_NAME}-0", operator_id=0, name=_NAME, partitions=2, key="string")
-    return QueryEntry(
-        uid="q", batch_id=7, path="p", operators=(operator.model_copy(update={"definition": definition}),)
-    )
+    return a_query("q", an_operator(f"{_NAME}-0", name=_NAME, key="string", definition=definition))
 
 
 def the_job(**definition: str) -> plans.PlannedQuery:
-    return plans.PlannedQuery("q", (plans.PlannedOperator(0, _NAME, key="string", definition=definition),))
+    return a_planned_query(a_planned_operator(None, name=_NAME, key="string", definition=definition))
 
 
 @pytest.mark.parametrize(

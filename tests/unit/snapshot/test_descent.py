@@ -23,7 +23,7 @@ def bucket(clock: Clock) -> stores.MemoryStore:
     return stores.MemoryStore("memory://bucket", clock)
 
 
-def a_driver(bucket: stores.MemoryStore, clock: Clock, root: str = "") -> Driver:
+def a_driver_with_a_checkpoint(bucket: stores.MemoryStore, clock: Clock, root: str = "") -> Driver:
     driver = Driver(bucket, clock, root=root)
     driver.batch(2)
     driver.checkpoint()
@@ -41,7 +41,7 @@ def copied(bucket: stores.MemoryStore, root: str) -> None:
 
 
 def test_a_root_keeps_its_lineage_from_start_to_start(bucket: stores.MemoryStore, clock: Clock) -> None:
-    first, second = a_driver(bucket, clock), a_driver(bucket, clock)
+    first, second = a_driver_with_a_checkpoint(bucket, clock), a_driver_with_a_checkpoint(bucket, clock)
 
     assert lineage_of(first) == lineage_of(second)
     assert second.plan.generation == 1
@@ -50,7 +50,7 @@ def test_a_root_keeps_its_lineage_from_start_to_start(bucket: stores.MemoryStore
 
 
 def test_snapshots_and_generations_say_which_lineage_they_are_of(bucket: stores.MemoryStore, clock: Clock) -> None:
-    driver = a_driver(bucket, clock)
+    driver = a_driver_with_a_checkpoint(bucket, clock)
 
     manifest = catalog.read_manifest(driver.job.store, layout.checkpoint(1))
     record = generations.read_all(driver.job.store).record(1)
@@ -62,10 +62,10 @@ def test_snapshots_and_generations_say_which_lineage_they_are_of(bucket: stores.
 def test_a_root_at_another_place_goes_on_as_a_lineage_that_descends_from_the_old_one(
     bucket: stores.MemoryStore, clock: Clock
 ) -> None:
-    old = a_driver(bucket, clock)
+    old = a_driver_with_a_checkpoint(bucket, clock)
     copied(bucket, "away")
 
-    new = a_driver(bucket, clock, root="away")
+    new = a_driver_with_a_checkpoint(bucket, clock, root="away")
 
     assert new.plan.generation == 2, "Spark's files name the old place, so they are copied"
     assert new.plan.descent is not None
@@ -73,14 +73,14 @@ def test_a_root_at_another_place_goes_on_as_a_lineage_that_descends_from_the_old
     cut = Ancestor(lineage=lineage_of(old), root=old.job.store.uri, generation=1, batches={"delays": 1})
     assert new.plan.descent.ancestors == (cut,)
     assert catalog.read_manifest(new.job.store, layout.checkpoint(2)).ancestors == (cut,)
-    again = a_driver(bucket, clock, root="away")
+    again = a_driver_with_a_checkpoint(bucket, clock, root="away")
     assert (lineage_of(again), again.plan.generation, again.plan.descent) == (lineage_of(new), 2, new.plan.descent)
 
 
 def test_batches_that_a_dead_driver_committed_before_the_move_are_of_the_old_lineage(
     bucket: stores.MemoryStore, clock: Clock
 ) -> None:
-    old = a_driver(bucket, clock)
+    old = a_driver_with_a_checkpoint(bucket, clock)
     old.batch(3)
     copied(bucket, "away")
 
@@ -119,10 +119,10 @@ def test_a_root_of_an_older_release_adopts_what_names_no_lineage(bucket: stores.
 
 
 def test_a_damaged_identity_does_not_keep_the_job_down(bucket: stores.MemoryStore, clock: Clock) -> None:
-    old = a_driver(bucket, clock)
+    old = a_driver_with_a_checkpoint(bucket, clock)
     old.job.store.write(layout.lineage(1), b"{")
 
-    new = a_driver(bucket, clock)
+    new = a_driver_with_a_checkpoint(bucket, clock)
 
     assert lineage_of(new) != lineage_of(old)
     assert new.plan.descent is not None
@@ -146,7 +146,7 @@ def test_a_damaged_identity_does_not_keep_the_job_down(bucket: stores.MemoryStor
 def test_the_doctor_knows_a_root_that_is_somewhere_else(
     bucket: stores.MemoryStore, clock: Clock, change: Callable[[stores.MemoryStore], object], said: str
 ) -> None:
-    a_driver(bucket, clock)
+    a_driver_with_a_checkpoint(bucket, clock)
     change(bucket)
     how = doctor.Examination(clock.now, prune.PrunePolicy(3))
 

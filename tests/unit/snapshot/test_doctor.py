@@ -14,8 +14,8 @@ from statefulspark.cli import doctor as doctor_command
 from statefulspark.cli import output
 from statefulspark.cli.terminal import OutputFormat
 from statefulspark.contract import diagnosis, layout
-from statefulspark.contract.manifest import Manifest, OwnerRecord, Trigger
-from statefulspark.snapshot import closure, doctor, epochs, generations, prune, savepoint
+from statefulspark.contract.manifest import Manifest, OwnerRecord
+from statefulspark.snapshot import doctor, epochs, generations, prune
 from statefulspark.testing import stores
 
 
@@ -60,18 +60,7 @@ def case() -> Case:
         query.run_batch()
         checkpoints.append(job.checkpoint(query))
         job.clock.forward(10)
-    request = savepoint.SavepointRequest(
-        id=3,
-        namespace="default",
-        job="flights",
-        trigger=Trigger.MANUAL,
-        epoch=1,
-        generation=1,
-        triggered_at=job.clock.now,
-    )
-    place = savepoint.target(job.store, request)
-    entries = (closure.close_over(job.store, query.path, query.batch),)
-    savepoint.take_savepoint(job.store, entries, request, place, completed_at=job.clock)
+    place = job.savepoint(query)
     return Case(job, query, tuple(checkpoints), place.folder)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from manifests import a_query, an_operator
+from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors
 from statefulspark.contract.manifest import FileEntry, KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.contract.placement import Placement
@@ -14,34 +16,27 @@ from statefulspark.state import chunks, descriptors, functions
 _TWS = "transformWithStateInPandasExec"
 
 
-def _an_operator(uid: str, place: int = 0, *, partitions: int = 2, **known: object) -> OperatorEntry:
-    return OperatorEntry(uid=uid, operator_id=place, name=_TWS, partitions=partitions, **known)  # type: ignore[arg-type]
-
-
-def _a_source(name: str, log: int = 0, description: str | None = None) -> SourceEntry:
+def _source(name: str, log: int = 0, description: str | None = None) -> SourceEntry:
     return SourceEntry(name=name, description=description or name, log=log)
 
 
-def _a_query(*operators: OperatorEntry, sources: tuple[SourceEntry, ...] = (), batch_id: int = 6) -> QueryEntry:
+def _in_the_cut(*operators: OperatorEntry, sources: tuple[SourceEntry, ...] = (), batch_id: int = 6) -> QueryEntry:
     offsets = tuple(f'{{"offset":{number}}}' for number, _ in enumerate(sources))
-    return QueryEntry(uid="q", batch_id=batch_id, path="p", operators=operators, sources=sources, offsets=offsets)
+    return a_query("q", *operators, batch_id=batch_id, path="p", sources=sources, offsets=offsets)
 
 
-def _a_plan(
+def _planned(
     *operators: plans.PlannedOperator, reads: tuple[str, ...] = (), partitions: int | None = None
 ) -> plans.PlannedQuery:
     planned = tuple(plans.PlannedSource(name, name, relation) for relation, name in enumerate(reads))
-    return plans.PlannedQuery("q", operators, planned, "UTC", partitions)
-
-
-def _planned(uid: str, place: int = 0, **known: object) -> plans.PlannedOperator:
-    return plans.PlannedOperator(place, _TWS, uid=uid, **known)  # type: ignore[arg-type]
+    return a_planned_query(*operators, sources=planned, partitions=partitions)
 
 
 def test_an_operator_that_moved_is_told_and_its_files_move() -> None:
     """A.169."""
     found = evolution.evolve(
-        _a_query(_an_operator("a", 0), _an_operator("b", 1)), _a_plan(_planned("b", 0), _planned("a", 1))
+        _in_the_cut(an_operator("a", 0), an_operator("b", 1)),
+        _planned(a_planned_operator("b", 0), a_planned_operator("a", 1)),
     )
 
     assert not found.is_empty
@@ -56,18 +51,20 @@ def test_an_operator_that_moved_is_told_and_its_files_move() -> None:
     ("planned", "told"),
     [
         pytest.param(
-            _a_plan(_planned("a"), _planned("b", 1)), "query 'q': operator 'b' is new and starts empty", id="added"
+            _planned(a_planned_operator("a"), a_planned_operator("b", 1)),
+            "query 'q': operator 'b' is new and starts empty",
+            id="added",
         ),
-        pytest.param(_a_plan(), "query 'q': the state of operator 'a' is left behind", id="dropped"),
+        pytest.param(_planned(), "query 'q': the state of operator 'a' is left behind", id="dropped"),
         pytest.param(
-            _a_plan(_planned("a"), partitions=5),
+            _planned(a_planned_operator("a"), partitions=5),
             "query 'q': state is spread over 5 partitions instead of 2",
             id="another number of partitions",
         ),
     ],
 )
 def test_each_change_of_operators_alone_is_one(planned: plans.PlannedQuery, told: str) -> None:
-    found = evolution.evolve(_a_query(_an_operator("a")), planned)
+    found = evolution.evolve(_in_the_cut(an_operator("a")), planned)
 
     assert (found.is_empty, found.sentences) == (False, (told,))
 
@@ -96,29 +93,29 @@ def test_each_change_of_operators_alone_is_one(planned: plans.PlannedQuery, told
 )
 def test_each_change_of_sources_is_told(reads: tuple[str, ...], told: tuple[str, ...]) -> None:
     """A.150: a position follows its name."""
-    found = evolution.evolve(_a_query(sources=(_a_source("a"), _a_source("b", 1))), _a_plan(reads=reads))
+    found = evolution.evolve(_in_the_cut(sources=(_source("a"), _source("b", 1))), _planned(reads=reads))
 
     assert found.sentences == tuple(f"query 'q': {sentence}" for sentence in told)
     assert found.is_empty is (not told)
 
 
 def test_a_source_that_moved_takes_its_line_and_its_log() -> None:
-    found = evolution.evolve(_a_query(sources=(_a_source("a"), _a_source("b", 1))), _a_plan(reads=("c", "b", "a")))
+    found = evolution.evolve(_in_the_cut(sources=(_source("a"), _source("b", 1))), _planned(reads=("c", "b", "a")))
 
     assert found.rewrite == rewrite.Rewrite({}, (None, 1, 0), {0: 2, 1: 1})
 
 
 def test_a_query_that_committed_nothing_fits_as_it_is() -> None:
-    query, planned = _a_query(_an_operator("a"), batch_id=-1), _a_plan(_planned("b"))
+    query, planned = _in_the_cut(an_operator("a"), batch_id=-1), _planned(a_planned_operator("b"))
 
     assert evolution.evolve(query, planned) == evolution.Evolution(query, planned, {}, (), (), (), (), None)
 
 
 def test_what_may_be_dropped_is_dropped_by_name() -> None:
-    lost = _a_query(_an_operator("a"), _an_operator("b", 1))
+    lost = _in_the_cut(an_operator("a"), an_operator("b", 1))
 
     with pytest.raises(errors.SpecRejectedError) as refused:
-        evolution.compare([lost], [_a_plan()], label="checkpoint 7", allow_non_restored_state=False)
+        evolution.compare([lost], [_planned()], label="checkpoint 7", allow_non_restored_state=False)
 
     assert refused.value.reason == "NonRestoredState"
     assert refused.value.message.startswith(
@@ -128,7 +125,7 @@ def test_what_may_be_dropped_is_dropped_by_name() -> None:
 
 def test_a_new_query_with_more_partitions_than_key_groups_is_refused_though_it_has_no_state() -> None:
     """A.66."""
-    planned = _a_plan(_planned("a", max_parallelism=4), partitions=5)
+    planned = _planned(a_planned_operator("a", max_parallelism=4), partitions=5)
 
     with pytest.raises(errors.SpecRejectedError, match=r"max_parallelism=4 and asks for .*=5") as refused:
         evolution.compare([], [planned], label="nothing", allow_non_restored_state=False)
@@ -156,11 +153,11 @@ def test_any_other_number_of_partitions_is_refused_by_reason(asked: str) -> None
 )
 def test_a_query_has_state_to_lose_from_its_first_batch_on(batch_id: int, lost: tuple[str, ...]) -> None:
     """A.167."""
-    assert uids.lost_queries([_a_query(batch_id=batch_id)], query_uids=["other"]) == lost
+    assert uids.lost_queries([_in_the_cut(batch_id=batch_id)], query_uids=["other"]) == lost
 
 
 def test_all_queries_without_a_place_are_named() -> None:
-    queries = [_a_query(), _a_query().model_copy(update={"uid": "r"})]
+    queries = [_in_the_cut(), _in_the_cut().model_copy(update={"uid": "r"})]
 
     with pytest.raises(errors.SpecRejectedError) as refused:
         uids.require_place(queries, "savepoint 3", query_uids=[])
@@ -183,27 +180,27 @@ _KNOWN = {
 
 def test_everything_the_plan_says_is_written_into_a_closure() -> None:
     """What is not written is not compared at the next start."""
-    planned = _a_plan(_planned("a", **_KNOWN), reads=("clicks",))
-    closed = _a_query(_an_operator("a"), sources=(_a_source("?"),)).model_copy(update={"sources": ()})
+    planned = _planned(a_planned_operator("a", **_KNOWN), reads=("clicks",))
+    closed = _in_the_cut(an_operator("a"), sources=(_source("?"),)).model_copy(update={"sources": ()})
 
     assert plans.annotate(closed, planned) == closed.model_copy(
         update={
-            "operators": (_an_operator("a", **_KNOWN),),
-            "sources": (_a_source("clicks"),),
+            "operators": (an_operator("a", **_KNOWN),),
+            "sources": (_source("clicks"),),
             "time_zone": "UTC",
         }
     )
 
 
 def test_sources_of_a_plan_with_another_number_of_them_are_not_written() -> None:
-    assert plans.annotate(_a_query(), _a_plan(reads=("clicks",))).sources == ()
+    assert plans.annotate(_in_the_cut(), _planned(reads=("clicks",))).sources == ()
 
 
 def test_everything_an_earlier_manifest_knew_is_carried_over() -> None:
-    previous = _a_query(_an_operator("a", **_KNOWN), sources=(_a_source("clicks"),)).model_copy(
+    previous = _in_the_cut(an_operator("a", **_KNOWN), sources=(_source("clicks"),)).model_copy(
         update={"time_zone": "UTC"}
     )
-    closed = _a_query(_an_operator("a"), sources=(_a_source("?"),)).model_copy(update={"sources": (), "batch_id": 9})
+    closed = _in_the_cut(an_operator("a"), sources=(_source("?"),)).model_copy(update={"sources": (), "batch_id": 9})
 
     assert plans.inherit([closed], [previous]) == (previous.model_copy(update={"batch_id": 9}),)
 
@@ -212,8 +209,8 @@ def test_everything_an_earlier_manifest_knew_is_carried_over() -> None:
     ("offsets", "kept"), [((), True), (("1",), True), (("1", "2"), False)], ids=["no offsets", "as many", "more"]
 )
 def test_sources_are_carried_over_to_a_closure_with_as_many(offsets: tuple[str, ...], *, kept: bool) -> None:
-    previous = _a_query(sources=(_a_source("clicks"),))
-    closed = _a_query().model_copy(update={"offsets": offsets})
+    previous = _in_the_cut(sources=(_source("clicks"),))
+    closed = _in_the_cut().model_copy(update={"offsets": offsets})
 
     (inherited,) = plans.inherit([closed], [previous])
 
@@ -224,21 +221,21 @@ def test_sources_are_carried_over_to_a_closure_with_as_many(offsets: tuple[str, 
     ("batch_id", "spread"), [(-1, {}), (0, {"a": Placement.HASHED})], ids=["nothing committed", "the first batch"]
 )
 def test_state_keeps_its_placement_from_its_first_batch_on(batch_id: int, spread: dict[str, Placement]) -> None:
-    assert plans.placements([_a_query(_an_operator("a"), batch_id=batch_id)]) == spread
+    assert plans.placements([_in_the_cut(an_operator("a"), batch_id=batch_id)]) == spread
 
 
 def test_a_source_with_other_options_is_still_the_only_one_of_its_format() -> None:
-    before = _a_query(sources=(_a_source("kafka(subscribe=a)"), _a_source("files(/in(1))", 1)))
-    after = _a_plan(reads=("files(/out(2))", "kafka(subscribe=b)"))
+    before = _in_the_cut(sources=(_source("kafka(subscribe=a)"), _source("files(/in(1))", 1)))
+    after = _planned(reads=("files(/out(2))", "kafka(subscribe=b)"))
 
     assert sources.match(before, after) == (1, 0)
 
 
 def test_a_kept_log_is_that_of_a_source_the_snapshot_names() -> None:
-    nameless = _a_query(sources=(_a_source("a"),)).model_copy(update={"sources": ()})
+    nameless = _in_the_cut(sources=(_source("a"),)).model_copy(update={"sources": ()})
 
-    assert sources.logs(nameless, _a_plan(reads=("a",)), (0,)) == {}
-    assert sources.logs(_a_query(sources=(_a_source("a", 3),)), _a_plan(reads=("b", "a")), (None, 0)) == {3: 1}
+    assert sources.logs(nameless, _planned(reads=("a",)), (0,)) == {}
+    assert sources.logs(_in_the_cut(sources=(_source("a", 3),)), _planned(reads=("b", "a")), (None, 0)) == {3: 1}
 
 
 def test_one_name_twice_is_found_behind_sources_without_names() -> None:
@@ -276,12 +273,14 @@ class _Declares(functions.KeyedProcessFunction):
 def _keyed(*types: tuple[str, type]) -> tuple[evolution.Evolution, dict[str, object]]:
     stored = (KeyedStateEntry(name="n", kind="ValueState", type="int"),)
     names = [uid for uid, _ in types]
-    query = _a_query(
-        _an_operator("unknown", 7), _an_operator("undeclared", 8, states=stored),
-        *(_an_operator(uid, place, states=stored) for place, uid in enumerate(names)),
+    query = _in_the_cut(
+        an_operator("unknown", 7), an_operator("undeclared", 8, states=stored),
+        *(an_operator(uid, place, states=stored) for place, uid in enumerate(names)),
     )  # fmt: skip
-    planned = _a_plan(
-        _planned("unknown", 7), _planned("undeclared", 8), *(_planned(uid, place) for place, uid in enumerate(names))
+    planned = _planned(
+        a_planned_operator("unknown", 7),
+        a_planned_operator("undeclared", 8),
+        *(a_planned_operator(uid, place) for place, uid in enumerate(names)),
     )
     declared = {uid: functions.declarations_of(_Declares(type_), uid).states for uid, type_ in types}
     return evolution.evolve(query, planned), {"unknown": (), **declared}
@@ -323,9 +322,9 @@ def test_warnings_of_all_operators_are_told_after_those_there_were() -> None:
 
 def _twins(*others: str) -> QueryEntry:
     """Build a snapshot with a source that is read twice, both at one position, and other sources behind it."""
-    names = (_a_source("files(/a)"), _a_source("files(/a)#2", 1, "files(/a)"))
-    more = tuple(_a_source(name, place) for place, name in enumerate(others, 2))
-    return _a_query(sources=(*names, *more)).model_copy(update={"offsets": ("7",) * (2 + len(others))})
+    names = (_source("files(/a)"), _source("files(/a)#2", 1, "files(/a)"))
+    more = tuple(_source(name, place) for place, name in enumerate(others, 2))
+    return _in_the_cut(sources=(*names, *more)).model_copy(update={"offsets": ("7",) * (2 + len(others))})
 
 
 def _reading(*descriptions: str) -> plans.PlannedQuery:
@@ -387,17 +386,17 @@ def test_logs_of_sources_without_names_stay_where_they_are() -> None:
 
 
 def test_state_of_the_first_batch_is_compared() -> None:
-    query = _a_query(_an_operator("a", key="string"), batch_id=0)
+    query = _in_the_cut(an_operator("a", key="string"), batch_id=0)
 
     with pytest.raises(errors.SpecRejectedError, match="operator 'a'") as refused:
-        evolution.evolve(query, _a_plan(_planned("a", key="bigint")))
+        evolution.evolve(query, _planned(a_planned_operator("a", key="bigint")))
 
     assert refused.value.reason == "KeyChanged"
 
 
 def test_partitions_are_those_of_the_operator_that_has_most() -> None:
-    assert evolution.partitions_of(_a_query()) == 0
-    assert evolution.partitions_of(_a_query(_an_operator("a", partitions=3), _an_operator("b", 1, partitions=2))) == 3
+    assert evolution.partitions_of(_in_the_cut()) == 0
+    assert evolution.partitions_of(_in_the_cut(an_operator("a", partitions=3), an_operator("b", 1, partitions=2))) == 3
 
 
 def _engines(*keys: str | None) -> tuple[OperatorEntry, ...]:
@@ -408,7 +407,7 @@ def _engines(*keys: str | None) -> tuple[OperatorEntry, ...]:
 
 
 def _dedupes(*keys: str | None) -> plans.PlannedQuery:
-    return _a_plan(*(plans.PlannedOperator(place, "dedupe", key=key) for place, key in enumerate(keys)))
+    return _planned(*(plans.PlannedOperator(place, "dedupe", key=key) for place, key in enumerate(keys)))
 
 
 @pytest.mark.parametrize(
@@ -425,23 +424,23 @@ def _dedupes(*keys: str | None) -> plans.PlannedQuery:
 def test_operators_of_the_engine_are_matched(
     before: tuple[str | None, ...], after: tuple[str | None, ...], places: dict[int, int]
 ) -> None:
-    assert evolution.evolve(_a_query(*_engines(*before)), _dedupes(*after)).operators == places
+    assert evolution.evolve(_in_the_cut(*_engines(*before)), _dedupes(*after)).operators == places
 
 
 def test_operators_of_the_engine_that_nothing_tells_apart_are_refused_with_their_keys() -> None:
     with pytest.raises(errors.SpecRejectedError, match="had 1 operators 'dedupe' and has 2 now") as refused:
-        evolution.evolve(_a_query(*_engines(None)), _dedupes("a", "b"))
+        evolution.evolve(_in_the_cut(*_engines(None)), _dedupes("a", "b"))
 
     assert refused.value.reason == "OperatorsAmbiguous"
     assert "their keys are (unknown) and (a) / (b)." in refused.value.message
 
 
 def test_a_query_that_committed_nothing_tells_everything_that_was_declared() -> None:
-    assert plans.declared(_a_plan(_planned("a", **_KNOWN), reads=("clicks",)), "p") == QueryEntry(
+    assert plans.declared(_planned(a_planned_operator("a", **_KNOWN), reads=("clicks",)), "p") == QueryEntry(
         uid="q",
         batch_id=-1,
         path="p",
-        operators=(_an_operator("a", partitions=0, **_KNOWN),),
-        sources=(_a_source("clicks"),),
+        operators=(an_operator("a", partitions=0, **_KNOWN),),
+        sources=(_source("clicks"),),
         time_zone="UTC",
     )

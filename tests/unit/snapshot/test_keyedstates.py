@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from manifests import a_query, an_operator
+from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors
-from statefulspark.contract.manifest import KeyedStateEntry, OperatorEntry, QueryEntry
-from statefulspark.snapshot import evolution, keyedstates, plans
+from statefulspark.contract.manifest import KeyedStateEntry
+from statefulspark.snapshot import evolution, keyedstates
 from statefulspark.state import descriptors, functions, ttl
 
 _NAME = "transformWithStateInPandasExec"
@@ -29,9 +31,8 @@ def changed(
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
     known: bool = True,
 ) -> evolution.Evolution:
-    operator = OperatorEntry(uid="sums", operator_id=0, name=_NAME, partitions=2, states=stored)
-    query = QueryEntry(uid="q", batch_id=7, path="p", operators=(operator,))
-    change = evolution.evolve(query, plans.PlannedQuery("q", (plans.PlannedOperator(0, _NAME, uid="sums"),)))
+    query = a_query("q", an_operator("sums", states=stored))
+    change = evolution.evolve(query, a_planned_query(a_planned_operator("sums")))
     declared = functions.declarations_of(Declares(*states), "sums", ttl_change=ttl_change)
     return keyedstates.compare(change, {"sums": declared.states if known else None})
 

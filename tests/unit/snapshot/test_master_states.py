@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from snapshots import Job, a_manifest
+from manifests import a_manifest
+from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
@@ -18,22 +19,15 @@ def answer(number: int) -> tuple[MasterStateEntry, ...]:
     return (MasterStateEntry.of("shop", number, b"page %d" % number),)
 
 
-def a_checkpoint(job: Job, query: FakeQuery, number: int) -> Manifest:
+def a_checkpoint_with_answers(job: Job, query: FakeQuery, number: int) -> Manifest:
     entry = closure.close_over(job.store, query.path, query.batch)
     manifest = a_manifest(number, [entry], now=job.clock.now, generation=query.generation)
     catalog.write_checkpoint(job.store, manifest.model_copy(update={"master_states": answer(number)}))
     return manifest
 
 
-def a_savepoint(job: Job, query: FakeQuery, number: int) -> savepoint.SavepointTarget:
-    request = savepoint.SavepointRequest(
-        id=number, namespace="default", job="flights", trigger=a_manifest().trigger, epoch=job.epoch,
-        generation=query.generation, triggered_at=job.clock.now, master_states=answer(number),
-    )  # fmt: skip
-    place = savepoint.target(job.store, request)
-    entry = closure.close_over(job.store, query.path, query.batch)
-    savepoint.take_savepoint(job.store, [entry], request, place, completed_at=job.clock)
-    return place
+def a_savepoint_with_answers(job: Job, query: FakeQuery, number: int) -> savepoint.SavepointTarget:
+    return job.savepoint(query, number, master_states=answer(number))
 
 
 @pytest.fixture
@@ -41,21 +35,15 @@ def job() -> Job:
     return Job()
 
 
-def a_running_query(job: Job) -> FakeQuery:
-    query = FakeQuery(job.store, job.start().generation)
-    query.run_batch()
-    return query
-
-
 def test_a_job_goes_on_with_the_answers_of_its_checkpoint(job: Job) -> None:
-    a_checkpoint(job, a_running_query(job), 1)
+    a_checkpoint_with_answers(job, job.running(1), 1)
 
     assert job.start().master_states == answer(1)
 
 
 def test_what_a_recovery_completes_has_the_answers_of_the_checkpoint_before(job: Job) -> None:
-    query = a_running_query(job)
-    a_checkpoint(job, query, 1)
+    query = job.running(1)
+    a_checkpoint_with_answers(job, query, 1)
     query.run_batch()
 
     plan = job.start()
@@ -67,10 +55,10 @@ def test_what_a_recovery_completes_has_the_answers_of_the_checkpoint_before(job:
 
 def test_a_restored_savepoint_brings_its_answers_until_the_next_checkpoint(job: Job) -> None:
     """Copied into a new generation: a crash before the first checkpoint finds them in its record."""
-    query = a_running_query(job)
-    place = a_savepoint(job, query, 1)
+    query = job.running(1)
+    place = a_savepoint_with_answers(job, query, 1)
     query.run_batch()
-    a_checkpoint(job, query, 2)
+    a_checkpoint_with_answers(job, query, 2)
 
     plan = job.start(RestoreConfig(snapshot=place.uri, id="go-back"))
     savepoint.dispose(place.store, place.folder)
@@ -81,14 +69,14 @@ def test_a_restored_savepoint_brings_its_answers_until_the_next_checkpoint(job: 
 
 
 def test_a_savepoint_that_is_continued_in_place_brings_its_answers_too(job: Job) -> None:
-    query = a_running_query(job)
-    a_checkpoint(job, query, 1)
+    query = job.running(1)
+    a_checkpoint_with_answers(job, query, 1)
     query.run_batch()
-    wish = RestoreConfig(snapshot=a_savepoint(job, query, 2).uri, id="go-on")
+    wish = RestoreConfig(snapshot=a_savepoint_with_answers(job, query, 2).uri, id="go-on")
 
     plan, after_a_crash = job.start(wish), job.start(wish)
     query.run_batch()
-    a_checkpoint(job, query, after_a_crash.next_snapshot_id)
+    a_checkpoint_with_answers(job, query, after_a_crash.next_snapshot_id)
 
     assert (plan.mode, plan.master_states) == (StartMode.CONTINUE, answer(2))
     assert after_a_crash.master_states == answer(2)

@@ -5,24 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from manifests import a_query, an_operator
+from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors
-from statefulspark.contract.manifest import OperatorEntry, QueryEntry
+from statefulspark.contract.manifest import QueryEntry
 from statefulspark.snapshot import parallelism, plans
 
 SETTING = "spark.sql.shuffle.partitions"
 
 
-def an_operator(*, groups: int | None = None) -> OperatorEntry:
-    return OperatorEntry(uid="mean", operator_id=0, name="transformWithState", partitions=2, max_parallelism=groups)
-
-
-def a_query(*operators: OperatorEntry) -> QueryEntry:
-    return QueryEntry(uid="delays", batch_id=4, path="generations/00000001/delays", operators=operators)
-
-
-def a_plan(*, partitions: int | None = None, groups: int | None = 128) -> plans.PlannedQuery:
-    operator = plans.PlannedOperator(0, "transformWithState", uid="mean", max_parallelism=groups)
-    return plans.PlannedQuery("delays", (operator,), partitions=partitions)
+def planned(*, partitions: int | None = None, groups: int | None = 128) -> plans.PlannedQuery:
+    return a_planned_query(a_planned_operator("mean", max_parallelism=groups), uid="delays", partitions=partitions)
 
 
 @pytest.mark.parametrize(
@@ -34,13 +27,13 @@ def a_plan(*, partitions: int | None = None, groups: int | None = 128) -> plans.
     ],
 )
 def test_it_is_accepted(groups: int | None, declared: int | None) -> None:
-    parallelism.require_same_groups("delays", an_operator(groups=groups), declared)
+    parallelism.require_same_groups("delays", an_operator(max_parallelism=groups), declared)
 
 
 def test_another_number_is_refused_with_both_and_the_way_out() -> None:
     """A.67."""
     with pytest.raises(errors.SpecRejectedError) as refused:
-        parallelism.require_same_groups("delays", an_operator(groups=128), 64)
+        parallelism.require_same_groups("delays", an_operator(max_parallelism=128), 64)
     assert refused.value.reason == "MaxParallelismChanged"
     assert "operator 'mean' of query 'delays' has 128 key groups and the job declares 64" in refused.value.message
     assert "max_parallelism=128" in refused.value.message
@@ -58,25 +51,25 @@ def test_another_number_is_refused_with_both_and_the_way_out() -> None:
     ],
 )
 def test_partitions_wanted(asked: int | None, wanted: int | None) -> None:
-    assert parallelism.wanted_partitions(a_query(an_operator()), a_plan(partitions=asked)) == wanted
+    assert parallelism.wanted_partitions(a_query("delays", an_operator()), planned(partitions=asked)) == wanted
 
 
 def test_a_query_without_state_has_nothing_to_spread() -> None:
-    assert parallelism.wanted_partitions(a_query(), replace(a_plan(), operators=(), partitions=9)) is None
+    assert parallelism.wanted_partitions(a_query(), replace(planned(), operators=(), partitions=9)) is None
 
 
 @pytest.mark.parametrize(
     ("restored", "sentence"),
     [
         pytest.param(
-            a_query(an_operator(groups=128)),
+            a_query("delays", an_operator(max_parallelism=128)),
             "The state of operator 'mean' of query 'delays' can not be restored with spark.sql.shuffle.partitions=130: its "
             "maximum parallelism is 128, and a partition holds whole key groups. Set spark.sql.shuffle.partitions to 128 "
             "or less.",
             id="than the state has",
         ),
         pytest.param(
-            a_query(an_operator(groups=None)),
+            a_query("delays", an_operator(max_parallelism=None)),
             "The state of operator 'mean' of query 'delays' can not be restored with spark.sql.shuffle.partitions=130: its "
             "maximum parallelism is 128, and a partition holds whole key groups. Set spark.sql.shuffle.partitions to 128 "
             "or less, or max_parallelism=256, which a canonical savepoint can be restored with.",
@@ -94,18 +87,18 @@ def test_a_query_without_state_has_nothing_to_spread() -> None:
 def test_more_partitions_than_key_groups_are_refused(restored: QueryEntry | None, sentence: str) -> None:
     """A.66."""
     with pytest.raises(errors.SpecRejectedError) as refused:
-        parallelism.require_enough_groups(a_plan(partitions=130), restored)
+        parallelism.require_enough_groups(planned(partitions=130), restored)
 
     assert (refused.value.reason, refused.value.message) == ("MaxParallelismExceeded", sentence)
 
 
 def test_a_number_that_contradicts_the_state_is_refused_for_that_and_not_for_the_partitions() -> None:
-    parallelism.require_enough_groups(a_plan(partitions=130), a_query(an_operator(groups=512)))
+    parallelism.require_enough_groups(planned(partitions=130), a_query("delays", an_operator(max_parallelism=512)))
 
 
 def test_more_partitions_than_there_can_be_key_groups_are_refused_without_a_way_that_is_none() -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"\. Set spark\.sql\.shuffle\.partitions to 32768") as refused:
-        parallelism.require_enough_groups(a_plan(partitions=40_000, groups=32_768), None)
+        parallelism.require_enough_groups(planned(partitions=40_000, groups=32_768), None)
 
     assert "Leave max_parallelism out" not in refused.value.message
 

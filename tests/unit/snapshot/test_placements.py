@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import pytest
-from statefulspark.contract.manifest import OperatorEntry, QueryEntry
+from manifests import a_query, an_operator
+from statefulspark.contract.manifest import OperatorEntry
 from statefulspark.contract.placement import Placement
 from statefulspark.snapshot import plans
-
-
-def an_operator(uid: str, placement: Placement | None) -> OperatorEntry:
-    return OperatorEntry(uid=uid, operator_id=0, name="tws", partitions=2, placement=placement)
 
 
 @pytest.mark.parametrize(
     ("batch_id", "operators", "placements"),
     [
-        pytest.param(3, [an_operator("a", Placement.EVEN)], {"a": Placement.EVEN}, id="written"),
-        pytest.param(3, [an_operator("a", None)], {"a": Placement.HASHED}, id="by a release that knew only one way"),
-        pytest.param(3, [an_operator("tws-0", None)], {}, id="Spark's own"),
-        pytest.param(-1, [an_operator("a", None)], {}, id="not written yet"),
+        pytest.param(3, [an_operator("a", name="tws", placement=Placement.EVEN)], {"a": Placement.EVEN}, id="written"),
+        pytest.param(
+            3,
+            [an_operator("a", name="tws", placement=None)],
+            {"a": Placement.HASHED},
+            id="by a release that knew only one way",
+        ),
+        pytest.param(3, [an_operator("tws-0", name="tws", placement=None)], {}, id="Spark's own"),
+        pytest.param(-1, [an_operator("a", name="tws", placement=None)], {}, id="not written yet"),
     ],
 )
 def test_placements_of_restored_operators(
     batch_id: int, operators: list[OperatorEntry], placements: dict[str, Placement]
 ) -> None:
-    query = QueryEntry(uid="q", batch_id=batch_id, path="generations/00000001/q", operators=tuple(operators))
+    query = a_query("q", *operators, batch_id=batch_id)
 
     assert plans.placements([query]) == placements
 

@@ -24,13 +24,9 @@ def job() -> Job:
     return Job()
 
 
-def a_running_query(job: Job) -> FakeQuery:
-    return FakeQuery(job.store, job.start().generation)
-
-
 def a_long_history(job: Job, checkpoints: int = 5) -> FakeQuery:
     """Run two batches per checkpoint, with a state snapshot at each; a minute passes each time."""
-    query = a_running_query(job)
+    query = job.running()
     for _ in range(checkpoints):
         query.run_batch(failed_attempts=1)
         query.run_batch()
@@ -91,7 +87,7 @@ def test_files_of_attempts_that_lost_are_deleted_in_the_end(job: Job) -> None:
 
 
 def test_a_state_snapshot_uploaded_late_stays_for_the_next_checkpoint(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running()
     for _ in range(4):
         query.run_batch()
     job.checkpoint(query)
@@ -215,7 +211,7 @@ def test_savepoints_and_epochs_are_never_touched(job: Job) -> None:
 
 
 def test_what_a_savepoint_is_copying_stays(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running()
     query.run_batch()
     pinned = closure.close_over(job.store, query.path, 0)
     for _ in range(4):

@@ -6,8 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from snapshots import a_manifest
-from statefulspark.contract.manifest import FileEntry, GenerationRecord, Manifest, QueryEntry
+from manifests import a_generation, a_manifest, a_query
+from statefulspark.contract.manifest import Manifest, QueryEntry
 from statefulspark.snapshot import generations, prune, segments, sidelog
 from statefulspark.storage.port import ObjectInfo
 
@@ -28,24 +28,21 @@ def _an_object(key: str, *, at: datetime = _UPLOADED, size: int = 10) -> ObjectI
     return ObjectInfo(key, size, "etag", at)
 
 
-def _a_query(*files: str, batch_id: int = 5, path: str = _ROOT) -> QueryEntry:
-    entries = tuple(FileEntry(path=name, size_bytes=10) for name in files)
-    return QueryEntry(uid="delays", batch_id=batch_id, path=path, files=entries)
+def _in_use(*files: str, batch_id: int = 5, path: str = _ROOT) -> QueryEntry:
+    return a_query(files=files, batch_id=batch_id, path=path)
 
 
-def _a_checkpoint(number: int, *queries: QueryEntry, generation: int = 2, age: timedelta = timedelta(0)) -> Manifest:
+def _a_retained_checkpoint(
+    number: int, *queries: QueryEntry, generation: int = 2, age: timedelta = timedelta(0)
+) -> Manifest:
     return a_manifest(number, queries, now=NOW - age, generation=generation)
-
-
-def _a_generation(number: int, *queries: QueryEntry, claimed: str | None = None) -> GenerationRecord:
-    return GenerationRecord(generation=number, created_at=NOW, epoch=1, queries=queries, claimed=claimed)
 
 
 def _an_inventory(*files: ObjectInfo | str, **changes: object) -> prune.Inventory:
     """Generation 2 is in use; its newest checkpoint is number 8."""
     listed = tuple(_an_object(one) if isinstance(one, str) else one for one in files)
-    known = generations.Generations((_a_generation(1), _a_generation(2)), 2)
-    empty = prune.Inventory((_a_checkpoint(8, _a_query()),), (), known, listed, {}, {})
+    known = generations.Generations((a_generation(1), a_generation(2)), 2)
+    empty = prune.Inventory((_a_retained_checkpoint(8, _in_use()),), (), known, listed, {}, {})
     return replace(empty, **changes)  # type: ignore[arg-type]
 
 
@@ -56,7 +53,7 @@ def _kept(inventory: prune.Inventory) -> str | None:
     return next(iter(plan.keep_reasons), None)
 
 
-_FLOOR = _a_query(
+_FLOOR = _in_use(
     f"state/0/0/4_{_ID}.zip",
     f"state/0/0/5_{_ID}.changelog",
     "sources/0/3",
@@ -106,7 +103,7 @@ _FLOOR = _a_query(
     ],
 )
 def test_in_the_generation_in_use_what_is_older_than_the_newest_checkpoint_goes(name: str, reason: str | None) -> None:
-    inventory = _an_inventory(f"{_ROOT}/{name}", checkpoints=(_a_checkpoint(8, _FLOOR),))
+    inventory = _an_inventory(f"{_ROOT}/{name}", checkpoints=(_a_retained_checkpoint(8, _FLOOR),))
 
     assert _kept(inventory) == reason
 
@@ -143,7 +140,7 @@ def test_an_sst_file_goes_when_it_is_older_than_any_upload_that_goes_on(
     inventory = _an_inventory(
         _an_object(f"{_ROOT}/state/0/0/SSTs/one.sst", at=modified_at),
         _an_object(f"{_ROOT}/state/0/0/4_{_ID}.zip"),
-        checkpoints=(_a_checkpoint(8, _FLOOR),),
+        checkpoints=(_a_retained_checkpoint(8, _FLOOR),),
         ssts=ssts,
     )
 
@@ -157,7 +154,7 @@ def test_an_sst_file_goes_when_it_is_older_than_any_upload_that_goes_on(
 
 @pytest.mark.parametrize("name", ["state/0/0/SSTs/one.sst", "state/0/1/SSTs/one.sst"])
 def test_an_sst_file_of_a_store_whose_upload_is_not_listed_stays(name: str) -> None:
-    assert _kept(_an_inventory(f"{_ROOT}/{name}", checkpoints=(_a_checkpoint(8, _FLOOR),))) == _RUNNING
+    assert _kept(_an_inventory(f"{_ROOT}/{name}", checkpoints=(_a_retained_checkpoint(8, _FLOOR),))) == _RUNNING
 
 
 @pytest.mark.parametrize(
@@ -181,21 +178,21 @@ def test_an_sst_file_of_a_store_whose_upload_is_not_listed_stays(name: str) -> N
     ],
 )
 def test_a_generation_goes_when_nothing_needs_it_and_its_number_stays_taken(key: str, reason: str | None) -> None:
-    known = generations.Generations((_a_generation(1), _a_generation(2)), 4, (3,), frozenset({4}))
+    known = generations.Generations((a_generation(1), a_generation(2)), 4, (3,), frozenset({4}))
 
     assert _kept(_an_inventory(key, known=known)) == reason
 
 
 def test_a_record_stays_while_a_retained_checkpoint_needs_a_file_of_its_generation() -> None:
-    old = _a_query("offsets/5", path="generations/00000001/delays")
+    old = _in_use("offsets/5", path="generations/00000001/delays")
 
-    inventory = _an_inventory("generations/00000001/generation.json", checkpoints=(_a_checkpoint(8, old),))
+    inventory = _an_inventory("generations/00000001/generation.json", checkpoints=(_a_retained_checkpoint(8, old),))
 
     assert _kept(inventory) == "it says what the generation is"
 
 
 def test_a_record_stays_while_the_snapshot_it_claimed_is_not_deleted() -> None:
-    known = generations.Generations((_a_generation(1, claimed="s3://b/sp"), _a_generation(2)), 2)
+    known = generations.Generations((a_generation(1, claimed="s3://b/sp"), a_generation(2)), 2)
 
     assert _kept(_an_inventory("generations/00000001/generation.json", known=known)) == "it says what the generation is"
 
@@ -206,14 +203,14 @@ def test_a_record_stays_while_the_snapshot_it_claimed_is_not_deleted() -> None:
     ids=["what the start was made of", "what is newer", "what may be needed"],
 )
 def test_before_the_first_checkpoint_of_a_generation_nothing_of_it_goes(name: str, reason: str) -> None:
-    known = generations.Generations((_a_generation(1), _a_generation(2, _a_query("offsets/5"))), 2)
-    before = _a_checkpoint(8, _a_query(path="generations/00000001/delays"), generation=1)
+    known = generations.Generations((a_generation(1), a_generation(2, queries=[_in_use("offsets/5")])), 2)
+    before = _a_retained_checkpoint(8, _in_use(path="generations/00000001/delays"), generation=1)
 
     assert _kept(_an_inventory(f"{_ROOT}/{name}", known=known, checkpoints=(before,))) == reason
 
 
 def test_what_the_start_was_made_of_goes_after_the_first_checkpoint() -> None:
-    known = generations.Generations((_a_generation(1), _a_generation(2, _a_query("offsets/4"))), 2)
+    known = generations.Generations((a_generation(1), a_generation(2, queries=[_in_use("offsets/4")])), 2)
 
     assert _kept(_an_inventory(f"{_ROOT}/offsets/4", known=known)) is None
 
@@ -225,11 +222,11 @@ def test_without_any_generation_everything_is_being_made() -> None:
 
 
 def test_what_is_being_copied_stays() -> None:
-    assert _kept(_an_inventory(f"{_ROOT}/offsets/3", pinned=(_a_query("offsets/3"),))) == _NAMED
+    assert _kept(_an_inventory(f"{_ROOT}/offsets/3", pinned=(_in_use("offsets/3"),))) == _NAMED
 
 
 @pytest.mark.parametrize(
-    ("pinned", "reason"), [((), None), ((_a_query("a.parquet", path="savepoints/00000003/files"),), _NAMED)]
+    ("pinned", "reason"), [((), None), ((_in_use("a.parquet", path="savepoints/00000003/files"),), _NAMED)]
 )
 def test_a_leftover_goes_unless_somebody_copies_it(pinned: tuple[QueryEntry, ...], reason: str | None) -> None:
     leftover = _an_object("savepoints/00000003/files/a.parquet")
@@ -254,13 +251,13 @@ def test_a_checkpoint_that_cannot_be_read_keeps_every_file_unless_it_goes_itself
     ("checkpoints", "reason"),
     [
         pytest.param((), "a checkpoint cannot be read, so it is unknown what it needs", id="without a checkpoint"),
-        pytest.param((_a_checkpoint(8, _a_query()),), None, id="with a checkpoint, which says what is needed"),
+        pytest.param((_a_retained_checkpoint(8, _in_use()),), None, id="with a checkpoint, which says what is needed"),
     ],
 )
 def test_a_record_in_use_that_cannot_be_read_keeps_every_file(
     checkpoints: tuple[Manifest, ...], reason: str | None
 ) -> None:
-    known = generations.Generations((_a_generation(1), _a_generation(2)), 2, unreadable={2: "damaged"})
+    known = generations.Generations((a_generation(1), a_generation(2)), 2, unreadable={2: "damaged"})
 
     assert _kept(_an_inventory(f"{_ROOT}/offsets/4", known=known, checkpoints=checkpoints)) == reason
 
@@ -310,7 +307,7 @@ def test_files_that_stay_are_counted_by_reason() -> None:
     ],
 )
 def test_the_newest_checkpoints_are_retained(policy: prune.PrunePolicy, kept: list[int]) -> None:
-    checkpoints = [_a_checkpoint(number, age=timedelta(minutes=10 - number)) for number in (6, 9, 7, 8)]
+    checkpoints = [_a_retained_checkpoint(number, age=timedelta(minutes=10 - number)) for number in (6, 9, 7, 8)]
 
     assert [one.id for one in prune.retained_checkpoints(checkpoints, policy, NOW)] == kept
 
@@ -318,7 +315,7 @@ def test_the_newest_checkpoints_are_retained(policy: prune.PrunePolicy, kept: li
 def test_the_plan_says_what_goes_and_why() -> None:
     """Checkpoint 5 cannot be read, 6 is one too many, 7 is too old."""
     ages = {number: timedelta(minutes=10 - number) for number in (6, 7, 8, 9)}
-    checkpoints = tuple(_a_checkpoint(number, _a_query(), age=age) for number, age in ages.items())
+    checkpoints = tuple(_a_retained_checkpoint(number, _in_use(), age=age) for number, age in ages.items())
     policy = prune.PrunePolicy(retained=3, grace=GRACE, max_age=timedelta(minutes=2))
     gone, new, strange = (f"{_ROOT}/{name}" for name in ("offsets/4", "offsets/3", "metadata"))
     marks = {gone: NOW - GRACE}
@@ -347,8 +344,10 @@ def test_the_plan_says_what_goes_and_why() -> None:
 def test_a_claimed_snapshot_is_deleted_when_enough_checkpoints_followed(
     numbers: tuple[int, ...], deleted: tuple[str, ...]
 ) -> None:
-    known = generations.Generations((_a_generation(1, claimed="s3://b/sp"), _a_generation(2)), 2)
-    inventory = _an_inventory(known=known, checkpoints=tuple(_a_checkpoint(number, _a_query()) for number in numbers))
+    known = generations.Generations((a_generation(1, claimed="s3://b/sp"), a_generation(2)), 2)
+    inventory = _an_inventory(
+        known=known, checkpoints=tuple(_a_retained_checkpoint(number, _in_use()) for number in numbers)
+    )
 
     plan = prune.plan_prune(inventory, POLICY, NOW)
 
@@ -364,8 +363,8 @@ def test_a_claimed_snapshot_is_deleted_when_enough_checkpoints_followed(
 def test_a_snapshot_claimed_by_the_generation_in_use_waits_for_checkpoints_of_that_generation(
     generation: int, deleted: tuple[str, ...]
 ) -> None:
-    known = generations.Generations((_a_generation(1), _a_generation(2, claimed="s3://b/sp")), 2)
-    checkpoints = (_a_checkpoint(8, _a_query(), generation=generation), _a_checkpoint(9, _a_query()))
+    known = generations.Generations((a_generation(1), a_generation(2, claimed="s3://b/sp")), 2)
+    checkpoints = (_a_retained_checkpoint(8, _in_use(), generation=generation), _a_retained_checkpoint(9, _in_use()))
 
     assert prune.plan_prune(_an_inventory(known=known, checkpoints=checkpoints), POLICY, NOW).delete_claimed == deleted
 
@@ -382,7 +381,7 @@ def test_a_snapshot_claimed_by_the_generation_in_use_waits_for_checkpoints_of_th
 )
 def test_state_snapshots_that_the_next_checkpoint_may_name_are_read(key: str, is_read: bool) -> None:
     """What they need is not known otherwise, and must stay."""
-    inventory = _an_inventory(key, checkpoints=(_a_checkpoint(8, _FLOOR),))
+    inventory = _an_inventory(key, checkpoints=(_a_retained_checkpoint(8, _FLOOR),))
 
     assert prune.unnamed_snapshots(inventory, POLICY, NOW) == ((key,) if is_read else ())
 
@@ -397,8 +396,8 @@ def test_the_age_of_checkpoints_counts_for_what_is_read_too() -> None:
     policy = replace(POLICY, max_age=timedelta(minutes=1))
     key = f"{_ROOT}/state/0/0/5_{_ID}.zip"
     checkpoints = (
-        _a_checkpoint(7, _a_query(f"state/0/0/5_{_ID}.zip"), age=timedelta(minutes=2)),
-        _a_checkpoint(8, _FLOOR),
+        _a_retained_checkpoint(7, _in_use(f"state/0/0/5_{_ID}.zip"), age=timedelta(minutes=2)),
+        _a_retained_checkpoint(8, _FLOOR),
     )
 
     assert prune.unnamed_snapshots(_an_inventory(key, checkpoints=checkpoints), policy, NOW) == (key,)
@@ -417,7 +416,7 @@ def test_the_age_of_checkpoints_counts_for_what_is_read_too() -> None:
     ],
 )
 def test_the_position_of_a_source_is_its_highest_entry(named: tuple[str, ...], name: str, reason: str | None) -> None:
-    assert _kept(_an_inventory(f"{_ROOT}/{name}", checkpoints=(_a_checkpoint(8, _a_query(*named)),))) == reason
+    assert _kept(_an_inventory(f"{_ROOT}/{name}", checkpoints=(_a_retained_checkpoint(8, _in_use(*named)),))) == reason
 
 
 def test_each_partition_has_its_own_upload() -> None:
@@ -426,15 +425,15 @@ def test_each_partition_has_its_own_upload() -> None:
     inventory = _an_inventory(
         *(f"{_ROOT}/{name}" for name in snapshots),
         *(_an_object(key, at=_UPLOADED - 2 * GRACE) for key in ssts),
-        checkpoints=(_a_checkpoint(8, _a_query(*snapshots)),),
+        checkpoints=(_a_retained_checkpoint(8, _in_use(*snapshots)),),
     )
 
     assert list(prune.plan_prune(inventory, POLICY, NOW).marks) == ssts
 
 
 def test_what_is_being_copied_stays_before_the_first_checkpoint_of_a_generation() -> None:
-    known = generations.Generations((_a_generation(1), _a_generation(2, _a_query("offsets/5"))), 2)
-    copied = _a_query("offsets/3", path="generations/00000001/delays")
+    known = generations.Generations((a_generation(1), a_generation(2, queries=[_in_use("offsets/5")])), 2)
+    copied = _in_use("offsets/3", path="generations/00000001/delays")
     inventory = _an_inventory("generations/00000001/delays/offsets/3", known=known, checkpoints=(), pinned=(copied,))
 
     assert _kept(inventory) == _NAMED
@@ -449,8 +448,10 @@ def test_the_first_generation_is_being_made_while_there_is_no_record() -> None:
 
 
 def test_one_retained_checkpoint_drops_the_one_before_and_the_claimed_snapshot() -> None:
-    known = generations.Generations((_a_generation(1, claimed="s3://b/sp"), _a_generation(2)), 2)
-    inventory = _an_inventory(known=known, checkpoints=(_a_checkpoint(8, _a_query()), _a_checkpoint(9, _a_query())))
+    known = generations.Generations((a_generation(1, claimed="s3://b/sp"), a_generation(2)), 2)
+    inventory = _an_inventory(
+        known=known, checkpoints=(_a_retained_checkpoint(8, _in_use()), _a_retained_checkpoint(9, _in_use()))
+    )
 
     plan = prune.plan_prune(inventory, replace(POLICY, retained=1), NOW)
 

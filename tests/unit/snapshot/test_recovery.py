@@ -19,15 +19,6 @@ def job() -> Job:
     return Job()
 
 
-def a_running_query(job: Job, batches: int = 3) -> FakeQuery:
-    """Start the job for the first time and run some batches."""
-    plan = job.start()
-    query = FakeQuery(job.store, plan.generation)
-    for _ in range(batches):
-        query.run_batch()
-    return query
-
-
 def test_the_first_start_is_empty_in_generation_1(job: Job) -> None:
     plan = job.start()
 
@@ -43,7 +34,7 @@ def test_a_start_before_the_first_commit_goes_on_in_the_same_generation(job: Job
 
 
 def test_planning_writes_nothing(job: Job) -> None:
-    a_running_query(job)
+    job.running(3)
     before = job.store.list("")
 
     job.plan()
@@ -52,7 +43,7 @@ def test_planning_writes_nothing(job: Job) -> None:
 
 
 def test_a_start_at_the_newest_checkpoint_goes_on_in_its_generation(job: Job) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
 
     plan = job.start()
 
@@ -62,7 +53,7 @@ def test_a_start_at_the_newest_checkpoint_goes_on_in_its_generation(job: Job) ->
 
 
 def test_a_planned_batch_that_was_not_committed_does_not_count(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.attempt(query.plan_batch())
 
@@ -70,7 +61,7 @@ def test_a_planned_batch_that_was_not_committed_does_not_count(job: Job) -> None
 
 
 def test_committed_batches_after_the_checkpoint_become_the_next_checkpoint(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
 
@@ -84,7 +75,7 @@ def test_committed_batches_after_the_checkpoint_become_the_next_checkpoint(job: 
 
 
 def test_committed_batches_without_any_checkpoint_become_the_first(job: Job) -> None:
-    a_running_query(job)
+    job.running(3)
 
     plan = job.start()
 
@@ -96,7 +87,7 @@ def test_committed_batches_without_any_checkpoint_become_the_first(job: Job) -> 
 
 
 def test_each_query_is_salvaged_at_its_own_newest_batch(job: Job) -> None:
-    first = a_running_query(job)
+    first = job.running(3)
     second = FakeQuery(job.store, 1, uid="arrivals")
     second.run_batch()
     job.checkpoint(first, second)
@@ -107,7 +98,7 @@ def test_each_query_is_salvaged_at_its_own_newest_batch(job: Job) -> None:
 
 @pytest.mark.parametrize("damage", ["truncated", "missing", "swapped"])
 def test_a_damaged_newer_batch_is_left_behind_for_the_checkpoint_in_a_new_generation(job: Job, damage: str) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
     spoil(job, f"{query.path}/state/0/0/4_{query.ids[3]['0'][0][0]}.changelog", damage)
@@ -121,7 +112,7 @@ def test_a_damaged_newer_batch_is_left_behind_for_the_checkpoint_in_a_new_genera
 
 @pytest.mark.parametrize("name", ["commits/3", "offsets/4"])
 def test_an_empty_newest_log_entry_is_left_behind_for_the_checkpoint(job: Job, name: str) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
     query.plan_batch()
@@ -135,7 +126,7 @@ def test_an_empty_newest_log_entry_is_left_behind_for_the_checkpoint(job: Job, n
 
 @pytest.mark.parametrize("damage", ["truncated", "missing", "swapped"])
 def test_a_checkpoint_that_does_not_verify_makes_way_for_the_one_before(job: Job, damage: str) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     query.upload_snapshots()
     job.checkpoint(query)
     query.run_batch()
@@ -151,7 +142,7 @@ def test_a_checkpoint_that_does_not_verify_makes_way_for_the_one_before(job: Job
 
 
 def test_a_sound_newer_batch_is_salvaged_although_the_checkpoint_before_it_is_broken(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
     query.upload_snapshots()
@@ -163,7 +154,7 @@ def test_a_sound_newer_batch_is_salvaged_although_the_checkpoint_before_it_is_br
 
 
 def test_an_unreadable_manifest_is_reported_and_its_batch_salvaged_under_a_new_number(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
     job.checkpoint(query)
@@ -176,7 +167,7 @@ def test_an_unreadable_manifest_is_reported_and_its_batch_salvaged_under_a_new_n
 
 
 def test_state_that_does_not_verify_never_leads_to_an_empty_start(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     spoil(job, f"{query.path}/offsets/2", "missing")
 
@@ -187,7 +178,7 @@ def test_state_that_does_not_verify_never_leads_to_an_empty_start(job: Job) -> N
 
 
 def test_a_damaged_first_batch_without_a_checkpoint_never_leads_to_an_empty_start(job: Job) -> None:
-    query = a_running_query(job, batches=1)
+    query = job.running(1)
     job.store.write(f"{query.path}/commits/0", b"")
 
     with pytest.raises(errors.SnapshotCorruptError) as raised:
@@ -198,7 +189,7 @@ def test_a_damaged_first_batch_without_a_checkpoint_never_leads_to_an_empty_star
 
 @pytest.mark.parametrize("left", ["checkpoints", "generations", "savepoints"])
 def test_leftovers_without_a_usable_generation_never_lead_to_an_empty_start(job: Job, left: str) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     take_savepoint(job, query)
     doomed = [info.key for info in job.store.list("") if not info.key.startswith(f"{left}/")]
@@ -212,7 +203,7 @@ def test_leftovers_without_a_usable_generation_never_lead_to_an_empty_start(job:
 
 @pytest.mark.parametrize("number", range(1, 12))
 def test_a_failing_store_is_an_error_and_never_an_empty_start(job: Job, number: int) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
     faulty = stores.FaultyStore(job.store, stores.Plan(fail_at=frozenset({number})))
 
     with pytest.raises(errors.TransientError):
@@ -246,7 +237,7 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_restore(job:
 def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_savepoint(job: Job) -> None:
     query = FakeQuery(job.store, job.boot().generation)
     query.run_batch()
-    request = savepoint.SavepointRequest(1, "default", "flights", Trigger.MANUAL, 1, 1, job.clock.now)
+    request = job.savepoint_request(1)
     place = savepoint.target(job.store, request)
     entry = closure.close_over(job.store, query.path, 0)
     successors: list[recovery.StartPlan] = []
@@ -293,7 +284,7 @@ def test_what_a_dead_driver_left_in_its_scratch_folder_is_removed_at_the_next_st
 
 
 def test_an_asked_for_checkpoint_is_restored_into_a_new_generation(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
     job.checkpoint(query)
@@ -306,7 +297,7 @@ def test_an_asked_for_checkpoint_is_restored_into_a_new_generation(job: Job) -> 
 
 
 def test_a_restored_generation_can_be_continued_and_closed_over(job: Job) -> None:
-    query = a_running_query(job, batches=4)
+    query = job.running(4)
     query.upload_snapshots(1)
     job.checkpoint(query)
     moved = query.continue_in(job.start(RestoreConfig(snapshot="checkpoint:1")).generation, 3)
@@ -319,7 +310,7 @@ def test_a_restored_generation_can_be_continued_and_closed_over(job: Job) -> Non
 
 
 def test_a_restore_happens_once(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
     job.checkpoint(query)
@@ -336,7 +327,7 @@ def test_a_restore_happens_once(job: Job) -> None:
 
 
 def test_a_restore_with_a_new_id_happens_again(job: Job) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
     job.start(RestoreConfig(snapshot="checkpoint:1", id="a"))
 
     plan = job.start(RestoreConfig(snapshot="checkpoint:1", id="b"))
@@ -345,7 +336,7 @@ def test_a_restore_with_a_new_id_happens_again(job: Job) -> None:
 
 
 def test_a_fallback_after_a_restore_does_not_repeat_the_restore(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     wish = RestoreConfig(snapshot="checkpoint:1")
     moved = query.continue_in(job.start(wish).generation, 2)
@@ -361,7 +352,7 @@ def test_a_fallback_after_a_restore_does_not_repeat_the_restore(job: Job) -> Non
 
 
 def test_a_checkpoint_left_behind_by_a_restore_is_no_fallback(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
     job.checkpoint(query)
@@ -374,7 +365,7 @@ def test_a_checkpoint_left_behind_by_a_restore_is_no_fallback(job: Job) -> None:
 
 
 def test_a_fresh_start_needs_a_word_and_happens_once(job: Job) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
     wish = RestoreConfig(fresh=True)
 
     first, second = job.start(wish), job.start(wish)
@@ -384,7 +375,7 @@ def test_a_fresh_start_needs_a_word_and_happens_once(job: Job) -> None:
 
 
 def test_a_snapshot_that_does_not_exist_is_named_with_those_that_do(job: Job) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
 
     with pytest.raises(errors.SpecRejectedError, match="these checkpoints: 1") as raised:
         job.start(RestoreConfig(snapshot="checkpoint:7"))
@@ -403,7 +394,7 @@ def test_a_savepoint_that_does_not_exist_is_named(job: Job, uri: str) -> None:
 
 
 def test_an_asked_for_snapshot_that_is_broken_is_refused(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     spoil(job, f"{query.path}/metadata", "missing")
 
@@ -415,7 +406,7 @@ def test_an_asked_for_snapshot_that_is_broken_is_refused(job: Job) -> None:
 
 @pytest.mark.parametrize("location", [None, "memory://bucket/backups"])
 def test_a_savepoint_is_restored_from_wherever_it_lies(job: Job, location: str | None) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     uri = take_savepoint(job, query, location)
     query.run_batch()
 
@@ -426,7 +417,7 @@ def test_a_savepoint_is_restored_from_wherever_it_lies(job: Job, location: str |
 
 
 def test_a_savepoint_taken_at_the_stop_is_continued_in_place_without_a_copy(job: Job) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     job.checkpoint(query)
     query.run_batch()
     wish = RestoreConfig(snapshot=take_savepoint(job, query, "memory://bucket/backups"))
@@ -444,7 +435,7 @@ def test_a_savepoint_taken_at_the_stop_is_continued_in_place_without_a_copy(job:
 
 @pytest.mark.parametrize("since", ["a batch was planned", "a file was damaged", "another query was added"])
 def test_a_savepoint_is_copied_back_when_the_generation_has_changed_since(job: Job, since: str) -> None:
-    query = a_running_query(job)
+    query = job.running(3)
     uri = take_savepoint(job, query)
     if since == "a batch was planned":
         query.plan_batch()
@@ -459,7 +450,7 @@ def test_a_savepoint_is_copied_back_when_the_generation_has_changed_since(job: J
 
 
 def test_another_job_starts_from_a_checkpoint_by_its_uri(job: Job) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
     store = job.bucket.child("default/copy")
 
     plan = job.start(RestoreConfig(snapshot=f"{job.store.uri}/checkpoints/00000001"), store=store)
@@ -469,7 +460,7 @@ def test_another_job_starts_from_a_checkpoint_by_its_uri(job: Job) -> None:
 
 
 def test_schema_paths_point_into_the_new_generation(job: Job) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
 
     plan = job.start(RestoreConfig(snapshot="checkpoint:1"))
 
@@ -479,7 +470,7 @@ def test_schema_paths_point_into_the_new_generation(job: Job) -> None:
 
 
 def test_a_query_that_left_the_job_is_refused_by_name(job: Job) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
 
     with pytest.raises(errors.SpecRejectedError, match=r"'delays'.*allowNonRestoredState") as raised:
         job.start(query_uids=["arrivals"])
@@ -488,7 +479,7 @@ def test_a_query_that_left_the_job_is_refused_by_name(job: Job) -> None:
 
 
 def test_a_query_that_may_be_dropped_is_left_out_by_a_new_generation(job: Job) -> None:
-    first, second = a_running_query(job), FakeQuery(job.store, 1, uid="arrivals")
+    first, second = job.running(3), FakeQuery(job.store, 1, uid="arrivals")
     second.run_batch()
     job.checkpoint(first, second)
     first.run_batch()
@@ -501,7 +492,7 @@ def test_a_query_that_may_be_dropped_is_left_out_by_a_new_generation(job: Job) -
 
 
 def test_a_half_copied_generation_is_never_used_and_its_number_is_skipped(job: Job) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
     wish = RestoreConfig(snapshot="checkpoint:1")
     plan = job.plan(wish)
     crashing = stores.FaultyStore(job.store, stores.Plan(crash_before=9))
@@ -515,7 +506,7 @@ def test_a_half_copied_generation_is_never_used_and_its_number_is_skipped(job: J
 
 
 def test_two_drivers_never_fill_the_same_generation(job: Job) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
     plan = job.plan(RestoreConfig(snapshot="checkpoint:1"))
 
     numbers = {recovery.carry_out(job.store, plan, job.author()).generation for _ in range(3)}
@@ -524,7 +515,7 @@ def test_two_drivers_never_fill_the_same_generation(job: Job) -> None:
 
 
 def test_of_two_drivers_that_salvage_the_slower_one_looks_again(job: Job) -> None:
-    a_running_query(job)
+    job.running(3)
     plan = job.plan()
     recovery.carry_out(job.store, plan, job.author())
 
@@ -537,7 +528,7 @@ def test_a_start_that_dies_at_any_write_is_repeated_without_loss(job: Job) -> No
     for wish in (RestoreConfig(), RestoreConfig(snapshot="checkpoint:1")):
         for number in range(1, 60):
             fresh = Job()
-            query = a_running_query(fresh)
+            query = fresh.running(3)
             fresh.checkpoint(query)
             query.run_batch()
             crashing = stores.FaultyStore(
@@ -562,19 +553,7 @@ def spoil(job: Job, key: str, damage: str) -> None:
 
 def take_savepoint(job: Job, query: FakeQuery, location: str | None = None) -> str:
     """Take a savepoint and return its URI."""
-    request = savepoint.SavepointRequest(
-        id=catalog.next_snapshot_id(job.store),
-        namespace="default",
-        job="flights",
-        trigger=Trigger.MANUAL,
-        epoch=1,
-        generation=query.generation,
-        triggered_at=job.clock.now,
-    )
-    place = savepoint.target(job.store, request, location=location, open_store=job.open_store)
-    entry = closure.close_over(job.store, query.path, query.batch)
-    savepoint.take_savepoint(job.store, [entry], request, place, completed_at=job.clock)
-    return place.uri
+    return job.savepoint(query, location=location).uri
 
 
 def declared(uid: str, *, groups: int) -> plans.PlannedQuery:
@@ -635,7 +614,7 @@ def test_a_start_that_declares_what_the_generation_has_writes_nothing(job: Job) 
     ],
 )
 def test_a_restore_that_is_not_repeated_says_so_and_how_to_ask_again(job: Job, wish: RestoreConfig, what: str) -> None:
-    job.checkpoint(a_running_query(job))
+    job.checkpoint(job.running(3))
     first = job.start(wish)
     query = FakeQuery(job.store, first.generation)
     query.batch = dict(first.start_batches).get("delays", -1)

@@ -7,10 +7,9 @@ import json
 
 import pytest
 from snapshots import Job
-from sparkroot import FakeQuery
 from statefulspark import errors
-from statefulspark.contract.manifest import MANIFEST_NAME, Trigger
-from statefulspark.snapshot import catalog, closure, relocate, savepoint, verify
+from statefulspark.contract.manifest import MANIFEST_NAME
+from statefulspark.snapshot import catalog, relocate, verify
 from statefulspark.testing import stores
 
 
@@ -22,25 +21,10 @@ def job() -> Job:
 @pytest.fixture
 def folder(job: Job) -> str:
     """Take a savepoint with state snapshots and changelogs."""
-    job.start()
-    query = FakeQuery(job.store)
-    for _ in range(4):
-        query.run_batch()
+    query = job.running(batches=4)
     query.upload_snapshots()
     query.run_batch()
-    request = savepoint.SavepointRequest(
-        id=1,
-        namespace="default",
-        job="flights",
-        trigger=Trigger.MANUAL,
-        epoch=1,
-        generation=1,
-        triggered_at=job.clock.now,
-    )
-    place = savepoint.target(job.store, request)
-    entries = (closure.close_over(job.store, query.path, query.batch),)
-    savepoint.take_savepoint(job.store, entries, request, place, completed_at=job.clock)
-    return place.folder
+    return job.savepoint(query).folder
 
 
 def test_a_copy_verifies_and_names_the_same_files(job: Job, folder: str) -> None:

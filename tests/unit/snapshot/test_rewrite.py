@@ -7,8 +7,9 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from manifests import a_query, an_operator
 from statefulspark import errors
-from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry, SourceEntry
+from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.snapshot import rewrite, sparklog
 
 A, B, C = (
@@ -36,15 +37,11 @@ def metadata(operator: int, *, version: int = 2, root: str = "s3a://b/old") -> b
 
 
 def an_entry(*paths: str, operators: int = 2, offsets: tuple[str, ...] = ('{"a":1}', '{"b":2}')) -> QueryEntry:
-    return QueryEntry(
-        uid="q",
+    return a_query(
+        "q",
+        *(an_operator(name, number) for number, name in enumerate("ab"[:operators])),
         batch_id=6,
-        path="generations/00000001/q",
-        files=tuple(FileEntry(path=path, size_bytes=1) for path in paths),
-        operators=tuple(
-            OperatorEntry(uid=name, operator_id=number, name="transformWithStateInPandasExec", partitions=2)
-            for number, name in enumerate("ab"[:operators])
-        ),
+        files=dict.fromkeys(paths, 1),
         offsets=offsets,
         sources=tuple(SourceEntry(name=f"s{index}", description="d", log=index) for index in range(len(offsets))),
     )

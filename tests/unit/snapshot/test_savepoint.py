@@ -7,7 +7,7 @@ from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
+from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.snapshot import catalog, closure, savepoint, verify
 from statefulspark.testing import stores
 
@@ -27,9 +27,7 @@ def query(job: Job) -> FakeQuery:
 
 
 def a_request(job: Job, name: str | None = None) -> savepoint.SavepointRequest:
-    return savepoint.SavepointRequest(
-        catalog.next_snapshot_id(job.store), "default", "flights", Trigger.MANUAL, 1, 1, job.clock.now, name=name
-    )
+    return job.savepoint_request(name=name)
 
 
 def entry_of(job: Job, query: FakeQuery) -> closure.QueryEntry:

@@ -9,7 +9,7 @@ import pytest
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark.contract import layout
-from statefulspark.contract.manifest import PreparedEntry, Trigger
+from statefulspark.contract.manifest import PreparedEntry
 from statefulspark.contract.notes import SavepointPointer
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.snapshot import closure, epochs, prune, pruning, savepoint, staged
@@ -68,7 +68,7 @@ def _in_a_savepoint_elsewhere(job: Job) -> None:
 def _take_savepoint(job: Job, location: str | None) -> None:
     root = layout.query_root(1, "delays")
     job.store.write(f"{root}/{RECORD}", _record())
-    request = savepoint.SavepointRequest(9, "default", "flights", Trigger.MANUAL, 2, 1, job.clock.now)
+    request = job.savepoint_request(9, epoch=2)
     place = savepoint.target(job.store, request, location=location, open_store=job.open_store)
     entry = closure.close_over(job.store, root, 0)
     size = len(_record())

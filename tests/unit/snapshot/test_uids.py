@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from manifests import a_query
+from plannedqueries import a_planned_query
 from statefulspark import errors
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.snapshot import evolution, plans, uids
@@ -44,7 +46,7 @@ def a_plan(
     partitions: int | None = None,
     time_zone: str = "UTC",
 ) -> plans.PlannedQuery:
-    return plans.PlannedQuery("q", placed(*operators), reads(*sources), time_zone, partitions)
+    return a_planned_query(*placed(*operators), sources=reads(*sources), time_zone=time_zone, partitions=partitions)
 
 
 def state_of(planned: plans.PlannedQuery, *, partitions: int = 2, batch_id: int = 6) -> QueryEntry:
@@ -283,10 +285,6 @@ def test_what_a_driver_planned_is_written_into_a_closure() -> None:
     ]
     assert entry.sources == (SourceEntry(name="clicks", description=K, log=0),)
     assert plans.inherit([bare], [entry]) == (entry,)
-
-
-def a_query(uid: str, *, batch_id: int = 3) -> QueryEntry:
-    return QueryEntry(uid=uid, batch_id=batch_id, path=uid)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from snapshots import a_manifest
+from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.snapshot import closure, transfer, verify
@@ -21,7 +21,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStore:
     return stores.MemoryStore() if request.param == "memory" else local_store.LocalStore(str(tmp_path / "root"))
 
 
-def a_checkpoint(store: ObjectStore) -> closure.QueryEntry:
+def a_cut(store: ObjectStore) -> closure.QueryEntry:
     query = FakeQuery(store)
     query.run_batch()
     query.upload_snapshots()
@@ -39,7 +39,7 @@ def problems(store: ObjectStore, entry: closure.QueryEntry, *, deep: bool = Fals
 
 
 def test_a_sound_checkpoint_verifies(store: ObjectStore) -> None:
-    entry = a_checkpoint(store)
+    entry = a_cut(store)
 
     report = verify.verify(store, a_manifest(queries=[entry]), deep=True)
 
@@ -50,7 +50,7 @@ def test_a_sound_checkpoint_verifies(store: ObjectStore) -> None:
 
 @pytest.mark.parametrize("suffix", [".zip", ".changelog", ".sst", "commits/1", "offsets/0", "metadata"])
 def test_a_missing_or_cut_file_is_named(store: ObjectStore, suffix: str) -> None:
-    entry = a_checkpoint(store)
+    entry = a_cut(store)
     key = first(entry, suffix)
     body = store.read(key)
 
@@ -62,7 +62,7 @@ def test_a_missing_or_cut_file_is_named(store: ObjectStore, suffix: str) -> None
 
 @pytest.mark.parametrize("suffix", [".zip", ".changelog"])
 def test_a_swapped_file_of_the_same_size_is_found_by_its_checksum(store: ObjectStore, suffix: str) -> None:
-    entry = a_checkpoint(store)
+    entry = a_cut(store)
     key = first(entry, suffix)
     body = store.read(key)
 
@@ -73,7 +73,7 @@ def test_a_swapped_file_of_the_same_size_is_found_by_its_checksum(store: ObjectS
 
 def test_a_file_without_a_checksum_beside_it_is_compared_by_its_etag() -> None:
     store = stores.MemoryStore()
-    entry = a_checkpoint(store)
+    entry = a_cut(store)
     key = first(entry, ".sst")
 
     store.write(key, bytes(len(store.read(key))))
@@ -102,7 +102,7 @@ def crc32(body: bytes) -> bytes:
 
 
 def test_a_root_that_was_copied_to_another_disk_still_verifies(tmp_path: Path) -> None:
-    entry = a_checkpoint(local_store.LocalStore(str(tmp_path / "old")))
+    entry = a_cut(local_store.LocalStore(str(tmp_path / "old")))
     shutil.copytree(tmp_path / "old", tmp_path / "new")
 
     assert problems(local_store.LocalStore(str(tmp_path / "new")), entry, deep=True) == []
@@ -110,7 +110,7 @@ def test_a_root_that_was_copied_to_another_disk_still_verifies(tmp_path: Path) -
 
 def test_a_sound_snapshot_costs_one_listing_per_query_and_a_read_per_small_file() -> None:
     store = stores.MemoryStore()
-    entry = a_checkpoint(store)
+    entry = a_cut(store)
     faulty = stores.FaultyStore(store)
 
     assert problems(faulty, entry) == []
@@ -121,7 +121,7 @@ def test_a_sound_snapshot_costs_one_listing_per_query_and_a_read_per_small_file(
 
 def test_a_store_that_cannot_be_asked_is_no_broken_snapshot() -> None:
     store = stores.MemoryStore()
-    entry = a_checkpoint(store)
+    entry = a_cut(store)
     failing = stores.FaultyStore(store, stores.Plan(fail_at=frozenset({1})))
 
     with pytest.raises(errors.TransientError):

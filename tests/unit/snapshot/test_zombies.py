@@ -11,16 +11,15 @@ from datetime import timedelta
 import pytest
 from sinkdrivers import QUERY, Driver, expected, visible
 from snapshots import Clock, Job
+from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
 from statefulspark import errors
-from statefulspark.contract import api, config, layout
+from statefulspark.contract import config, layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import EpochRecord, OwnerRecord, SnapshotKind, Trigger
-from statefulspark.coordinator import model
 from statefulspark.snapshot import catalog, claims, epochs, generations, prune, pruning, savepoint, verify
 from statefulspark.spark.board import Identity
-from statefulspark.spark.queries import QueryPlace
-from statefulspark.spark.snapshots import SnapshotOrder, SnapshotWriter
+from statefulspark.spark.snapshots import SnapshotWriter
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 from statefulspark.testing.holding import HoldingStore
@@ -34,36 +33,21 @@ def bucket() -> stores.MemoryStore:
     return stores.MemoryStore("memory://bucket", Clock())
 
 
-def a_writer(driver: Driver, location: str | None = None) -> SnapshotWriter:
+def the_writer(driver: Driver, location: str | None = None) -> SnapshotWriter:
     """Return what writes a driver's snapshots."""
     job = driver.job
-    return SnapshotWriter(
-        job.store,
-        identity=Identity(
-            "flights",
-            "default",
-            job.epoch,
-            driver.plan.generation,
-            None,
-            driver.clock.now,
-            None,
-            None,
-            driver.plan.descent,
-        ),
-        places=(QueryPlace(QUERY, driver.query.path, ""),),
-        plans={},
+    identity = Identity(
+        "flights", "default", job.epoch, driver.plan.generation, None, driver.clock.now, None, None, driver.plan.descent
+    )
+    return a_writer(
+        job,
+        driver.query,
+        identity=identity,
         settings=config.CheckpointConfig(retained=1, prune_grace=timedelta(seconds=1)),
         savepoint_location=location,
-        open_store=job.open_store,
-        versions={},
         committer=driver.committer,
         announcer=driver.announcer,
     )
-
-
-def an_order(driver: Driver, number: int, kind: SnapshotKind = SnapshotKind.CHECKPOINT) -> SnapshotOrder:
-    asked = api.SavepointRequest(request_id="a") if kind is SnapshotKind.SAVEPOINT else None
-    return SnapshotOrder(number, model.Request("a", kind, Trigger.MANUAL, 0.0), driver.clock.now, asked)
 
 
 def bodies(store: ObjectStore, folder: str) -> dict[str, bytes]:
@@ -77,7 +61,7 @@ def test_a_driver_that_lost_a_number_does_not_delete_its_successors_checkpoint(
     held = HoldingStore(bucket, operation, "checkpoints/00000001" if operation == "create" else "epochs/00000002")
     old = Driver(held, Clock())
     old.batch(2)
-    writer, order = a_writer(old), an_order(old, 1)
+    writer, order = the_writer(old), an_order(1)
     zombie = old.job.bucket.freeze(lambda: writer.complete(order, {QUERY: 1}))  # type: ignore[attr-defined]
     new = Driver(bucket, Clock())
     before = bodies(bucket, "default/flights/checkpoints")
@@ -97,7 +81,7 @@ def test_a_checkpoint_that_was_given_up_too_late_stays_for_the_successor_that_st
     """Its answer was lost, so its driver gives it up; it is complete all the same."""
     old = Driver(bucket, Clock())
     old.batch(2)
-    writer, order = a_writer(old), an_order(old, 1)
+    writer, order = the_writer(old), an_order(1)
     writer.complete(order, {QUERY: 1})
     new = Driver(bucket, Clock())
 
@@ -123,9 +107,9 @@ def test_a_savepoint_that_a_successor_made_under_the_same_number_survives(
     held = HoldingStore(bucket, operation, key_part)
     old = Driver(held, Clock())
     old.batch(2)
-    writer, order = a_writer(old, BACKUPS), an_order(old, 1, SnapshotKind.SAVEPOINT)
+    writer, order = the_writer(old, BACKUPS), an_order(1, SnapshotKind.SAVEPOINT)
     old.job.open_store = lambda uri: held.child(uri.removeprefix("memory://bucket").strip("/"))  # type: ignore[method-assign]
-    writer = a_writer(old, BACKUPS)
+    writer = the_writer(old, BACKUPS)
     zombie = held.freeze(lambda: writer.complete(order, {QUERY: 1}))
     new = Driver(bucket, Clock())
     new.job.open_store = lambda uri: bucket.child(uri.removeprefix("memory://bucket").strip("/"))  # type: ignore[method-assign]
@@ -143,9 +127,9 @@ def test_a_savepoint_that_a_successor_made_under_the_same_number_survives(
 
 
 def _savepoint_or_error(driver: Driver, number: int) -> str | errors.StatefulSparkError:
-    order = an_order(driver, number, SnapshotKind.SAVEPOINT)
+    order = an_order(number, SnapshotKind.SAVEPOINT)
     try:
-        return a_writer(driver, BACKUPS).complete(order, {QUERY: driver.query.batch}).location
+        return the_writer(driver, BACKUPS).complete(order, {QUERY: driver.query.batch}).location
     except errors.StatefulSparkError as error:
         return error
 
@@ -155,7 +139,7 @@ def test_a_savepoint_whose_manifest_may_have_been_written_keeps_its_files(bucket
     lost = stores.FaultyStore(bucket, stores.Plan())
     old = Driver(lost, Clock())
     old.batch(2)
-    writer, order = a_writer(old), an_order(old, 1, SnapshotKind.SAVEPOINT)
+    writer, order = the_writer(old), an_order(1, SnapshotKind.SAVEPOINT)
     writer.complete(order, {QUERY: 1})
     manifest = catalog.read_manifest(old.job.store, "savepoints/00000001")
     old.job.store.delete_many(["savepoints/00000001/_metadata.json"])  # It is still under way.
@@ -168,7 +152,7 @@ def test_a_savepoint_whose_manifest_may_have_been_written_keeps_its_files(bucket
 def test_a_savepoint_that_failed_before_is_cleaned_up_by_its_own_driver(bucket: stores.MemoryStore) -> None:
     driver = Driver(bucket, Clock())
     driver.batch(2)
-    writer, order = a_writer(driver), an_order(driver, 1, SnapshotKind.SAVEPOINT)
+    writer, order = the_writer(driver), an_order(1, SnapshotKind.SAVEPOINT)
     writer.precopy(order, {QUERY: 1})
     before = driver.job.store.list("savepoints")
 
@@ -182,7 +166,7 @@ def test_a_driver_that_was_replaced_drops_no_checkpoint(bucket: stores.MemorySto
     driver = Driver(bucket, Clock())
     driver.batch()
     driver.checkpoint()
-    writer = a_writer(driver)
+    writer = the_writer(driver)
     Driver(bucket, Clock())
 
     with pytest.raises(errors.FencedError):
@@ -404,7 +388,7 @@ def test_the_number_of_a_savepoint_elsewhere_whose_driver_died_is_not_given_away
     old = Driver(dying, Clock())
     old.batch(2)
     with pytest.raises(stores.CrashPoint):
-        a_writer(old, BACKUPS).complete(an_order(old, 1, SnapshotKind.SAVEPOINT), {QUERY: 1})
+        the_writer(old, BACKUPS).complete(an_order(1, SnapshotKind.SAVEPOINT), {QUERY: 1})
 
     new = Driver(bucket, Clock())
 
@@ -416,10 +400,10 @@ def test_a_savepoint_that_a_successor_is_still_copying_keeps_its_files(bucket: s
     held = HoldingStore(bucket, "create", "_writer.json")
     old = Driver(held, Clock())
     old.batch(2)
-    sleeping, order = a_writer(old), an_order(old, 1, SnapshotKind.SAVEPOINT)
+    sleeping, order = the_writer(old), an_order(1, SnapshotKind.SAVEPOINT)
     zombie = held.freeze(lambda: sleeping.precopy(order, {QUERY: 1}))
     new = Driver(bucket, Clock())
-    awake, same = a_writer(new), an_order(new, 1, SnapshotKind.SAVEPOINT)
+    awake, same = the_writer(new), an_order(1, SnapshotKind.SAVEPOINT)
     awake.precopy(same, {QUERY: 1})
     before = bodies(bucket, "default/flights/savepoints")
 

@@ -1,0 +1,43 @@
+"""Builders of what writes a driver's snapshots, and of its orders."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+from manifests import NEW_YEAR
+from statefulspark.contract import api, config
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.coordinator import model
+from statefulspark.spark import board, queries, snapshots
+
+if TYPE_CHECKING:
+    from snapshots import Job
+    from sparkroot import FakeQuery
+    from statefulspark.spark import announcing, committing
+
+
+def a_writer(job: Job, query: FakeQuery, **changes: object) -> snapshots.SnapshotWriter:
+    """Build the writer of a driver with one query, whose sinks have nothing to commit unless a committer is given."""
+    identity = board.Identity("flights", "default", job.epoch, query.generation, None, job.clock.now, None, None)
+    given: dict[str, object] = {
+        "identity": identity,
+        "places": (queries.QueryPlace(query.uid, query.path, "root"),),
+        "plans": {},
+        "settings": config.CheckpointConfig(),
+        "savepoint_location": None,
+        "open_store": job.open_store,
+        "versions": {},
+        "committer": cast("committing.Committer", SimpleNamespace(committed=lambda _: {})),
+        "announcer": cast("announcing.Announcer", SimpleNamespace(covers=None)),
+    }
+    return snapshots.SnapshotWriter(job.store, **(given | changes))  # type: ignore[arg-type]
+
+
+def an_order(
+    number: int = 1, kind: SnapshotKind = SnapshotKind.CHECKPOINT, *, now: datetime = NEW_YEAR
+) -> snapshots.SnapshotOrder:
+    """Build the order of a snapshot that somebody has asked for."""
+    asked = api.SavepointRequest if kind is SnapshotKind.SAVEPOINT else api.CheckpointRequest
+    return snapshots.SnapshotOrder(number, model.Request("a", kind, Trigger.MANUAL, 0.0), now, asked(request_id="a"))
