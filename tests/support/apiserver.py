@@ -72,11 +72,11 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
     """One API server for the whole run."""
     processes.require(CLUSTER, "build/bin/cluster")
     folder = tmp_path_factory.mktemp("api-server")
-    tool = processes.Process("`cluster api`", folder / "tool.log")
+    tool = processes.Process("`cluster api`", tmp_path_factory.mktemp("api-server-log") / "tool.log")
     try:
         tool.launch([str(CLUSTER), "api", "up", "--dir", str(folder)])
         assert tool.wait_end(_COMMAND_TIMEOUT_S) == 0, f"the API server did not start: {tool.tail}"
-        server = ApiServer(Path(tool.output.splitlines()[-1]))
+        server = ApiServer(Path(tool.output.splitlines()[-1]))  # what it prints is the kubeconfig's path
         server.call("apply", "--server-side", "-f", str(CRD))
         server.call("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRD))
         yield server

@@ -7,8 +7,6 @@ of the loop at its queries commits one batch of each whose gate is open, until t
 from __future__ import annotations
 
 import contextlib
-import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,10 +14,10 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+from looprig import LoopRig
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors, storage
-from statefulspark.contract import api
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest
 from statefulspark.snapshot import catalog
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from statefulspark.spark import functions
     from statefulspark.spark.canonical import taking
 
-WAIT_S = 20.0
 NEVER = CheckpointConfig(interval=timedelta(days=1), min_pause=timedelta(days=1))
 """No periodic checkpoint comes while a test runs."""
 
@@ -113,7 +110,7 @@ class Hearer:
         self.heard.append(f"aborted {checkpoint_id}")
 
 
-class DrivenJob:
+class DrivenJob(LoopRig):
     """One driver; `running` starts it."""
 
     def __init__(
@@ -140,9 +137,7 @@ class DrivenJob:
             for uid, root in roots.items()
         }
         self.gate = SimulatedGate(self.queries)
-        self.loop = self._assembled(checkpoint, taker)
-        self.endings: list[snapshots.Ending] = []
-        self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()), daemon=True)
+        super().__init__(self._assembled(checkpoint, taker))
 
     def _assembled(self, checkpoint: CheckpointConfig, taker: object) -> JobLoop:
         parts = assembly.Parts(
@@ -184,15 +179,6 @@ class DrivenJob:
         fact = jvm.GateFact(query.root.batch, query.root.batch, last_commit_at=None, at_boundary=False)
         return queries.RunningQuery(place, lambda: handle, handle, fact)
 
-    def start(self) -> None:
-        self._thread.start()
-
-    def until(self, holds: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + WAIT_S
-        while not holds():
-            assert time.monotonic() < deadline_s, (self.loop.status(), self.endings)
-            time.sleep(0.005)
-
     def turns(self, count: int = 10) -> None:
         """Let a query whose input has no end commit some batches."""
         endless = next(query.root for query in self.queries.values() if query.ends_after is None)
@@ -204,26 +190,9 @@ class DrivenJob:
         aim = self.gate.looks + count
         self.until(lambda: self.gate.looks >= aim)
 
-    def ended_operation(self, request_id: str) -> api.Operation:
-        def ended() -> bool:
-            operation = self.loop.operation(request_id)
-            return operation is not None and operation.state is not api.OperationState.IN_PROGRESS
-
-        self.until(ended)
-        operation = self.loop.operation(request_id)
-        assert operation is not None
-        return operation
-
-    def ended(self) -> snapshots.Ending:
-        self._thread.join(WAIT_S)
-        (ending,) = self.endings
-        return ending
-
     def close(self) -> None:
-        if self._thread.is_alive():
-            self.hearer.before_complete = lambda: None
-            self.loop.drain()
-            self._thread.join(WAIT_S)
+        self.hearer.before_complete = lambda: None
+        self.drained()
 
     def manifests(self) -> list[Manifest]:
         """Every snapshot on storage, newest first; one that is retired meanwhile is left out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Collection, Iterator
+from typing import Any
 
 from statefulspark.state import cache, compaction, functions, store, timers, ttl
 
@@ -106,3 +107,65 @@ class Worker:
         work(context)
         context.leave()
         return store.commit(log, tables, loaded, new_id=self._ids, before_full=context.drop_expired, policy=policy)
+
+
+class Mean:
+    """An aggregate: the mean of integers."""
+
+    def create(self) -> tuple[int, int]:
+        """Return the accumulator of nothing."""
+        return 0, 0
+
+    def add(self, accumulator: tuple[int, int], value: int) -> tuple[int, int]:
+        """Take a value into an accumulator."""
+        return accumulator[0] + value, accumulator[1] + 1
+
+    def result(self, accumulator: tuple[int, int]) -> float:
+        """Return the mean."""
+        return accumulator[0] / accumulator[1]
+
+
+class Bench:
+    """One key group of one operator; each call of `at` is a batch at a time.
+
+    Attributes:
+        handle: Of the state, in the batch that runs.
+        log: What the batches have stored.
+    """
+
+    def __init__(
+        self,
+        descriptor: object,
+        change: ttl.TtlChange = ttl.TtlChange.REFUSE,
+        *,
+        policy: compaction.Policy | None = None,
+    ) -> None:
+        self.handle: Any = None
+        self.log, self._ids, self._policy = MemoryLog(), new_ids(), policy
+        self.declare(descriptor, change)
+
+    def declare(self, descriptor: object, change: ttl.TtlChange = ttl.TtlChange.REFUSE) -> None:
+        """Go on in a new worker, as after a restart, with another declaration perhaps."""
+
+        def open_function(context: functions.KeyedContext) -> None:
+            self.handle = context.state(descriptor)  # type: ignore[call-overload]
+
+        self._descriptor = descriptor
+        self._worker = Worker(open_function, self._ids, ttl_change=change)
+
+    def forget(self) -> None:
+        """Go on in a new worker with the same declaration."""
+        self.declare(self._descriptor)
+
+    def at(
+        self, now_ms: int, work: Callable[..., object], key: object = "k", policy: compaction.Policy | None = None
+    ) -> object:
+        """Run a batch that does something with the state of a key; return what that returned."""
+        results: list[object] = []
+
+        def run(context: functions.KeyedContext) -> None:
+            context.enter(key)
+            results.append(work(self.handle))
+
+        self._worker.run(self.log, run, now_ms=now_ms, policy=policy or self._policy)
+        return results[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pyarrow as pa
 from pyarrow import parquet
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as sql
 
 _ARROW = {"string": pa.string(), "bigint": pa.int64(), "int": pa.int32()}
 
@@ -72,3 +74,44 @@ class FileStream:
             else:
                 break
         return failures
+
+
+Rows = Sequence[tuple[object, ...]]
+Emitted = dict[int, Counter[tuple[object, ...]]]
+
+
+def run_in_two_lives(
+    spark: SparkSession, folder: Path, schema: str, batches: Sequence[Rows], build: Callable[[DataFrame], DataFrame]
+) -> Emitted:
+    """Run the first half of some batches, then, as a restarted driver would, the rest; return what each emitted."""
+    folder.mkdir()
+    stream = FileStream(spark, folder, schema)
+    for part in (batches[: len(batches) // 2], batches[len(batches) // 2 :]):
+        for rows in part:
+            stream.feed(rows)
+        stream.run(build)
+    return {number: Counter(map(tuple, rows)) for number, rows in stream.batches.items()}
+
+
+def run_one_by_one(
+    spark: SparkSession, folder: Path, schema: str, batches: Sequence[Rows], build: Callable[[DataFrame], DataFrame]
+) -> Emitted:
+    """Run each batch on its own: in processing time Spark never comes to an end by itself."""
+    folder.mkdir()
+    stream = FileStream(spark, folder, schema)
+    emitted: Emitted = {}
+
+    def keep(batch: DataFrame, number: int) -> None:
+        emitted[number] = Counter(map(tuple, batch.collect()))
+
+    for rows in batches:
+        stream.feed(rows)
+        source = spark.readStream.schema(schema).parquet(str(folder / "input"))
+        writer = build(source).writeStream.outputMode("update").foreachBatch(keep)
+        writer.option("checkpointLocation", str(stream.checkpoint)).trigger(once=True).start().awaitTermination()
+    return emitted
+
+
+def timed(rows: DataFrame) -> DataFrame:
+    """Return rows with the event time that is in their column `at`, and its watermark."""
+    return rows.withColumn("time", sql.timestamp_millis("at")).withWatermark("time", "1 second")

@@ -21,6 +21,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.parquet as parquet
 from pyiceberg.catalog import load_catalog
+from sinkcontexts import a_sink_context
 from statefulspark import storage
 from statefulspark.sinks import (
     base,
@@ -257,16 +258,8 @@ def files_world(s3: S3Server) -> World:
 
 def _context(s3: S3Server) -> base.SinkContext:
     bucket = s3.new_bucket("sinks")
-    return base.SinkContext(
-        job=f"team/{bucket}",
-        query_uid="query",
-        uid="out",
-        generation=1,
-        batch_id=0,
-        epoch=1,
-        committing_epoch=1,
-        staging_uri=f"s3://{bucket}/sinks/query/out",
-        options=s3.options(),
+    return a_sink_context(
+        job=f"team/{bucket}", query_uid="query", staging_uri=f"s3://{bucket}/sinks/query/out", options=s3.options()
     )
 
 

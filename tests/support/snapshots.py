@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark.contract.config import RestoreConfig
@@ -135,3 +136,9 @@ class Job:
         )
         catalog.write_checkpoint(where, manifest)
         return manifest
+
+
+@pytest.fixture
+def job() -> Job:
+    """A job that was never started, on an empty bucket."""
+    return Job()

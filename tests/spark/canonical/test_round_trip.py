@@ -34,6 +34,7 @@ from statefulspark.spark import driver, functions, preparing
 from statefulspark.spark.canonical import export, starting
 from statefulspark.spark.keyed import registry as keyed
 from statefulspark.storage.port import ObjectStore
+from twosides import Output, TwoSides, run_to_the_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 
@@ -41,11 +42,10 @@ ROWS_PER_FILE = 40
 KEYS = 11
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FOLDER = "savepoints/00000007-canonical"
-Output = dict[int, list[tuple[object, ...]]]
 
 
 @dataclass
-class Rig:
+class Rig(TwoSides):
     """Input that grows file by file, one file a batch, and a job root that queries run in until the input ends."""
 
     spark: SparkSession
@@ -55,37 +55,19 @@ class Rig:
     groups: int | None = 128
     placement: Placement = Placement.EVEN
     files: int = 0
+    schema: str = "k int, n string, v long"
+    rows_per_file: int = ROWS_PER_FILE
     inputs: dict[str, DataFrame] = field(default_factory=dict)
 
     @property
     def hadoop(self) -> str:
         return transfer.hadoop_uri(self.store.uri)
 
-    def grow(self, count: int) -> None:
-        """Add input files; each side of a join has its own rows."""
-        for number in range(self.files, self.files + count):
-            for side, step in (("left", 1), ("right", 3)):
-                path = self.folder / side / f"{number:04d}.json"
-                path.parent.mkdir(exist_ok=True)
-                rows = [
-                    {"k": (number * step + row) % KEYS, "n": f"name {row % 3}", "v": number * 100 + row}
-                    for row in range(ROWS_PER_FILE)
-                ]
-                path.write_text("\n".join(json.dumps(row) for row in rows))
-                os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-        self.files += count
-
-    def source(self, side: str = "left") -> DataFrame:
-        reader = self.spark.readStream.schema("k int, n string, v long").option("maxFilesPerTrigger", 1)
-        return reader.json(str(self.folder / side))
+    def row(self, number: int, step: int, index: int) -> dict[str, object]:
+        return {"k": (number * step + index) % KEYS, "n": f"name {index % 3}", "v": number * 100 + index}
 
     def run(self, kind: str, generation: int) -> Output:
         """Run a query over the rest of the input; return the rows of each of its batches."""
-        output: Output = {}
-
-        def collect(rows: DataFrame, batch: int) -> None:
-            output[batch] = sorted(tuple(row) for row in rows.collect())
-
         build, mode = QUERIES[kind]
         root = f"{self.hadoop}/{layout.query_root(generation, 'q')}"
         placements = {"all": self.placement}
@@ -94,10 +76,8 @@ class Rig:
             keyed.OperatorRegistry(), query_uid="q", placements=placements, key_groups=key_groups
         )
         with collecting:
-            writer = build(self).writeStream.outputMode(mode).foreachBatch(collect)
-        query = writer.option("checkpointLocation", root).trigger(availableNow=True).start()
-        assert query.awaitTermination(300), "the query did not end"
-        return output
+            frame = build(self)
+        return run_to_the_end(frame, mode, root, within_s=300)
 
     def closed(self, batch: int) -> QueryEntry:
         """Close over a batch, with what a driver knows of the operators."""

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import random
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from keyedstream import FileStream
+from keyedstream import run_in_two_lives, run_one_by_one, timed
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, GroupedData, SparkSession
-from pyspark.sql import functions as sql
 from pyspark.sql.streaming.state import GroupState, GroupStateTimeout
 from statefulspark.spark import groupstate
 
@@ -26,7 +24,6 @@ OUTPUT = "what string, key string, saw string"
 # Spark 4.2 cannot read a nested state of its own: its worker gets the schema in lower case ("elementtype").
 STATE = "n bigint, times string, wrong double, last timestamp, day date, cost decimal(10,2)"
 Rows = list[tuple[str, int, int | None]]
-Found = dict[int, Counter[tuple[object, ...]]]
 Apply = Callable[..., DataFrame]
 
 
@@ -100,49 +97,15 @@ def _ours(grouped: GroupedData, *arguments: object) -> DataFrame:
     return groupstate.apply_in_pandas_with_state(grouped, *arguments, uid="watched", max_parallelism=8)
 
 
-def _run(spark: SparkSession, folder: Path, batches: list[Rows], build: Callable[[DataFrame], DataFrame]) -> Found:
-    """Run the first half, then, as a restarted driver would, the rest."""
-    folder.mkdir()
-    stream = FileStream(spark, folder, INPUT)
-    for part in (batches[: len(batches) // 2], batches[len(batches) // 2 :]):
-        for rows in part:
-            stream.feed(rows)
-        stream.run(build)
-    return {number: Counter(map(tuple, rows)) for number, rows in stream.batches.items()}
-
-
-def _run_one_by_one(
-    spark: SparkSession, folder: Path, batches: list[Rows], build: Callable[[DataFrame], DataFrame]
-) -> Found:
-    """Run each batch on its own: in processing time Spark never comes to an end by itself."""
-    folder.mkdir()
-    stream = FileStream(spark, folder, INPUT)
-    found: Found = {}
-
-    def keep(batch: DataFrame, number: int) -> None:
-        found[number] = Counter(map(tuple, batch.collect()))
-
-    for rows in batches:
-        stream.feed(rows)
-        source = spark.readStream.schema(INPUT).parquet(str(folder / "input"))
-        writer = build(source).writeStream.outputMode("update").foreachBatch(keep)
-        writer.option("checkpointLocation", str(stream.checkpoint)).trigger(once=True).start().awaitTermination()
-    return found
-
-
-def _timed(rows: DataFrame) -> DataFrame:
-    return rows.withColumn("time", sql.timestamp_millis("at")).withWatermark("time", "1 second")
-
-
 def test_state_and_timeouts_and_late_rows_in_event_time(spark: SparkSession, tmp_path: Path) -> None:
     batches = _batches(seed=1, count=6)
 
     def build(apply: Apply) -> Callable[[DataFrame], DataFrame]:
         arguments = (watch, OUTPUT, STATE, "Update", GroupStateTimeout.EventTimeTimeout)
-        return lambda rows: apply(_timed(rows).groupBy("key"), *arguments)
+        return lambda rows: apply(timed(rows).groupBy("key"), *arguments)
 
-    expected = _run(spark, tmp_path / "spark", batches, build(_spark))
-    assert _run(spark, tmp_path / "ours", batches, build(_ours)) == expected
+    expected = run_in_two_lives(spark, tmp_path / "spark", INPUT, batches, build(_spark))
+    assert run_in_two_lives(spark, tmp_path / "ours", INPUT, batches, build(_ours)) == expected
     assert "timeout" in str(expected)
 
 
@@ -153,8 +116,8 @@ def test_state_and_timeouts_in_processing_time_by_keys_with_nulls(spark: SparkSe
         arguments = (watch, OUTPUT, STATE, "update", GroupStateTimeout.ProcessingTimeTimeout)
         return lambda rows: apply(rows.groupBy("small", "key"), *arguments)
 
-    expected = _run_one_by_one(spark, tmp_path / "spark", batches, build(_spark))
-    assert _run_one_by_one(spark, tmp_path / "ours", batches, build(_ours)) == expected
+    expected = run_one_by_one(spark, tmp_path / "spark", INPUT, batches, build(_spark))
+    assert run_one_by_one(spark, tmp_path / "ours", INPUT, batches, build(_ours)) == expected
     assert "timeout" in str(expected)
 
 
@@ -164,6 +127,6 @@ def test_what_is_refused_without_timeouts(spark: SparkSession, tmp_path: Path) -
     def build(apply: Apply) -> Callable[[DataFrame], DataFrame]:
         return lambda rows: apply(rows.groupBy("key"), refuse, OUTPUT, STATE, "Update", GroupStateTimeout.NoTimeout)
 
-    expected = _run(spark, tmp_path / "spark", batches, build(_spark))
-    assert _run(spark, tmp_path / "ours", batches, build(_ours)) == expected
+    expected = run_in_two_lives(spark, tmp_path / "spark", INPUT, batches, build(_spark))
+    assert run_in_two_lives(spark, tmp_path / "ours", INPUT, batches, build(_ours)) == expected
     assert "CANNOT_WITHOUT" in str(expected)

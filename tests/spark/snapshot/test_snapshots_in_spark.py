@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -22,17 +20,17 @@ from statefulspark.contract.notes import DamageNote
 from statefulspark.snapshot import catalog, closure, damage, recovery, savepoint, transfer, verify
 from statefulspark.spark import failures
 from statefulspark.storage.port import ObjectStore
+from twosides import Output, TwoSides, run_to_the_end
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 
 ROWS_PER_FILE = 20
 KEYS = 7
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-Output = dict[int, list[tuple[object, ...]]]
 
 
 @dataclass
-class Rig:
+class Rig(TwoSides):
     """Input that grows file by file, one file a batch, and a job root that queries run in until the input ends."""
 
     spark: SparkSession
@@ -40,36 +38,18 @@ class Rig:
     store: ObjectStore
     open_store: Callable[[str], ObjectStore]
     files: int = 0
+    schema: str = "k long, v long"
+    rows_per_file: int = ROWS_PER_FILE
     inputs: dict[str, DataFrame] = field(default_factory=dict)
 
-    def grow(self, count: int) -> None:
-        """Add input files; each side of a join has its own rows."""
-        for number in range(self.files, self.files + count):
-            for side, step in (("left", 1), ("right", 3)):
-                path = self.folder / side / f"{number:04d}.json"
-                path.parent.mkdir(exist_ok=True)
-                rows = [{"k": (number * step + row) % KEYS, "v": number * 100 + row} for row in range(ROWS_PER_FILE)]
-                path.write_text("\n".join(json.dumps(row) for row in rows))
-                os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
-        self.files += count
-
-    def source(self, side: str = "left") -> DataFrame:
-        reader = self.spark.readStream.schema("k long, v long").option("maxFilesPerTrigger", 1)
-        return reader.json(str(self.folder / side))
+    def row(self, number: int, step: int, index: int) -> dict[str, object]:
+        return {"k": (number * step + index) % KEYS, "v": number * 100 + index}
 
     def run(self, kind: str, generation: int) -> Output:
         """Run a query over the rest of the input; return the rows of each of its batches."""
-        output: Output = {}
-
-        def collect(rows: DataFrame, batch: int) -> None:
-            output[batch] = sorted(tuple(row) for row in rows.collect())
-
         root = f"{transfer.hadoop_uri(self.store.uri)}/{layout.query_root(generation, 'q')}"
         mode = "append" if kind in ("join", "stateless") else "update"
-        writer = QUERIES[kind](self).writeStream.outputMode(mode).foreachBatch(collect)
-        query = writer.option("checkpointLocation", root).trigger(availableNow=True).start()
-        assert query.awaitTermination(600), "the query did not end"
-        return output
+        return run_to_the_end(QUERIES[kind](self), mode, root)
 
     def checkpoint(self, batch: int, generation: int = 1) -> closure.QueryEntry:
         """Complete a checkpoint at a batch."""

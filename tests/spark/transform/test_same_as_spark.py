@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-from keyedstream import FileStream
+from keyedstream import FileStream, run_in_two_lives, run_one_by_one, timed
 from pyspark import cloudpickle
 from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import DataFrame, GroupedData, Row, SparkSession
@@ -173,53 +173,17 @@ def _ours_in_pandas(grouped: GroupedData, *arguments: object) -> DataFrame:
     return transform.transform_with_state_in_pandas(grouped, *arguments, uid="watched", max_parallelism=8)
 
 
-def _run(
-    spark: SparkSession, folder: Path, batches: list[Rows], build: Callable[[DataFrame], DataFrame]
-) -> dict[int, Counter[tuple[object, ...]]]:
-    """Run the first half, then, as a restarted driver would, the rest."""
-    folder.mkdir()
-    stream = FileStream(spark, folder, INPUT)
-    for part in (batches[: len(batches) // 2], batches[len(batches) // 2 :]):
-        for rows in part:
-            stream.feed(rows)
-        stream.run(build)
-    return {number: Counter(map(tuple, rows)) for number, rows in stream.batches.items()}
-
-
-def _run_one_by_one(
-    spark: SparkSession, folder: Path, batches: list[Rows], build: Callable[[DataFrame], DataFrame]
-) -> dict[int, Counter[tuple[object, ...]]]:
-    """Run each batch on its own: in processing time Spark never comes to an end by itself."""
-    folder.mkdir()
-    stream = FileStream(spark, folder, INPUT)
-    found: dict[int, Counter[tuple[object, ...]]] = {}
-
-    def keep(batch: DataFrame, number: int) -> None:
-        found[number] = Counter(map(tuple, batch.collect()))
-
-    for rows in batches:
-        stream.feed(rows)
-        source = spark.readStream.schema(INPUT).parquet(str(folder / "input"))
-        writer = build(source).writeStream.outputMode("update").foreachBatch(keep)
-        writer.option("checkpointLocation", str(stream.checkpoint)).trigger(once=True).start().awaitTermination()
-    return found
-
-
-def _timed(rows: DataFrame) -> DataFrame:
-    return rows.withColumn("time", sql.timestamp_millis("at")).withWatermark("time", "1 second")
-
-
 def test_states_and_timers_and_late_rows_in_event_time(spark: SparkSession, tmp_path: Path) -> None:
     batches = _batches(seed=5, count=5)
     initial = spark.createDataFrame([("k1", 100), ("waits", 7)], "key string, start bigint")
 
     def build(transform_rows: Transform) -> Callable[[DataFrame], DataFrame]:
         return lambda rows: transform_rows(
-            _timed(rows).groupBy("key"), Watcher(has_timers=True), OUTPUT, "Update", "EventTime", initial.groupBy("key")
+            timed(rows).groupBy("key"), Watcher(has_timers=True), OUTPUT, "Update", "EventTime", initial.groupBy("key")
         )
 
-    expected = _run(spark, tmp_path / "spark", batches, build(_spark))
-    assert _run(spark, tmp_path / "ours", batches, build(_ours)) == expected
+    expected = run_in_two_lives(spark, tmp_path / "spark", INPUT, batches, build(_spark))
+    assert run_in_two_lives(spark, tmp_path / "ours", INPUT, batches, build(_ours)) == expected
     assert "timer" in str(expected)
     assert "waits" in str(expected)
 
@@ -236,8 +200,8 @@ def test_keys_of_two_columns_without_time(spark: SparkSession, tmp_path: Path) -
             "none",
         )
 
-    expected = _run(spark, tmp_path / "spark", batches, build(_spark))
-    assert _run(spark, tmp_path / "ours", batches, build(_ours)) == expected
+    expected = run_in_two_lives(spark, tmp_path / "spark", INPUT, batches, build(_spark))
+    assert run_in_two_lives(spark, tmp_path / "ours", INPUT, batches, build(_ours)) == expected
     assert any(expected.values())
 
 
@@ -247,8 +211,8 @@ def test_frames_with_a_time_to_live_and_timers_in_processing_time(spark: SparkSe
     def build(transform_rows: Transform) -> Callable[[DataFrame], DataFrame]:
         return lambda rows: transform_rows(rows.groupBy("key"), Forgetter(), OUTPUT, "Update", "ProcessingTime")
 
-    expected = _run_one_by_one(spark, tmp_path / "spark", batches, build(_spark_in_pandas))
-    assert _run_one_by_one(spark, tmp_path / "ours", batches, build(_ours_in_pandas)) == expected
+    expected = run_one_by_one(spark, tmp_path / "spark", INPUT, batches, build(_spark_in_pandas))
+    assert run_one_by_one(spark, tmp_path / "ours", INPUT, batches, build(_ours_in_pandas)) == expected
     assert "timer" in str(expected)
 
 
@@ -276,12 +240,12 @@ def test_a_window_after_the_event_time_that_comes_out(spark: SparkSession, tmp_p
     def build(transform_rows: Transform) -> Callable[[DataFrame], DataFrame]:
         def chained(rows: DataFrame) -> DataFrame:
             arguments = ("key string, at timestamp", "Append", "EventTime", None, "at")
-            latest = transform_rows(_timed(rows).groupBy("key"), Sessions(), *arguments)
+            latest = transform_rows(timed(rows).groupBy("key"), Sessions(), *arguments)
             counted = latest.groupBy(sql.window("at", "2 seconds")).count()
             return counted.selectExpr("'window' AS what", "string(window.start) AS key", "string(count) AS saw")
 
         return chained
 
-    expected = _run(spark, tmp_path / "spark", batches, build(_spark))
-    assert _run(spark, tmp_path / "ours", batches, build(_ours)) == expected
+    expected = run_in_two_lives(spark, tmp_path / "spark", INPUT, batches, build(_spark))
+    assert run_in_two_lives(spark, tmp_path / "ours", INPUT, batches, build(_ours)) == expected
     assert any(expected.values())

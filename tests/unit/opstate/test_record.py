@@ -13,19 +13,8 @@ from hypothesis import strategies as st
 from statefulspark import errors
 from statefulspark.opstate import record
 from statefulspark.opstate.model import Mode, NamedState, OperatorState, Part, StateMeta
+from statevalues import LEAVES
 
-LEAVES = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(allow_nan=False),
-    st.text(),
-    st.binary(),
-    st.decimals(allow_nan=False),
-    st.dates(),
-    st.datetimes(),
-    st.uuids(),
-)
 VALUES = st.recursive(
     LEAVES,
     lambda inner: st.one_of(

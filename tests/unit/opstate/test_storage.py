@@ -44,11 +44,6 @@ class StatefulQuery(FakeQuery):
         return SegmentName("counter", batch + 1, 1)
 
 
-@pytest.fixture
-def job() -> Job:
-    return Job()
-
-
 def a_stateful_query(job: Job) -> StatefulQuery:
     return StatefulQuery(job.store, job.start().generation)
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 
 import pytest
-from drivenjob import NEVER, WAIT_S, DrivenJob, Hearer, cut_of, new_roots, running
+from drivenjob import NEVER, DrivenJob, Hearer, cut_of, new_roots, running
+from looprig import WAIT_S
 from snapshots import Job
 from statefulspark import errors
 from statefulspark.contract import api, layout
@@ -22,11 +23,6 @@ SOON = CheckpointConfig(interval=timedelta(milliseconds=20))
 A_DAY = timedelta(days=1)
 FIRST_OF_ALL, LAST_OF_ALL = 30_818, 9_730
 """Seeds after which the first number of `random` is less than 0.00001, and more than 0.9999."""
-
-
-@pytest.fixture
-def job() -> Job:
-    return Job()
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from fakecontrol import NOON, a_summary
 from fakehooks import Bookmarks
+from looprig import LoopRig, Pause
 from statefulspark import errors
 from statefulspark import hooks as ss_hooks
 from statefulspark.contract import api, statistics
@@ -141,7 +142,7 @@ class FakeAnnouncer:
         self.told.append("stop trying")
 
 
-class Job:
+class Job(LoopRig):
     """A loop that runs in a thread of its own."""
 
     def __init__(
@@ -165,7 +166,7 @@ class Job:
         )
         query = queries.RunningQuery(place, self._start, self._start(), self.gate.fact, further)
         identity = Identity("words", "default", 7, 1, None, NOON, None, None)
-        self.loop = JobLoop(
+        loop = JobLoop(
             board=Board(identity, None),
             running=(query,),
             gate=cast("jvm.Gate", self.gate),
@@ -178,9 +179,8 @@ class Job:
             refusals=self.refusals,
             planner=cast("draining.Planner", SimpleNamespace(plan_end=lambda _: _refuse())),
         )
-        self.endings: list[snapshots.Ending] = []
-        self._thread = threading.Thread(target=lambda: self.endings.append(self.loop.run()))
-        self._thread.start()
+        super().__init__(loop)
+        self.start()
         self.until(lambda: self.loop.status().queries[0].batch_id >= 0)
 
     def _start(self, how: str = "run") -> StreamingQuery:
@@ -189,31 +189,9 @@ class Job:
         self.handle.isActive, self.handle.failure = True, None
         return cast("StreamingQuery", self.handle)
 
-    def until(self, holds: Callable[[], bool]) -> None:
-        deadline_s = time.monotonic() + _WAIT_S
-        while not holds():
-            assert time.monotonic() < deadline_s, self.loop.status()
-            time.sleep(0.01)
-
-    def ended(self) -> snapshots.Ending:
-        self._thread.join(_WAIT_S)
-        (ending,) = self.endings
-        return ending
-
-    def ended_operation(self, request_id: str) -> api.Operation:
-        def ended() -> bool:
-            operation = self.loop.operation(request_id)
-            return operation is not None and operation.state is not api.OperationState.IN_PROGRESS
-
-        self.until(ended)
-        operation = self.loop.operation(request_id)
-        assert operation is not None
-        return operation
-
     def close(self) -> None:
         self.writer.before_complete = self.writer.before_precopy = self.announcer.before_complete = lambda: None
-        self.loop.drain()
-        self._thread.join(_WAIT_S)
+        self.drained()
 
 
 Start = Callable[..., Job]
@@ -341,19 +319,14 @@ def test_a_stop_whose_first_copy_fails_says_whose_fault_it_was(start: Start) -> 
 
 def test_a_query_that_fails_aborts_what_waits_for_it(start: Start) -> None:
     """A.109."""
-    copying, go_on = threading.Event(), threading.Event()
-
-    def copy_slowly() -> None:
-        copying.set()
-        assert go_on.wait(_WAIT_S)
-
-    job = start(FakeWriter(before_precopy=copy_slowly))
+    copying = Pause()
+    job = start(FakeWriter(before_precopy=copying))
     job.loop.request_stop(api.StopRequest(request_id="a"))
-    assert copying.wait(_WAIT_S)
+    copying.reached()
     job.handle.failure, job.handle.isActive = "java.io.IOException: disk full", False
 
     operation = job.ended_operation("a")
-    go_on.set()
+    copying.release()
 
     assert operation.reason == "TASK_FAILURE"
     assert "disk full" in str(operation.message)
@@ -504,21 +477,16 @@ def test_a_savepoint_that_is_declined_leaves_the_job_running(start: Start) -> No
 
 def test_a_function_that_cannot_be_snapshotted_declines_the_stop_that_waits_for_its_batch(start: Start) -> None:
     """A.111: and the job fails, since a batch without its function's state cannot be committed."""
-    copying, go_on = threading.Event(), threading.Event()
-
-    def copy_slowly() -> None:
-        copying.set()
-        assert go_on.wait(_WAIT_S)
-
-    job = start(FakeWriter(before_precopy=copy_slowly))
+    copying = Pause()
+    job = start(FakeWriter(before_precopy=copying))
     job.loop.request_stop(api.StopRequest(request_id="a"))
-    assert copying.wait(_WAIT_S)
+    copying.reached()
     why = errors.SpecRejectedError("SnapshotFailed", "Could not complete snapshot 1 for operator buffer: disk full.")
     job.refusals.note("counts", "sink:out", why)
     job.handle.failure, job.handle.isActive = "PythonException: SnapshotFailed", False
 
     operation = job.ended_operation("a")
-    go_on.set()
+    copying.release()
 
     assert operation.reason == "CHECKPOINT_DECLINED"
     assert operation.message == f"sink:out declined: {why.message}"
@@ -718,18 +686,13 @@ def test_a_stop_that_fails_leaves_the_job_running(start: Start) -> None:
 
 
 def test_a_stop_that_expired_while_it_copied_ahead_does_not_pause_the_job_for_ever(start: Start) -> None:
-    copying, go_on = threading.Event(), threading.Event()
-
-    def copy_slowly() -> None:
-        copying.set()
-        assert go_on.wait(_WAIT_S)
-
-    job = start(FakeWriter(before_precopy=copy_slowly), timeout_s=0.2)
+    copying = Pause()
+    job = start(FakeWriter(before_precopy=copying), timeout_s=0.2)
     job.loop.request_stop(api.StopRequest(request_id="a"))
-    assert copying.wait(_WAIT_S)
+    copying.reached()
     assert job.ended_operation("a").reason == "CHECKPOINT_EXPIRED"
 
-    go_on.set()
+    copying.release()
     job.until(lambda: job.writer.discarded == [1])
     seen = job.loop.status().queries[0].batch_id
 
@@ -828,21 +791,16 @@ def test_an_intermediate_savepoint_commits_nothing(start: Start) -> None:
 @pytest.mark.parametrize("savepoint", [True, False], ids=["with savepoint", "with checkpoint"])
 def test_a_stop_ends_when_its_sinks_have_committed(start: Start, savepoint: bool) -> None:
     """A.49, A.102: stop with savepoint is announced; the driver and the operation wait for it."""
-    committing, go_on = threading.Event(), threading.Event()
-
-    def commit_slowly() -> None:
-        committing.set()
-        assert go_on.wait(_WAIT_S)
-
-    job = start(announcer=FakeAnnouncer(before_complete=commit_slowly))
+    committing = Pause()
+    job = start(announcer=FakeAnnouncer(before_complete=committing))
     job.loop.request_stop(api.StopRequest(request_id="a", savepoint=savepoint))
-    assert committing.wait(_WAIT_S)
+    committing.reached()
     before = job.loop.operation("a")
     assert before is not None
     assert before.state is api.OperationState.IN_PROGRESS
     assert not job.gate.is_open
 
-    go_on.set()
+    committing.release()
 
     assert job.ended().code is ExitCode.STOPPED
     assert job.ended_operation("a").state is api.OperationState.COMPLETED
@@ -865,19 +823,14 @@ def test_a_stop_whose_commit_fails_says_where_the_savepoint_is(start: Start) -> 
 
 def test_a_query_that_fails_during_the_commit_of_a_stop_says_where_the_savepoint_is(start: Start) -> None:
     """A.164."""
-    committing, go_on = threading.Event(), threading.Event()
-
-    def commit_slowly() -> None:
-        committing.set()
-        assert go_on.wait(_WAIT_S)
-
-    job = start(announcer=FakeAnnouncer(before_complete=commit_slowly))
+    committing = Pause()
+    job = start(announcer=FakeAnnouncer(before_complete=committing))
     job.loop.request_stop(api.StopRequest(request_id="a"))
-    assert committing.wait(_WAIT_S)
+    committing.reached()
     job.handle.failure, job.handle.isActive = "java.io.IOException: disk full", False
 
     operation = job.ended_operation("a")
-    go_on.set()
+    committing.release()
 
     assert "created at" in str(operation.message)
     assert "disk full" in str(operation.message)

@@ -10,29 +10,19 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
+from sinkcontexts import a_sink_context
 from sinkdrivers import MemoryFiles
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.sinks import files, files_commits, files_orphans
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.standing import Descent
-from statefulspark.storage import StorageOptions
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 from statefulspark.testing import stores
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
-CONTEXT = SinkContext(
-    job="default/flights",
-    query_uid="delays",
-    uid="out",
-    generation=2,
-    batch_id=5,
-    epoch=3,
-    committing_epoch=3,
-    staging_uri="memory://bucket/staging",
-    options=StorageOptions(),
-)
+CONTEXT = a_sink_context(job="default/flights", generation=2, batch_id=5, epoch=3)
 UNIQUE = "0123456789abcdef0123456789abcdef"
 
 

@@ -6,25 +6,15 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from sinkcontexts import a_sink_context
 from statefulspark import errors
-from statefulspark.sinks import base, kafka
+from statefulspark.sinks import kafka
 from statefulspark.sinks.marker import Marker, require_newest
-from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 DAY = timedelta(days=1)
-CONTEXT = base.SinkContext(
-    job="team/flights",
-    query_uid="delays",
-    uid="out",
-    generation=2,
-    batch_id=5,
-    epoch=3,
-    committing_epoch=4,
-    staging_uri="file:///tmp/staging",
-    options=StorageOptions(),
-)
+CONTEXT = a_sink_context(generation=2, batch_id=5, epoch=3, committing_epoch=4, staging_uri="file:///tmp/staging")
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from sinkcontexts import a_sink_context
 from statefulspark import errors, storage
 from statefulspark.sinks import base, staging, standing
 from statefulspark.storage import StorageOptions
@@ -17,14 +18,9 @@ SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 
 @pytest.fixture
 def context(tmp_path: Path) -> base.SinkContext:
-    return base.SinkContext(
-        job="team/flights",
-        query_uid="delays",
-        uid="out",
-        generation=1,
+    return a_sink_context(
         batch_id=4,
         epoch=2,
-        committing_epoch=2,
         staging_uri=f"file://{tmp_path}/sinks/delays/out",
         options=StorageOptions(allow_local_files=True),
     )

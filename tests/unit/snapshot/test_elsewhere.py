@@ -16,11 +16,6 @@ from statefulspark.storage.port import ObjectStore
 ARCHIVE = "memory://bucket/archive"
 
 
-@pytest.fixture
-def job() -> Job:
-    return Job()
-
-
 def taken(job: Job, location: str | None = ARCHIVE) -> savepoint.SavepointTarget:
     """Run a batch, and take a savepoint."""
     query = FakeQuery(job.store, job.start().generation)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from manifests import a_manifest
 from snapshots import Job
 from sparkroot import FakeQuery
@@ -28,11 +27,6 @@ def a_checkpoint_with_answers(job: Job, query: FakeQuery, number: int) -> Manife
 
 def a_savepoint_with_answers(job: Job, query: FakeQuery, number: int) -> savepoint.SavepointTarget:
     return job.savepoint(query, number, master_states=answer(number))
-
-
-@pytest.fixture
-def job() -> Job:
-    return Job()
 
 
 def test_a_job_goes_on_with_the_answers_of_its_checkpoint(job: Job) -> None:

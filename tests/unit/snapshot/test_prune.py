@@ -19,11 +19,6 @@ GRACE_S = 60
 POLICY = prune.PrunePolicy(retained=2, grace=timedelta(seconds=GRACE_S))
 
 
-@pytest.fixture
-def job() -> Job:
-    return Job()
-
-
 def a_long_history(job: Job, checkpoints: int = 5) -> FakeQuery:
     """Run two batches per checkpoint, with a state snapshot at each; a minute passes each time."""
     query = job.running()

@@ -14,11 +14,6 @@ from statefulspark.snapshot.recovery import StartMode
 from statefulspark.testing import stores
 
 
-@pytest.fixture
-def job() -> Job:
-    return Job()
-
-
 def test_the_first_start_is_empty_in_generation_1(job: Job) -> None:
     plan = job.start()
 

@@ -14,11 +14,6 @@ from statefulspark.testing import stores
 
 
 @pytest.fixture
-def job() -> Job:
-    return Job()
-
-
-@pytest.fixture
 def folder(job: Job) -> str:
     """Take a savepoint with state snapshots and changelogs."""
     query = job.running(batches=4)

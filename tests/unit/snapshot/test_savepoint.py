@@ -13,11 +13,6 @@ from statefulspark.testing import stores
 
 
 @pytest.fixture
-def job() -> Job:
-    return Job()
-
-
-@pytest.fixture
 def query(job: Job) -> FakeQuery:
     running = FakeQuery(job.store, job.start().generation)
     for _ in range(3):

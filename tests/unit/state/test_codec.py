@@ -11,23 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from statefulspark.state import codec
+from statevalues import LEAVES
 
 _UTC = datetime.UTC
-SCALARS = st.one_of(
-    st.none(),
-    st.booleans(),
-    st.integers(),
-    st.floats(allow_nan=False),
-    st.text(),
-    st.binary(),
-    st.dates(),
-    st.datetimes(),
-    st.datetimes(timezones=st.just(_UTC)),
-    st.timedeltas(),
-    st.times(),
-    st.decimals(allow_nan=False),
-    st.uuids(),
-)
+SCALARS = st.one_of(LEAVES, st.datetimes(timezones=st.just(_UTC)), st.timedeltas(), st.times())
 HASHABLE = st.one_of(st.integers(), st.text(), st.tuples(st.integers(), st.text()), st.dates())
 VALUES = st.recursive(
     SCALARS,

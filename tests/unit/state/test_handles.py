@@ -2,54 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
-from keyedstate import MemoryLog, Worker, new_ids
+from keyedstate import Bench, Mean, MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import compaction, descriptors, functions
-
-
-class Bench:
-    """One key group of one operator; each call of `at` is a batch at a time."""
-
-    def __init__(self, descriptor: object) -> None:
-        self._descriptor = descriptor
-        self.log = MemoryLog()
-        self._worker = Worker(self._declare, new_ids())
-
-    def _declare(self, context: functions.KeyedContext) -> None:
-        self.handle = context.state(self._descriptor)  # type: ignore[call-overload]
-
-    def at(
-        self, now_ms: int, work: Callable[..., object], key: object = "k", policy: compaction.Policy | None = None
-    ) -> object:
-        results: list[object] = []
-
-        def run(context: functions.KeyedContext) -> None:
-            context.enter(key)
-            results.append(work(self.handle))
-
-        self._worker.run(self.log, run, now_ms=now_ms, policy=policy)
-        return results[0]
-
-    def forget(self) -> None:
-        """Continue on a new worker."""
-        self._worker = Worker(self._declare, new_ids())
-
-
-class Mean:
-    """Mean of integers."""
-
-    def create(self) -> tuple[int, int]:
-        return 0, 0
-
-    def add(self, accumulator: tuple[int, int], value: int) -> tuple[int, int]:
-        return accumulator[0] + value, accumulator[1] + 1
-
-    def result(self, accumulator: tuple[int, int]) -> float:
-        return accumulator[0] / accumulator[1]
-
 
 ALL = [
     descriptors.ValueState("s"),

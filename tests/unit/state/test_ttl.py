@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 
+import keyedstate
 import pytest
-from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import chunks, compaction, descriptors, expiry, functions, tables, ttl
 
@@ -15,30 +15,11 @@ FULL = compaction.Policy(fan_in=2, outgrown=0.0)
 NEVER = compaction.Policy(fan_in=1000, outgrown=1000.0)
 
 
-class Bench:
-    """One key group; each call of `at` is a batch. The declaration may change between batches, as at a restart."""
+class Bench(keyedstate.Bench):
+    """A key group whose chunks are not compacted unless a test says so."""
 
     def __init__(self, descriptor: object, change: ttl.TtlChange = ttl.TtlChange.REFUSE) -> None:
-        self.log, self._ids = MemoryLog(), new_ids()
-        self.declare(descriptor, change)
-
-    def declare(self, descriptor: object, change: ttl.TtlChange = ttl.TtlChange.REFUSE) -> None:
-        def open_function(context: functions.KeyedContext) -> None:
-            self.handle = context.state(descriptor)  # type: ignore[call-overload]
-
-        self._worker = Worker(open_function, self._ids, ttl_change=change)
-
-    def at(
-        self, now_ms: int, work: Callable[..., object], key: object = "k", policy: compaction.Policy = NEVER
-    ) -> object:
-        results: list[object] = []
-
-        def run(context: functions.KeyedContext) -> None:
-            context.enter(key)
-            results.append(work(self.handle))
-
-        self._worker.run(self.log, run, now_ms=now_ms, policy=policy)
-        return results[0]
+        super().__init__(descriptor, change, policy=NEVER)
 
     def stored(self) -> list[object]:
         """Keys in the newest chunk."""

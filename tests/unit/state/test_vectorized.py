@@ -8,22 +8,9 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from keyedstate import MemoryLog, Worker, new_ids
+from keyedstate import Mean, MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import conversions, descriptors, functions, ttl
-
-
-class Mean:
-    """Mean of integers."""
-
-    def create(self) -> tuple[int, int]:
-        return 0, 0
-
-    def add(self, accumulator: tuple[int, int], value: int) -> tuple[int, int]:
-        return accumulator[0] + value, accumulator[1] + 1
-
-    def result(self, accumulator: tuple[int, int]) -> float:
-        return accumulator[0] / accumulator[1]
 
 
 class Tenths(conversions.Codec[int]):
