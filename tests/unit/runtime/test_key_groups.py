@@ -6,13 +6,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 import pytest
-from manifests import a_manifest, a_query, an_operator
 from statefulspark import errors
-from statefulspark.contract.manifest import QueryEntry, SnapshotFormat
-from statefulspark.snapshot import base, recovery, restore
-from statefulspark.spark.canonical import starting
 from statefulspark.spark.keyed import registry
-from statefulspark.testing import stores
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -46,35 +41,3 @@ def test_outside_of_a_job_it_is_derived() -> None:
 def test_a_number_out_of_range_is_refused() -> None:
     with pytest.raises(errors.SpecRejectedError, match=r"between 1 and 32768\. Found: 0"):
         registry.key_groups_of("mean", 0, partitions=2)
-
-
-def with_groups(uid: str = "q", *, batch_id: int = 3, groups: int | None = 256) -> QueryEntry:
-    operators = (an_operator("mean", name="tws", max_parallelism=groups), an_operator("tws-1", 1, name="tws"))
-    return a_query(uid, *operators, batch_id=batch_id)
-
-
-@pytest.mark.parametrize(
-    ("query", "known"),
-    [
-        pytest.param(with_groups(), {"mean": 256}, id="state with a number"),
-        pytest.param(with_groups(groups=None), {"mean": 128}, id="state of before manifests told it"),
-        pytest.param(with_groups(batch_id=-1), {}, id="no state, so it is derived again"),
-        pytest.param(with_groups("another"), {}, id="state of another query"),
-    ],
-)
-def test_what_is_restored_says(query: QueryEntry, known: dict[str, int]) -> None:
-    plan = recovery.StartPlan(recovery.StartMode.CONTINUE, 1, queries=(query,))
-
-    assert starting.key_groups(plan, "q") == known
-
-
-def test_a_canonical_savepoint_says_what_it_had_though_another_number_may_be_chosen() -> None:
-    manifest = a_manifest(queries=[with_groups()]).model_copy(update={"format": SnapshotFormat.CANONICAL})
-    place = restore.SnapshotPlace(stores.MemoryStore("memory://bucket"), "savepoints/one")
-    source = base.Base("one", manifest.queries, place, manifest=manifest)
-    plan = recovery.StartPlan(recovery.StartMode.COPY, 2, queries=manifest.queries, source=source)
-
-    shells = starting.with_shells(plan)
-
-    assert [operator.max_parallelism for operator in shells.queries[0].operators] == [None, None]
-    assert starting.key_groups(shells, "q") == {"mean": 256}
