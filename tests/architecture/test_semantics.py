@@ -18,8 +18,8 @@ _UNPROVEN = ("not applicable", "not yet")
 _ROW = re.compile(r"^\| ([AB]\.\d+) \| ([^|]+) \| \*\*([a-z ]+)\*\*(?:: ([^|]+))? \| ([^|]*) ?\|$")
 _CITED = re.compile(r"\b[AB]\.\d{1,3}\b")
 _IN_A_NAME = re.compile(r"def test_((?:[ab]\d{1,3}_)+)")
-_FOLDERS = ("jobruntime/src", "jobruntime/jvm", "operator/src", "tests", "e2e", "bench", "examples", "docs")
-_TEXTS = (".py", ".java", ".go", ".md")
+_FOLDERS = ("jobruntime/src", "jobruntime/jvm", "operator/src", "charts", "tests", "e2e", "bench", "examples", "docs")
+_TEXTS = (".py", ".java", ".go", ".md", ".mk", ".toml", ".yaml", ".sh")
 _ELSEWHERE = re.compile(r"§|\bDESIGN\b|\bflink-semantics\b|/work/")
 
 

@@ -14,7 +14,7 @@ from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
-from looprig import LoopRig
+from looprig import LoopRig, SparkHandle
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors, storage
@@ -36,7 +36,7 @@ NEVER = CheckpointConfig(interval=timedelta(days=1), min_pause=timedelta(days=1)
 
 
 @dataclass
-class SimulatedQuery:
+class SimulatedQuery(SparkHandle):
     """One query, and Spark's handle of it."""
 
     root: FakeQuery
@@ -53,12 +53,6 @@ class SimulatedQuery:
     @property
     def has_ended(self) -> bool:
         return self.ends_after is not None and self.root.batch >= self.ends_after
-
-    @property
-    def _jsq(self) -> object:
-        raised = SimpleNamespace(toString=lambda: self.failure)
-        option = SimpleNamespace(isEmpty=lambda: self.failure is None, get=lambda: raised)
-        return SimpleNamespace(recentProgress=list, exception=lambda: option)
 
     def stop(self) -> None:
         self.is_stopped = True

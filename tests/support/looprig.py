@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 
 from statefulspark.contract import api
 from statefulspark.spark import snapshots
@@ -31,6 +32,22 @@ class Pause:
     def release(self) -> None:
         """Let it go."""
         self._released.set()
+
+
+class SparkHandle:
+    """What the loop asks of Spark's handle of a query when it has failed.
+
+    Attributes:
+        failure: What the JVM's exception says; None while there is none.
+    """
+
+    failure: str | None = None
+
+    @property
+    def _jsq(self) -> object:
+        raised = SimpleNamespace(toString=lambda: self.failure)
+        option = SimpleNamespace(isEmpty=lambda: self.failure is None, get=lambda: raised)
+        return SimpleNamespace(recentProgress=list, exception=lambda: option)
 
 
 class LoopRig:

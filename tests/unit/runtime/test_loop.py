@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from fakecontrol import NOON, a_summary
 from fakehooks import Bookmarks
-from looprig import LoopRig, Pause
+from looprig import LoopRig, Pause, SparkHandle
 from statefulspark import errors
 from statefulspark import hooks as ss_hooks
 from statefulspark.contract import api, statistics
@@ -50,19 +50,12 @@ class FakeGate:
         return {"root": self.fact}
 
 
-class FakeHandle:
+class FakeHandle(SparkHandle):
     """Spark's handle of a query."""
 
     def __init__(self) -> None:
         self.isActive = True
         self.stopped = False
-        self.failure: str | None = None
-
-    @property
-    def _jsq(self) -> object:
-        raised = SimpleNamespace(toString=lambda: self.failure)
-        option = SimpleNamespace(isEmpty=lambda: self.failure is None, get=lambda: raised)
-        return SimpleNamespace(recentProgress=list, exception=lambda: option)
 
     def stop(self) -> None:
         self.stopped = True
