@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
+from looprig import SparkHandle
 from snapshots import Job
 from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
@@ -22,13 +23,13 @@ _SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
 _FACT = jvm.GateFact(last_offsets=7, last_committed=7, last_commit_at=None, at_boundary=False)
 
 
-class Handle:
+class Handle(SparkHandle):
     """Spark's handle of a query that has failed."""
 
+    isActive = False  # noqa: N815 - Spark's name
+
     def __init__(self, failure: str) -> None:
-        self.isActive = False
-        raised = SimpleNamespace(toString=lambda: failure)
-        self._jsq = SimpleNamespace(exception=lambda: SimpleNamespace(isEmpty=lambda: False, get=lambda: raised))
+        self.failure = failure
 
 
 class Query:
