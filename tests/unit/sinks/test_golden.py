@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from statefulspark.contract.manifest import LineageRecord
-from statefulspark.contract.prepared import OutputRecord, PreparedRecord
+from statefulspark.contract.prepared import OutputRecord, PreparedRecord, UnchangedRecord
 from statefulspark.sinks.files_commits import BatchCommit, FolderOwner, PartFile
 from statefulspark.sinks.marker import Marker
 
@@ -64,15 +64,19 @@ PREPARED = PreparedRecord(
     transaction='{"formatVersion":1,"files":[]}',
 )
 OUTPUT = OutputRecord(sink="out", batch_id=12346, epoch=7)
+OUTPUT_OF_A_FUNCTION = OutputRecord(function="buffer", batch_id=12346, epoch=7)
+UNCHANGED = UnchangedRecord(record="operator-state/buffer/00012340-00000007.json")
 
 
-Document = BatchCommit | PreparedRecord | FolderOwner | LineageRecord | OutputRecord
+Document = BatchCommit | PreparedRecord | FolderOwner | LineageRecord | OutputRecord | UnchangedRecord
 WRITTEN: tuple[tuple[str, Document], ...] = (
     ("commit-v1.json", COMMIT),
     ("commit-v1-withdrawn.json", WITHDRAWN),
     ("prepared-v1.json", PREPARED),
     ("folder-owner-v1.json", OWNER),
     ("lineage-v1.json", LINEAGE),
+    ("output-of-a-function-v1.json", OUTPUT_OF_A_FUNCTION),
+    ("unchanged-v1.json", UNCHANGED),
 )
 READ = (
     ("commit-v1-with-every-batch.json", OLD_COMMIT),

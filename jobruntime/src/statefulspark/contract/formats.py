@@ -87,6 +87,8 @@ PREPARED = DocumentFormat("prepared records", writes=1, reads=(1,))
 """`prepared/<uid>/<batch>-<epoch>.json`."""
 OUTPUT = DocumentFormat("output records", writes=1, reads=(1,))
 """`output/<query uid>/<batch>-<epoch>.json`."""
+UNCHANGED = DocumentFormat("records of unchanged state", writes=1, reads=(1,))
+"""`unchanged/<uid>/<batch>-<epoch>.json`."""
 
 STAGED_ROWS = DocumentFormat("transactions of staged rows", writes=1, reads=(1,))
 """The transaction of a Kafka or PostgreSQL sink in a prepared record."""

@@ -1,4 +1,4 @@
-"""The records of sinks: what one needs to commit a batch or to give it up, and which batches have such a record."""
+"""The records of a query's sink or sink function: what a batch prepared or left as it was, and which batches have one."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class PreparedRecord(SealedDocument):
 class OutputRecord(SealedDocument):
     """`output/<query uid>/<batch>-<epoch>.json` below a query's root, written before a driver starts the query.
 
-    It makes absence provable: from this batch on each batch has a record of this sink, so one that is not there is lost.
-    Batches before the first of these were written by a release that left out batches without a transaction.
+    It makes absence provable: from this batch on each batch has a record of this sink or function, so one that is not there
+    is lost. Batches before the first of these were written by a release that left out batches without a transaction.
     """
 
     FORMAT: ClassVar = formats.OUTPUT
@@ -52,5 +52,20 @@ class OutputRecord(SealedDocument):
 
     sink: str | None = None
     """Uid of the query's two-phase sink; absent if it has none, and its batches have no records."""
+    function: str | None = None
+    """Uid of the query's sink function with operator state; absent if it has none, and in records of releases before."""
     batch_id: int = Field(ge=0)
     epoch: int = Field(ge=1)
+
+
+class UnchangedRecord(SealedDocument):
+    """`unchanged/<uid>/<batch>-<epoch>.json` below a query's root: a batch that left a function's state as it was.
+
+    It stands where the state would, so that a record which is not there is known to be lost.
+    """
+
+    FORMAT: ClassVar = formats.UNCHANGED
+    format_version: int = formats.UNCHANGED.writes
+
+    record: str
+    """Key of the state that holds, below the query's root: `operator-state/<uid>/<batch>-<epoch>.json`."""

@@ -53,6 +53,7 @@ class SinkRun:
         self._base = restored
         self._after = restored
         self._attempted: int | None = None
+        self._recorded: int | None = None
         self._is_repeat = True
         self._lock = threading.RLock()
         self._completions = Completions(heard)
@@ -67,6 +68,16 @@ class SinkRun:
     def broadcast(self) -> str | None:
         """Condition that marks rows for every subtask."""
         return self._sink.broadcast
+
+    @property
+    def is_stateful(self) -> bool:
+        """Whether the function has state to be kept."""
+        return self._subtasks.is_stateful
+
+    @property
+    def recorded_batch(self) -> int | None:
+        """The newest batch for which `end` gave a record; None before the first, and without state."""
+        return self._recorded
 
     def begin(self, batch_id: int) -> None:
         """Begin a batch; if it, or one before it that did not end, was begun already, that attempt is undone.
@@ -125,6 +136,7 @@ class SinkRun:
             self._completions.taken(context.checkpoint_id, self._attempted or 0)
             body = record.encode(self._uid, after)
             is_news = self._is_repeat or self._base is None or body != record.encode(self._uid, self._base)
+            self._recorded = self._attempted if is_news else self._recorded
             # Decoded again, so that nothing that the function still changes is part of it.
             self._after, self._is_repeat = record.decode(body, f"the state of {self._uid}"), False
             return body if is_news else None

@@ -1,9 +1,10 @@
 """The closure of a committed batch: every file that Spark needs to go on after it, and no other.
 
-For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which
-tell which state files belong together; the sources' logs, and the segments that offsets N name; each function's newest
-record of operator state, and each sink's prepared transactions; each operator's metadata and schema; per state store the
-newest snapshot with its SST files and the changelogs after it; and the checksum files beside all of those.
+For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which tell
+which state files belong together; the sources' logs, and the segments that offsets N name; each function's newest record of
+operator state, with what tells that it still holds, and each sink's prepared transactions; each operator's metadata and
+schema; per state store the newest snapshot with its SST files and the changelogs after it; and the checksum files beside
+all of those.
 
 Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel, each of them once.
 No state file is read but the snapshot archives, which hold names and settings, so the cost does not grow with the size of
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 from statefulspark import errors
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, OperatorStateEntry, QueryEntry
-from statefulspark.snapshot import checksums, lineage, listing, records, segments, sidelog, smallfiles, sparklog
+from statefulspark.snapshot import checksums, lineage, listing, records, segments, smallfiles, sparklog
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
@@ -122,17 +123,17 @@ class Closer:
         chains = lineage.chains(state, self._commits, batch_id, self._root)
         operators = self._load_operators(listed, batch_id)
         offsets = self._load_offsets(listed, batch_id)
-        states = tuple(sidelog.newest(listed, sidelog.RecordKind.OPERATOR_STATE, at_batch=batch_id).values())
         prepared = self._records.prepared(listed, batch_id, committed)
         outputs = self._records.outputs(listed, batch_id, committed, after_batch=self._after(batch_id))
+        states = self._records.states(listed, batch_id, outputs[-1] if outputs else None)
         wanted = [
             "metadata",
             *self._log_keys(listed, chains, batch_id),
             *_source_keys(listed, offsets),
             *segments.needed_keys(offsets),
-            *(name.key for name in states),
+            *states.keys,
             *(entry.path for entry in prepared),
-            *outputs,
+            *(output.name.key for output in outputs),
             *records.of_base(self._base),
             *(key for operator in operators for key in operator.keys),
             *self._state_keys(chains, listed, batch_id),
@@ -145,7 +146,7 @@ class Closer:
             files=self._entries(wanted, listed, batch_id),
             operators=tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators),
             offsets=offsets,
-            operator_states=tuple(OperatorStateEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in states),
+            operator_states=tuple(OperatorStateEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in states.names),
             prepared=prepared,
         )
 

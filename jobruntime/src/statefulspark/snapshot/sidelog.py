@@ -2,8 +2,9 @@
 
 ```
 <query root>/operator-state/<uid>/<batch:08d>-<epoch:08d>.json    state of a function without keys, when it changed
+<query root>/unchanged/<uid>/<batch:08d>-<epoch:08d>.json         when it did not: which of those holds
 <query root>/prepared/<uid>/<batch:08d>-<epoch:08d>.json          a transaction of a two-phase sink
-<query root>/output/<query uid>/<batch:08d>-<epoch:08d>.json      from this batch on: which sink has a record of each
+<query root>/output/<query uid>/<batch:08d>-<epoch:08d>.json      from this batch on: who has a record of each
 ```
 A record is written before Spark commits its batch, so that a committed batch has its records. Of several attempts at a
 batch the one of the highest epoch counts: all of them had the same input, and only the newest driver goes on.
@@ -19,7 +20,7 @@ from typing import ClassVar
 
 from statefulspark.contract import formats, layout
 from statefulspark.contract.base import SealedDocument
-from statefulspark.contract.prepared import OutputRecord, PreparedRecord
+from statefulspark.contract.prepared import OutputRecord, PreparedRecord, UnchangedRecord
 from statefulspark.storage.port import ObjectStore
 
 
@@ -28,10 +29,12 @@ class RecordKind(StrEnum):
 
     OPERATOR_STATE = "operator-state"
     """State of a function; a cut needs the newest one."""
+    UNCHANGED = "unchanged"
+    """A batch left a function's state as it was; a cut needs the one of its own batch."""
     PREPARED = "prepared"
     """A sink's transaction; a cut needs every one that may be uncommitted."""
     OUTPUT = "output"
-    """Which sink the query writes to; it says which records of the kind above must be there."""
+    """Which sink or function the query writes to; it says which records of the kinds above must be there."""
 
 
 class _OperatorState(SealedDocument):
@@ -43,6 +46,7 @@ class _OperatorState(SealedDocument):
 
 _DOCUMENTS: Mapping[RecordKind, type[SealedDocument]] = {
     RecordKind.OPERATOR_STATE: _OperatorState,
+    RecordKind.UNCHANGED: UnchangedRecord,
     RecordKind.PREPARED: PreparedRecord,
     RecordKind.OUTPUT: OutputRecord,
 }
@@ -114,15 +118,17 @@ def covering(keys: Iterable[str], *, after_batch: int, to_batch: int) -> tuple[R
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """From which batch on which sink has a record of each batch.
+    """From which batch on which sink or function has a record of each batch.
 
     Attributes:
         name: The output record.
         sink: Uid of the sink that it names; None if none of ours takes the batches.
+        function: Uid of the sink function that it names; None if none with state takes the batches.
     """
 
     name: RecordName
     sink: str | None
+    function: str | None = None
 
 
 def lost_records(
@@ -151,6 +157,11 @@ def lost_records(
         batches = [batch for batch in range(first, end) if (one.sink, batch) not in held]
         lost += [RecordName(RecordKind.PREPARED, one.sink, batch, one.name.epoch) for batch in batches]
     return tuple(lost)
+
+
+def latest(*names: RecordName | None) -> RecordName | None:
+    """Return the record of the highest batch, of those the one of the highest epoch, of those the first one given."""
+    return max((name for name in names if name is not None), key=lambda name: (name.batch, name.epoch), default=None)
 
 
 def require_readable(key: str, body: bytes, source: str) -> None:

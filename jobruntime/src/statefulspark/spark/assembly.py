@@ -108,7 +108,11 @@ def _open_sinks(parts: Parts) -> committing.Committer:
     committer = committing.Committer(
         who, [jobsinks.JobSink(who, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
     )
-    committer.start(parts.plan.queries, allow_non_restored=parts.job_config.restore.allow_non_restored_state)
+    committer.start(
+        parts.plan.queries,
+        allow_non_restored=parts.job_config.restore.allow_non_restored_state,
+        functions=parts.declared.recorded,
+    )
     return committer
 
 

@@ -95,6 +95,7 @@ class Committer:
         restored: Sequence[QueryEntry],
         *,
         allow_non_restored: bool = False,
+        functions: Mapping[str, str] | None = None,
     ) -> None:
         """Open every sink, commit what the restored cut had prepared, and find what it does not cover.
 
@@ -103,6 +104,7 @@ class Committer:
         Args:
             restored: The queries as restored, with paths inside the generation that runs.
             allow_non_restored: The explicit word that transactions of sinks that left the job may be dropped.
+            functions: By uid of a query its sink function, if each batch has a record of what the function holds.
 
         Raises:
             SpecRejectedError: `NonRestoredState`, or a sink refuses.
@@ -119,7 +121,7 @@ class Committer:
             context = sink.context(batches.get(sink.query_uid, -1))
             self._patiently(functools.partial(sink.sink.open, context))
         self._strays = tuple(stray for sink in self.sinks for stray in self._find_strays(sink, batches))
-        self._announce_outputs(restored)
+        self._announce_outputs(restored, functions or {})
         self.commit(restored)
         for key, progress in self._progress.items():
             progress.committed = max(batches.get(key[0], -1), -1 if progress.committed is None else progress.committed)
@@ -135,17 +137,17 @@ class Committer:
                 if name.uid == sink.uid and name.batch > after:
                     yield _Stray(sink, self._driver.store.child(root), name, generation < here)
 
-    def _announce_outputs(self, restored: Sequence[QueryEntry]) -> None:
-        """Say which sink has a record of each batch from now on, so that a record's absence proves its loss.
+    def _announce_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
+        """Say which sink or function has a record of each batch from now on, so that a record's absence proves its loss.
 
         Every start says it, under its own epoch, also of a query without a sink: what an earlier driver said, or one that
         was replaced says late, does not count then. Cost: one PUT per query.
         """
         sinks = {sink.query_uid: sink.uid for sink in self.sinks}
         batches = {query.uid: query.batch_id for query in restored}
-        for uid in sorted(batches.keys() | sinks.keys()):
+        for uid in sorted(batches.keys() | sinks.keys() | functions.keys()):
             first, epoch = batches.get(uid, -1) + 1, self._driver.epoch
-            record = OutputRecord(sink=sinks.get(uid), batch_id=first, epoch=epoch)
+            record = OutputRecord(sink=sinks.get(uid), function=functions.get(uid), batch_id=first, epoch=epoch)
             log = sidelog.SideLog(self._driver.store, layout.query_root(self._driver.generation, uid))
             log.write(sidelog.RecordName(sidelog.RecordKind.OUTPUT, uid, first, epoch), record.sealed())
 

@@ -15,7 +15,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
-from statefulspark.snapshot import checksums, closure, evolution, plans, rewrite, sparklog, transfer
+from statefulspark.snapshot import checksums, closure, evolution, plans, records, rewrite, sparklog, transfer
 from statefulspark.spark.evolution import repartition, trial
 from statefulspark.storage.port import ObjectStore
 
@@ -149,6 +149,7 @@ class Carrier:
 
     def _repartition(self, entry: QueryEntry, partitions: int) -> None:
         repartition.repartition(self.session, f"{self.hadoop_root}/{entry.path}", partitions)
+        records.note_unchanged(self.store, entry, epoch=self.epoch)
         for info in self.store.list(f"{entry.path}/state"):
             if rewrite.is_first_metadata(info.key[len(entry.path) + 1 :]):
                 told = rewrite.with_partitions(self.store.read(info.key), f"{self.store.uri}/{info.key}", partitions)

@@ -94,7 +94,9 @@ def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None
         _log.info("source bound", extra={"source": one.uid, "segment": position.segment, "restored": state is not None})
 
 
-def bind_sink(output: Output, start: Start, committed: int, noting: Noting = contextlib.nullcontext) -> BoundSink:
+def bind_sink(
+    output: Output, start: Start, restored: QueryEntry | None, noting: Noting = contextlib.nullcontext
+) -> BoundSink:
     """Restore the sink function of a query, with its state after the last committed batch.
 
     Cost: a listing, and a GET if it has state.
@@ -102,7 +104,7 @@ def bind_sink(output: Output, start: Start, committed: int, noting: Noting = con
     Args:
         output: What the query function returned, with a `FunctionSink`.
         start: Where the query starts.
-        committed: Its last committed batch; -1 for none.
+        restored: The query as it is restored; None if it starts empty.
         noting: See `BoundSink`.
 
     Raises:
@@ -111,7 +113,10 @@ def bind_sink(output: Output, start: Start, committed: int, noting: Noting = con
     """
     assert isinstance(output.sink, FunctionSink)  # noqa: S101 - the caller has looked
     log = sidelog.SideLog(start.store, "")
-    found = log.newest(sidelog.RecordKind.OPERATOR_STATE, output.uid, at_batch=committed)
+    committed = restored.batch_id if restored is not None else -1
+    # The listing may lag behind what the cut is known to need.
+    named = [sidelog.of_key(one.path) for one in restored.operator_states if one.uid == output.uid] if restored else []
+    found = sidelog.latest(log.newest(sidelog.RecordKind.OPERATOR_STATE, output.uid, at_batch=committed), *named)
     state = None
     if found is not None:
         state = record.decode(log.read(found), f"{start.store.uri}/{found.key}", uid=output.uid)

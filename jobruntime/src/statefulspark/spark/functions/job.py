@@ -44,6 +44,11 @@ class JobFunctions:
         sinks = {output.uid: query_uid for query_uid, output in self._outputs.items()}
         return {f"operator:{uid}": query_uid for uid, query_uid in {**sources, **sinks}.items()}
 
+    @property
+    def recorded(self) -> dict[str, str]:
+        """By uid of a query its bound sink function, if each batch has a record of what the function holds."""
+        return {query_uid: one.uid for query_uid, one in self._sinks.items() if one.run.is_stateful}
+
     @contextlib.contextmanager
     def collecting(self, query_uid: str) -> Iterator[None]:
         """Record the functions that a query function declares inside the block."""
@@ -95,9 +100,9 @@ class JobFunctions:
         for query_uid in dict.fromkeys(one.query_uid for one in self._sources.declared):
             binding.bind_sources(self._sources, query_uid, self._start(place, plan, query_uid))
         for query_uid, output in self._outputs.items():
-            committed = plan.start_batches.get(query_uid, -1)
+            restored = next((entry for entry in plan.queries if entry.uid == query_uid), None)
             start = self._start(place, plan, query_uid)
-            self._sinks[query_uid] = binding.bind_sink(output, start, committed, self._refusing(query_uid, output.uid))
+            self._sinks[query_uid] = binding.bind_sink(output, start, restored, self._refusing(query_uid, output.uid))
         return {query_uid: self._sinks[query_uid].writer(output) for query_uid, output in self._outputs.items()}
 
     def snapshot_begun(self, snapshot_id: int) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql.types import BooleanType
 
 from statefulspark import clock, errors
 from statefulspark.contract import base
+from statefulspark.contract.prepared import UnchangedRecord
 from statefulspark.opstate.functions import FunctionSnapshotContext
 from statefulspark.snapshot import sidelog
 
@@ -66,12 +67,29 @@ class BoundSink:
                 self.run.invoke_broadcast(row)
             else:
                 self.run.invoke(partition, row)
+        self.keep(batch_id)
+
+    def keep(self, batch_id: int) -> None:
+        """Make the state after a batch durable, or if the batch did not change it, which state holds. Cost: one PUT.
+
+        Each batch has a record, so that one that is not there is known to be lost.
+
+        Raises:
+            StatefulSparkError: See `write_batch`.
+        """
         now_ms = int(clock.utc_now().timestamp() * 1000)
         with self.noting():
             body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), now_ms))
+            recorded = self.run.recorded_batch
             if body is not None:
-                name = sidelog.RecordName(sidelog.RecordKind.OPERATOR_STATE, self.uid, batch_id, self.epoch)
-                self.log.write(name, base.seal(body))
+                self.log.write(self._name(sidelog.RecordKind.OPERATOR_STATE, batch_id), base.seal(body))
+            elif recorded is not None:
+                state = self._name(sidelog.RecordKind.OPERATOR_STATE, recorded)
+                unchanged = UnchangedRecord(record=state.key)
+                self.log.write(self._name(sidelog.RecordKind.UNCHANGED, batch_id), unchanged.sealed())
+
+    def _name(self, kind: sidelog.RecordKind, batch_id: int) -> sidelog.RecordName:
+        return sidelog.RecordName(kind, self.uid, batch_id, self.epoch)
 
     def writer(self, output: Output) -> DataStreamWriter:
         """Return the query's writer, with the function behind it."""
