@@ -137,6 +137,25 @@ def test_the_first_attempt_at_the_first_batch_is_undone_to_the_very_beginning() 
     assert lists(run.end(at(0))) == [[]]
 
 
+@pytest.mark.parametrize("attempted", [None, 5], ids=["before its first batch", "in the middle of one"])
+def test_rows_of_a_batch_that_an_older_driver_committed_do_not_vanish_from_the_state(attempted: int | None) -> None:
+    """It goes on after a batch that the function has not seen: the state would lack its rows for good."""
+    run = batches.SinkRun("out", opstate.FunctionSink(Buffering()), restored=None, checkpoint_id=None, committed=4)
+    if attempted is not None:
+        run.begin(attempted)
+
+    with pytest.raises(errors.StateUnknownError, match="Batch 6 begins, and function 'out' has its state of batch 4"):
+        run.begin(6)
+
+
+def test_a_batch_that_an_older_driver_committed_when_it_had_ended_here_is_gone_on_from() -> None:
+    """Both had the same rows; of the two records the one of the newer driver counts."""
+    run = batches.SinkRun("out", opstate.FunctionSink(Buffering()), restored=None, checkpoint_id=None, committed=4)
+    deliver(run, 5, 1)
+
+    assert lists(deliver(run, 6, 2)) == [[1, 2]]
+
+
 def test_functions_are_opened_and_closed_with_every_copy() -> None:
     run = a_buffering_run()
     first = run._subtasks.functions[0]

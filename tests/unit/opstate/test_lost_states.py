@@ -40,6 +40,13 @@ class Summing(opstate.SinkFunction[int], opstate.CheckpointedFunction):
         self.state.update([self.total])
 
 
+class Hoarding(Summing):
+    """Keeps more than a megabyte besides."""
+
+    def snapshot_state(self, context: opstate.FunctionSnapshotContext) -> None:
+        self.state.update([self.total, *[0] * 600_000])
+
+
 class Forgetful(opstate.SinkFunction[int]):
     """Has no state."""
 
@@ -159,6 +166,21 @@ def test_a_start_does_not_go_on_from_an_older_state_of_a_function(
 
 
 _STATE = sidelog.RecordKind.OPERATOR_STATE
+
+
+def test_a_damaged_state_that_is_long_does_not_end_every_start(bucket: stores.MemoryStore) -> None:
+    """What is longer than a megabyte is not read for a checkpoint, and the function could not be given it."""
+    driver = Driver(bucket, function=Hoarding())
+    driver.run(1)
+    driver.job.checkpoint(driver.query)
+    driver.run(2)
+    key = driver.key(_STATE, 1)
+    spoil(bucket, key, "a bit flipped")
+
+    again = Driver(bucket, function=Hoarding())
+
+    assert (again.plan.restored_from, again.total) == ("checkpoint 1", 1)
+    assert key in (again.plan.fallback or "")
 
 
 @pytest.mark.parametrize(

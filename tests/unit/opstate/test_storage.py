@@ -10,7 +10,7 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
-from statefulspark.snapshot import closure, prune, pruning, sidelog, verify
+from statefulspark.snapshot import closure, prune, pruning, recovery, sidelog, verify
 from statefulspark.snapshot.segments import SegmentName
 
 GRACE_S = 60
@@ -75,6 +75,21 @@ def test_a_cut_whose_segment_is_gone_is_refused(job: Job) -> None:
 
     with pytest.raises(errors.SnapshotCorruptError, match=r"source-segments/counter/00000001-00000001\.arrow"):
         closure.close_over(job.store, query.path, 0)
+
+
+def test_a_planned_batch_whose_segment_is_gone_does_not_end_every_start(job: Job) -> None:
+    """A batch that was planned runs again with its segment; without that no start got beyond binding the source."""
+    query = a_query(job)
+    query.run_batch()
+    job.checkpoint(query)
+    ahead = query.plan_batch()
+    key = f"{query.path}/{query.segment(ahead).key}"
+    job.store.delete_many([key])
+
+    plan = job.start()
+
+    assert (plan.mode, plan.restored_from) == (recovery.StartMode.COPY, "checkpoint 1")
+    assert key in (plan.fallback or "")
 
 
 def test_a_restore_brings_exactly_what_the_cut_needs(job: Job) -> None:

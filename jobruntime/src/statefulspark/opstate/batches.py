@@ -34,6 +34,7 @@ class SinkRun:
         restored: OperatorState | None,
         checkpoint_id: int | None,
         heard: int = 0,
+        committed: int | None = None,
     ) -> None:
         """Make and open the function's subtasks.
 
@@ -43,6 +44,7 @@ class SinkRun:
             restored: Its state in the restored cut; None if the cut has none of it.
             checkpoint_id: Number of the restored snapshot; None if the job starts empty.
             heard: The newest number that was given before this driver.
+            committed: The batch after which `restored` holds; -1 for the beginning, None if it is not known.
 
         Raises:
             StatefulSparkError: The function cannot be copied, initialised or opened.
@@ -51,6 +53,7 @@ class SinkRun:
         self._sink = sink
         self._checkpoint_id = checkpoint_id
         self._base = restored
+        self._base_batch = committed
         self._after = restored
         self._attempted: int | None = None
         self._recorded: int | None = None
@@ -83,11 +86,14 @@ class SinkRun:
         """Begin a batch; if it, or one before it that did not end, was begun already, that attempt is undone.
 
         Raises:
+            StateUnknownError: `BatchSkipped`: the function did not see the batch before, which somebody else committed.
             StatefulSparkError: As in the constructor.
         """
         with self._lock:
             if self._attempted is not None:
                 self._move_on(batch_id)
+            if self.is_stateful and self._base_batch is not None and batch_id != self._base_batch + 1:
+                raise self._skipped(batch_id, self._base_batch)
             self._attempted = batch_id
             self._after = None
 
@@ -175,11 +181,19 @@ class SinkRun:
     def _move_on(self, batch_id: int) -> None:
         is_next = self._after is not None and self._attempted is not None and batch_id > self._attempted
         if is_next:
-            self._base = self._after  # Spark begins a batch when the one before it is committed.
+            # Spark begins a batch when the one before it is committed.
+            self._base, self._base_batch = self._after, self._attempted
             return
         self._is_repeat = True
         self.close()
         self._subtasks = self._made()
+
+    def _skipped(self, batch_id: int, base_batch: int) -> errors.StateUnknownError:
+        return errors.StateUnknownError(
+            "BatchSkipped",
+            f"Batch {batch_id} begins, and function {self._uid!r} has its state of batch {base_batch}: an older driver "
+            "committed what is in between at the last moment. Restart the job; it starts from what is stored.",
+        )
 
     def _made(self) -> Subtasks[SinkFunction[object]]:
         made = Subtasks(self._uid, self._sink.function, self._sink.parallelism)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
-from statefulspark.snapshot import checksums, closure, damage, listing, sparklog, verify
+from statefulspark.snapshot import checksums, closure, damage, listing, segments, sidelog, smallfiles, sparklog, verify
 from statefulspark.storage.port import ObjectStore
 
 _READ_UP_TO_BYTES = 256 * 2**20
@@ -133,6 +133,7 @@ def _query(store: ObjectStore, generation: int, uid: str, known: Mapping[str, Qu
     entry = closer.close_over(newest)
     _require_unchanged(store, entry, base, closer.rotten)
     _require_sound(store, entry, base)
+    _require_readable_states(store, entry, base)
     return entry
 
 
@@ -149,11 +150,18 @@ def _newest_commit(store: ObjectStore, path: str, known: int) -> int:
 
 
 def _require_readable_plan(store: ObjectStore, path: str, committed: int) -> None:
-    """Check the offsets of a batch that was planned and not committed: Spark reads them first when it goes on."""
+    """Check the offsets of a batch that was planned and not committed, which Spark reads first when it goes on, and the
+    segments of sources that they name.
+    """
     names = [sparklog.parse_log_file(name) for name in store.list_names(f"{path}/offsets")]
     for number in sorted(name.number for name in names if name and name.number > committed):
         key = f"{path}/offsets/{number}"
-        sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}")
+        offsets = sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}")
+        for segment in segments.needed_keys(offsets):
+            if store.info(f"{path}/{segment}") is None:
+                raise errors.SnapshotCorruptError(
+                    "SegmentMissing", f"{store.uri}/{path}/{segment}, which {store.uri}/{key} names, does not exist."
+                )
 
 
 def _require_unchanged(store: ObjectStore, entry: QueryEntry, base: QueryEntry, rotten: Sequence[str]) -> None:
@@ -188,6 +196,16 @@ def _require_sound(store: ObjectStore, entry: QueryEntry, base: QueryEntry) -> N
                     "ChecksumDiffers",
                     f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that Spark wrote.",
                 )
+
+
+def _require_readable_states(store: ObjectStore, entry: QueryEntry, base: QueryEntry) -> None:
+    """Read the functions' state that is too long for the closure to have read it; a function is given it right away."""
+    vouched = set(base.files)
+    states = {state.path for state in entry.operator_states}
+    for file in entry.files:
+        if file.path in states and file not in vouched and not smallfiles.is_small(file.path, file.size_bytes):
+            key = f"{entry.path}/{file.path}"
+            sidelog.require_readable(file.path, store.read(key), f"{store.uri}/{key}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,14 @@ def bind_sink(
     if found is not None:
         state = record.decode(log.read(found), f"{start.store.uri}/{found.key}", uid=output.uid)
     heard = start.next_checkpoint_id() - 1
-    run = SinkRun(output.uid, output.sink, restored=state, checkpoint_id=start.checkpoint_id, heard=heard)
+    run = SinkRun(
+        output.uid,
+        output.sink,
+        restored=state,
+        checkpoint_id=start.checkpoint_id,
+        heard=heard,
+        committed=committed,
+    )
     _log.info("sink function bound", extra={"sink": output.uid, "batch": committed, "restored": state is not None})
     return BoundSink(run, output.uid, log, start.epoch, start.next_checkpoint_id, noting)
 
