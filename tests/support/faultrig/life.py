@@ -205,11 +205,10 @@ class Life:
         """Undo damage that a start refuses to go on with; it says so by its reason."""
         self.world.log(f"the damage is undone, since {driver.outcome}")
         self.done["damage that is refused"] += 1
+        self.world.clock.forward(5)
         for one in wounds:
             one.undo(self.world.network)
             self.world.oracle.damaged.discard(one.key)
-        notes = self.world.bucket.list(f"{self.wish.root}/damage")
-        self.world.bucket.delete_many([info.key for info in notes])  # They outlive the damage that they tell of.
         wounds.clear()
 
     def _require_excuse(self, driver: drivers.Driver) -> None:

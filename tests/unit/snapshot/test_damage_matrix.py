@@ -288,6 +288,87 @@ def test_notes_are_forgotten_once_a_newer_batch_is_covered(world: World) -> None
     assert world.job.store.list(layout.DAMAGE) == ()
 
 
+def noted_twice(world: World) -> str:
+    """Let two drivers fail to load the newest checkpoint; return a file of it."""
+    for _ in range(2):
+        plan = world.job.boot()
+        damage.write(world.job.store, a_note(world, plan, world.job.epoch))
+    return world.key_of("changelog")
+
+
+def test_a_note_does_not_outlive_the_damage_that_it_tells_of(world: World) -> None:
+    """Somebody brought the file back, and the snapshot went on being left behind for as long as the notes were there."""
+    key = noted_twice(world)
+    world.job.clock.forward(60)
+    world.job.store.write(key, world.job.store.read(key))
+
+    plan = world.job.boot()
+
+    assert (plan.mode, plan.restored_from, plan.fallback) == (recovery.StartMode.CONTINUE, "checkpoint 2", None)
+    assert world.job.store.list(layout.DAMAGE) == ()
+
+
+def test_batches_after_the_checkpoint_are_tried_again_once_a_file_of_theirs_is_brought_back(world: World) -> None:
+    world.query.run_batch()
+    for epoch in (1, 2):
+        note = DamageNote(
+            generation=1, epoch=epoch, query="delays", batch_id=6, said="bad", noted_at=world.job.clock.now
+        )
+        damage.write(world.job.store, note)
+    before = world.job.plan()
+    key = next(info.key for info in world.job.store.list(f"{world.query.path}/state/0/0") if "/7_" in info.key)
+    world.job.clock.forward(60)
+    world.job.store.write(key, world.job.store.read(key))
+
+    after = world.job.plan()
+
+    assert (before.restored_from, before.mode) == ("checkpoint 2", recovery.StartMode.COPY)
+    assert (after.start_batches, after.mode) == ({"delays": 6}, recovery.StartMode.CONTINUE)
+
+
+def test_notes_that_come_after_a_file_was_brought_back_count(world: World) -> None:
+    """It was not the right one, or is damaged again: a start does not try for ever."""
+    key = noted_twice(world)
+    world.job.clock.forward(60)
+    world.job.store.write(key, world.job.store.read(key))
+    world.job.clock.forward(60)
+    noted_twice(world)
+
+    assert world.job.boot().restored_from == "checkpoint 1"
+
+
+def test_what_was_copied_is_tried_again_once_a_file_of_it_is_brought_back(world: World) -> None:
+    noted_twice(world)
+    copied = world.job.boot()
+    for epoch in (8, 9):
+        damage.write(world.job.store, a_note(world, copied, epoch))
+    refused = _boot_or_error(world.job)
+    world.job.clock.forward(60)
+    key = next(f"{entry.path}/offsets/3" for entry in world.newest.queries)
+    world.job.store.write(key, world.job.store.read(key))
+
+    again = world.job.boot()
+
+    assert isinstance(refused, errors.SnapshotCorruptError)
+    assert (again.restored_from, again.generation) == ("checkpoint 1", 3)
+
+
+def test_what_a_start_says_of_a_note_names_it_and_the_way_out(world: World) -> None:
+    noted_twice(world)
+    uris = [f"{world.job.store.uri}/{info.key}" for info in world.job.store.list(layout.DAMAGE)]
+
+    fallback = world.job.boot().fallback or ""
+
+    assert f"Noted in {', '.join(uris)}; write the damaged file anew, or delete the notes" in fallback
+
+
+def test_deleted_notes_do_not_count(world: World) -> None:
+    noted_twice(world)
+    world.job.store.delete_many([info.key for info in world.job.store.list(layout.DAMAGE)])
+
+    assert world.job.boot().restored_from == "checkpoint 2"
+
+
 def test_a_damaged_note_counts_as_none(world: World) -> None:
     world.job.store.write(layout.damage_note(1, 1), b"{")
     world.job.store.write(layout.damage_note(1, 2), b"{")

@@ -15,7 +15,8 @@ from statefulspark.cli import output
 from statefulspark.cli.terminal import OutputFormat
 from statefulspark.contract import diagnosis, layout
 from statefulspark.contract.manifest import Manifest, OwnerRecord
-from statefulspark.snapshot import doctor, epochs, generations, prune
+from statefulspark.contract.notes import DamageNote
+from statefulspark.snapshot import damage, doctor, epochs, generations, prune
 from statefulspark.testing import stores
 
 
@@ -198,6 +199,30 @@ def test_strangers_are_pointed_out_and_no_damage(case: Case) -> None:
     assert health.problems == ()
     assert any("files below generations/ are not ours" in note for note in health.notes)
     assert any("00000009-half has no manifest" in note for note in health.notes)
+
+
+def a_note(case: Case, epoch: int) -> DamageNote:
+    now = case.job.clock.now
+    return DamageNote(generation=1, epoch=epoch, query="delays", batch_id=5, said="Corruption.", noted_at=now)
+
+
+def test_notes_on_damage_are_listed_with_how_to_clear_them(case: Case) -> None:
+    """They decide what a start uses, and could be found by nobody who did not know of the folder."""
+    damage.write(case.job.store, a_note(case, 1))
+    case.job.clock.forward(10)
+    key = case.file_of(case.checkpoints[1], "commits/5")
+    case.job.store.write(key, case.job.store.read(key))
+    case.job.clock.forward(10)
+    damage.write(case.job.store, a_note(case, 2))
+
+    counting, past = case.examine().notes
+
+    assert counting.startswith(
+        "memory://bucket/default/flights/damage/00000001-00000002.json: a driver could not load the"
+    )
+    assert "Corruption." in counting
+    assert "the note is deleted" in counting
+    assert past.startswith("memory://bucket/default/flights/damage/00000001-00000001.json does not count any more")
 
 
 def test_a_generation_that_was_never_completed_is_explained(case: Case) -> None:

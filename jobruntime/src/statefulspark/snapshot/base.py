@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from statefulspark import errors
@@ -178,12 +178,13 @@ class View:
         return self._verdicts[key]
 
     def _verdict(self, base: Base) -> str | None:
-        if base.reference in self.unusable_sources:
-            return "Spark could not load a copy of it."
+        is_unusable = base.reference in self.unusable_sources
+        if is_unusable and not self.damage.is_past(base.place.store, base.queries, base.place.root):
+            return self.damage.problem_of_copies
         noted = self.damage.problem(base.queries)
         if noted is not None:
             return noted
-        is_suspect = self.damage.failures(base.queries) > 0
+        is_suspect = self.damage.is_suspected(base.queries)
         report = verify.verify_queries(base.place.store, base.queries, root=base.place.root, deep=is_suspect)
         newer = [problem.detail for problem in report.problems if problem.kind is verify.ProblemKind.NEWER]
         if newer:
@@ -261,17 +262,26 @@ def look(
     found = catalog.read_manifests(store, checkpoints)
     manifests = {manifest.id: manifest for manifest in found if isinstance(manifest, Manifest)}
     in_use = {manifest.generation for manifest in manifests.values()}
+    known = generations.with_lost_records(generations.read_all(store), in_use)
     return View(
         store=store,
-        known=generations.with_lost_records(generations.read_all(store), in_use),
+        known=known,
         refs=refs,
         checkpoints=manifests,
         unreadable=tuple(error.message for error in found if isinstance(error, errors.SnapshotCorruptError)),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
-        damage=damage.read_all(store),
+        damage=damage.read_all(store).standing(store, _cuts(manifests.values(), known)),
         lineages=lineages if lineages and lineages.taken else descent.read_all(store),
     )
+
+
+def _cuts(manifests: Iterable[Manifest], known: generations.Generations) -> Iterator[QueryEntry]:
+    """Yield every cut in a root that is known by its files."""
+    for manifest in manifests:
+        yield from manifest.queries
+    for record in known.records:
+        yield from record.queries
 
 
 def find(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> Base:

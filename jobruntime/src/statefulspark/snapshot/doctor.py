@@ -16,6 +16,7 @@ from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, OwnerRecord, SnapshotKind
 from statefulspark.snapshot import (
     catalog,
+    damage,
     descent,
     elsewhere,
     epochs,
@@ -116,6 +117,9 @@ def examine_job(store: ObjectStore, how: Examination) -> diagnosis.JobHealth:
         notes=(
             *_notes(store, names, known, freeable),
             *_notes_beside(store, beside),
+            *damage.explain(
+                store, [one for _, found in survey if isinstance(found, Manifest) for one in found.queries]
+            ),
             *(sentence for one in away for sentence in _sentences(one)),
         ),
         problems=(

@@ -72,9 +72,10 @@ def inspect(
 
 
 def _noted_problem(store: ObjectStore, found: Sequence[QueryEntry], noted: damage.Damage) -> str | None:
-    if noted.failures(found) == 0:
+    if not noted.is_suspected(found):
         return None
-    known = noted.problem(found)
+    standing = noted.standing(store, found)
+    known = standing.problem(found)
     if known is not None:
         return known
     report = verify.verify_queries(store, found, deep=True)
@@ -150,8 +151,9 @@ def _newest_commit(store: ObjectStore, path: str, known: int) -> int:
 
 
 def _require_readable_plan(store: ObjectStore, path: str, committed: int) -> None:
-    """Check the offsets of a batch that was planned and not committed, which Spark reads first when it goes on, and the
-    segments of sources that they name.
+    """Check the offsets of a batch that was planned and not committed, and the segments that they name.
+
+    Spark reads them first when it goes on.
     """
     names = [sparklog.parse_log_file(name) for name in store.list_names(f"{path}/offsets")]
     for number in sorted(name.number for name in names if name and name.number > committed):

@@ -334,6 +334,8 @@ def _recover(view: base.View, fresh_generation: int) -> StartPlan:
             return replace(plan, fallback=told)
         if problem is not None:
             problems.append(f"{candidate.label} does not verify: {problem}")
+    if view.unusable_sources and view.damage.problem_of_copies not in " ".join(problems):
+        problems.append(f"Left out: {', '.join(sorted(view.unusable_sources))}. {view.damage.problem_of_copies}")
     raise errors.SnapshotCorruptError(
         "NoCheckpointVerifies",
         f"{view.store.uri} holds state and none of it verifies, so nothing was started. {' '.join(problems)} Restore a "
