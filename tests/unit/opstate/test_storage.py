@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from snapshots import Job
+from snapshots import Job, a_query
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig

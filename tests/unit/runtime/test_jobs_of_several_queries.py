@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import pytest
@@ -18,6 +18,8 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.coordinator import model
 from statefulspark.snapshot import savepoint, verify
+from statefulspark.storage.port import ObjectStore
+from statefulspark.testing import stores
 
 SOON = CheckpointConfig(interval=timedelta(milliseconds=20))
 A_DAY = timedelta(days=1)
@@ -313,6 +315,81 @@ def test_a132_an_expired_savepoint_whose_manifest_is_written_all_the_same_is_com
 
         assert driver.loop.status().checkpoints.completed == 0
         assert [one.id for one in driver.manifests()] == [1]
+
+
+class SlowCopies(stores.FaultyStore):
+    """Copies one file after the other, each when it may."""
+
+    def __init__(self, wrapped: ObjectStore) -> None:
+        super().__init__(wrapped)
+        self.copies, self.go_on, self.copied = threading.Event(), threading.Event(), 0
+
+    def copy_from(
+        self,
+        source: ObjectStore,
+        pairs: Sequence[tuple[str, str]],
+        *,
+        on_progress: Callable[[int], None] | None = None,
+    ) -> None:
+        for done, pair in enumerate(pairs, start=1):
+            super().copy_from(source, [pair])
+            self.copied += 1
+            self.copies.set()
+            assert self.go_on.wait(WAIT_S)
+            if on_progress:
+                on_progress(done)
+
+
+@pytest.fixture
+def slow(job: Job) -> SlowCopies:
+    job.store = SlowCopies(job.store)
+    return job.store
+
+
+def test_a132_an_expired_savepoint_is_not_copied_to_its_end(job: Job, slow: SlowCopies) -> None:
+    """It went on for as long as it took, kept the next one waiting, and left a savepoint that nobody was told of."""
+    with running(a_driver(job, checkpoint=EXPIRING)) as driver:
+        driver.turns(3)
+        driver.loop.request_savepoint(api.SavepointRequest(request_id="slow"))
+        assert slow.copies.wait(WAIT_S)
+        assert driver.ended_operation("slow").reason == "CHECKPOINT_EXPIRED"
+
+        slow.go_on.set()
+        driver.until(lambda: job.store.list("savepoints") == ())
+
+        assert slow.copied == 1
+        assert driver.manifests() == []
+
+
+def test_a_driver_that_ends_does_not_copy_a_savepoint_to_its_end(job: Job, slow: SlowCopies) -> None:
+    with running(a_driver(job)) as driver:
+        driver.turns(3)
+        driver.loop.request_savepoint(api.SavepointRequest(request_id="slow"))
+        assert slow.copies.wait(WAIT_S)
+        driver.loop.drain()
+        driver.ended()
+
+        slow.go_on.set()
+        workers = [one for one in threading.enumerate() if one.name.startswith("savepoint")]
+        for worker in workers:
+            worker.join(WAIT_S)
+
+    assert slow.copied == 1
+    assert [one.kind for one in driver.manifests()] == [SnapshotKind.CHECKPOINT]
+
+
+def test_a_stop_that_expired_while_it_copied_ahead_leaves_no_copies(job: Job, slow: SlowCopies) -> None:
+    with running(a_driver(job, checkpoint=EXPIRING)) as driver:
+        driver.turns(3)
+        driver.loop.request_stop(api.StopRequest(request_id="slow"))
+        assert slow.copies.wait(WAIT_S)
+        assert driver.ended_operation("slow").reason == "CHECKPOINT_EXPIRED"
+
+        slow.go_on.set()
+        driver.until(lambda: job.store.list("savepoints") == ())
+        driver.turns(3)
+
+        assert slow.copied == 1
 
 
 def test_a137_a144_a_driver_goes_on_after_the_newest_checkpoint_with_numbers_above_all(job: Job) -> None:

@@ -18,7 +18,7 @@ _CODES = {
     ExitCode.FAILED: """
         BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmNotStarted KeyGroupScattered
         ManifestMissing NoGeneration NotConfigured PlanUnreadable PortUnavailable RetriesExhausted SavepointExists
-        SinkNotBound SourceUnknown SparkMissing StoresApart WrongKind
+        SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing StoresApart WrongKind
     """,
     ExitCode.USAGE: """
         AlreadyCanonical AnswerInvalid ColumnOverflow ColumnsInvalid ConfigInvalid ConfigMissing DurationInvalid
@@ -53,7 +53,7 @@ _CODES = {
         NoSuchBucket PostgresLocked PostgresUnavailable StillInProgress StorageFailed StorageUnreachable
     """,
     ExitCode.STATE_UNKNOWN: """
-        BatchNotCommitted CanonicalFailed CanonicalMissing CanonicalUnreadable ChecksumDiffers ChunkMissing
+        BatchNotCommitted BatchSkipped CanonicalFailed CanonicalMissing CanonicalUnreadable ChecksumDiffers ChunkMissing
         ChunkUnreadable ClosureIncomplete CommitLogBehind CopyIncomplete DocumentUnreadable EmptyStateFailed
         FormatVersionUnknown IcebergPartitioningChanged IcebergTableReplaced KafkaMarkerLost KafkaMarkerUnreadable
         KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged PostgresMarkerMissing RepartitionFailed RestoreUnknown

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind
-from statefulspark.snapshot import catalog, closure, savepoint, verify
+from statefulspark.snapshot import catalog, closure, savepoint, transfer, verify
+from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 
 
@@ -37,6 +40,36 @@ def take(job: Job, query: FakeQuery, place: savepoint.SavepointTarget, request: 
         place,
         completed_at=lambda: job.clock.forward(1),
     )
+
+
+class PatientStore(stores.FaultyStore):
+    """Gives the first file at once, and the others once it may."""
+
+    def __init__(self, wrapped: ObjectStore) -> None:
+        super().__init__(wrapped)
+        self.may = threading.Event()
+
+    def read(self, key: str) -> bytes:
+        assert key == "0" or self.may.wait(10)
+        return super().read(key)
+
+
+def test_a_copy_between_two_servers_ends_when_nobody_wants_it_any_more() -> None:
+    """Files that were not begun are not copied: what is told of each file says so."""
+    count = 5_000
+    source, target = PatientStore(stores.MemoryStore("memory://here")), stores.MemoryStore("memory://there")
+    for number in range(count):
+        source.write(str(number), b"x")
+    pairs = [(str(number), str(number)) for number in range(count)]
+
+    def refuse(done: int) -> None:
+        source.may.set()
+        raise errors.StatefulSparkError("SnapshotGivenUp", f"It is given up after {done}.")
+
+    with pytest.raises(errors.StatefulSparkError, match="given up after 1"):
+        transfer.copy(source, target, pairs, on_progress=refuse)
+
+    assert len(target.list("")) < count
 
 
 def test_a_savepoint_is_self_contained_with_relative_paths_sizes_and_checksums(job: Job, query: FakeQuery) -> None:

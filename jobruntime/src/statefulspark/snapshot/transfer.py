@@ -30,7 +30,7 @@ def copy(
         source: Where the first of each pair is.
         target: Where the second of each pair goes.
         pairs: Keys.
-        on_progress: Called with the number of files done.
+        on_progress: Called with the number of files done. What it raises ends the copy: no further file is begun.
 
     Raises:
         ObjectNotFoundError: A source is proven absent.
@@ -56,10 +56,14 @@ def _stream(
 ) -> None:
     with futures.ThreadPoolExecutor(_CONCURRENCY) as pool:
         copies = [pool.submit(_copy_one, source, target, old, new) for old, new in pairs]
-        for done, finished in enumerate(futures.as_completed(copies), start=1):
-            finished.result()
-            if on_progress:
-                on_progress(done)
+        try:
+            for done, finished in enumerate(futures.as_completed(copies), start=1):
+                finished.result()
+                if on_progress:
+                    on_progress(done)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
 
 
 def _copy_one(source: ObjectStore, target: ObjectStore, old: str, new: str) -> None:

@@ -187,11 +187,21 @@ class Conducting(desk.Desk):
         )
 
     def _report(self, order: SnapshotOrder) -> progress.Report:
-        return functools.partial(self._operations.report, order.coordinator_request.key)
+        """Return what hears of each file that a writer has copied; it ends a writer whose snapshot was given up."""
+
+        def heard(done: api.Progress) -> None:
+            if order.snapshot_id not in self._orders:
+                raise errors.StatefulSparkError(
+                    "SnapshotGivenUp",
+                    f"Snapshot {order.snapshot_id} was given up while it was written; its writer ends.",
+                )
+            self._operations.report(order.coordinator_request.key, done)
+
+        return heard
 
     def _on_written(self, order: SnapshotOrder, summary: api.SnapshotSummary) -> None:
         if self._coordinator.find(order.snapshot_id) is None:
-            return  # Expired while it was being written; `discard` follows it in the same lane.
+            return  # Expired when all its files were there; `discard` follows it in the same lane.
         self._summaries[order.snapshot_id] = summary
         self._board.snapshot_written(summary)
         self._step(model.Finalized(time.monotonic(), order.snapshot_id))
