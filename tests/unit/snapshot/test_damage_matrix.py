@@ -246,6 +246,19 @@ def test_a_noted_snapshot_is_read_completely_so_that_rot_below_an_unchanged_etag
     assert key in (plan.fallback or "")
 
 
+def test_a_rotten_file_is_not_copied_with_an_older_snapshot_that_shares_it(world: World) -> None:
+    """Each snapshot with the file cost two starts that failed."""
+    world.query.run_batch()
+    third = world.job.checkpoint(world.query)
+    key = world.key_of("changelog")
+    world.job.store = RottenStore(world.job.store, {key: _spoilt(world.job.store.read(key), "a bit flipped")})
+    damage.write(world.job.store, a_note(world, world.job.boot(), world.job.epoch))
+
+    plan = world.job.boot()
+
+    assert (third.id, plan.restored_from) == (3, "checkpoint 1")
+
+
 class RottenStore(stores.FaultyStore):
     """A store that gives other bytes for some objects than it tells about."""
 

@@ -184,8 +184,8 @@ class View:
         noted = self.damage.problem(base.queries)
         if noted is not None:
             return noted
-        is_suspect = self.damage.is_suspected(base.queries)
-        report = verify.verify_queries(base.place.store, base.queries, root=base.place.root, deep=is_suspect)
+        is_feared = self.damage.is_feared
+        report = verify.verify_queries(base.place.store, base.queries, root=base.place.root, deep=is_feared)
         newer = [problem.detail for problem in report.problems if problem.kind is verify.ProblemKind.NEWER]
         if newer:
             raise errors.FormatVersionError("FormatVersionUnknown", newer[0])
@@ -252,9 +252,9 @@ class View:
 def look(
     store: ObjectStore, open_store: transfer.StoreOpener | None = None, lineages: descent.Lineages | None = None
 ) -> View:
-    """Look at a job's root. Cost: 7 listings, 3 HEADs, a HEAD per savepoint, a GET per other document.
+    """Look at a job's root. Cost: 7 listings, 10 HEADs, a HEAD per savepoint, a GET per other document.
 
-    Listings may lag: the next number of generations and of checkpoints is looked up by name.
+    Listings may lag: the next number of generations, and the next few of checkpoints, are looked up by name.
     """
     following = catalog.next_snapshot_id(store)
     refs = (*catalog.checkpoints_from(store, following), *catalog.list_snapshots(store))

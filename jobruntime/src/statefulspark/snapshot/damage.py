@@ -2,8 +2,9 @@
 
 Verification compares what can be compared without loading anything. A file that it passes and Spark refuses would end
 every start in the same way. So a driver whose query ended like that leaves a note: the generation, the query and the
-batch whose state was loaded. The first note makes the next start read every file that has a checksum, and try once more;
-a second note on the same batch makes it unusable, and a start goes to the snapshot before, as for any other damage.
+batch whose state was loaded. The first note makes the next start read every file that has a checksum, of whatever it
+could start from, and try once more; a second note on the same batch makes it unusable, and a start goes to the snapshot
+before, as for any other damage.
 
 A note says that a file is damaged, not which one. Once a file of that batch was written anew after the note, by the store's
 clock, somebody may have mended it, and the note does not count any more. Files of a batch are never written twice by us.
@@ -77,10 +78,13 @@ class Damage:
         counts = Counter(noted.cut for noted in self.notes)
         return max((counts[(query.path, query.batch_id)] for query in queries), default=0)
 
-    def is_suspected(self, queries: Iterable[QueryEntry]) -> bool:
-        """Tell whether there is any note on queries: then what can be read is read before they are used again."""
-        cuts = {noted.cut for noted in (*self.notes, *self.past)}
-        return any((query.path, query.batch_id) in cuts for query in queries)
+    @property
+    def is_feared(self) -> bool:
+        """Whether there is any note: then all that can be read is read before anything is used.
+
+        Cuts share files, so a start that leaves one behind would else copy the damaged file with the next one.
+        """
+        return bool(self.notes or self.past)
 
     def problem(self, queries: Sequence[QueryEntry]) -> str | None:
         """Say why queries cannot be used; None if nothing is noted, or not often enough."""

@@ -72,7 +72,7 @@ def inspect(
 
 
 def _noted_problem(store: ObjectStore, found: Sequence[QueryEntry], noted: damage.Damage) -> str | None:
-    if not noted.is_suspected(found):
+    if not noted.is_feared:
         return None
     standing = noted.standing(store, found)
     known = standing.problem(found)
