@@ -346,3 +346,26 @@ def test_a_commit_that_arrives_after_the_job_was_taken_back_does_not_become_visi
     world.judge_sinks(newer)
     world.judge()
     world.settle(newer, count=4)
+
+
+# Numbers of checkpoints.
+
+
+def test_a_number_that_was_given_up_fails_no_checkpoint_of_the_next_driver(world: World) -> None:
+    """A listing lags, and the number before the newest checkpoint's leads to nothing: the newest one's was given again."""
+    driver = world.start()
+    world.settle(driver)
+    world.lag(10**6)
+    world.batches(driver)
+    driver.faults.append(faults.Fault(faults.Kind.OUTAGE, matches="_metadata.json", name="create", length=0))
+    world.checkpoint(driver)
+    world.batches(driver)
+    world.checkpoint(driver)
+    assert world.checkpoints() == [1, 3]
+    world.kill(driver)
+
+    newer = world.start()
+
+    world.settle(newer)
+    world.settle(newer)
+    assert world.checkpoints()[-3:] == [3, 4, 5]

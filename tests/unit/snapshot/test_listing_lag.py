@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from snapshots import Job
+from snapshots import Job, a_manifest
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract import layout
@@ -78,6 +78,33 @@ def test_a_complete_snapshot_that_is_not_listed_verifies() -> None:
     manifest = world.job.checkpoint(world.query)
 
     assert verify.verify(world.job.store, manifest, deep=True).ok
+
+
+@pytest.mark.parametrize("given_up", [1, 2, 7])
+def test_a_number_that_was_given_up_does_not_hide_the_checkpoints_after_it(given_up: int) -> None:
+    """The next checkpoint got that number, and the one after it failed since its own was taken."""
+    world = a_lagging_job()
+    world.job.checkpoint(world.query)
+    world.query.run_batch()
+    entry = closure.close_over(world.job.store, world.query.path, world.query.batch)
+    taken = 2 + given_up
+    catalog.write_checkpoint(world.job.store, a_manifest(taken, [entry], now=world.job.clock.now))
+
+    plan = world.job.boot()
+
+    assert (plan.restored_from, plan.next_snapshot_id) == (f"checkpoint {taken}", taken + 1)
+    assert plan.checkpoint_ids == (1, taken)
+
+
+def test_a_savepoints_number_does_not_hide_the_checkpoints_after_it() -> None:
+    world = a_lagging_job()
+    world.job.checkpoint(world.query)
+    world.bucket.catch_up()
+    world.job.savepoint(world.query)
+    entry = closure.close_over(world.job.store, world.query.path, world.query.batch)
+    catalog.write_checkpoint(world.job.store, a_manifest(3, [entry], now=world.job.clock.now))
+
+    assert world.job.boot().next_snapshot_id == 4
 
 
 def test_committed_batches_that_are_not_listed_are_salvaged() -> None:

@@ -18,6 +18,8 @@ from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKin
 from statefulspark.snapshot import listing
 from statefulspark.storage.port import ObjectStore
 
+_GAP = 8
+"""Numbers in a row that are looked up before it is believed that no checkpoint has a higher one than those listed."""
 _FOLDERS = ((SnapshotKind.CHECKPOINT, layout.CHECKPOINTS), (SnapshotKind.SAVEPOINT, layout.SAVEPOINTS))
 
 
@@ -174,11 +176,24 @@ def survey(store: ObjectStore) -> Survey:
 
 
 def checkpoints_from(store: ObjectStore, number: int) -> tuple[SnapshotRef, ...]:
-    """Return the checkpoints from a number on that a listing does not show yet, newest first. Cost: a HEAD each, and one."""
-    last = listing.highest(store, number - 1, layout.checkpoint_manifest)
-    return tuple(
-        SnapshotRef(SnapshotKind.CHECKPOINT, found, layout.checkpoint(found)) for found in range(last, number - 1, -1)
-    )
+    """Return the checkpoints from a number on that a listing does not show yet, newest first.
+
+    Numbers are not contiguous: savepoints have some, and a checkpoint that was given up leaves nothing behind. So the
+    look-up steps over as many numbers without a checkpoint as can come between two listings.
+
+    Cost: a HEAD for each of so many numbers, at the same time; as many again if one of them is there.
+    """
+    found: list[int] = []
+    first = number
+    while True:
+        names = {f"{layout.number(one)}/{MANIFEST_NAME}": one for one in range(first, first + _GAP)}
+        present = [names[name] for name in listing.look_up(store, layout.CHECKPOINTS, names)]
+        if not present:
+            break
+        found += present
+        first = max(present) + 1
+    ordered = sorted(found, reverse=True)
+    return tuple(SnapshotRef(SnapshotKind.CHECKPOINT, one, layout.checkpoint(one)) for one in ordered)
 
 
 def next_snapshot_id(store: ObjectStore) -> int:
