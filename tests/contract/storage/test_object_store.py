@@ -270,6 +270,20 @@ def test_copies_are_equal_and_independent_and_progress_counts_up(store: ObjectSt
     assert done == [1, 2, 3]
 
 
+def test_a_copy_ends_when_what_hears_of_it_refuses_to_go_on(store: ObjectStore) -> None:
+    """So a savepoint that nobody wants any more is not copied to its end."""
+    count = 200
+    store.write("a", b"1")
+
+    def refuse(done: int) -> None:
+        raise errors.StatefulSparkError("SnapshotGivenUp", f"given up after {done}")
+
+    with pytest.raises(errors.StatefulSparkError, match="given up after 1"):
+        store.copy_many([("a", f"x/{number:03d}") for number in range(count)], on_progress=refuse)
+
+    assert len(store.list("x")) < count / 2
+
+
 def test_copying_what_is_absent_names_it(store: ObjectStore) -> None:
     store.write("a", b"")
 

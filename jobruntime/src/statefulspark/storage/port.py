@@ -115,7 +115,8 @@ class ObjectStore(Protocol):
 
         Args:
             pairs: Source key and target key of each copy.
-            on_progress: Called with the number of copies done so far, growing by one, from any one thread at a time.
+            on_progress: Called with the number of copies done so far, growing by one, from any one thread at a time. What
+                it raises ends the call: no copy is begun after that.
 
         Raises:
             ObjectNotFoundError: A source is proven absent; the error names it.
