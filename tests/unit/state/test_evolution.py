@@ -224,6 +224,60 @@ def test_a_migrated_state_is_rewritten_at_once_and_read_by_the_new_version_only(
         bench.run(_value(Flight), lambda s: s.value())
 
 
+class Leg(NamedTuple):
+    carrier: str
+
+
+class ColoredLeg(NamedTuple):
+    carrier: str
+    color: Color = Color.BLUE
+    before: Flight | None = Flight("B6", 2, Color.RED)
+    after: Flight | None = None
+
+
+@dataclasses.dataclass
+class TaggedLeg:
+    carrier: str
+    tags: list[Color] = dataclasses.field(default_factory=lambda: [Color.RED])
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [(ColoredLeg, ColoredLeg("AA")), (TaggedLeg, TaggedLeg("AA"))],
+    ids=["an enum and a record", "a list of an enum, made anew for each"],
+)
+def test_a_new_field_whose_default_is_of_an_own_type_ended_the_job_at_its_migration(
+    declared: type, value: object
+) -> None:
+    bench = Bench()
+    bench.run(_value(Leg), lambda s: s.update(Leg("AA")))
+
+    assert bench.run(_value(declared), lambda s: s.value()) == value
+    assert bench.run(_value(declared), lambda s: s.value()) == value
+
+
+@pytest.mark.parametrize(
+    ("stored", "declared", "before", "after"),
+    [
+        pytest.param(Flight | None, Wider | None, Flight("AA", 3), Wider(3.0, "AA", "JFK"), id="a value"),
+        pytest.param(
+            dict[str, Flight | None],
+            dict[str, Wider | None],
+            {"a": Flight("AA", 3), "b": None},
+            {"a": Wider(3.0, "AA", "JFK"), "b": None},
+            id="the values of a dict",
+        ),
+    ],
+)
+def test_a_new_field_of_a_record_that_may_be_none_had_no_default(
+    stored: object, declared: object, before: object, after: object
+) -> None:
+    bench = Bench()
+    bench.run(_value(stored), lambda s: s.update(before))
+
+    assert bench.run(_value(declared), lambda s: s.value()) == after
+
+
 def test_a_reconfigured_state_goes_on_in_its_stored_form_and_can_be_rolled_back() -> None:
     bench = Bench()
     bench.run(_value(Flight), lambda s: s.update(Flight("AA", 3, Color.RED)))

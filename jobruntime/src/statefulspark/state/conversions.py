@@ -207,10 +207,22 @@ def converted(convert: Callable[[object], object], value: object) -> object:
     return None if value is None else convert(value)
 
 
-def default_of(declared: object, field: str) -> object:
-    """Return the default of a field of a record, None when it has none. For fields that stored records lack."""
-    if not typetext.is_record(declared):
+def default_of(declared: object, field: str, kind: typetext.Type) -> object:
+    """Return what is stored for a field that stored records lack: its default, None when it has none.
+
+    Args:
+        declared: The record, as the job declares it; without its class there are no defaults.
+        field: Of the record.
+        kind: The type in which the field is stored.
+    """
+    if not isinstance(declared, type) or not typetext.is_record(declared):
         return None
+    conversion = of(typetext.field_types(declared)[field], kind)
+    default = _default_value(declared, field)
+    return default if conversion is None else converted(conversion.encode, default)
+
+
+def _default_value(declared: type, field: str) -> object:
     if dataclasses.is_dataclass(declared):
         found = next(candidate for candidate in dataclasses.fields(declared) if candidate.name == field)
         if found.default is not dataclasses.MISSING:

@@ -6,6 +6,7 @@ keys, and of the keys of a map, decide where things are found, so they never cha
 
 from __future__ import annotations
 
+import types
 import typing
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -157,6 +158,7 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
         declared: As the job declares it.
         value: What the job gave as the type; tells codecs and defaults of fields.
     """
+    value = _required(value)
     if isinstance(value, conversions.Codec):
         return _compare_codec(stored, value)
     if declared.family == "any":
@@ -212,6 +214,13 @@ def _arguments(value: object) -> list[object]:
     return [argument for argument in typing.get_args(value) if argument is not type(None)]
 
 
+def _required(value: object) -> object:
+    """Return `Flight` for `Flight | None`: any value may be None, and its class tells the defaults of its fields."""
+    arguments = _arguments(value)
+    is_optional = len(arguments) == 1 and typing.get_origin(value) in (typing.Union, types.UnionType)
+    return arguments[0] if is_optional else value
+
+
 def _compare_container(stored: typetext.Type, declared: typetext.Type, value: object) -> Verdict:
     if len(stored.arguments) != len(declared.arguments):
         return _refused("")
@@ -231,14 +240,14 @@ def _each(convert: Convert, value: object) -> object:
 
 
 def _compare_fields(stored: typetext.Type, declared: typetext.Type, value: object) -> Verdict:
-    types = typetext.field_types(value) if typetext.is_record(value) and isinstance(value, type) else {}
+    declared_types = typetext.field_types(value) if typetext.is_record(value) and isinstance(value, type) else {}
     before = dict(zip(stored.names, stored.arguments, strict=True))
     converts: dict[str, Convert] = {}
     reconfigured = False
     for name, kind in zip(declared.names, declared.arguments, strict=True):
         if name not in before:
             continue
-        verdict = compare(before[name], kind, types.get(name))
+        verdict = compare(before[name], kind, declared_types.get(name))
         if verdict.outcome is Outcome.INCOMPATIBLE:
             return _refused(f"The field {name} was {before[name].text} and is {kind.text}. {verdict.why}".strip())
         reconfigured = reconfigured or verdict.outcome is Outcome.RECONFIGURED
@@ -251,31 +260,35 @@ def _compare_fields(stored: typetext.Type, declared: typetext.Type, value: objec
     if reconfigured:
         return _refused("A field goes on in its old form while others change; change one of them at a time.")
     convert = _record_convert if stored.family == "record" else _struct_convert
-    return Verdict(Outcome.AFTER_MIGRATION, convert(stored.names, declared.names, converts, value))
+    return Verdict(Outcome.AFTER_MIGRATION, convert(stored.names, declared, converts, value))
 
 
 def _record_convert(
-    before: tuple[str, ...], after: tuple[str, ...], converts: dict[str, Convert], value: object
+    before: tuple[str, ...], declared: typetext.Type, converts: dict[str, Convert], value: object
 ) -> Convert:
+    kinds = dict(zip(declared.names, declared.arguments, strict=True))
+
     def convert(stored: object) -> object:
         fields = dict(zip(before, stored, strict=True))  # type: ignore[call-overload]  # a record is a tuple
         return tuple(
-            _each(converts.get(name, _same), fields[name]) if name in fields else conversions.default_of(value, name)
-            for name in after
+            _each(converts.get(name, _same), fields[name])
+            if name in fields
+            else conversions.default_of(value, name, kind)
+            for name, kind in kinds.items()
         )
 
     return convert
 
 
 def _struct_convert(
-    before: tuple[str, ...], after: tuple[str, ...], converts: dict[str, Convert], _: object
+    before: tuple[str, ...], declared: typetext.Type, converts: dict[str, Convert], _: object
 ) -> Convert:
-    gone = set(before) - set(after)
+    gone = set(before) - set(declared.names)
 
     def convert(stored: object) -> object:
         fields: dict[str, object] = dict(stored)  # type: ignore[call-overload]  # a struct is a dict
         kept = {name: _each(converts.get(name, _same), field) for name, field in fields.items() if name not in gone}
-        return kept | {name: None for name in after if name not in kept}
+        return kept | {name: None for name in declared.names if name not in kept}
 
     return convert
 
