@@ -154,6 +154,85 @@ def test_a31_a_cleaner_without_a_key_group_looks_at_nothing() -> None:
     expiry.Cleaner(9, 5).step(10)
 
 
+def _a_cleaner(of_round: expiry.Round, *keys: str, count: int = 1) -> tuple[expiry.Cleaner, tables.CellTable]:
+    """Return a cleaner that looks at key group 0, whose entries are all expired at 10 ms, and their table."""
+    table = tables.CellTable()
+    table.rows.update(dict.fromkeys(keys, OLD))
+    cleaner = expiry.Cleaner(count, 5)
+    cleaner.round = of_round
+    cleaner.bind(table, 0)
+    return cleaner, table
+
+
+def test_a31_entries_that_a_step_paid_for_and_did_not_find_are_owed() -> None:
+    cleaner, table = _a_cleaner(expiry.Round([0]), "a", count=9)
+    table.rows["b"] = NEW
+
+    cleaner.step(10)
+
+    assert (dict(table.rows), cleaner.round.owed, cleaner.round.is_due(0)) == ({"b": NEW}, 7, False)
+
+
+def test_a31_a_key_group_that_was_looked_at_waits_for_the_others_and_its_accesses_pay_for_them() -> None:
+    others = expiry.Round([0, 1])
+    others.finish(0)
+    cleaner, table = _a_cleaner(others, "a", "b", count=3)
+
+    cleaner.step(10)
+
+    assert (dict(table.rows), others.owed) == ({"a": OLD, "b": OLD}, 3)
+
+
+def test_a31_a_key_group_without_a_round_is_looked_at_again_from_the_front_and_owes_nothing() -> None:
+    cleaner, table = _a_cleaner(expiry.Round(), "a", "b", count=3)
+    table.rows.update(dict.fromkeys(("a", "b"), (1, 9)))
+
+    cleaner.step(10)
+
+    assert cleaner.round.owed == 0
+
+
+def test_a31_what_is_owed_is_paid_in_another_key_group_and_an_empty_one_costs_one_entry() -> None:
+    group, table = _a_cleaner(expiry.Round([0]), "a", "b")
+    empty, _ = _a_cleaner(expiry.Round([0]))
+    group.round.owed = empty.round.owed = 3
+
+    group.spend(10)
+    empty.spend(10)
+
+    assert (dict(table.rows), group.round.owed, empty.round.owed) == ({}, 1, 2)
+
+
+def test_a31_each_key_group_has_its_turn_before_the_first_has_it_again() -> None:
+    turns = expiry.Round([4, 7])
+    assert turns.next_due() is None
+
+    turns.owed = 1
+    seen = [turns.next_due()]
+    turns.finish(4)
+    seen.append(turns.next_due())
+    turns.finish(7)
+    seen.append(turns.next_due())
+
+    assert seen == [4, 7, 4]
+
+
+@pytest.mark.parametrize(
+    ("engine_ms", "watermark_ms"),
+    [
+        pytest.param(-1, timers.NO_WATERMARK, id="before there is one"),
+        pytest.param(0, timers.NO_WATERMARK, id="the engine's word for none"),
+        pytest.param(1, 1, id="the first there can be"),
+        pytest.param(253_402_300_799_998, 253_402_300_799_998, id="the last in time"),
+        pytest.param(253_402_300_799_999, timers.MAX_WATERMARK, id="the end of time"),
+    ],
+)
+def test_functions_see_flinks_watermark_where_the_engine_has_none_or_the_end_of_time(
+    engine_ms: int, watermark_ms: int
+) -> None:
+    assert timers.watermark_of(engine_ms) == watermark_ms
+
+
 def test_a29_an_export_keeps_its_kind_and_what_is_left_of_each_entry() -> None:
     meta = chunks.StateMeta("map", descriptors.StateKind.MAP, "map<any,any>", has_ttl=True)
     change = tables.MapChange(replaced=False, puts={"a": OLD, "b": NEW}, removed=frozenset({"c"}))

@@ -24,6 +24,8 @@ _KNOWN: tuple[tuple[keygroups.KeyPart, str, int], ...] = (
     (-7, "bigint", 222034016),
     (4294967296, "bigint", -1307033787),
     (1234567890123456789, "bigint", -2017768400),
+    (0x3FF8000000000000, "double", 1290763749),  # 1.5D, kept as its bits
+    (0x3FC00000, "float", -221251528),
     (datetime.date(1969, 12, 31), "date", -1604776387),
     (datetime.date(2026, 1, 2), "date", -525258383),
     (datetime.datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=datetime.UTC), "timestamp", 1056985121),
