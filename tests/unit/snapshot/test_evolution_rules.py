@@ -133,6 +133,15 @@ def test_a_new_query_with_more_partitions_than_key_groups_is_refused_though_it_h
     assert refused.value.reason == "MaxParallelismExceeded"
 
 
+def test_state_with_fewer_key_groups_than_partitions_is_refused_as_state() -> None:
+    """A.66: the state of its own query is looked at, so that the sentence tells a way that its state allows."""
+    planned = _a_plan(_planned("a", max_parallelism=4), partitions=5)
+    restored = _a_query(_an_operator("a", max_parallelism=4))
+
+    with pytest.raises(errors.SpecRejectedError, match="The state of operator 'a' of query 'q' can not be restored"):
+        evolution.compare([restored], [planned], label="checkpoint 7", allow_non_restored_state=False)
+
+
 @pytest.mark.parametrize("asked", [1, 2, 200])
 def test_a_whole_number_of_partitions_is_what_was_asked_for(asked: int) -> None:
     assert parallelism.asked_for({parallelism.SHUFFLE_PARTITIONS: str(asked)}) == asked

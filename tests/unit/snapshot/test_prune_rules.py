@@ -334,6 +334,11 @@ def test_the_plan_says_what_goes_and_why() -> None:
     )
 
 
+@pytest.mark.parametrize("etag", [None, "etag-3"])
+def test_marks_are_written_over_those_that_were_read_and_over_no_others(etag: str | None) -> None:
+    assert prune.plan_prune(_an_inventory(marks_etag=etag), POLICY, NOW).marks_etag == etag
+
+
 @pytest.mark.parametrize(
     ("numbers", "deleted"),
     [
