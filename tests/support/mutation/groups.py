@@ -28,6 +28,10 @@ def _snapshot(*names: str) -> tuple[str, ...]:
     return tuple(f"statefulspark/snapshot/{name}.py" for name in names)
 
 
+def _contract(*names: str) -> tuple[str, ...]:
+    return tuple(f"statefulspark/contract/{name}.py" for name in names)
+
+
 def _state(*names: str) -> tuple[str, ...]:
     return tuple(f"statefulspark/state/{name}.py" for name in names)
 
@@ -60,6 +64,7 @@ GROUPS = (
     Group(
         "redistribution", ("statefulspark/opstate/redistribution.py",), _unit("opstate", "redistribution", "subtasks")
     ),
+    Group("contract", _contract("base", "config", "manifest"), ("unit/contract", "unit/runtime/test_contract.py")),
 )
 
 FAST = ("coordinator", "start", "lineage")

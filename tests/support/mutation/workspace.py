@@ -1,12 +1,14 @@
 """The folder in which mutmut works: a copy of both distributions and of the tests, laid out the one way mutmut knows.
 
 mutmut takes one `src` folder and leaves decorated functions alone. So the two source folders are laid over each other, and
-a property is written as a function that is made a property afterwards. The working tree itself is never changed.
+a property, or a validator of a model, is written as a function that is made one afterwards. The working tree itself is
+never changed.
 """
 
 from __future__ import annotations
 
 import ast
+import functools
 import json
 import shutil
 from pathlib import Path
@@ -15,6 +17,7 @@ from mutation.groups import Group
 
 ROOT = Path(__file__).resolve().parents[3]
 _SOURCES = ("jobruntime/src", "operator/src")
+_OPENED = frozenset({"property", "field_validator", "model_validator"})
 _UNRELATED = shutil.ignore_patterns("__pycache__", "jars", "*.egg-info")
 _CONFTEST = '''"""Properties draw the same examples each time, however busy the machine is. Quick tests run first."""
 
@@ -52,7 +55,7 @@ def lay_out(group: Group, folder: Path) -> None:
     (folder / "tests" / "conftest.py").write_text(_CONFTEST)
     (folder / "pyproject.toml").write_text(_settings(group))
     for path in changed_files(group, folder):
-        path.write_text(with_plain_properties(path.read_text()))
+        path.write_text(with_plain_methods(path.read_text()))
 
 
 def changed_files(group: Group, folder: Path) -> tuple[Path, ...]:
@@ -68,24 +71,32 @@ def changed_files(group: Group, folder: Path) -> tuple[Path, ...]:
     return tuple(path for paths in found.values() for path in paths)
 
 
-def with_plain_properties(source: str) -> str:
-    """Write every `@property` as a function, and below it `name = property(name)`: the same class, open to mutants."""
+def with_plain_methods(source: str) -> str:
+    """Write every decorated method as a function, and below it what makes it one: the same class, open to mutants.
+
+    These are properties and pydantic's validators, as in `name = property(name)` and
+    `name = field_validator("uri")(classmethod(name))`.
+    """
     lines = source.splitlines()
-    for function in sorted(_properties(ast.parse(source)), key=lambda one: one.lineno, reverse=True):
-        indent = " " * function.col_offset
-        lines.insert(function.end_lineno or 0, f"{indent}{function.name} = property({function.name})")
-        del lines[function.decorator_list[0].lineno - 1]
+    for method in sorted(_decorated(ast.parse(source)), key=lambda one: one.lineno, reverse=True):
+        made = functools.reduce(
+            lambda inner, one: f"{ast.unparse(one)}({inner})", method.decorator_list[::-1], method.name
+        )
+        lines.insert(method.end_lineno or 0, f"{' ' * method.col_offset}{method.name} = {made}")
+        del lines[method.decorator_list[0].lineno - 1 : method.lineno - 1]
     return "\n".join(lines) + "\n"
 
 
-def _properties(tree: ast.Module) -> list[ast.FunctionDef]:
+def _decorated(tree: ast.Module) -> list[ast.FunctionDef]:
     methods = [one for node in tree.body if isinstance(node, ast.ClassDef) for one in node.body]
-    return [one for one in methods if isinstance(one, ast.FunctionDef) and _is_property(one)]
+    return [one for one in methods if isinstance(one, ast.FunctionDef) and _is_opened(one)]
 
 
-def _is_property(method: ast.FunctionDef) -> bool:
-    names = [one.id for one in method.decorator_list if isinstance(one, ast.Name)]
-    return names == ["property"] and len(method.decorator_list) == 1
+def _is_opened(method: ast.FunctionDef) -> bool:
+    """Tell whether a method has only decorators that may as well be called; mutmut knows one `classmethod` itself."""
+    called = [one.func if isinstance(one, ast.Call) else one for one in method.decorator_list]
+    names = [one.id if isinstance(one, ast.Name) else "" for one in called]
+    return bool({*names} & _OPENED) and {*names} <= {*_OPENED, "classmethod"}
 
 
 def _copy(source: Path, target: Path) -> None:

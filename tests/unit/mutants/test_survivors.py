@@ -98,10 +98,30 @@ def test_a_property_is_written_so_that_it_can_be_changed_and_stays_one() -> None
     source = "class Word:\n    length = 3\n\n    @property\n    def is_long(self):\n        return self.length > 2\n"
     made: dict[str, type] = {}
 
-    exec(workspace.with_plain_properties(source), made)  # noqa: S102  the rewritten source is the subject
+    exec(workspace.with_plain_methods(source), made)  # noqa: S102  the rewritten source is the subject
 
     assert made["Word"]().is_long is True
-    assert "@property" not in workspace.with_plain_properties(source)
+    assert "@property" not in workspace.with_plain_methods(source)
+
+
+def test_a_validator_is_written_so_that_it_can_be_changed_and_goes_on_to_validate() -> None:
+    source = (
+        "from pydantic import BaseModel, field_validator\n\n\nclass Word(BaseModel):\n    text: str\n\n"
+        '    @field_validator("text")\n    @classmethod\n    def _trim(cls, text):\n        return text.strip()\n'
+    )
+    made: dict[str, type] = {}
+
+    exec(workspace.with_plain_methods(source), made)  # noqa: S102  the rewritten source is the subject
+
+    assert made["Word"](text=" a ").text == "a"
+    assert "@" not in workspace.with_plain_methods(source)
+
+
+@pytest.mark.parametrize("decorator", ["classmethod", "staticmethod", "other.property", "contextmanager"])
+def test_a_method_with_another_decorator_is_left_as_it_is(decorator: str) -> None:
+    source = f"class Word:\n    @{decorator}\n    def make(cls):\n        return cls()\n"
+
+    assert workspace.with_plain_methods(source) == source
 
 
 def test_every_group_names_modules_and_tests_that_exist() -> None:
