@@ -65,6 +65,7 @@ GROUPS = (
         "redistribution", ("statefulspark/opstate/redistribution.py",), _unit("opstate", "redistribution", "subtasks")
     ),
     Group("contract", _contract("base", "config", "manifest"), ("unit/contract", "unit/runtime/test_contract.py")),
+    Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
 )
 
 FAST = ("coordinator", "start", "lineage")

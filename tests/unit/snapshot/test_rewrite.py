@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -219,3 +220,147 @@ def test_an_engines_own_operator_is_named_by_its_new_place() -> None:
     (operator,) = rewrite.entry_after(entry, rewrite.Rewrite({0: 4}, (0, 1), {})).operators
 
     assert (operator.uid, operator.operator_id) == ("dedupe-4", 4)
+
+
+def test_a_plan_that_is_unchanged_keeps_every_place() -> None:
+    entry = an_entry(f"state/3/0/1_{A}.zip", "sources/4/0", "offsets/6", "metadata")
+
+    assert rewrite.Rewrite.identity(entry) == rewrite.Rewrite({3: 3}, (0, 1), {4: 4})
+
+
+def test_the_log_of_a_source_goes_with_the_source_and_not_with_the_operator_of_that_number() -> None:
+    moved = rewrite.Rewrite({0: 5}, (0,), {0: 7})
+
+    assert (moved.place("sources/0/3.compact"), moved.place(f"state/0/0/1_{A}.zip")) == (
+        "sources/7/3.compact",
+        f"state/5/0/1_{A}.zip",
+    )
+
+
+def test_each_file_that_is_rewritten_says_what_its_kind_says() -> None:
+    moved, commit = rewrite.Rewrite({0: 1, 1: 0}, (2, 0), {}), a_commit({"0": [[A]], "1": [[B]]})
+
+    assert [
+        moved.body("state/0/_metadata/v2/0", metadata(0), "x", "s3a://b/new"),
+        moved.body("commits/6", commit, "x", "s3a://b/new"),
+        moved.body("offsets/6", OFFSETS, "x", "s3a://b/new"),
+    ] == [
+        rewrite.relocate_operator(metadata(0), "x", {0: 1}, "s3a://b/new"),
+        rewrite.renumber_commit(commit, "x", {0: 1, 1: 0}),
+        rewrite.reorder_offsets(OFFSETS, "x", (2, 0)),
+    ]
+
+
+@pytest.mark.parametrize("path", ["state/0/_metadata/v2/0", "commits/6", "offsets/6"])
+def test_a_damaged_file_is_refused_by_where_it_came_from(path: str) -> None:
+    with pytest.raises(errors.SnapshotCorruptError) as refused:
+        rewrite.Rewrite({}, (0,), {}).body(path, b"", f"s3://b/old/{path}", "s3a://b/new")
+
+    assert refused.value.reason == "SparkLogUnreadable"
+    assert refused.value.message.startswith(f"s3://b/old/{path} cannot be read: ")
+
+
+def _with_a_line_too_many(body: bytes) -> bytes:
+    return body + b"\n{}"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda body, source: rewrite.relocate_operator(body, source, {}, "s3a://b"), id="metadata"),
+        pytest.param(lambda body, source: rewrite.with_partitions(body, source, 3), id="first metadata"),
+    ],
+)
+@pytest.mark.parametrize("body", [b"", _with_a_line_too_many(metadata(0))], ids=["empty", "a line too many"])
+def test_damaged_metadata_is_refused_by_where_it_came_from(change: Callable[[bytes, str], bytes], body: bytes) -> None:
+    with pytest.raises(errors.SnapshotCorruptError, match=r"s3://b/old cannot be read: \w+"):
+        change(body, "s3://b/old")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(lambda body, source: rewrite.renumber_commit(body, source, {}), id="renumbered"),
+        pytest.param(lambda body, source: rewrite.add_to_commit(body, source, {}), id="added to"),
+    ],
+)
+@pytest.mark.parametrize("body", [b"", _with_a_line_too_many(a_commit({}))], ids=["empty", "a line too many"])
+def test_a_damaged_commit_is_refused_by_where_it_came_from(change: Callable[[bytes, str], bytes], body: bytes) -> None:
+    with pytest.raises(errors.SnapshotCorruptError, match=r"s3://b/old cannot be read: \w+"):
+        change(body, "s3://b/old")
+
+
+def test_a_reason_of_damage_is_what_the_parser_says() -> None:
+    with pytest.raises(errors.SnapshotCorruptError, match="Invalid JSON: trailing characters"):
+        rewrite.renumber_commit(_with_a_line_too_many(a_commit({})), "x", {})
+
+
+def test_an_end_of_line_at_the_end_does_no_harm() -> None:
+    assert rewrite.renumber_commit(b'v1\n{"nextBatchWatermarkMs":5}\n', "x", {}) == b'v1\n{"nextBatchWatermarkMs":5}'
+
+
+def test_metadata_with_a_schema_elsewhere_is_refused_by_where_it_came_from() -> None:
+    strange = metadata(0).replace(b"/_stateSchema/", b"/elsewhere/")
+
+    with pytest.raises(
+        errors.SnapshotCorruptError, match=r"s3://b/old cannot be read: the schema path 's3a://b/old/state/0"
+    ):
+        rewrite.relocate_operator(strange, "s3://b/old", {}, "s3a://b/new")
+
+
+def test_metadata_of_an_operator_that_stays_keeps_its_id() -> None:
+    body = rewrite.relocate_operator(metadata(2), "x", {}, "s3a://b/new")
+
+    assert sparklog.parse_operator(body, "x").operator_id == 2
+
+
+def test_lines_that_are_missing_are_refused_by_where_the_log_came_from() -> None:
+    with pytest.raises(errors.SnapshotCorruptError, match="s3://b/old/offsets/6 cannot be read: it has lines for 3"):
+        rewrite.reorder_offsets(OFFSETS, "s3://b/old/offsets/6", (0, 3))
+
+
+def test_settings_in_the_offset_log_may_hold_spaces() -> None:
+    body = OFFSETS.replace(b'"2"', b'"a b"')
+
+    assert rewrite.reorder_offsets(body, "x", (0, 1, 2)) == body
+
+
+@pytest.mark.parametrize(
+    ("entry", "lines", "offsets", "names"),
+    [
+        pytest.param(an_entry(), (1, 0), ('{"b":2}', '{"a":1}'), ["s1", "s0"], id="another order"),
+        pytest.param(an_entry(), (0, None), ('{"a":1}', "-"), [], id="the name of a new source is told by its plan"),
+        pytest.param(
+            an_entry().model_copy(update={"sources": ()}), (1,), ('{"b":2}',), [], id="names were never known"
+        ),
+        pytest.param(an_entry(offsets=()), (None,), (), [], id="no offsets are no lines"),
+    ],
+)
+def test_offsets_and_names_follow_the_sources(
+    entry: QueryEntry, lines: tuple[int | None, ...], offsets: tuple[str, ...], names: list[str]
+) -> None:
+    after = rewrite.entry_after(entry, rewrite.Rewrite({}, lines, {}))
+
+    assert (after.offsets, [source.name for source in after.sources]) == (offsets, names)
+
+
+@pytest.mark.parametrize(
+    ("path", "holds_paths", "is_first", "is_sparks"),
+    [
+        ("state/0/_metadata/v2/7", True, False, True),
+        ("state/0/_metadata/metadata", False, True, True),
+        ("state/0/0/_metadata/schema", False, False, True),
+        ("./commits/6", False, False, True),
+        ("offsets/6", False, False, True),
+        ("sources/0/3.compact", False, False, True),
+        ("metadata", False, False, True),
+        ("prepared/out/00000006-00000001.json", False, False, False),
+        ("statements/6", False, False, False),
+    ],
+)
+def test_what_a_file_is_follows_from_its_path(path: str, holds_paths: bool, is_first: bool, is_sparks: bool) -> None:
+    assert (rewrite.holds_paths(path), rewrite.is_first_metadata(path), rewrite.is_sparks(path)) == (
+        holds_paths,
+        is_first,
+        is_sparks,
+    )
