@@ -3,29 +3,41 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import UTC, datetime, timedelta
 
 import pytest
 from jobspecs import a_spec
-from statefulspark.contract.api import JobState, JobStatus
-from statefulspark_operator.api import revision
+from situations import (
+    EMPTY,
+    ENDED,
+    LATER,
+    LONG_AGO,
+    NEW,
+    NOW,
+    REVISION,
+    a_driver,
+    a_job,
+    a_pod,
+    a_situation,
+    a_word,
+    an_operation,
+    silent,
+    situation_with,
+)
+from statefulspark.contract.api import JobState, SnapshotSummary
+from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api.status import (
-    DriverIntent,
     DriverState,
-    OperationKind,
     OperationPhase,
-    OperationStatus,
     RestartStatus,
     RestoreIntent,
     StallStatus,
-    StatefulSparkJobStatus,
+    UpgradeState,
+    UpgradeStatus,
 )
 from statefulspark_operator.lifecycle import decide
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
-    DriverPod,
-    Job,
     OperationAbsent,
     PodPhase,
     Rejection,
@@ -35,78 +47,6 @@ from statefulspark_operator.lifecycle.situation import (
     StorageUnreadable,
     Waiting,
 )
-
-NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
-LONG_AGO = NOW - timedelta(hours=1)
-LATER = NOW + timedelta(minutes=1)
-EMPTY = StorageFacts()
-
-
-REVISION = revision.revision_of(a_spec())
-
-
-def a_driver(state: DriverState = DriverState.CREATED, **changes: object) -> DriverIntent:
-    driver = DriverIntent(epoch=1, revision=REVISION, state=state, decided_at=LONG_AGO, pod="flights-driver-1")
-    return driver.model_copy(update=changes)
-
-
-def a_pod(epoch: int = 1, phase: PodPhase = PodPhase.RUNNING, **changes: object) -> DriverPod:
-    name = f"flights-driver-{epoch}"
-    pod = DriverPod(name, f"uid-{epoch}", epoch, REVISION, phase, LONG_AGO, is_ready=True, ip="10.0.0.1")
-    return dataclasses.replace(pod, **changes)  # type: ignore[arg-type]
-
-
-def an_operation(state: OperationPhase = OperationPhase.REQUESTED, **changes: object) -> OperationStatus:
-    operation = OperationStatus(
-        id="request",
-        kind=OperationKind.STOP,
-        trigger="upgrade",
-        generation=1,
-        epoch=1,
-        requested_at=NOW,
-        finished_at=None if state is OperationPhase.REQUESTED else LONG_AGO,
-        state=state,
-    )
-    return operation.model_copy(update=changes)
-
-
-def a_word(state: JobState = JobState.RUNNING) -> JobStatus:
-    return JobStatus(job="flights", namespace="demo", state=state, epoch=1, started_at=LONG_AGO)
-
-
-def a_job(**changes: object) -> Job:
-    return dataclasses.replace(Job("demo", "flights", "uid", 1), **changes)  # type: ignore[arg-type]
-
-
-def a_situation(**changes: object) -> Situation:
-    """A job that runs well, with what a case changes."""
-    status = {"driver": a_driver(), "epoch": 1, "operation": None, "restore": None, "restarts": RestartStatus()}
-    stored = {name: changes.pop(name) for name in (*status, "stalled", "savepoint_nonce") if name in changes}
-    word = a_word() if stored.get("driver", True) else None
-    base = Situation(
-        now=NOW,
-        job=a_job(),
-        spec=a_spec(),
-        status=StatefulSparkJobStatus(**(status | stored)),  # type: ignore[arg-type]
-        pods=(a_pod(),),
-        driver=word,
-    )
-    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
-
-
-ENDED = {"driver": a_driver(DriverState.ENDED), "pods": (), "storage": EMPTY}
-NEW = {"driver": None, "epoch": None, "pods": (), "storage": EMPTY}
-
-
-def situation_with(defaults: dict[str, object], **changes: object) -> Situation:
-    """Make a situation whose status has a driver of its own; the driver's word is not asked."""
-    merged = {**defaults, **changes}
-    return dataclasses.replace(a_situation(**merged), driver=None)
-
-
-def silent(**changes: object) -> Situation:
-    return dataclasses.replace(a_situation(**changes), driver=None)
-
 
 CASES: list[tuple[str, Situation, Reason]] = [
     ("a job that runs well goes on", a_situation(), Reason.RUNNING),
@@ -267,3 +207,32 @@ def test_a_request_that_arrived_is_not_sent_again() -> None:
     decision = decide.decide(a_situation(operation=an_operation()))
 
     assert decision.actions == ()
+
+
+def test_an_upgrade_that_was_taken_back_while_its_driver_stopped_ends_with_the_first_checkpoint_and_not_never() -> None:
+    upgrade = UpgradeStatus(
+        from_revision=REVISION,
+        to_revision="another",
+        generation=1,
+        state=UpgradeState.STOPPING,
+        requested_at=LONG_AGO,
+    )
+    started = decide.decide(situation_with(ENDED, upgrade=upgrade)).status
+    assert started.driver is not None
+    summary = SnapshotSummary(
+        kind=SnapshotKind.CHECKPOINT,
+        id=1,
+        location="s3://state/jobs/c",
+        trigger=Trigger.PERIODIC,
+        triggered_at=NOW,
+        completed_at=NOW,
+        size_bytes=1,
+    )
+    word = a_word().model_copy(update={"epoch": started.driver.epoch, "last_checkpoint": summary})
+
+    ran = decide.decide(
+        dataclasses.replace(a_situation(), status=started, pods=(a_pod(started.driver.epoch),), driver=word)
+    )
+
+    assert ran.status.upgrade is not None
+    assert (ran.status.upgrade.state, ran.status.upgrade.to_revision) == (UpgradeState.DONE, REVISION)

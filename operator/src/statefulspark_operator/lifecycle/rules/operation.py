@@ -84,7 +84,8 @@ def end_stopped_driver(situation: Situation) -> Decision | None:
     phase = _phase(operation, situation)
     ended_at: datetime = operation.finished_at or operation.requested_at
     if situation.now - ended_at <= EXIT_GRACE or pod.deletion_deadline is not None:
-        message = f"Savepoint {operation.location or ''} is complete; waiting for {pod.name} to end."
+        savepoint = f"Savepoint {operation.location}" if operation.location else "The savepoint"
+        message = f"{savepoint} is complete; waiting for {pod.name} to end."
         return Decision(Reason.STOPPING, message, phase, situation.status, (), SOON)
     message = f"{pod.name} did not end by itself after its savepoint; deleting it."
     act = actions.DeleteDriver(pod.name, pod.uid)

@@ -213,11 +213,10 @@ def _source(situation: Situation, restore: RestoreIntent | None) -> str:
 def _upgrade(situation: Situation, target: str) -> UpgradeStatus | None:
     """Carry the upgrade's record on; begin one if the revision changes while nothing runs."""
     upgrade, driver = situation.status.upgrade, situation.intent
-    if driver is None or driver.revision == target:
-        unfinished = upgrade is not None and upgrade.state is UpgradeState.STOPPING
-        return upgrade.model_copy(update={"state": UpgradeState.STARTING}) if upgrade and unfinished else upgrade
     if upgrade is not None and upgrade.state is UpgradeState.STOPPING:
         return upgrade.model_copy(update={"state": UpgradeState.STARTING, "to_revision": target})
+    if driver is None or driver.revision == target:
+        return upgrade
     return UpgradeStatus(
         from_revision=driver.revision,
         to_revision=target,

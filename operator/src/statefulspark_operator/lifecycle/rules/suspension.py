@@ -26,7 +26,7 @@ def suspend(situation: Situation) -> Decision | None:
         return _suspending(situation, f"Waiting for {pod.name} to end.")
     starting = situation.speaks is not None and situation.speaks.state is JobState.STARTING
     stop = operations.stop_operation(situation)
-    failed = stop is not None and stop.state is OperationPhase.FAILED
+    failed = stop is not None and stop.state is OperationPhase.FAILED and stop.generation == situation.job.generation
     if pod.phase is PodPhase.PENDING or starting or failed:
         return _suspending(situation, f"Stopping {pod.name}.", actions.DeleteDriver(pod.name, pod.uid))
     wanted = operations.new_operation(situation, kind=OperationKind.STOP, trigger="stop", epoch=pod.epoch)

@@ -115,7 +115,7 @@ def _latest(situation: Situation) -> str:
 def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) -> Decision:
     """Apply the user's policy to a failed savepoint."""
     policy = situation.spec.savepoint.on_failure if situation.spec else SavepointFailurePolicy.WAIT
-    why = f"The savepoint failed: {stop.message or 'no reason given'}"
+    why = f"The savepoint failed: {stop.message or 'no reason given.'}"
     if policy is SavepointFailurePolicy.USE_LATEST_CHECKPOINT:
         return _stop_without_savepoint(situation, pod, why)
     if policy is SavepointFailurePolicy.ABORT:

@@ -1,0 +1,375 @@
+"""A situation for every branch of the operator's rules, by concern and sentence; `golden/operator` has the decisions."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+from situations import (
+    EMPTY,
+    ENDED,
+    LATER,
+    LONG_AGO,
+    NEW,
+    NOW,
+    REVISION,
+    a_driver,
+    a_job,
+    a_pod,
+    a_situation,
+    a_spec,
+    absent,
+    an_operation,
+    an_upgrade,
+    deleted,
+    going,
+    gone,
+    over,
+    policy,
+    restoring,
+    silent,
+    situation_with,
+    told,
+)
+from statefulspark.contract.api import ExitReport, JobState
+from statefulspark_operator.api import revision
+from statefulspark_operator.api.status import (
+    DriverState,
+    OperationKind,
+    OperationPhase,
+    Phase,
+    QueryProgress,
+    RestartStatus,
+    RestoreIntent,
+    SnapshotStatus,
+    StallStatus,
+    UpgradeState,
+)
+from statefulspark_operator.lifecycle.situation import (
+    DriverSilent,
+    PodPhase,
+    Rejection,
+    SavepointFact,
+    Situation,
+    StorageFacts,
+    StorageUnreadable,
+    Waiting,
+)
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+SP = "s3://state/sp"
+CREATING = {"driver": a_driver(DriverState.CREATING), "pods": (), "storage": EMPTY}
+CHECKPOINT = SnapshotStatus(id=41, completed_at=NOW - MINUTE)
+
+
+STALL = StallStatus(generation=1, reason="BadJob", message="The job file is wrong.")
+MISSING = StorageFacts(savepoint=SavepointFact.MISSING)
+WANTED = RestoreIntent(id="r", snapshot=SP)
+REPORT = ExitReport(exit_code=13, reason="JobFileRaised", message="ValueError in job.py.")
+STOPPED_REPORT = ExitReport(exit_code=11, reason="Stopped", message="As asked.", snapshot=SP)
+SAVE = a_spec(deletionPolicy="Savepoint")
+LAST = "uid-deletion-1"
+
+CASES: dict[str, dict[str, Situation]] = {
+    "deletion": {
+        "nothing is left": situation_with(ENDED, job=a_job(deletion_requested_at=NOW, has_finalizer=False)),
+        "a driver runs": deleted(),
+        "of two drivers one has been told": deleted(pods=(going(1), a_pod(2))),
+        "all drivers have been told": deleted(pods=(going(1), going(2))),
+        "a savepoint first": deleted(spec=SAVE),
+        "a savepoint first, at a place of its own": deleted(
+            spec=a_spec(deletionPolicy="Savepoint", savepoint={"location": SP})
+        ),
+        "a savepoint first, of a driver that is not ready": deleted(spec=SAVE, pods=(a_pod(is_ready=False),)),
+        "a savepoint first, of a pod that is going": deleted(spec=SAVE, pods=(going(),)),
+        "the savepoint is being taken": deleted(spec=SAVE, operation=an_operation(id=LAST)),
+        "another operation is under way": deleted(spec=SAVE, operation=an_operation()),
+        "the request for the savepoint never arrived": absent(deleted(spec=SAVE, operation=an_operation(id=LAST))),
+        "the savepoint is complete and forgotten": absent(
+            deleted(spec=SAVE, operation=an_operation(OperationPhase.COMPLETED, id=LAST))
+        ),
+        "the savepoint failed": deleted(spec=SAVE, operation=an_operation(OperationPhase.FAILED, id=LAST)),
+        "the time for the savepoint is almost up": deleted(ago=10 * MINUTE, spec=SAVE),
+        "the time for the savepoint is up": deleted(ago=10 * MINUTE + SECOND, spec=SAVE),
+        "the spec cannot be read and a driver runs": deleted(spec=None),
+        "the spec cannot be read": situation_with(ENDED, job=a_job(deletion_requested_at=NOW), spec=None),
+        "the state is kept": gone(spec=a_spec()),
+        "the state is to go and was not looked at": gone(storage=None),
+        "the state is to go": gone(storage=StorageFacts(newest_epoch=3)),
+        "the state is gone": gone(storage=StorageFacts(is_empty=True)),
+        "storage does not answer": gone(storage=StorageUnreadable("X", "No answer.")),
+        "storage refuses": gone(storage=StorageUnreadable("X", "Access denied.", may_pass=False)),
+        "the time for deleting state is almost up": gone(ago=15 * MINUTE, storage=StorageFacts(newest_epoch=3)),
+        "the time for deleting state is up": gone(ago=15 * MINUTE + SECOND, storage=StorageFacts(newest_epoch=3)),
+        "storage did not answer all the time": gone(
+            ago=15 * MINUTE + SECOND, storage=StorageUnreadable("X", "No answer.")
+        ),
+        "the current spec was rejected": deleted(rejection=Rejection("SpecInvalid", "Wrong.")),
+    },
+    "ownership": {
+        "a new resource": a_situation(job=a_job(has_finalizer=False)),
+        "our finalizer was taken off": a_situation(job=a_job(has_finalizer=False), phase=Phase.RUNNING),
+        "drivers of older epochs": silent(
+            pods=(a_pod(1), a_pod(2), a_pod(3)), driver=a_driver(epoch=3), phase=Phase.RUNNING
+        ),
+        "an older driver that is going": silent(pods=(going(1), a_pod(2)), driver=a_driver(epoch=2)),
+        "a driver whose end was recorded": silent(driver=a_driver(DriverState.ENDED), storage=EMPTY),
+        "no spec": situation_with(NEW, spec=None),
+        "no good spec": situation_with(NEW, spec=None, rejection=Rejection("SpecInvalid", "No image.")),
+        "a bad spec after a good one": a_situation(rejection=Rejection("SpecInvalid", "No image.")),
+        "a bad spec that takes long to explain": a_situation(rejection=Rejection("SpecInvalid", "x" * 2000)),
+    },
+    "failure": {
+        "the node is lost": silent(pods=(a_pod(deletion_deadline=LONG_AGO),)),
+        "the pod is gone": silent(pods=()),
+        "the pod is gone again": silent(pods=(), restarts=RestartStatus(count=4, consecutive=1)),
+        "the pod was seen going and is gone": silent(pods=(), driver=a_driver(ending_since=NOW)),
+        "a pod that was never seen has claimed its epoch": situation_with(CREATING, storage=StorageFacts(newest_epoch=1)),
+        "the node evicted it": over(status_reason="Evicted", status_message="low on memory"),
+        "Kubernetes gives no reason": over(),
+        "it finished": over(0, reason="Completed", queries=(QueryProgress(uid="q"),)),
+        "it failed": over(1, reason="Error"),
+        "it failed for the second time": over(1, restarts=RestartStatus(count=4, consecutive=1)),
+        "it failed with pauses of its own": over(
+            1, restarts=RestartStatus(consecutive=4), spec=a_spec(restart={"initialBackoff": "2s", "maxBackoff": "10s"})
+        ),
+        "it failed with its last try": over(
+            1, restarts=RestartStatus(consecutive=2), spec=a_spec(restart={"maxFailures": 3})
+        ),
+        "it failed once too often": over(
+            1, restarts=RestartStatus(consecutive=3), spec=a_spec(restart={"maxFailures": 3})
+        ),
+        "it failed and there is no spec": over(1, spec=None),
+        "it was called wrongly": over(2),
+        "it drained": over(10),
+        "it drained while the spec asks for another": over(10, spec=a_spec("i:2")),
+        "it drained while suspended": over(10, spec=a_spec(suspend=True)),
+        "it was fenced": over(12),
+        "the job file is wrong": over(13, report=REPORT),
+        "the state does not fit": over(14, message="types"),
+        "the snapshot is not there": over(15),
+        "storage was away": over(16),
+        "the state is unknown": over(17),
+        "it had too little memory": over(137, reason="OOMKilled", message="killed"),
+        "an exit code that nobody knows": over(99, reason="Error"),
+        "it stopped as asked": over(11, report=STOPPED_REPORT, operation=an_operation(), spec=a_spec("i:2"),
+                                    upgrade=an_upgrade(UpgradeState.SAVEPOINT, message="old")),
+        "it stopped without being asked": over(11, restore=WANTED),
+        "it stopped with a savepoint on a disk": over(
+            11, operation=an_operation(OperationPhase.COMPLETED, location="file:///sp"), restore=WANTED
+        ),
+        "it stopped without a savepoint": over(11, operation=an_operation(OperationPhase.COMPLETED), restore=WANTED),
+        "it failed while it stopped": over(137, operation=an_operation(), restore=WANTED),
+        "it failed after it was told to go for an upgrade": over(
+            1, spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STOPPING)
+        ),
+        "it failed while it took a savepoint": over(1, operation=an_operation(kind=OperationKind.SAVEPOINT)),
+        "it failed after a stop of its predecessor": over(
+            1, operation=an_operation(OperationPhase.COMPLETED, epoch=7), upgrade=an_upgrade(UpgradeState.DONE)
+        ),
+    },
+    "operation": {
+        "a stop is complete": a_situation(operation=an_operation(OperationPhase.COMPLETED, finished_at=NOW - 30 * SECOND,
+                                                                 location=SP)),
+        "a stop is complete and its driver still there": a_situation(
+            operation=an_operation(OperationPhase.COMPLETED, finished_at=NOW - 31 * SECOND)
+        ),
+        "a stop is complete and its pod going": a_situation(
+            operation=an_operation(OperationPhase.COMPLETED, location=SP), pods=(going(),), spec=a_spec(suspend=True)
+        ),
+        "a stop that was complete at once": a_situation(operation=an_operation(OperationPhase.COMPLETED, finished_at=None)),
+        "a stop of the driver before is complete": a_situation(operation=an_operation(OperationPhase.COMPLETED, epoch=7)),
+        "a savepoint is complete": a_situation(
+            operation=an_operation(OperationPhase.COMPLETED, kind=OperationKind.SAVEPOINT)
+        ),
+        "a stop is under way": a_situation(operation=an_operation(requested_at=NOW - 10 * MINUTE)),
+        "a savepoint is under way": a_situation(operation=an_operation(kind=OperationKind.SAVEPOINT)),
+        "a stop is under way while suspended": a_situation(operation=an_operation(), spec=a_spec(suspend=True)),
+        "an operation of the driver before": a_situation(operation=an_operation(epoch=7)),
+        "a stop takes too long": a_situation(operation=an_operation(requested_at=NOW - 10 * MINUTE - SECOND),
+                                             upgrade=an_upgrade(UpgradeState.SAVEPOINT), spec=a_spec("i:2")),
+        "a savepoint takes longer than it may": a_situation(
+            operation=an_operation(requested_at=NOW - 31 * SECOND, kind=OperationKind.SAVEPOINT),
+            spec=a_spec(savepoint={"timeout": "30s"}), upgrade=an_upgrade(UpgradeState.DONE),
+        ),
+        "a request for an upgrade never arrived": absent(a_situation(operation=an_operation())),
+        "a request for a stop never arrived": absent(
+            a_situation(operation=an_operation(trigger="stop"), spec=a_spec(savepoint={"location": SP}))
+        ),
+        "a request of a reason that nobody knows never arrived": absent(a_situation(operation=an_operation(trigger="x"))),
+        "a request for a savepoint never arrived": absent(
+            a_situation(operation=an_operation(kind=OperationKind.SAVEPOINT, trigger="manual"),
+                        spec=a_spec(savepoint={"location": SP, "format": "Canonical"}))
+        ),
+        "a request never arrived as the driver starts": told(
+            absent(a_situation(operation=an_operation())), JobState.STARTING
+        ),
+        "there is no spec": a_situation(operation=an_operation(), spec=None),
+    },
+    "suspension": {
+        "the driver runs": a_situation(spec=a_spec(suspend=True)),
+        "the driver is going": a_situation(spec=a_spec(suspend=True), pods=(going(),)),
+        "the driver is starting": told(a_situation(spec=a_spec(suspend=True)), JobState.STARTING),
+        "the driver does not answer": silent(spec=a_spec(suspend=True)),
+        "the driver has no node": silent(spec=a_spec(suspend=True), pods=(a_pod(phase=PodPhase.PENDING),)),
+        "the savepoint failed": a_situation(spec=a_spec(suspend=True), operation=an_operation(OperationPhase.FAILED)),
+        "the savepoint of an older spec failed": a_situation(
+            spec=a_spec(suspend=True), operation=an_operation(OperationPhase.FAILED), job=a_job(generation=2)
+        ),
+        "nothing runs": situation_with(ENDED, spec=a_spec(suspend=True)),
+        "a start was recorded": situation_with(CREATING, spec=a_spec(suspend=True)),
+        "nothing ever ran": situation_with(NEW, spec=a_spec(suspend=True)),
+    },
+    "upgrade": {
+        "the driver runs": a_situation(spec=a_spec("i:2")),
+        "the driver does not answer": silent(spec=a_spec("i:2"), pods=(a_pod(is_ready=False),)),
+        "the driver is going": a_situation(spec=a_spec("i:2"), pods=(going(),)),
+        "the driver is starting": told(a_situation(spec=a_spec("i:2")), JobState.STARTING),
+        "the driver has no node": silent(
+            spec=a_spec("i:2"), pods=(a_pod(phase=PodPhase.PENDING),), last_checkpoint=CHECKPOINT
+        ),
+        "another restore is wanted": a_situation(spec=restoring(**{"from": SP})),
+        "the upgrade goes on": a_situation(spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.SAVEPOINT),
+                                           job=a_job(generation=3)),
+        "the upgrade goes somewhere else": a_situation(
+            spec=a_spec("i:3"), upgrade=an_upgrade(UpgradeState.SAVEPOINT), job=a_job(generation=3)
+        ),
+        "the upgrade before is done": a_situation(spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.DONE)),
+        "the savepoint failed and it is early": a_situation(
+            spec=a_spec("i:2"), operation=an_operation(OperationPhase.FAILED, finished_at=NOW, message="No room.")
+        ),
+        "the savepoint failed and it is almost time": a_situation(
+            spec=a_spec("i:2"), operation=an_operation(OperationPhase.FAILED, finished_at=NOW - 9 * SECOND)
+        ),
+        "the savepoint failed and it is time": a_situation(
+            spec=a_spec("i:2"), operation=an_operation(OperationPhase.FAILED, attempt=3)
+        ),
+        "the savepoint failed often": a_situation(
+            spec=a_spec("i:2"), operation=an_operation(OperationPhase.FAILED, attempt=9, finished_at=None)
+        ),
+        "the savepoint of an older spec failed": a_situation(
+            spec=a_spec("i:2"), operation=an_operation(OperationPhase.FAILED), job=a_job(generation=2)
+        ),
+        "the savepoint failed and the checkpoint will do": a_situation(
+            spec=policy("UseLatestCheckpoint"), operation=an_operation(OperationPhase.FAILED, message="No room."),
+            last_checkpoint=CHECKPOINT,
+        ),
+        "the savepoint failed and the change is given up": a_situation(
+            spec=policy("Abort"), operation=an_operation(OperationPhase.FAILED, message="No room.")
+        ),
+        "the change was given up": a_situation(
+            spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.ABORTED, message="No room.")
+        ),
+        "the change was given up without a word": a_situation(spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.ABORTED)),
+        "a change was given up and came again": a_situation(
+            spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.ABORTED), job=a_job(generation=2)
+        ),
+    },
+    "start": {
+        "for the first time": situation_with(NEW),
+        "with executors": situation_with(NEW, spec=a_spec(executor={"instances": 1})),
+        "after a checkpoint": situation_with(ENDED, last_checkpoint=CHECKPOINT),
+        "above the epochs on storage": situation_with(ENDED, storage=StorageFacts(newest_epoch=9)),
+        "above the epochs of the status": situation_with(ENDED, epoch=6),
+        "above the epochs of pods": situation_with(
+            ENDED, epoch=None, driver=a_driver(DriverState.ENDED, epoch=5), pods=(a_pod(5, PodPhase.FAILED),)
+        ),
+        "while a driver may run": silent(driver=None, epoch=None, storage=EMPTY),
+        "a recorded start": situation_with(CREATING),
+        "a recorded start of an older spec": situation_with(CREATING, spec=a_spec("i:2")),
+        "a recorded start of an older spec, during an upgrade": situation_with(
+            CREATING, spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STOPPING)
+        ),
+        "stalled": situation_with(ENDED, stalled=STALL),
+        "stalled, by an older spec": situation_with(ENDED, stalled=STALL, job=a_job(generation=2)),
+        "stalled once, and runs": a_situation(stalled=STALL),
+        "finished": situation_with(ENDED, driver=a_driver(DriverState.ENDED, exit_code=0)),
+        "finished, and the spec has changed": situation_with(
+            ENDED, driver=a_driver(DriverState.ENDED, exit_code=0, ended_at=LONG_AGO), spec=a_spec("i:2")
+        ),
+        "too early": situation_with(
+            ENDED, restarts=RestartStatus(consecutive=2, next_attempt_at=LATER, last_message="It failed.")
+        ),
+        "too early, nobody knows why": situation_with(
+            ENDED, restarts=RestartStatus(consecutive=2, next_attempt_at=NOW + 3 * SECOND)
+        ),
+        "in time": situation_with(ENDED, restarts=RestartStatus(consecutive=2, next_attempt_at=NOW)),
+        "too early, and the spec has changed": situation_with(
+            ENDED, restarts=RestartStatus(consecutive=2, next_attempt_at=LATER), spec=a_spec("i:2")
+        ),
+        "storage was not looked at": situation_with(ENDED, storage=None),
+        "storage was not looked at for the first time": situation_with(NEW, storage=None),
+        "storage does not answer": situation_with(ENDED, storage=StorageUnreadable("X", "No answer.")),
+        "storage does not answer, during an upgrade": situation_with(
+            ENDED, storage=StorageUnreadable("X", "No answer."), upgrade=an_upgrade(UpgradeState.SAVEPOINT)
+        ),
+        "the savepoint is missing": situation_with(ENDED, restore=WANTED, storage=MISSING),
+        "the savepoint is missing and the checkpoint will do": situation_with(
+            ENDED, restore=WANTED, storage=MISSING, spec=a_spec(savepoint={"onFailure": "UseLatestCheckpoint"})
+        ),
+        "the savepoint is missing and another is wanted": situation_with(
+            ENDED, restore=WANTED, storage=MISSING, spec=restoring(**{"from": "checkpoint:41", "claimMode": "Claim"})
+        ),
+        "from the savepoint of the last stop": situation_with(
+            ENDED, restore=WANTED, storage=StorageFacts(savepoint=SavepointFact.FOUND),
+            spec=restoring(allowNonRestoredState=True),
+        ),
+        "with state that may be dropped": situation_with(ENDED, spec=restoring(allowNonRestoredState=True)),
+        "from a savepoint that was asked for": situation_with(
+            ENDED, spec=restoring(**{"from": SP, "allowNonRestoredState": True})
+        ),
+        "from a savepoint that was asked for before": situation_with(
+            ENDED, spec=restoring(**{"from": SP}), restore_applied=revision.restore_id(restoring(**{"from": SP})),
+            last_checkpoint=CHECKPOINT,
+        ),
+        "with empty state as asked for": situation_with(ENDED, spec=restoring(freshState=True), last_checkpoint=CHECKPOINT),
+        "another revision after a stop": situation_with(
+            ENDED, spec=a_spec("i:2"), driver=a_driver(DriverState.ENDED, ended_at=LONG_AGO)
+        ),
+        "another revision during an upgrade": situation_with(
+            ENDED, spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STOPPING, to="other"), last_checkpoint=CHECKPOINT
+        ),
+        "the same revision during an upgrade": situation_with(ENDED, upgrade=an_upgrade(UpgradeState.STOPPING)),
+        "the same revision after an upgrade": situation_with(ENDED, upgrade=an_upgrade(UpgradeState.DONE)),
+        "the new revision again": situation_with(ENDED, upgrade=an_upgrade(UpgradeState.STARTING, to=REVISION)),
+    },
+    "progress": {
+        "a pod is going": a_situation(pods=(going(),)),
+        "an image cannot be had": silent(pods=(a_pod(phase=PodPhase.PENDING, waiting=Waiting("ErrImagePull", "no such")),)),
+        "a container cannot be made": silent(
+            pods=(a_pod(phase=PodPhase.PENDING, waiting=Waiting("CreateContainerConfigError", "")),),
+            upgrade=an_upgrade(UpgradeState.STARTING),
+        ),
+        "a container is being made": silent(
+            pods=(a_pod(phase=PodPhase.PENDING, is_ready=False, waiting=Waiting("ContainerCreating", "")),)
+        ),
+        "a pod is being initialized": silent(
+            pods=(a_pod(phase=PodPhase.PENDING, is_ready=False, waiting=Waiting("PodInitializing", "")),)
+        ),
+        "no node has room": silent(pods=(a_pod(phase=PodPhase.PENDING, unschedulable="0/3 nodes"),)),
+        "the driver does not answer yet": silent(pods=(a_pod(is_ready=False),)),
+        "the driver does not answer for a reason": dataclasses.replace(
+            a_situation(pods=(a_pod(is_ready=False),)), driver=DriverSilent("no answer in 2 s.")
+        ),
+        "the driver is ready and does not answer": dataclasses.replace(a_situation(), driver=DriverSilent("no answer")),
+        "the driver restores": told(a_situation(upgrade=an_upgrade(UpgradeState.STARTING)), JobState.STARTING),
+        "a savepoint is wanted": a_situation(spec=a_spec(savepointNonce="b"), savepoint_nonce="a"),
+        "a savepoint in a form of its own is wanted": a_situation(
+            spec=a_spec(savepointNonce="b", savepoint={"format": "Canonical", "location": SP})
+        ),
+        "a savepoint was wanted": a_situation(spec=a_spec(savepointNonce="a"), savepoint_nonce="a"),
+        "a job runs that has no checkpoint": a_situation(),
+        "a job runs": a_situation(last_checkpoint=CHECKPOINT),
+        "a job runs from a savepoint": silent(last_checkpoint=CHECKPOINT, restored_from=SP),
+        "pods of ended drivers are left": a_situation(
+            driver=a_driver(epoch=9), pods=(
+                a_pod(5, PodPhase.FAILED), a_pod(3, PodPhase.SUCCEEDED), a_pod(7, PodPhase.FAILED),
+                going(1, phase=PodPhase.FAILED), a_pod(4, PodPhase.FAILED), a_pod(9),
+            )
+        ),
+        "two pods of ended drivers are kept": silent(
+            driver=a_driver(epoch=9), pods=(a_pod(3, PodPhase.FAILED), a_pod(5, PodPhase.FAILED), a_pod(9))
+        ),
+    },
+}  # fmt: skip

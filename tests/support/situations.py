@@ -1,0 +1,151 @@
+"""Situations of one job for the operator's decisions: a job that runs well, and what a case changes about it."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+
+from jobspecs import a_spec
+from statefulspark.contract.api import JobState, JobStatus
+from statefulspark_operator.api import revision
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.status import (
+    DriverIntent,
+    DriverState,
+    OperationKind,
+    OperationPhase,
+    OperationStatus,
+    RestartStatus,
+    StatefulSparkJobStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
+from statefulspark_operator.lifecycle.situation import (
+    ContainerExit,
+    DriverPod,
+    Job,
+    OperationAbsent,
+    PodPhase,
+    Situation,
+    StorageFacts,
+)
+
+NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
+LONG_AGO = NOW - timedelta(hours=1)
+LATER = NOW + timedelta(minutes=1)
+EMPTY = StorageFacts()
+
+
+REVISION = revision.revision_of(a_spec())
+OTHER = revision.revision_of(a_spec("i:2"))
+
+
+def a_driver(state: DriverState = DriverState.CREATED, **changes: object) -> DriverIntent:
+    driver = DriverIntent(epoch=1, revision=REVISION, state=state, decided_at=LONG_AGO, pod="flights-driver-1")
+    return driver.model_copy(update=changes)
+
+
+def a_pod(epoch: int = 1, phase: PodPhase = PodPhase.RUNNING, **changes: object) -> DriverPod:
+    name = f"flights-driver-{epoch}"
+    pod = DriverPod(name, f"uid-{epoch}", epoch, REVISION, phase, LONG_AGO, is_ready=True, ip="10.0.0.1")
+    return dataclasses.replace(pod, **changes)  # type: ignore[arg-type]
+
+
+def an_operation(state: OperationPhase = OperationPhase.REQUESTED, **changes: object) -> OperationStatus:
+    operation = OperationStatus(
+        id="request",
+        kind=OperationKind.STOP,
+        trigger="upgrade",
+        generation=1,
+        epoch=1,
+        requested_at=NOW,
+        finished_at=None if state is OperationPhase.REQUESTED else LONG_AGO,
+        state=state,
+    )
+    return operation.model_copy(update=changes)
+
+
+def a_word(state: JobState = JobState.RUNNING) -> JobStatus:
+    return JobStatus(job="flights", namespace="demo", state=state, epoch=1, started_at=LONG_AGO)
+
+
+def a_job(**changes: object) -> Job:
+    return dataclasses.replace(Job("demo", "flights", "uid", 1), **changes)  # type: ignore[arg-type]
+
+
+_STORED = frozenset(StatefulSparkJobStatus.model_fields) - {"driver", "operation"}
+
+
+def a_situation(**changes: object) -> Situation:
+    """A job that runs well, with what a case changes."""
+    status = {"driver": a_driver(), "epoch": 1, "operation": None, "restore": None, "restarts": RestartStatus()}
+    stored = {name: changes.pop(name) for name in tuple(changes) if name in status or name in _STORED}
+    word = a_word() if stored.get("driver", True) else None
+    base = Situation(
+        now=NOW,
+        job=a_job(),
+        spec=a_spec(),
+        status=StatefulSparkJobStatus(**(status | stored)),  # type: ignore[arg-type]
+        pods=(a_pod(),),
+        driver=word,
+    )
+    return dataclasses.replace(base, **changes)  # type: ignore[arg-type]
+
+
+ENDED = {"driver": a_driver(DriverState.ENDED), "pods": (), "storage": EMPTY}
+NEW = {"driver": None, "epoch": None, "pods": (), "storage": EMPTY}
+
+
+def situation_with(defaults: dict[str, object], **changes: object) -> Situation:
+    """Make a situation whose status has a driver of its own; the driver's word is not asked."""
+    merged = {**defaults, **changes}
+    return dataclasses.replace(a_situation(**merged), driver=None)
+
+
+def silent(**changes: object) -> Situation:
+    return dataclasses.replace(a_situation(**changes), driver=None)
+
+
+def deleted(*, ago: timedelta = timedelta(0), **changes: object) -> Situation:
+    return a_situation(job=a_job(deletion_requested_at=NOW - ago), **changes)
+
+
+def gone(*, ago: timedelta = timedelta(0), **changes: object) -> Situation:
+    """The resource is deleted with its state, and no driver is left."""
+    return situation_with(
+        ENDED, **{"job": a_job(deletion_requested_at=NOW - ago), "spec": a_spec(deletionPolicy="Delete")} | changes
+    )
+
+
+def absent(situation: Situation) -> Situation:
+    """The driver answers that it does not know the operation."""
+    return dataclasses.replace(situation, operation=OperationAbsent())
+
+
+def told(situation: Situation, state: JobState) -> Situation:
+    return dataclasses.replace(situation, driver=a_word(state))
+
+
+def going(epoch: int = 1, **changes: object) -> DriverPod:
+    return a_pod(epoch, deletion_deadline=LATER, **changes)
+
+
+def over(code: int | None = None, **changes: object) -> Situation:
+    """The driver's pod has ended."""
+    exit_ = {name: changes.pop(name) for name in ("reason", "message", "report") if name in changes}
+    pod = {name: changes.pop(name) for name in ("status_reason", "status_message") if name in changes}
+    ended = ContainerExit(code, **exit_) if code is not None else None  # type: ignore[arg-type]
+    return silent(pods=(a_pod(phase=PodPhase.FAILED, exit=ended, **pod),), **changes)
+
+
+def an_upgrade(state: UpgradeState, to: str = OTHER, **changes: object) -> UpgradeStatus:
+    upgrade = UpgradeStatus(from_revision=REVISION, to_revision=to, generation=1, state=state, requested_at=LONG_AGO)
+    return upgrade.model_copy(update=changes)
+
+
+def policy(name: str) -> StatefulSparkJobSpec:
+    return a_spec("i:2", savepoint={"onFailure": name})
+
+
+def restoring(**changes: object) -> StatefulSparkJobSpec:
+    return a_spec(restore=changes)
