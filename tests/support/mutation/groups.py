@@ -65,6 +65,7 @@ GROUPS = (
         "redistribution", ("statefulspark/opstate/redistribution.py",), _unit("opstate", "redistribution", "subtasks")
     ),
     Group("contract", _contract("base", "config", "manifest"), ("unit/contract", "unit/runtime/test_contract.py")),
+    Group("declarations", _state("descriptors", "evolution"), _unit("state", "evolution", "resolutions")),
     Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
 )
 

@@ -79,6 +79,13 @@ def test_a8_aggregating_gives_the_result_of_the_accumulator() -> None:
     assert bench.at(0, lambda s: s.get()) == 3
 
 
+def test_a9_the_warning_of_a_folding_state_is_about_the_line_of_the_job() -> None:
+    with pytest.warns(DeprecationWarning, match="use AggregatingState") as warned:
+        descriptors.FoldingState("s", 0, max)
+
+    assert warned[0].filename == __file__
+
+
 def test_a9_folding_is_a_deprecated_aggregating_state() -> None:
     with pytest.warns(DeprecationWarning, match="use AggregatingState"):
         descriptor = descriptors.FoldingState("s", "", lambda text, number: f"{text}{number}")
