@@ -14,6 +14,7 @@ StatefulSparkError                 carries a PascalCase reason and a sentence fo
 │       └── FormatVersionError     a document is whole, and of a version that this release does not read
 ├── ObjectNotFoundError            proven absence of one object
 ├── ObjectExistsError              a conditional create found the name taken
+├── UserCodeError                  code of the job raised something; what it was, and where
 └── InternalError                  a bug of ours
 ```
 
@@ -128,6 +129,28 @@ class ObjectExistsError(StatefulSparkError):
     def __init__(self, uri: str) -> None:
         super().__init__("ObjectExists", f"The object {uri} exists already and was not overwritten.")
         self.uri = uri
+
+
+class UserCodeError(StatefulSparkError):
+    """Code of the job, which the product had called, raised; nothing else is ever blamed on the job's code.
+
+    It is made where the call is made (`usercode.raised`), so it needs no look at stacks to tell whose failure it is.
+
+    Operator action: correct the job at the file and line, or what its code talks to.
+
+    Attributes:
+        raised: What the code raised.
+        file: The file of the job in which it was raised, or through which it passed last; None if that is not known.
+        line: The line in that file; None if that is not known.
+    """
+
+    def __init__(
+        self, reason: str, message: str, *, raised: BaseException, file: str | None = None, line: int | None = None
+    ) -> None:
+        super().__init__(reason, message)
+        self.raised = raised
+        self.file = file
+        self.line = line
 
 
 class InternalError(StatefulSparkError):

@@ -118,4 +118,4 @@ class Job:
                 return check.check(definition, job_config, check.ReportFormat(report))
             return driver.run(definition, job_config)
 
-        raise launch.DriverEnded(work() if launch.is_guarded() else launch.run_alone(work))
+        raise launch.DriverEnded(launch.guard(work) if launch.is_guarded() else launch.run_alone(work))

@@ -26,7 +26,6 @@ from statefulspark.contract import api, config
 from statefulspark.contract.exit_codes import ExitCode
 
 TERMINATION_LOG = Path("/dev/termination-log")
-_DRIVER = Path(__file__).with_name("spark") / "driver.py"
 TERMINATION_LIMIT = 3500
 """The kubelet keeps 4096 bytes."""
 
@@ -131,7 +130,7 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
         token, asked = _given.set(job_config), _report.set(report)
         sys.path.insert(0, str(path.parent))
         try:
-            runpy.run_path(str(file), run_name="__main__")
+            _execute(file)
         except DriverEnded as ended:
             return ended.exit_code
         except SystemExit as ended:
@@ -147,31 +146,47 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
             "NoQueries", f"The job file {path} ended without running a job; end it with `job.run()`."
         )
 
-    return guard(run, job_file=file)
+    return guard(run)
 
 
-def guard(run: Callable[[], int], *, job_file: Path | None = None) -> int:
+def _execute(file: Path) -> None:
+    """Run a job file as Python does; what is ours in there, `Job.run`, lets no exception out."""
+    try:
+        runpy.run_path(str(file), run_name="__main__")
+    except Exception as error:
+        raise _job_file_raised(file, error) from error
+
+
+def _job_file_raised(file: Path, error: Exception) -> errors.StatefulSparkError:
+    if isinstance(error, errors.StatefulSparkError):
+        return error
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    place = f"{file} line {lines[-1]}" if lines else str(file)
+    message = f"The job file {place} raised {usercode.in_one_line(error)}. {usercode.CORRECT_IT}"
+    return usercode.made(error, reason="JobFileRaised", message=message)
+
+
+def guard(run: Callable[[], int]) -> int:
     """Run something and return its exit code, or the code of what it raised.
+
+    Only a `UserCodeError` says that the job's code failed; what else is raised by accident is ours.
 
     Args:
         run: The work.
-        job_file: Names the file in the sentence about an exception from it.
     """
     from statefulspark.spark import failures
 
     try:
         return run()
     except errors.StatefulSparkError as error:
+        if isinstance(error, errors.UserCodeError) or failures.is_a_bug(error):
+            print_stack(error)
         failure = failures.of_error(error)
         return finish(failure.code, failure.reason, failure.message)
     except Exception as error:  # noqa: BLE001 - the edge of the process: everything becomes an exit code and a sentence
-        _print_stack(error)
-        if not _is_in_users_code(error):
-            message = f"The driver failed with {_in_one_line(error)}. It goes on when it is started again."
-            return finish(ExitCode.FAILED, "DriverFailed", message)
-        where = _place_in(job_file, error)
-        message = f"The job file {where} raised {_in_one_line(error)}. Correct it and apply the job again."
-        return finish(ExitCode.BAD_JOB, "JobFileRaised", message)
+        print_stack(error)
+        failure = failures.of_unexpected(error)
+        return finish(failure.code, failure.reason, failure.message)
 
 
 def run_alone(run: Callable[[], int]) -> int:
@@ -192,9 +207,8 @@ def run_alone(run: Callable[[], int]) -> int:
     if threading.current_thread() is threading.main_thread():
         before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
         leave_on_signals()
-    name = getattr(sys.modules["__main__"], "__file__", None)
     try:
-        return guard(run, job_file=Path(name).absolute() if name else None)
+        return guard(run)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what getsignal returned
@@ -228,29 +242,11 @@ def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = Non
     return int(code)
 
 
-def _print_stack(error: Exception) -> None:
+def print_stack(error: Exception) -> None:
     """Print the user's own calls, or everything where there are none or somebody wants it."""
-    users = usercode.of_error(error)
+    source: BaseException = error.raised if isinstance(error, errors.UserCodeError) else error
+    users = usercode.of_error(source) if isinstance(error, errors.UserCodeError) else ()
     if telemetry.is_verbose() or not users:
-        traceback.print_exception(error)
+        traceback.print_exception(source)
     else:
-        sys.stderr.write(f"{usercode.told(users)}\n{_in_one_line(error)}\n")
-
-
-def _is_in_users_code(error: Exception) -> bool:
-    """Tell the user's code from ours: the file runs before the driver does, and query functions while it builds them."""
-    calls = [frame.name for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(_DRIVER)]
-    return "run" not in calls or "build_queries" in calls
-
-
-def _in_one_line(error: Exception) -> str:
-    """Return an exception's class and the first line of its text; Spark adds whole plans and JVM stacks below that."""
-    text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
-    return f"{type(error).__name__}: {text.rstrip('.;:')}" if text else type(error).__name__
-
-
-def _place_in(job_file: Path | None, error: Exception) -> str:
-    """Return the file and the last line of it that the exception passed through."""
-    name = str(job_file or "")
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == name]
-    return f"{name} line {frames[-1].lineno}" if frames else name or "(unknown)"
+        sys.stderr.write(f"{usercode.told(users)}\n{usercode.in_one_line(source)}\n")

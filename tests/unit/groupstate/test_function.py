@@ -256,7 +256,7 @@ def test_what_is_no_result_is_refused_with_the_words_of_spark(result: object, wo
     def gives(key: tuple[object, ...], given: Iterable[pd.DataFrame], state: GroupState) -> object:
         return result
 
-    with pytest.raises(errors.SpecRejectedError, match=words):
+    with pytest.raises(errors.UserCodeError, match=words):
         _engine(gives).batch(_rows(("a", 1)))  # type: ignore[arg-type]
 
 
@@ -264,7 +264,7 @@ def test_an_error_names_the_function() -> None:
     def broken(key: tuple[object, ...], given: Iterable[pd.DataFrame], state: GroupState) -> list[pd.DataFrame]:
         raise ValueError("no such card")
 
-    with pytest.raises(errors.SpecRejectedError, match=r"broken\.__call__\(\) of keyed operator .* no such card"):
+    with pytest.raises(errors.UserCodeError, match=r"broken\.__call__\(\) of keyed operator .* no such card"):
         _engine(broken).batch(_rows(("a", 1)))
 
 

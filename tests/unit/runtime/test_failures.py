@@ -125,14 +125,14 @@ def test_state_that_a_later_release_wrote_is_not_noted_as_damage() -> None:
 _OF_A_FUNCTION = """org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated
   File "/site-packages/statefulspark/spark/keyed/processor.py", line 96, in handleInputRows
     yield from self._work_on(self._group_of(key), table)
-statefulspark.errors.SpecRejectedError: FunctionFailed: Count.process() of keyed operator 'by-k' failed: ValueError: bad.
+statefulspark.errors.UserCodeError: FunctionFailed: Count.process() of keyed operator 'by-k' failed: ValueError: bad.
 Raised in the job's own code:
   File "/app/job.py", line 12, in process
     raise ValueError("bad")
  SQLSTATE: 38000
 \tat org.apache.spark.api.python.BasePythonRunner
 Traceback (most recent call last):
-statefulspark.errors.SpecRejectedError: FunctionFailed: Count.process() of keyed operator 'by-k' failed: ValueError: bad.
+statefulspark.errors.UserCodeError: FunctionFailed: Count.process() of keyed operator 'by-k' failed: ValueError: bad.
 """
 
 

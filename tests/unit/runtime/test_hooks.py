@@ -53,7 +53,7 @@ def test_state_of_a_hook_that_left_the_job_is_refused_by_name() -> None:
 
 
 def test_a_hook_that_cannot_be_restored_keeps_the_job_from_starting() -> None:
-    with pytest.raises(errors.SpecRejectedError, match="closed") as raised:
+    with pytest.raises(errors.UserCodeError, match="closed") as raised:
         hooks_of(Bookmarks("shop", failures=["closed"])).restore(a_plan_with_hooks())
 
     assert raised.value.reason == "HookFailed"

@@ -169,28 +169,18 @@ def test_a_missing_configuration_file_is_named(tmp_path: Path) -> None:
     assert "config.json" in raised.value.message
 
 
-@pytest.mark.parametrize(
-    ("calls", "code"),
-    [
-        pytest.param(("run", "serve"), ExitCode.FAILED, id="a failure of the driver itself is worth a restart"),
-        pytest.param(("run", "build_queries"), ExitCode.BAD_JOB, id="a query function that raises is not"),
-        pytest.param((), ExitCode.BAD_JOB, id="a file that raises before the driver runs is not"),
-    ],
-)
-def test_a_failure_of_the_driver_is_told_from_one_of_the_job(
-    calls: tuple[str, ...], code: ExitCode, termination_log: Path
-) -> None:
+def test_a_failure_of_the_driver_is_ours_and_worth_a_restart(termination_log: Path) -> None:
     def fail() -> int:
         raise ConnectionError("the JVM is gone")
 
-    work = fail
-    for name in reversed(calls):
-        place: dict[str, Callable[[Callable[[], int]], int]] = {}
-        file = str(Path(launch.__file__).with_name("spark") / "driver.py")
-        exec(compile(f"def {name}(work):\n    return work()\n", file, "exec"), place)  # noqa: S102 - a frame of that name
-        work = (lambda call, inner: lambda: call(inner))(place[name], work)
+    code = launch.guard(fail)
 
-    assert launch.guard(work) == code
+    report = api.ExitReport.model_validate_json(termination_log.read_bytes())
+    assert (code, report.reason) == (ExitCode.FAILED, "DriverFailed")
+    assert report.message == (
+        "The driver failed with ConnectionError: the JVM is gone. This is a failure of statefulspark or of what it runs on, "
+        "not of the job's code; report it with the trace. It goes on when it is started again."
+    )
 
 
 def test_a_long_message_fits_into_what_the_kubelet_keeps(termination_log: Path) -> None:

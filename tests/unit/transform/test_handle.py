@@ -125,8 +125,10 @@ def test_a_list_must_not_be_replaced_by_an_empty_one() -> None:
 
 def test_a_value_must_not_be_none() -> None:
     does = Does(init=lambda handle: handle.getValueState("s", N), rows=lambda own: own.state.update(None))
-    with pytest.raises(TypeError):
+    with pytest.raises(errors.UserCodeError) as raised:
         _run(does, NONE)
+
+    assert isinstance(raised.value.raised, TypeError)
 
 
 def _deleted(declare: Callable[[Handle], object]) -> Callable[[Handle], object]:

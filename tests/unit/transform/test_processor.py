@@ -247,5 +247,5 @@ def test_an_error_names_the_processor_and_its_method(method: str) -> None:
     setattr(Fails, method, fail)
     engine = _engine(lambda: Fails((1,)), PROCESSING, output="key string, n bigint")
     known = pa.table({"name": pa.array(["x"]), "key_group": pa.array([3], pa.int32())})
-    with pytest.raises(errors.SpecRejectedError, match=rf"Fails\.{method}\(\) of keyed operator .* broken"):
+    with pytest.raises(errors.UserCodeError, match=rf"Fails\.{method}\(\) of keyed operator .* broken"):
         engine.batch(_rows(("a", 1)), now_ms=5, initial=known)

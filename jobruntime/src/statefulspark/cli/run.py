@@ -132,7 +132,7 @@ def run(args: argparse.Namespace) -> int:
     telemetry.configure(args.log_format, detail=detail)
     launch.leave_on_signals()
     # Inside the guard, a wrong configuration reaches the termination log like every other end of a driver.
-    return launch.guard(lambda: _run(args), job_file=args.file)
+    return launch.guard(lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
-from statefulspark import errors
+from statefulspark import errors, usercode
 from statefulspark.opstate import redistribution, sink
 from statefulspark.opstate.functions import (
     CheckpointedFunction,
@@ -99,7 +99,7 @@ class Subtasks(Generic[F]):
         function = self.functions[index]
         if isinstance(function, CheckpointedFunction):
             self._snapshot(lambda: function.snapshot_state(context), context)
-            return self._snapshot(self._stores[index].contents, context)
+            return self._contents(self._stores[index], context)
         if isinstance(function, ListCheckpointed):
             taken = self._snapshot(
                 lambda: function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp), context
@@ -108,6 +108,12 @@ class Subtasks(Generic[F]):
             store.get_list_state(_LIST).update(taken)
             return store.contents()
         return {}
+
+    def _contents(self, store: OperatorStateStore, context: FunctionSnapshotContext) -> Mapping[str, SubtaskState]:
+        try:
+            return store.contents()
+        except errors.StatefulSparkError as error:
+            raise self.failed(error, "SnapshotFailed", _snapshot_of(context)) from error
 
     def notify_complete(self, checkpoint_id: int, *, only: int | None = None) -> None:
         """Tell listeners that a checkpoint is complete.
@@ -134,14 +140,13 @@ class Subtasks(Generic[F]):
             self._call(method, "NotifyFailed", f"notify_checkpoint_aborted({checkpoint_id})")
 
     def failed(self, error: Exception, reason: str, what: str) -> errors.StatefulSparkError:
-        """Return the error for something that the user's code raised."""
+        """Return the error for something that a call of the user's code raised; errors of ours stay what they are."""
         what = f"{what} of function {self.uid!r}"
         if isinstance(error, errors.SpecRejectedError):
             return errors.SpecRejectedError(error.reason, f"{what}: {error.message}")
         if isinstance(error, errors.StatefulSparkError):
             return error
-        told = f"{type(error).__qualname__}: {error}"
-        return errors.StatefulSparkError(reason, f"{what} ({type(self.functions[0]).__qualname__}) raised {told}")
+        return usercode.raised(error, reason=reason, called=f"{what} ({type(self.functions[0]).__qualname__})")
 
     def _listeners(self, only: int | None) -> tuple[CheckpointListener, ...]:
         chosen = self.functions if only is None else (self.functions[only],)
@@ -151,13 +156,17 @@ class Subtasks(Generic[F]):
         self._call(lambda: method(argument), "StateInitializationFailed", "Could not initialize state")
 
     def _snapshot(self, method: Callable[[], R], context: FunctionSnapshotContext) -> R:
-        return self._call(method, "SnapshotFailed", f"Could not complete snapshot {context.checkpoint_id}")
+        return self._call(method, "SnapshotFailed", _snapshot_of(context))
 
     def _call(self, method: Callable[[], R], reason: str, what: str) -> R:
         try:
             return method()
         except Exception as error:
             raise self.failed(error, reason, what) from error
+
+
+def _snapshot_of(context: FunctionSnapshotContext) -> str:
+    return f"Could not complete snapshot {context.checkpoint_id}"
 
 
 def gather(shares: list[Mapping[str, SubtaskState]]) -> OperatorState:

@@ -15,7 +15,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pyarrow.compute as compute
 
-from statefulspark import errors
+from statefulspark import errors, usercode
 
 VALUE, KEY, HEADERS, PARTITION = "value", "key", "headers", "partition"
 _HEADER = pa.list_(pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())]))
@@ -108,7 +108,7 @@ def _from_columns(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _from_rows(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
-    records = [serializer(row) for row in batch.to_pylist()]
+    records = [_record(serializer, row) for row in batch.to_pylist()]
     return pa.RecordBatch.from_pydict(
         {
             KEY: [record.key for record in records],
@@ -118,6 +118,16 @@ def _from_rows(batch: pa.RecordBatch, serializer: Serializer) -> pa.RecordBatch:
         },
         schema=STAGED,
     )
+
+
+def _record(serializer: Serializer, row: Mapping[str, object]) -> KafkaRecord:
+    if isinstance(serializer, JsonRows):
+        return serializer(row)
+    try:
+        return serializer(row)
+    except Exception as error:
+        name = getattr(serializer, "__qualname__", type(serializer).__qualname__)
+        raise usercode.raised(error, reason="FunctionFailed", called=f"The Kafka serializer {name}()") from error
 
 
 def _problems_of(field: pa.Field) -> Iterator[str]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import cast
 
-from statefulspark import errors
+from statefulspark import errors, usercode
 from statefulspark.snapshot.segments import SegmentName
 from statefulspark.sources.feed import SegmentPlace, SourceFeed
 from statefulspark.storage.options import StorageOptions
@@ -32,6 +32,7 @@ _KINDS = {
     kind.__name__: kind
     for kind in (
         errors.FormatVersionError,
+        errors.InternalError,
         errors.SnapshotCorruptError,
         errors.SpecRejectedError,
         errors.StateUnknownError,
@@ -93,7 +94,8 @@ class Rendezvous:
             return {"kind": type(error).__name__, "reason": error.reason, "message": error.message}
         except Exception as error:  # noqa: BLE001 - the asker gets it, and fails the query with it
             _log.exception("a question of a source could not be answered")
-            return {"reason": "InternalError", "message": f"{type(error).__qualname__}: {error}"}
+            message = f"A question of a source failed with {usercode.in_one_line(error)}."
+            return {"kind": errors.InternalError.__name__, "reason": "Unexpected", "message": message}
 
     def _answer_known(self, question: Message) -> Message:
         if str(question["feed"]) not in self._feeds:

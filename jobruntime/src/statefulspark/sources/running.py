@@ -187,9 +187,10 @@ class RunningSource:
     def _run(self, index: int, context: SubtaskContext) -> None:
         try:
             self._function.functions[index].run(context)
-            _log.info("source subtask finished", extra={"source": self.uid, "subtask": index})
         except SourceCancelledError:
             _log.debug("source subtask cancelled", extra={"source": self.uid, "subtask": index})
         except Exception as error:  # noqa: BLE001 - kept, and raised by the next look of the stream
             self._failure = self._function.failed(error, "SourceFailed", f"run() of subtask {index}")
+        else:
+            _log.info("source subtask finished", extra={"source": self.uid, "subtask": index})
         self._news.set()

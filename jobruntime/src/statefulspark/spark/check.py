@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
-from statefulspark import errors, storage
+from statefulspark import errors, launch, storage
 from statefulspark.contract import config, layout
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
@@ -76,11 +76,18 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
 
     Returns:
         0 if it could start, else the exit code that the start would have.
+
+    Raises:
+        Exception: A failure of ours: it says nothing about the job, so there is no report.
     """
     code = ExitCode.FINISHED
     try:
         report = examine(job, job_config)
     except errors.StatefulSparkError as error:
+        if failures.is_a_bug(error):
+            raise
+        if isinstance(error, errors.UserCodeError):
+            launch.print_stack(error)
         code = failures.of_error(error).code
         report = Report(fits=False, reason=error.reason, message=error.message)
     sys.stdout.write(report.to_json(indent=2) + "\n" if form is ReportFormat.JSON else sentences(report))

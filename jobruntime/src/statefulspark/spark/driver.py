@@ -20,7 +20,7 @@ from datetime import datetime
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from statefulspark import clock, errors, launch, storage
+from statefulspark import clock, errors, launch, storage, usercode
 from statefulspark.contract import config, layout
 from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
@@ -36,6 +36,7 @@ from statefulspark.spark import (
     session,
     settings,
     snapshots,
+    sparkerrors,
     warming,
     writing,
 )
@@ -46,6 +47,7 @@ from statefulspark.spark.preparing import BuiltQuery, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.snapshot.startplan import StartPlan
     from statefulspark.storage import StorageOptions
@@ -166,15 +168,29 @@ def build_queries(
             partitions=found.partitions_of(query.uid),
         )
         with collecting, functions_of_job.collecting(query.uid):
-            output = query.function(spark, context)
-        functions_of_job.declare(query.uid, output)
-        stream = carry.stream_of(output, query.uid)
-        if isinstance(output, Output):
-            writing.check_schema(output, settings.storage_options(job_config.storage))
-        operators = registry.of_query(query.uid)
-        planned = describe.describe(query.uid, stream, operators, partitions=partitions)
+            output = _call(query, spark, context)
+        with sparkerrors.refusing_plan(query.uid):
+            functions_of_job.declare(query.uid, output)
+            stream = carry.stream_of(output, query.uid)
+            if isinstance(output, Output):
+                writing.check_schema(output, settings.storage_options(job_config.storage))
+            operators = registry.of_query(query.uid)
+            planned = describe.describe(query.uid, stream, operators, partitions=partitions)
         built.append(BuiltQuery(query.uid, output, stream, planned, operators))
     return tuple(built)
+
+
+def _call(query: QueryDefinition, spark: SparkSession, context: QueryContext) -> DataStreamWriter | Output:
+    """Call a query function.
+
+    Raises:
+        UserCodeError: `JobFileRaised`.
+    """
+    try:
+        return query.function(spark, context)
+    except Exception as error:
+        called = f"The function of query {query.uid!r}"
+        raise usercode.raised(error, reason="JobFileRaised", called=called, advice=usercode.CORRECT_IT) from error
 
 
 def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshots.Ending:

@@ -6,6 +6,7 @@ The error classes are Spark's (`common/utils/src/main/resources/error/error-cond
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from statefulspark import errors, usercode
@@ -79,6 +80,9 @@ _DECLARED_WRONGLY = (
     *("SourceNameInvalid", "SourceNameTaken", "SourceNotSingle"),
 )
 """Reasons for which the job file has to be corrected."""
+_NOT_INSTALLED = frozenset({"JarsMissing", "JavaMissing", "JvmNotStarted", "SparkMissing"})
+"""Internal errors that say what to do; the others are bugs."""
+_GOES_ON = "It goes on when it is started again."
 _STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})
 _BY_REASON = {
     "NonRestoredState": ExitCode.INCOMPATIBLE_STATE,
@@ -118,7 +122,19 @@ class Failure:
 
 def of_error(error: errors.StatefulSparkError) -> Failure:
     """Classify an error of ours."""
-    return Failure(_code_of(error), error.reason, error.message)
+    message = f"{error.message} {usercode.REPORT_IT}" if is_a_bug(error) else error.message
+    return Failure(_code_of(error), error.reason, message)
+
+
+def is_a_bug(error: errors.StatefulSparkError) -> bool:
+    """Tell whether an error is one that a person can only report."""
+    return isinstance(error, errors.InternalError) and error.reason not in _NOT_INSTALLED
+
+
+def of_unexpected(error: Exception) -> Failure:
+    """Classify an error that nobody raised on purpose: it is ours, since what the job's code raises is a `UserCodeError`."""
+    message = f"The driver failed with {usercode.in_one_line(error)}. {usercode.REPORT_IT} {_GOES_ON}"
+    return Failure(ExitCode.FAILED, "DriverFailed", message)
 
 
 def _code_of(error: errors.StatefulSparkError) -> ExitCode:
@@ -141,8 +157,7 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
         text: Spark's message and stack trace.
         fenced: Whether the epoch's fence refused a write of this driver.
     """
-    users = usercode.in_text(text)
-    sentence = f"The query {uid!r} failed{f' at {users[-1].place}' if users else ''}: {essence(text)}"
+    sentence = _sentence(uid, text)
     if fenced or "io.statefulspark.checkpoint.FencedException" in text:
         return Failure(ExitCode.FENCED, "Fenced", sentence)
     if any(marker in text for marker in _INCOMPATIBLE):
@@ -154,6 +169,23 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
     if lost_a_race(text):
         return Failure(ExitCode.FAILED, "ConcurrentDriver", sentence)
     return Failure(ExitCode.FAILED, "QueryFailed", sentence)
+
+
+def _sentence(uid: str, text: str) -> str:
+    """Return what ended a query: at the line of the job, or as an error of ours that is to be reported."""
+    what, users = essence(text), calls_of_job(text)
+    if _INTERNAL_ERROR in text:
+        return f"The query {uid!r} failed: {what} {usercode.REPORT_IT}"
+    is_told = not users or f"{users[-1].file} line {users[-1].line}" in what
+    return f"The query {uid!r} failed{'' if is_told else f' at {users[-1].place}'}: {what}"
+
+
+def calls_of_job(text: str) -> tuple[usercode.Frame, ...]:
+    """Return the calls in the job's code that the exception of a query names; none if the error is ours.
+
+    An exception that no code of ours has wrapped came from a function that Spark itself called, such as a UDF.
+    """
+    return () if _INTERNAL_ERROR in text else usercode.in_text(text)
 
 
 def is_slow_start(text: str) -> bool:
@@ -193,10 +225,13 @@ def essence(text: str, limit: int = 800) -> str:
     chosen = (
         python[-1] if python and "Traceback (most recent call last)" in text else (lines[0] if lines else "no message")
     )
-    return chosen.removeprefix(_OUR_ERROR).removeprefix("FunctionFailed: ")[:limit]
+    return _OUR_ERROR.sub("", chosen)[:limit]
 
 
-_OUR_ERROR = "statefulspark.errors.SpecRejectedError: "
+_INTERNAL_ERROR = "statefulspark.errors.InternalError: "
+_OUR_ERROR = re.compile(
+    r"^statefulspark\.errors\.(?:SpecRejectedError|UserCodeError|InternalError): (?:FunctionFailed: |Unexpected: )?"
+)
 
 
 def _is_python_error(line: str) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
-from statefulspark import errors
+from statefulspark import errors, usercode
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.hooks import HookDefinition
 from statefulspark.snapshot.startplan import StartPlan
@@ -59,7 +60,8 @@ class JobHooks:
             plan: Where the job starts.
 
         Raises:
-            SpecRejectedError: `HookFailed`.
+            UserCodeError: `HookFailed`: a hook raised.
+            SpecRejectedError: `HookFailed`: a hook took too long.
         """
         held = {state.identifier: state for state in plan.master_states}
         for identifier in held.keys() - self._hooks.keys():
@@ -86,8 +88,12 @@ class JobHooks:
 
         def ask(one: HookDefinition) -> None:
             try:
-                body = self._call(one, "trigger", lambda: one.hook.trigger(checkpoint_id, timestamp_ms))
-                entry = None if body is None else MasterStateEntry.of(one.identifier, checkpoint_id, _bytes(one, body))
+                with usercode.ours(f"Asking the master hook {one.identifier!r}"):
+                    trigger = functools.partial(one.hook.trigger, checkpoint_id, timestamp_ms)
+                    body = self._call(one, "trigger", trigger)
+                    entry = (
+                        None if body is None else MasterStateEntry.of(one.identifier, checkpoint_id, _bytes(one, body))
+                    )
             except errors.StatefulSparkError as error:
                 refused(one.identifier, error)
             else:
@@ -105,7 +111,8 @@ class JobHooks:
                 _log.warning("a master hook could not be closed", extra={"why": error.message})
 
     def _restore_one(self, one: HookDefinition, number: int, state: MasterStateEntry | None) -> None:
-        self._call(one, "restore", lambda: one.hook.restore(number, state.body if state else None))
+        body = state.body if state else None
+        self._call(one, "restore", functools.partial(one.hook.restore, number, body))
 
     def _call(self, one: HookDefinition, method: str, call: Callable[[], _T]) -> _T:
         """Call a hook in a thread that nobody waits for longer than it may take; a thread cannot be ended."""
@@ -122,7 +129,7 @@ class JobHooks:
                 result = call()
             except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
                 self._free(one.identifier)
-                outcome.set_exception(error)
+                outcome.set_exception(_raised(one, method, error))
             else:
                 self._free(one.identifier)
                 outcome.set_result(result)
@@ -133,10 +140,8 @@ class JobHooks:
     def _outcome(self, one: HookDefinition, method: str, outcome: Future[_T]) -> _T:
         try:
             return outcome.result(one.timeout_s)
-        except Exception as error:
-            if not outcome.done():
-                raise _failed(one, method, f"it did not return within {one.timeout_s:g} s") from error
-            raise _failed(one, method, f"{type(error).__name__}: {error}") from error
+        except TimeoutError as error:
+            raise _failed(one, method, f"it did not return within {one.timeout_s:g} s") from error
 
     def _free(self, identifier: str) -> None:
         with self._lock:
@@ -149,7 +154,18 @@ def _bytes(one: HookDefinition, body: object) -> bytes:
     return bytes(body)
 
 
-def _failed(one: HookDefinition, method: str, why: str) -> errors.SpecRejectedError:
-    return errors.SpecRejectedError(
-        "HookFailed", f"{type(one.hook).__qualname__}.{method}() of the master hook {one.identifier!r} failed: {why}"
+def _raised(one: HookDefinition, method: str, error: BaseException) -> errors.UserCodeError:
+    """Return the error for what a hook raised, whatever it is: nothing of ours runs inside of a hook."""
+    failed = usercode.made(
+        error, reason="HookFailed", message=_sentence(one, method, f"{type(error).__name__}: {error}")
     )
+    failed.__cause__ = error
+    return failed
+
+
+def _failed(one: HookDefinition, method: str, why: str) -> errors.SpecRejectedError:
+    return errors.SpecRejectedError("HookFailed", _sentence(one, method, why))
+
+
+def _sentence(one: HookDefinition, method: str, why: str) -> str:
+    return f"{type(one.hook).__qualname__}.{method}() of the master hook {one.identifier!r} failed: {why}"

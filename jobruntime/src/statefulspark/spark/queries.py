@@ -143,7 +143,7 @@ class RunningQuery:
 
     def _tell(self, error: str) -> None:
         """Log what ended the query: the user's own calls where there are any, else all that Spark says."""
-        users = usercode.in_text(error)
+        users = failures.calls_of_job(error)
         if users:
             called = f"{usercode.told(users)}\n{failures.essence(error)}"
             _log.error("the job's own code raised", extra={"query": self.uid, "stack": called})

@@ -22,6 +22,7 @@ from statefulspark import errors
 from statefulspark.declaration import Output
 from statefulspark.opstate.sink import FunctionSink
 from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
+from statefulspark.spark import sparkerrors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -77,12 +78,15 @@ class SinkParticipant:
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
         """See the protocol."""
+        with self._lock, sparkerrors.ours(f"Writing a batch to the sink {self._sink.uid!r}"):
+            self._write(frame, batch_id)
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
         sink, context = self._sink.sink, self._sink.context(batch_id)
-        with self._lock:
-            rows = frame.mapInArrow(_part_writer(sink, context), _PART_SCHEMA).collect()
-            with self._refusals.noting(self._sink.query_uid, self.participant):
-                transaction = sink.prepare(tuple(bytes(row.part) for row in rows), context)
-                self._committer.prepared(self._sink, batch_id, transaction)
+        rows = frame.mapInArrow(_part_writer(sink, context), _PART_SCHEMA).collect()
+        with self._refusals.noting(self._sink.query_uid, self.participant):
+            transaction = sink.prepare(tuple(bytes(row.part) for row in rows), context)
+            self._committer.prepared(self._sink, batch_id, transaction)
 
 
 def two_phase(output: Output) -> TwoPhaseSink:
@@ -126,7 +130,8 @@ def start(
     Raises:
         SpecRejectedError: `QueryInvalid`: the function returned something else.
     """
-    return as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root).start()
+    with sparkerrors.refusing_start(uid):
+        return as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root).start()
 
 
 def start_catching_up(
@@ -137,7 +142,7 @@ def start_catching_up(
     The writer is as it was afterwards. See `start`.
     """
     writer = as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root)
-    with _trigger_kept(writer):
+    with _trigger_kept(writer), sparkerrors.refusing_start(uid):
         return writer.trigger(availableNow=True).start()
 
 

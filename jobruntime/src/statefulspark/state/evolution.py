@@ -11,7 +11,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from statefulspark import errors
+from statefulspark import errors, usercode
 from statefulspark.state import chunks, conversions, descriptors, ttl, typetext
 from statefulspark.state.conversions import Outcome
 
@@ -202,12 +202,26 @@ def _compare_codec(stored: typetext.Type, codec: conversions.Codec[typing.Any]) 
     if stored.family != "codec" or len(stored.names) != 2 or not stored.names[1].isdigit():
         return _refused(f"It was not written by the codec {codec.name}.")
     before = conversions.StoredCodec(stored.names[0], int(stored.names[1]))
-    outcome = codec.compatibility(before)
+    try:
+        outcome = codec.compatibility(before)
+    except Exception as error:
+        raise _codec_raised(codec, "compatibility", error) from error
     if outcome is Outcome.INCOMPATIBLE:
         return _refused(f"The codec {codec.name} {codec.version} does not read {before.name} {before.version}.")
     if outcome is Outcome.AFTER_MIGRATION:
-        return Verdict(outcome, lambda value: codec.migrate(value, before.version))
+        return Verdict(outcome, lambda value: _migrated(codec, value, before.version))
     return Verdict(outcome)
+
+
+def _migrated(codec: conversions.Codec[typing.Any], value: object, version: int) -> object:
+    try:
+        return codec.migrate(value, version)
+    except Exception as error:
+        raise _codec_raised(codec, "migrate", error) from error
+
+
+def _codec_raised(codec: conversions.Codec[typing.Any], method: str, error: Exception) -> errors.StatefulSparkError:
+    return usercode.raised(error, reason="FunctionFailed", called=f"{method}() of the codec {codec.name}")
 
 
 def _arguments(value: object) -> list[object]:

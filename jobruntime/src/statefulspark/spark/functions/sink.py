@@ -16,6 +16,7 @@ from statefulspark.contract import base
 from statefulspark.contract.prepared import UnchangedRecord
 from statefulspark.opstate.functions import FunctionSnapshotContext
 from statefulspark.snapshot import sidelog
+from statefulspark.spark import sparkerrors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -59,6 +60,10 @@ class BoundSink:
         Raises:
             StatefulSparkError: The function failed, or its state cannot be kept; the batch is not committed.
         """
+        with sparkerrors.ours(f"Writing a batch to the function of sink {self.uid!r}"):
+            self._write(frame, batch_id)
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
         self.run.begin(batch_id)
         to_all = sql.coalesce(sql.expr(self.run.broadcast or _NOBODY), sql.lit(False))  # noqa: FBT003 - a SQL value
         marked = frame.select(sql.spark_partition_id(), to_all, sql.struct("*"))

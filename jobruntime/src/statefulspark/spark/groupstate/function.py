@@ -71,7 +71,8 @@ class GroupStateFunction(wrapping.WrappedFunction):
         for called in given:
             ctx.enter(called.key)
             state = self._state()
-            output.extend(self._called(called.spark_key, iter(called.items), state))
+            with wrapping.USER_CODE:
+                output.extend(self._called(called.spark_key, iter(called.items), state))
             self._settle(state)
         ctx.leave()
         return output
@@ -84,7 +85,8 @@ class GroupStateFunction(wrapping.WrappedFunction):
         for at_ms, key in self._timeouts.take_over():
             ctx.enter(key)
             called, state = self.given.timed_out(key), self._state(has_timed_out=True)
-            output.extend(self._called(called.spark_key, called.items, state))
+            with wrapping.USER_CODE:
+                output.extend(self._called(called.spark_key, called.items, state))
             self._settle(state, kept_ms=at_ms)
         ctx.leave()
         return output

@@ -10,6 +10,6 @@ from statefulspark.spark.transform import processor
 class GroupStateProcessor(processor.TransformProcessor):
     """Runs a function of `applyInPandasWithState` per key, by key group."""
 
-    def _failed(self, method: str, where: str, error: Exception) -> errors.SpecRejectedError:
+    def _failed(self, method: str, where: str, error: Exception) -> errors.StatefulSparkError:
         # There is one method only, whatever it was called for.
         return keyed_processor.KeyedProcessor._failed(self, "__call__", where, error)

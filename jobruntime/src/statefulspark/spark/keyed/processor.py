@@ -7,6 +7,7 @@ process between batches (`cache`), validated each time.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark import errors, usercode
 from statefulspark.contract.placement import Placement
+from statefulspark.spark import sparkerrors
 from statefulspark.spark.keyed import caching, cleaning, log, packing, pausing, rows
 from statefulspark.state import cache, evolution, functions, store, timers, ttl
 
@@ -92,8 +94,9 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         timerValues: object,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
         """Work on the rows of one key group, and on its timers."""
-        table = packing.unpack([blob for frame in rows for blob in frame[packing.ROWS]])
-        yield from self._work_on(self._group_of(key), table)
+        with self._ours():
+            table = packing.unpack([blob for frame in rows for blob in frame[packing.ROWS]])
+            yield from self._work_on(self._group_of(key), table)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -103,16 +106,22 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     ) -> Iterator[pd.DataFrame]:
         """Work on the timers of a key group that had no rows in this batch."""
         group = self._group_of(key)
-        if group not in self._done:
-            yield from self._work_on(group, None)
+        with self._ours():
+            if group not in self._done:
+                yield from self._work_on(group, None)
 
     def close(self) -> None:
         """Close the function, if it was opened."""
         self._done.clear()
-        if self._context is not None:
-            self._clean(self._context)
-            self._context = None
-            self._function.close()
+        with self._ours():
+            if self._context is not None:
+                self._clean(self._context)
+                self._context = None
+                self._close_function()
+
+    def _ours(self) -> contextlib.AbstractContextManager[None]:
+        """Tell what fails in here from what a call of the user's code raised, which is caught where it is made."""
+        return sparkerrors.ours(f"Keyed operator '{self._settings.uid}'")
 
     def _group_of(self, key: tuple[int]) -> int:
         return packing.group_of(int(key[0]), self._settings.placement)
@@ -187,29 +196,38 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             ttl_change=settings.ttl_change,
             is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
         )
+        self._open_function(context)
+        context.opened()
+        self._context = context
+        return context
+
+    def _open_function(self, context: functions.KeyedContext) -> None:
         try:
             self._function.open(context)
         except Exception as error:
             raise self._failed("open", "", error) from error
-        context.opened()
-        self._context = context
-        return context
+
+    def _close_function(self) -> None:
+        try:
+            self._function.close()
+        except Exception as error:
+            raise self._failed("close", "", error) from error
 
     def _process(self, context: functions.KeyedContext, table: pa.Table) -> list[object]:
         output: list[object] = []
         process = self._function.process
         cleans = context.cleans_for_every_record
-        key: object = None
         try:
             for key, group in self._grouped(table).items():
                 context.enter(key)
                 if cleans:
                     context.clean(len(group))
-                yielded = process(key, group, context)
-                if yielded is not None:
-                    output.extend(yielded)
-        except Exception as error:
-            raise self._failed("process", f" for key {key!r:.200}", error) from error
+                try:
+                    yielded = process(key, group, context)
+                    if yielded is not None:
+                        output.extend(yielded)
+                except Exception as error:
+                    raise self._failed("process", f" for key {key!r:.200}", error) from error
         finally:
             context.leave()
         return output
@@ -236,11 +254,12 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         on_timer = self._function.on_timer
         try:
             for at_ms in context.due():
-                yielded = on_timer(at_ms, context)
-                if yielded is not None:
-                    output.extend(yielded)
-        except Exception as error:
-            raise self._failed("on_timer", "", error) from error
+                try:
+                    yielded = on_timer(at_ms, context)
+                    if yielded is not None:
+                        output.extend(yielded)
+                except Exception as error:
+                    raise self._failed("on_timer", "", error) from error
         finally:
             context.leave()
 
@@ -248,20 +267,22 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _function_name(self) -> str:
         return type(self._function).__qualname__
 
-    def _failed(self, method: str, where: str, error: Exception) -> errors.SpecRejectedError:
-        known = isinstance(error, errors.StatefulSparkError)
-        reason = error.reason if isinstance(error, errors.StatefulSparkError) else "FunctionFailed"
-        told = error.message if isinstance(error, errors.StatefulSparkError) else f"{type(error).__name__}: {error}"
-        told, name = told.removesuffix("."), self._function_name
-        hint = "" if known else " The batch was not committed and no state was changed."
-        failed = errors.SpecRejectedError(
-            reason, f"{name}.{method}() of keyed operator '{self._settings.uid}' failed{where}: {told}.{hint}"
-        )
-        # Spark sends the text of the last exception only, without what caused it; a note is part of that text.
-        users = usercode.of_error(error)
-        if users:
-            failed.add_note(f"Raised in the job's own code:\n{usercode.told(users)}")
-        return failed
+    def _failed(self, method: str, where: str, error: Exception) -> errors.StatefulSparkError:
+        """Return the error for what a call of the user's code raised.
+
+        What the code asked of us and was refused keeps its reason, and other errors of ours stay what they are.
+        """
+        what = f"{self._function_name}.{method}() of keyed operator '{self._settings.uid}' failed{where}"
+        if isinstance(error, errors.SpecRejectedError):
+            refused = errors.SpecRejectedError(error.reason, f"{what}: {error.message.removesuffix('.')}.")
+            usercode.note_calls(refused, error)
+            return refused
+        if isinstance(error, errors.StatefulSparkError) and not isinstance(error, errors.UserCodeError):
+            return error
+        cause = error.raised if isinstance(error, errors.UserCodeError) else error
+        told = f"{type(cause).__name__}: {cause}".removesuffix(".")
+        hint = "The batch was not committed and no state was changed."
+        return usercode.made(cause, reason="FunctionFailed", message=f"{what}: {told}. {hint}")
 
 
 def _by_key(keys: Sequence[object], values: Sequence[functions.InputRow]) -> dict[object, list[functions.InputRow]]:

@@ -62,7 +62,8 @@ class ProcessorFunction(wrapping.WrappedFunction):
         self._key_types = [field.dataType for field in self._key_schema.fields]
         self._key_forms = [forms.of(kind) for kind in self._key_types]
         self._handle = handle.Handle(ctx, self._timers, self._mode, self.parse_schema)
-        self._processor.init(self._handle)
+        with wrapping.USER_CODE:
+            self._processor.init(self._handle)
         self._handle.state = handle.HandleState.INITIALIZED
 
     def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.Called]) -> None:
@@ -70,7 +71,9 @@ class ProcessorFunction(wrapping.WrappedFunction):
         for called in given:
             ctx.enter(called.key)
             for item in called.items:
-                self._processor.handleInitialState(called.spark_key, item, self._time_values())
+                times = self._time_values()
+                with wrapping.USER_CODE:
+                    self._processor.handleInitialState(called.spark_key, item, times)
         ctx.leave()
 
     def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.Called]) -> list[object]:
@@ -79,7 +82,9 @@ class ProcessorFunction(wrapping.WrappedFunction):
         call = self._processor.handleInputRows
         for called in given:
             ctx.enter(called.key)
-            output.extend(call(called.spark_key, iter(called.items), self._time_values()))
+            times = self._time_values()
+            with wrapping.USER_CODE:
+                output.extend(call(called.spark_key, iter(called.items), times))
         ctx.leave()
         return output
 
@@ -91,8 +96,9 @@ class ProcessorFunction(wrapping.WrappedFunction):
         self._handle.state = handle.HandleState.DATA_PROCESSED
         for at_ms in self._timers.fire():
             fired = stateful_processor.ExpiredTimerInfo(at_ms)
-            call = self._processor.handleExpiredTimer
-            output.extend(call(key=self._timer_key(ctx.key), timerValues=self._time_values(), expiredTimerInfo=fired))
+            key, times = self._timer_key(ctx.key), self._time_values()
+            with wrapping.USER_CODE:
+                output.extend(self._processor.handleExpiredTimer(key=key, timerValues=times, expiredTimerInfo=fired))
         self._handle.state = handle.HandleState.INITIALIZED
         return output
 
@@ -103,7 +109,8 @@ class ProcessorFunction(wrapping.WrappedFunction):
     def close(self) -> None:
         """Close the processor."""
         self._handle.state = handle.HandleState.TIMER_PROCESSED
-        self._processor.close()
+        with wrapping.USER_CODE:
+            self._processor.close()
 
     def _time_values(self) -> stateful_processor.TimerValues:
         return stateful_processor.TimerValues(*self._times)

@@ -77,8 +77,9 @@ class TransformProcessor(processor.KeyedProcessor):
         """Hand initial state of a key group over; its rows may follow."""
         self._initializes = True
         group = self._group_of(key)
-        for _ in self._work_on(group, packing.unpack(list(initialState[packing.ROWS]))):
-            pass
+        with self._ours():
+            for _ in self._work_on(group, packing.unpack(list(initialState[packing.ROWS]))):
+                pass
         self._initializes = False
         # Timers that are set and due already fire after the rows; without rows Spark calls for them.
         self._done.discard(group)
@@ -98,9 +99,10 @@ class TransformProcessor(processor.KeyedProcessor):
 
     def close(self) -> None:
         """Close the processor, which as in Spark is initialised where there were no rows, too, and note the watermark."""
-        if self._client.handle_state is not client.StatefulProcessorHandleState.PRE_INIT:
-            self._context = self._context or self._open()
-            self._deleting.clean_others(self._groups(), self._load, self._commit)
+        with self._ours():
+            if self._client.handle_state is not client.StatefulProcessorHandleState.PRE_INIT:
+                self._context = self._context or self._open()
+                self._deleting.clean_others(self._groups(), self._load, self._commit)
         super().close()
         self._overdue.clear()
         if self._handed.late is not None:
@@ -139,7 +141,7 @@ class TransformProcessor(processor.KeyedProcessor):
             if not self._initializes:
                 return self._wrapped.rows(context, self._handed.rows.by_key(table)) if len(table) else []
             self._wrapped.initialize(context, cast("inputs.Inputs", self._handed.initial).by_key(table))
-        except Exception as error:
+        except errors.StatefulSparkError as error:
             raise self._failed("handleInitialState" if self._initializes else "process", "", error) from error
         return []
 
@@ -148,12 +150,26 @@ class TransformProcessor(processor.KeyedProcessor):
             return
         try:
             output.extend(self._wrapped.fire(context))
-        except Exception as error:
+        except errors.StatefulSparkError as error:
             raise self._failed("on_timer", "", error) from error
         if self._wrapped.is_overdue():
             self._overdue.add(self._group)
 
-    def _failed(self, method: str, where: str, error: Exception) -> errors.SpecRejectedError:
+    # Of what the wrapped function does, only what the user's code raised is a `UserCodeError`.
+
+    def _open_function(self, context: keyed_state.KeyedContext) -> None:
+        try:
+            self._wrapped.open(context)
+        except errors.StatefulSparkError as error:
+            raise self._failed("open", "", error) from error
+
+    def _close_function(self) -> None:
+        try:
+            self._wrapped.close()
+        except errors.StatefulSparkError as error:
+            raise self._failed("close", "", error) from error
+
+    def _failed(self, method: str, where: str, error: Exception) -> errors.StatefulSparkError:
         return super()._failed(_METHODS.get(method, method), where, error)
 
     @property

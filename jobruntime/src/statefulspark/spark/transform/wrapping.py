@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from statefulspark import errors, usercode
 from statefulspark import state as keyed_state
 
 if TYPE_CHECKING:
@@ -26,6 +27,28 @@ class Called:
     key: object
     spark_key: tuple[object, ...]
     items: list[object]
+
+
+class _UserCode:
+    """Says that what its block raises is the user's; a class of its own since it is entered for each key."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Begin a call."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        """End a call.
+
+        Raises:
+            UserCodeError: `FunctionFailed`: what the call raised, unless that is an error of ours.
+        """
+        if isinstance(error, Exception) and not isinstance(error, errors.StatefulSparkError):
+            raise usercode.made(error, reason="FunctionFailed", message=usercode.in_one_line(error)) from error
+
+
+USER_CODE = _UserCode()
+"""Stands around one call of the user's code, and the reading of what that returned."""
 
 
 class WrappedFunction(keyed_state.KeyedProcessFunction):
