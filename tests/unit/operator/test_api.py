@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as some
 from jobspecs import a_spec
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 from statefulspark_operator import cli
-from statefulspark_operator.api import base, crd, revision
+from statefulspark_operator.api import crd, revision
 from statefulspark_operator.api.base import ChangeCost
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), [("10s", 10), ("5m", 300), ("1h30m", 5400), ("500ms", 0.5), ("1m500ms", 60.5), ("0s", 0)]
-)
-def test_a_duration_is_read_as_people_write_it(text: str, seconds: float) -> None:
-    assert base.parse_duration(text) == timedelta(seconds=seconds)
-
-
-@pytest.mark.parametrize("text", ["", "10", "soon", "1d", "10 s", "-5s", "99999999999999h"])
-def test_a_text_that_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValidationError, match=r"checkpoint\.interval"):
-        a_spec(checkpoint={"interval": text})
-
-
-@given(some.integers(0, 10**9).map(lambda ms: timedelta(milliseconds=ms)))
-def test_a_duration_survives_being_written_and_read(value: timedelta) -> None:
-    assert base.parse_duration(base.format_duration(value)) == value
 
 
 def _leaves(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, ChangeCost]]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 import pytest
-from drivenjob import NEVER, DrivenJob, Hearer, a_driven_job, cut_of, new_roots, running
+from drivenjob import NEVER, DrivenJob, Hearer, cut_of, new_roots, running
 from looprig import WAIT_S
 from snapshots import Job
 from statefulspark import errors

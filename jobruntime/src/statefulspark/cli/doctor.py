@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
 from statefulspark import clock, errors
-from statefulspark.cli import durations, options, output, tables
-from statefulspark.contract import diagnosis, layout
+from statefulspark.cli import options, output, tables
+from statefulspark.contract import diagnosis, durations, layout
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.snapshot import doctor, prune
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from statefulspark.cli import durations, output, tables
-from statefulspark.contract import statistics
+from statefulspark.cli import output, tables
+from statefulspark.contract import durations, statistics
 
 
 def listed(checkpoints: statistics.Checkpoints, *, now: datetime) -> output.Result:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from statefulspark import errors, launch, storage
-from statefulspark.cli import api_client, durations
-from statefulspark.contract import config, layout
+from statefulspark.cli import api_client
+from statefulspark.contract import config, durations, layout
 from statefulspark.storage import ObjectStore, StorageOptions
 
 DEFAULT_URL = "http://127.0.0.1:8090"

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TextIO
 
-from statefulspark.cli import durations, tables
-from statefulspark.contract import api
+from statefulspark.cli import tables
+from statefulspark.contract import api, durations
 
 REDRAW_S = 0.1
 LINE_S = 10.0

@@ -84,7 +84,7 @@ def _add_storage(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
-    group = parser.add_argument_group("checkpoints", "Durations look like 500ms, 10s, 2m or 1h30m.")
+    group = parser.add_argument_group("checkpoints", "Durations look like 500ms, 10s, 2m, 1h30m or 7d.")
     group.add_argument("--checkpoint-interval", type=options.duration, metavar="TIME", help="between two triggers, 10s")
     group.add_argument("--checkpoint-timeout", type=options.duration, metavar="TIME", help="abort after this long, 10m")
     group.add_argument("--min-pause", type=options.duration, metavar="TIME", help="between completion and trigger, 0s")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from statefulspark import errors
-from statefulspark.cli import durations, output, tables
-from statefulspark.contract import api
+from statefulspark.cli import output, tables
+from statefulspark.contract import api, durations
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 from statefulspark.snapshot.verify import VerifyReport
 

@@ -6,8 +6,8 @@ import argparse
 from datetime import datetime
 
 from statefulspark import clock
-from statefulspark.cli import durations, options, output, tables
-from statefulspark.contract import api
+from statefulspark.cli import options, output, tables
+from statefulspark.contract import api, durations
 from statefulspark.contract.exit_codes import ExitCode
 
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from statefulspark.contract import durations
 from statefulspark.contract.base import WireModel
 
 ENV_CONFIG = "STATEFULSPARK_CONFIG"
@@ -44,7 +45,7 @@ class StorageConfig(WireModel):
 
 MIN_PERIOD = timedelta(milliseconds=10)
 """Shortest interval and timeout, as in Flink."""
-MAX_PAUSE = timedelta(days=365)
+MAX_PAUSE = durations.LONGEST
 """Longest interval, timeout and pause, as in Flink."""
 
 
@@ -63,12 +64,12 @@ class CheckpointConfig(WireModel):
 
     mode: CheckpointingMode = CheckpointingMode.EXACTLY_ONCE
     """Flink: execution.checkpointing.mode."""
-    interval: timedelta = timedelta(seconds=10)
+    interval: durations.Duration = timedelta(seconds=10)
     """Time between two triggers, 10 ms to a year. Flink: execution.checkpointing.interval."""
-    timeout: timedelta = timedelta(minutes=10)
+    timeout: durations.Duration = timedelta(minutes=10)
     """A checkpoint that is not complete by then is aborted with CHECKPOINT_EXPIRED, 10 ms to a year. Flink:
     execution.checkpointing.timeout."""
-    min_pause: timedelta = Field(default=timedelta(0), ge=timedelta(0), le=MAX_PAUSE)
+    min_pause: durations.Duration = Field(default=timedelta(0), ge=timedelta(0), le=MAX_PAUSE)
     """At least this long between a completion and the next periodic trigger. Flink: execution.checkpointing.min-pause."""
     max_concurrent: int = Field(default=1, ge=1)
     """Checkpoints in progress at once; savepoints and stops are not limited by it."""
@@ -76,9 +77,9 @@ class CheckpointConfig(WireModel):
     """Consecutive failures after which the job fails, so that a job that cannot checkpoint does not look healthy."""
     retained: int = Field(default=3, ge=1)
     """Completed checkpoints kept for recovery and rollback."""
-    max_age: timedelta | None = None
+    max_age: durations.Duration | None = None
     """Checkpoints older than this are dropped even if they are among the retained; the newest never is."""
-    prune_grace: timedelta = timedelta(seconds=60)
+    prune_grace: durations.Duration = timedelta(seconds=60)
     """Files wait this long between being marked as unused and being deleted."""
     history: int = Field(default=10, ge=0, le=10_000)
     """Ended snapshots whose details the API remembers. Flink: web.checkpoints.history."""

@@ -7,12 +7,13 @@ field can never stop a job.
 
 from __future__ import annotations
 
-import re
 from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, JsonValue, PlainSerializer, WithJsonSchema
+from statefulspark import errors
+from statefulspark.contract import durations
 from statefulspark.contract.base import WireModel
 
 GROUP = "statefulspark.io"
@@ -21,10 +22,6 @@ API_VERSION = f"{GROUP}/{VERSION}"
 KIND = "StatefulSparkJob"
 PLURAL = "statefulsparkjobs"
 CRD_NAME = f"{PLURAL}.{GROUP}"
-
-DURATION_PATTERN = r"^([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$"
-LONGEST_DURATION = timedelta(days=365)
-_DURATION = re.compile(r"^(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?(?:(\d+)ms)?$")
 
 
 class ChangeCost(StrEnum):
@@ -44,42 +41,28 @@ class ApiModel(WireModel):
     model_config = ConfigDict(use_attribute_docstrings=True)
 
 
-def parse_duration(value: object) -> object:
-    """Read a duration as users write it, for example `1h30m`, `10s` or `500ms`.
-
-    Args:
-        value: The text; anything else is passed on for pydantic to judge.
-
-    Returns:
-        A timedelta, or the value itself when it is not text.
-    """
+def _read_duration(value: object) -> object:
+    """Read text as the duration that it is; anything else is for pydantic to judge."""
     if not isinstance(value, str):
         return value
-    match = _DURATION.match(value)
-    if match is None or not value:
-        raise ValueError(f"{value!r} is no duration; write for example 10s, 5m or 1h30m")
-    hours, minutes, seconds, milliseconds = (int(part or 0) for part in match.groups())
-    total_s = hours * 3600 + minutes * 60 + seconds
-    if total_s > LONGEST_DURATION.total_seconds() or milliseconds > LONGEST_DURATION.total_seconds():
-        raise ValueError(f"{value!r} is longer than the {LONGEST_DURATION.days} days that are allowed")
-    return timedelta(seconds=total_s, milliseconds=milliseconds)
-
-
-def format_duration(value: timedelta) -> str:
-    """Write a duration in the form that `parse_duration` reads."""
-    total_ms = round(value.total_seconds() * 1000)
-    parts = ((total_ms // 3_600_000, "h"), (total_ms // 60_000 % 60, "m"), (total_ms // 1000 % 60, "s"))
-    text = "".join(f"{count}{unit}" for count, unit in parts if count)
-    return text + (f"{total_ms % 1000}ms" if total_ms % 1000 else "") or "0s"
+    try:
+        duration = durations.parse(value)
+    except errors.SpecRejectedError as error:
+        raise ValueError(error.message) from error
+    if duration > durations.LONGEST:
+        raise ValueError(f"{value!r} is longer than the {durations.LONGEST.days} days that are allowed")
+    return duration
 
 
 Duration = Annotated[
     timedelta,
-    BeforeValidator(parse_duration),
-    PlainSerializer(format_duration, return_type=str),
-    WithJsonSchema({"type": "string", "pattern": DURATION_PATTERN, "minLength": 2, "maxLength": 32}),
+    BeforeValidator(_read_duration),
+    PlainSerializer(durations.format_exact, return_type=str),
+    WithJsonSchema(
+        {"type": "string", "pattern": durations.PATTERN, "minLength": 1, "maxLength": durations.LONGEST_TEXT}
+    ),
 ]
-"""A length of time such as `10s`, `5m` or `1h30m`."""
+"""A length of time such as `10s`, `5m`, `1h30m` or `7d`."""
 
 Quantity = Annotated[
     str,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
+from statefulspark.contract import durations
 from statefulspark.contract.api import JobState
 from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
-from statefulspark_operator.api.base import format_duration
 from statefulspark_operator.api.spec import Savepoint
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase, UpgradeState
 from statefulspark_operator.lifecycle import actions
@@ -101,7 +101,7 @@ def follow(situation: Situation) -> Decision | None:
         return None
     timeout = situation.spec.savepoint.timeout
     if situation.now - operation.requested_at > timeout:
-        return _fail(situation, operation, f"It was not complete within {format_duration(timeout)}.")
+        return _fail(situation, operation, f"It was not complete within {durations.format_exact(timeout)}.")
     phase = _phase(operation, situation)
     if not isinstance(situation.operation, OperationAbsent):
         message = f"Waiting for the savepoint (request {operation.id})."

@@ -1,0 +1,98 @@
+"""Durations as people write them, in one grammar for flags, configuration files and the resource. Pure.
+
+One or more numbers, each with its unit, such as `500ms`, `1.5s`, `1h30m` or `7d`; `0` needs no unit.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import BeforeValidator
+
+from statefulspark import errors
+
+_UNITS = {
+    "ms": timedelta(milliseconds=1),
+    "s": timedelta(seconds=1),
+    "m": timedelta(minutes=1),
+    "h": timedelta(hours=1),
+    "d": timedelta(days=1),
+}
+_PART = r"([0-9]{1,11}(\.[0-9]{1,6})?)(ms|s|m|h|d)"
+PATTERN = rf"^(0|({_PART})+)$"
+"""What `parse` reads, as a regular expression for schemas."""
+LONGEST_TEXT = 32
+"""Characters of a duration in the resource."""
+LONGEST = timedelta(days=365)
+"""Nothing here waits longer; Flink's longest pause between two checkpoints is a year, too."""
+
+
+def parse(text: str) -> timedelta:
+    """Read a duration.
+
+    Args:
+        text: One or more numbers, each with its unit, for example `1h30m`; `0` needs no unit.
+
+    Raises:
+        SpecRejectedError: `DurationInvalid`: it is none, or longer than a timedelta can hold.
+    """
+    # `fullmatch`, since `$` matches before a newline at the end, too.
+    if not re.fullmatch(PATTERN, text):
+        raise errors.SpecRejectedError(
+            "DurationInvalid",
+            f"The duration {text!r} must be a number with a unit: 500ms, 10s, 2m, 1h30m or 7d.",
+        )
+    try:
+        return sum((float(number) * _UNITS[unit] for number, _, unit in re.findall(_PART, text)), timedelta(0))
+    except OverflowError as error:
+        raise errors.SpecRejectedError(
+            "DurationInvalid", f"The duration {text!r} is longer than can be told."
+        ) from error
+
+
+def format_exact(duration: timedelta) -> str:
+    """Write a duration in the form that `parse` reads, in whole milliseconds: `1h30m`, `168h`, `1s500ms`.
+
+    Days are written as hours: revisions of jobs are hashes of this text, and older operators read no days.
+    """
+    total_ms = round(duration.total_seconds() * 1000)
+    parts = ((total_ms // 3_600_000, "h"), (total_ms // 60_000 % 60, "m"), (total_ms // 1000 % 60, "s"))
+    text = "".join(f"{count}{unit}" for count, unit in parts if count)
+    return text + (f"{total_ms % 1000}ms" if total_ms % 1000 else "") or "0s"
+
+
+def format_short(duration: timedelta) -> str:
+    """Write a duration in its two largest units, as kubectl writes ages: `0.4s`, `42s`, `3m12s`, `5h`, `12d`.
+
+    Args:
+        duration: A negative one, from clocks that differ, is written as `0s`.
+    """
+    seconds = max(0.0, duration.total_seconds())
+    if 0 < seconds < 10:
+        return f"{seconds:.1f}s"
+    minutes, whole_s = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    parts = [(days, "d"), (hours, "h"), (minutes, "m"), (whole_s, "s")]
+    first = next((index for index, (value, _) in enumerate(parts) if value), len(parts) - 1)
+    return "".join(f"{value}{unit}" for value, unit in parts[first : first + 2] if value) or "0s"
+
+
+def read_text(value: object) -> object:
+    """Read a field of a document: text of this grammar becomes a timedelta, anything else is for pydantic to judge.
+
+    Raises:
+        ValueError: It is text of the grammar and too long to be told.
+    """
+    if not isinstance(value, str) or not re.fullmatch(PATTERN, value):
+        return value
+    try:
+        return parse(value)
+    except errors.SpecRejectedError as error:
+        raise ValueError(error.message) from error
+
+
+Duration = Annotated[timedelta, BeforeValidator(read_text)]
+"""A field of a document that is written as a number of seconds, and read as that or as people write it."""

@@ -1,0 +1,137 @@
+"""Durations as people write them: one grammar for flags, configuration files, the resource and its schema."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from statefulspark import errors
+from statefulspark.cli import options
+from statefulspark.contract import config, durations
+from statefulspark_operator.api.spec import Checkpoint
+
+_CRDS = Path(__file__).parents[3] / "crds"
+
+
+def _of_flag(text: str) -> timedelta:
+    return options.duration(text)
+
+
+def _of_configuration(text: str) -> timedelta | None:
+    return config.CheckpointConfig.model_validate({"maxAge": text}).max_age
+
+
+def _of_resource(text: str) -> timedelta | None:
+    return Checkpoint.model_validate({"maxAge": text}).max_age
+
+
+def _of_schema(text: str) -> timedelta | None:
+    """Read a text as the API server does before the operator sees it."""
+    document = yaml.safe_load((_CRDS / "statefulsparkjobs.yaml").read_text())
+    spec = document["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    schema = spec["properties"]["checkpoint"]["properties"]["maxAge"]
+    if not schema["minLength"] <= len(text) <= schema["maxLength"] or not re.search(schema["pattern"], text):
+        raise ValueError(text)
+    return durations.parse(text)
+
+
+_READERS: dict[str, Callable[[str], timedelta | None]] = {
+    "a flag": _of_flag,
+    "a configuration file": _of_configuration,
+    "the resource": _of_resource,
+    "the schema of the resource": _of_schema,
+}
+_DURATIONS = {
+    "500ms": 0.5,
+    "10s": 10,
+    "2m": 120,
+    "1h": 3600,
+    "7d": 604800,
+    "1h30m": 5400,
+    "1m500ms": 60.5,
+    "1d12h": 129600,
+    "1.5s": 1.5,
+    "31536000000ms": 31536000,
+    "0": 0,
+    "0s": 0,
+}
+_NONE = ["", "10", "s", "soon", "-5s", "10 s", "10S", "1h30", "10sec", "\u0661s", "9" * 12 + "s"]
+
+
+@pytest.mark.parametrize("read", _READERS.values(), ids=_READERS)
+@pytest.mark.parametrize(("text", "seconds"), _DURATIONS.items())
+def test_a_duration_is_read_alike_everywhere(read: Callable[[str], timedelta], text: str, seconds: float) -> None:
+    assert read(text) == timedelta(seconds=seconds)
+
+
+@pytest.mark.parametrize("read", _READERS.values(), ids=_READERS)
+@pytest.mark.parametrize("text", _NONE)
+def test_what_is_no_duration_is_refused_everywhere(read: Callable[[str], timedelta], text: str) -> None:
+    with pytest.raises((argparse.ArgumentTypeError, ValueError)):
+        read(text)
+
+
+@pytest.mark.parametrize("text", [*_NONE, "10s\n", "99999999999d"])
+def test_what_is_no_duration_is_refused_by_value(text: str) -> None:
+    with pytest.raises(errors.SpecRejectedError) as raised:
+        durations.parse(text)
+
+    assert (raised.value.reason, repr(text) in raised.value.message) == ("DurationInvalid", True)
+
+
+@pytest.mark.parametrize("text", ["99999999999h", "366d"])
+def test_a_duration_that_the_resource_cannot_have_is_refused_with_its_field(text: str) -> None:
+    with pytest.raises(ValidationError, match="maxAge"):
+        _of_resource(text)
+
+
+@pytest.mark.parametrize("value", [604800.0, 604800, "P7D"])
+def test_documents_of_before_are_read_as_they_were(value: object) -> None:
+    assert config.CheckpointConfig.model_validate({"maxAge": value}).max_age == timedelta(days=7)
+
+
+def test_a_configuration_is_written_as_it_was() -> None:
+    written = config.CheckpointConfig(max_age=timedelta(days=7)).model_dump(mode="json", by_alias=True)
+
+    assert written["maxAge"] == 604800.0
+
+
+def test_a_day_is_written_as_hours_so_that_revisions_stay_what_they_are() -> None:
+    assert durations.format_exact(timedelta(days=7, seconds=1.5)) == "168h1s500ms"
+
+
+@given(st.integers(0, 10**9).map(lambda ms: timedelta(milliseconds=ms)))
+def test_a_duration_survives_being_written_and_read(value: timedelta) -> None:
+    assert durations.parse(durations.format_exact(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (0, "0s"),
+        (-3, "0s"),
+        (0.44, "0.4s"),
+        (9.96, "10.0s"),
+        (42, "42s"),
+        (192, "3m12s"),
+        (3600, "1h"),
+        (3660, "1h1m"),
+        (86400 * 12 + 3600 * 5 + 60, "12d5h"),
+        (86400 + 30, "1d"),
+    ],
+)
+def test_an_age_has_its_two_largest_units(seconds: float, text: str) -> None:
+    assert durations.format_short(timedelta(seconds=seconds)) == text
+
+
+@given(st.integers(0, 10**8), st.sampled_from(["ms", "s", "m", "h"]))
+def test_every_whole_number_with_a_unit_is_read(number: int, unit: str) -> None:
+    assert durations.parse(f"{number}{unit}") == number * durations.parse(f"1{unit}")
