@@ -45,7 +45,7 @@ def test_yaml_looks_as_kubectl_writes_it() -> None:
     }
 
     assert yaml_text.dump(value) == (
-        'kind: checkpoint\nsizeBytes: 3\nbatches:\n  counts: 12\n"none": []\nqueries:\n  - uid: a\n    x:\n      - 1\n'
+        "kind: checkpoint\nsizeBytes: 3\nbatches:\n  counts: 12\nnone: []\nqueries:\n  - uid: a\n    x:\n      - 1\n"
     )
 
 

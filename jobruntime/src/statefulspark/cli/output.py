@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from statefulspark.cli import terminal, yaml_text
+from statefulspark.cli import terminal
 from statefulspark.cli.terminal import OutputFormat
 from statefulspark.contract.base import WireModel
 
@@ -52,6 +52,9 @@ def render(result: Result, output: OutputFormat) -> str:
         case OutputFormat.JSON:
             return json.dumps(_plain(result.data), indent=2, ensure_ascii=False) + "\n"
         case OutputFormat.YAML:
+            # Not at the top: a driver starts through this package, too, and never writes YAML.
+            from statefulspark.cli import yaml_text
+
             return yaml_text.dump(_plain(result.data))
         case OutputFormat.NAME:
             return "".join(f"{name}\n" for name in result.names)
