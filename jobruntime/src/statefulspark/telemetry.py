@@ -1,6 +1,7 @@
-"""Logging of a driver: text for people at a terminal, one JSON object per line for everything else.
+"""Logging of the driver and of the operator: text for people at a terminal, one JSON object per line for everything else.
 
-Messages are constant and values travel in `extra`, so a log can be searched by field. Nothing else configures logging.
+Messages are constant and values travel in `extra`, so a log can be searched by field, under the same names in both. Nothing
+else formats log lines or configures logging.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class LogFormat(StrEnum):
     TEXT = "text"
     """`12:00:01 INFO loop: snapshot completed location=s3://...`."""
     JSON = "json"
-    """`{"time": ..., "level": ..., "logger": ..., "message": ..., <extra fields>}`."""
+    """`{"time": ..., "level": ..., "logger": ..., "message": ..., <extra fields>, "stack": ...}`."""
 
 
 class Detail(Enum):
@@ -74,7 +75,7 @@ class TextFormatter(logging.Formatter):
         fields = "".join(f" {name}={value}" for name, value in extra.items())
         line = f"{time} {record.levelname} {record.name.rpartition('.')[2]}: {record.getMessage()}{fields}"
         line = line if stack is None else f"{line}\n{stack}"
-        return line if record.exc_info is None else f"{line}\n{self.formatException(record.exc_info)}"
+        return line if not record.exc_info else f"{line}\n{self.formatException(record.exc_info)}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -88,10 +89,12 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if record.exc_info is not None:
+        fields |= {name: value for name, value in _extra(record).items() if name not in fields}
+        if record.exc_info:
             fields["stack"] = self.formatException(record.exc_info)
-        return json.dumps({**_extra(record), **fields}, default=str, ensure_ascii=False)
+        return json.dumps(fields, default=str, ensure_ascii=False)
 
 
 def _extra(record: logging.LogRecord) -> Mapping[str, object]:
-    return {name: value for name, value in record.__dict__.items() if name not in _STANDARD}
+    """Return the values that a caller gave with `extra`; None says nothing."""
+    return {name: value for name, value in vars(record).items() if name not in _STANDARD and value is not None}

@@ -5,16 +5,19 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 
 import pytest
 from statefulspark import telemetry
+from statefulspark_operator.telemetry import logs
 
 
 @pytest.fixture
 def restored_logging() -> Iterator[None]:
-    root, ours, py4j = logging.getLogger(), logging.getLogger("statefulspark"), logging.getLogger("py4j")
-    handlers, levels = root.handlers[:], [(logger, logger.level) for logger in (root, ours, py4j)]
+    root = logging.getLogger()
+    changed = (root, *(logging.getLogger(name) for name in ("statefulspark", "py4j", *logs._QUIET)))
+    handlers, levels = root.handlers[:], [(logger, logger.level) for logger in changed]
     yield
     root.handlers[:] = handlers
     for logger, level in levels:
@@ -37,6 +40,38 @@ def test_json_lines_carry_every_extra_field() -> None:
         "logger": "statefulspark.spark.loop",
         "message": "snapshot completed",
     }
+
+
+_GOLDEN = (
+    '{"time": "2026-11-22T17:00:00.250+00:00", "level": "ERROR", "logger": "statefulspark.spark.loop", '
+    '"message": "it failed", "id": 42, "where": "{\'é\'}", "stack": "ValueError: broken"}\n'
+)
+
+
+def _by_driver() -> None:
+    telemetry.configure(telemetry.LogFormat.JSON)
+
+
+def _by_operator() -> None:
+    logs.configure("json")
+
+
+@pytest.mark.usefixtures("restored_logging")
+@pytest.mark.parametrize("configure", [_by_driver, _by_operator], ids=["driver", "operator"])
+def test_a_line_of_the_driver_and_of_the_operator_has_the_same_fields(
+    configure: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", stream)
+    configure()
+    fields = {"levelno": logging.ERROR, "levelname": "ERROR", "name": "statefulspark.spark.loop", "msg": "it failed"}
+    extra = {"id": 42, "where": {"é"}, "nothing": None}
+    failure = (ValueError, ValueError("broken"), None)
+    record = logging.makeLogRecord({**fields, **extra, "created": 1795366800.25, "exc_info": failure})
+
+    logging.getLogger().handle(record)
+
+    assert stream.getvalue() == _GOLDEN
 
 
 @pytest.mark.usefixtures("restored_logging")
