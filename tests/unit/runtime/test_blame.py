@@ -11,10 +11,12 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+import sinkdrivers
 import statefulspark as ss
 from fakehooks import Bookmarks
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming.state import GroupState
+from snapshots import Clock
 from statefulengine import Engine
 from statefulspark import errors, launch, opstate, usercode
 from statefulspark.contract import api, config
@@ -22,10 +24,10 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.hooks import HookDefinition
 from statefulspark.opstate import subtasks
 from statefulspark.opstate.batches import SinkRun
-from statefulspark.sinks import kafka_rows
+from statefulspark.sinks import base, kafka_rows
 from statefulspark.snapshot.recovery import StartMode, StartPlan
 from statefulspark.sources import running
-from statefulspark.spark import driver, failures, functions, hooks
+from statefulspark.spark import driver, failures, functions, hooks, writing
 from statefulspark.spark.groupstate import frames, timeouts
 from statefulspark.spark.groupstate import function as group_function
 from statefulspark.spark.groupstate import processor as group_processor
@@ -33,6 +35,8 @@ from statefulspark.spark.keyed import processor as keyed_processor
 from statefulspark.spark.transform import function, inputs, modes, processor, wrapping
 from statefulspark.state import conversions, evolution, typetext
 from statefulspark.state import functions as state_functions
+from statefulspark.storage import StorageOptions
+from statefulspark.testing import stores
 from transformworld import KEY, schema
 
 HERE = str(Path(__file__))
@@ -146,6 +150,28 @@ class SourceFails(opstate.SourceFunction[int]):
         """Do nothing."""
 
 
+class OwnSink:
+    """A sink of the job's own whose named method raises."""
+
+    def __init__(self, failing: str) -> None:
+        setattr(self, failing, fail)
+
+    def write_part(self, batches: Iterator[pa.RecordBatch], context: base.SinkContext) -> bytes | None:
+        return None
+
+    def prepare(self, parts: tuple[bytes, ...], context: base.SinkContext) -> bytes | None:
+        return b"{}"
+
+    def open(self, context: base.SinkContext) -> None:
+        """Do nothing."""
+
+    def commit(self, transaction: bytes, context: base.SinkContext) -> None:
+        """Do nothing."""
+
+    def abort(self, transaction: bytes, context: base.SinkContext) -> None:
+        """Do nothing."""
+
+
 class OldCodec(conversions.Codec[object]):
     name = "old"
     version = 2
@@ -215,6 +241,17 @@ def sink_run(failing: str | None = None) -> SinkRun:
     return SinkRun("out", sink, restored=None, checkpoint_id=None)
 
 
+def own_sink(failing: str) -> None:
+    job = sinkdrivers.Driver(stores.MemoryStore("memory://bucket", Clock()), Clock(), None, sink=OwnSink(failing))  # type: ignore[arg-type]
+    job.batch()
+    job.checkpoint()
+
+
+def write_part(sink: base.TwoPhaseSink) -> None:
+    context = base.SinkContext("default/words", "counts", "out", 1, 0, 1, 1, "file:///none", StorageOptions())
+    list(writing._part_writer(sink, context)("no batches"))  # type: ignore[arg-type]
+
+
 def running_source(own: opstate.SourceFunction[int]) -> None:
     source = running.RunningSource(subtasks.Subtasks("numbers", own, 1), columns=("n",), capacity=10)
     source.start()
@@ -265,6 +302,9 @@ _USERS: dict[str, tuple[Callable[[], object], str]] = {
         "NotifyFailed",
     ),
     "running a source function": (lambda: running_source(SourceFails()), "SourceFailed"),
+    "a part for a sink of the job's own": (lambda: write_part(OwnSink("write_part")), "SinkFailed"),
+    "opening a sink of the job's own": (lambda: own_sink("open"), "SinkFailed"),
+    "committing to a sink of the job's own": (lambda: own_sink("commit"), "SinkFailed"),
     "a Kafka serializer": (
         lambda: list(kafka_rows.encode(iter([pa.record_batch({"a": [1]})]), fail)),  # type: ignore[arg-type]
         "FunctionFailed",
@@ -317,6 +357,7 @@ _OURS: dict[str, Callable[[], object]] = {
     ),
     "before a function is asked for its state": lambda: sink_run("snapshot_state").end(None),  # type: ignore[arg-type]
     "before a row goes to a function": lambda: sink_run("invoke").invoke("no partition", 1),  # type: ignore[arg-type]
+    "of our own sink": lambda: write_part(ss.FilesSink("s3://bucket/out")),
     "of our own Kafka serializer": lambda: list(
         kafka_rows.encode(iter([pa.record_batch({"a": [1]})]), kafka_rows.JsonRows("no column"))
     ),

@@ -23,7 +23,7 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.sinks.base import SinkContext
 from statefulspark.snapshot import epochs, named, sidelog
-from statefulspark.spark import jobsinks
+from statefulspark.spark import jobsinks, sinkcalls
 from statefulspark.spark.jobsinks import Driver, JobSink
 from statefulspark.storage.port import ObjectStore
 
@@ -119,7 +119,7 @@ class Committer:
         batches = {query.uid: query.batch_id for query in restored}
         for sink in self.sinks:
             context = sink.context(batches.get(sink.query_uid, -1))
-            self._patiently(functools.partial(sink.sink.open, context))
+            self._patiently(functools.partial(_open, sink, context))
         self._strays = tuple(stray for sink in self.sinks for stray in self._find_strays(sink, batches))
         self._announce_outputs(restored, functions or {})
         self.commit(restored)
@@ -342,7 +342,8 @@ class Committer:
         if context.is_inherited:
             return True  # Another root prepared it, and may commit it.
         try:
-            sink.sink.abort(record.transaction.encode(), context)
+            with sinkcalls.calling(sink.sink, sink.uid, "abort"):
+                sink.sink.abort(record.transaction.encode(), context)
         except errors.FencedError:
             raise
         except errors.StatefulSparkError as error:
@@ -356,7 +357,8 @@ class Committer:
     def _commit_if_current(self, sink: JobSink, body: bytes, context: SinkContext) -> None:
         if self.trouble is not None:
             self._require_current()  # Time has passed since the last look.
-        sink.sink.commit(body, context)
+        with sinkcalls.calling(sink.sink, sink.uid, "commit"):
+            sink.sink.commit(body, context)
 
     def _require_current(self) -> None:
         epochs.require_current(self._driver.store, self._driver.epoch)
@@ -376,3 +378,8 @@ class Committer:
             else:
                 self.trouble = None
                 return
+
+
+def _open(sink: JobSink, context: SinkContext) -> None:
+    with sinkcalls.calling(sink.sink, sink.uid, "open"):
+        sink.sink.open(context)

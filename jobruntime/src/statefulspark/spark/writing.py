@@ -22,7 +22,7 @@ from statefulspark import errors
 from statefulspark.declaration import Output
 from statefulspark.opstate.sink import FunctionSink
 from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
-from statefulspark.spark import sparkerrors
+from statefulspark.spark import sinkcalls, sparkerrors
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -85,7 +85,9 @@ class SinkParticipant:
         sink, context = self._sink.sink, self._sink.context(batch_id)
         rows = frame.mapInArrow(_part_writer(sink, context), _PART_SCHEMA).collect()
         with self._refusals.noting(self._sink.query_uid, self.participant):
-            transaction = sink.prepare(tuple(bytes(row.part) for row in rows), context)
+            parts = tuple(bytes(row.part) for row in rows)
+            with sinkcalls.calling(sink, self._sink.uid, "prepare"):
+                transaction = sink.prepare(parts, context)
             self._committer.prepared(self._sink, batch_id, transaction)
 
 
@@ -113,7 +115,9 @@ def check_schema(output: Output, options: StorageOptions) -> None:
         SpecRejectedError: `SinkSchemaMismatch`.
     """
     if isinstance(output.sink, ChecksSchema):
-        output.sink.check_schema(arrow_types.to_arrow_schema(output.frame.schema, timezone="UTC"), options)
+        schema = arrow_types.to_arrow_schema(output.frame.schema, timezone="UTC")
+        with sinkcalls.calling(output.sink, output.uid, "check_schema", reason="SinkInvalid"):
+            output.sink.check_schema(schema, options)
 
 
 def start(
@@ -181,7 +185,8 @@ def _part_writer(
     sink: TwoPhaseSink, context: SinkContext
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def write_part(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        part = sink.write_part(batches, context)
+        with sinkcalls.calling(sink, context.uid, "write_part"):
+            part = sink.write_part(batches, context)
         if part is not None:
             yield pa.RecordBatch.from_pydict({"part": pa.array([part], pa.binary())})
 
