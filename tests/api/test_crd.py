@@ -96,7 +96,7 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         ),
         pytest.param({"restore": {"claimMode": "Mine"}}, '"NoClaim", "Claim"', id="an unknown claim mode"),
         pytest.param({"checkpoint": {"maxConcurrent": 0}}, "spec.checkpoint.maxConcurrent", id="no checkpoint at all"),
-        pytest.param({"checkpoint": {"maxAge": "1d"}}, "spec.checkpoint.maxAge", id="an age in days"),
+        pytest.param({"checkpoint": {"maxAge": "1w"}}, "spec.checkpoint.maxAge", id="an age in weeks"),
         pytest.param({"checkpoint": {"mode": "Exactly"}}, "spec.checkpoint.mode", id="an unknown mode"),
         pytest.param({"savepoint": {"format": "Parquet"}}, '"Native", "Canonical"', id="an unknown format"),
         pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
@@ -108,6 +108,16 @@ def test_a_wrong_value_is_refused_where_it_stands(
     api_server: ApiServer, namespace: str, spec: dict[str, object], where: str
 ) -> None:
     assert where in refusal(api_server, a_resource(namespace, **spec))
+
+
+def test_an_age_in_days_was_refused(api_server: ApiServer, namespace: str) -> None:
+    """The flag of the command took it."""
+    api_server.apply(a_job(namespace, checkpoint={"maxAge": "7d", "interval": "1.5s", "minPause": "0"}))
+
+    spec = api_server.get(namespace, "ssj/flights")["spec"]
+
+    assert isinstance(spec, dict)
+    assert spec["checkpoint"] == {"maxAge": "7d", "interval": "1.5s", "minPause": "0"}
 
 
 @pytest.mark.parametrize("name", ["a" * 46, "1flights", "flights.v1"])
