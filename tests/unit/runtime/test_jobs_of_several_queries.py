@@ -348,7 +348,7 @@ def slow(job: Job) -> SlowCopies:
 
 def test_a132_an_expired_savepoint_is_not_copied_to_its_end(job: Job, slow: SlowCopies) -> None:
     """It went on for as long as it took, kept the next one waiting, and left a savepoint that nobody was told of."""
-    with running(a_driver(job, checkpoint=EXPIRING)) as driver:
+    with running(a_driven_job(job, checkpoint=EXPIRING)) as driver:
         driver.turns(3)
         driver.loop.request_savepoint(api.SavepointRequest(request_id="slow"))
         assert slow.copies.wait(WAIT_S)
@@ -362,7 +362,7 @@ def test_a132_an_expired_savepoint_is_not_copied_to_its_end(job: Job, slow: Slow
 
 
 def test_a_driver_that_ends_does_not_copy_a_savepoint_to_its_end(job: Job, slow: SlowCopies) -> None:
-    with running(a_driver(job)) as driver:
+    with running(a_driven_job(job)) as driver:
         driver.turns(3)
         driver.loop.request_savepoint(api.SavepointRequest(request_id="slow"))
         assert slow.copies.wait(WAIT_S)
@@ -379,7 +379,7 @@ def test_a_driver_that_ends_does_not_copy_a_savepoint_to_its_end(job: Job, slow:
 
 
 def test_a_stop_that_expired_while_it_copied_ahead_leaves_no_copies(job: Job, slow: SlowCopies) -> None:
-    with running(a_driver(job, checkpoint=EXPIRING)) as driver:
+    with running(a_driven_job(job, checkpoint=EXPIRING)) as driver:
         driver.turns(3)
         driver.loop.request_stop(api.StopRequest(request_id="slow"))
         assert slow.copies.wait(WAIT_S)
