@@ -126,6 +126,22 @@ def test_the_public_names_stay_what_they_are() -> None:
     assert dir(statefulspark) == sorted(_PUBLIC)
 
 
+def test_a_public_name_is_written_once_and_on_a_line_of_its_own() -> None:
+    package = ROOT / "jobruntime/src/statefulspark"
+    lines = [line.split() for line in (package / "__init__.pyi").read_text().splitlines() if line.startswith("from ")]
+    code = (package / "__init__.py").read_text()
+
+    assert sorted(words[3] for words in lines) == sorted(_PUBLIC)
+    assert [words for words in lines if words != ["from", words[1], "import", words[3], "as", words[3]]] == []
+    assert [name for name in _PUBLIC if f'"{name}"' in code or f"import {name}" in code] == []
+
+
+def test_importing_the_library_imports_nothing_else() -> None:
+    code = "import sys; before = set(sys.modules); import statefulspark; print(sorted(set(sys.modules) - before))"
+
+    assert _python(code) == "['statefulspark']"
+
+
 @pytest.mark.parametrize("name", _PUBLIC)
 def test_every_public_name_leads_somewhere(name: str) -> None:
     assert getattr(statefulspark, name).__doc__

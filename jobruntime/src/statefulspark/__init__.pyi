@@ -1,0 +1,65 @@
+"""The public names of the library, each with the module that it comes from: the one list of them.
+
+Type checkers and editors read it as a stub, and `__init__.py` reads the same lines when a name is first used. One name per
+line, as `from HOME import NAME as NAME`; nothing else that begins with `from`.
+"""
+
+from statefulspark.declaration import Output as Output
+from statefulspark.declaration import QueryContext as QueryContext
+from statefulspark.declaration import write as write
+from statefulspark.hooks import MasterHook as MasterHook
+from statefulspark.job import Job as Job
+from statefulspark.opstate import BroadcastHandle as BroadcastHandle
+from statefulspark.opstate import BroadcastSinkFunction as BroadcastSinkFunction
+from statefulspark.opstate import CheckpointedFunction as CheckpointedFunction
+from statefulspark.opstate import CheckpointListener as CheckpointListener
+from statefulspark.opstate import FunctionInitializationContext as FunctionInitializationContext
+from statefulspark.opstate import FunctionSink as FunctionSink
+from statefulspark.opstate import FunctionSnapshotContext as FunctionSnapshotContext
+from statefulspark.opstate import ListCheckpointed as ListCheckpointed
+from statefulspark.opstate import OperatorListHandle as OperatorListHandle
+from statefulspark.opstate import OperatorStateStore as OperatorStateStore
+from statefulspark.opstate import SinkFunction as SinkFunction
+from statefulspark.opstate import SourceCancelledError as SourceCancelledError
+from statefulspark.opstate import SourceContext as SourceContext
+from statefulspark.opstate import SourceFunction as SourceFunction
+from statefulspark.sinks.files import FilesSink as FilesSink
+from statefulspark.sinks.iceberg import IcebergSink as IcebergSink
+from statefulspark.sinks.kafka import KafkaSink as KafkaSink
+from statefulspark.sinks.kafka_rows import JsonRows as JsonRows
+from statefulspark.sinks.kafka_rows import KafkaRecord as KafkaRecord
+from statefulspark.sinks.postgres import PostgresSink as PostgresSink
+from statefulspark.sinks.secret import Secret as Secret
+from statefulspark.spark.evolution import source as source
+from statefulspark.spark.functions import from_source as from_source
+from statefulspark.spark.groupstate import apply_in_pandas_with_state as apply_in_pandas_with_state
+from statefulspark.spark.keyed import flat_map_with_state as flat_map_with_state
+from statefulspark.spark.keyed import keyed_process as keyed_process
+from statefulspark.spark.keyed import map_with_state as map_with_state
+from statefulspark.spark.transform import transform_with_state as transform_with_state
+from statefulspark.spark.transform import transform_with_state_in_pandas as transform_with_state_in_pandas
+from statefulspark.state import MAX_WATERMARK as MAX_WATERMARK
+from statefulspark.state import NO_WATERMARK as NO_WATERMARK
+from statefulspark.state import AggregateFunction as AggregateFunction
+from statefulspark.state import AggregatingState as AggregatingState
+from statefulspark.state import Codec as Codec
+from statefulspark.state import FoldingState as FoldingState
+from statefulspark.state import InputRow as InputRow
+from statefulspark.state import KeyedContext as KeyedContext
+from statefulspark.state import KeyedProcessFunction as KeyedProcessFunction
+from statefulspark.state import ListState as ListState
+from statefulspark.state import MapState as MapState
+from statefulspark.state import Outcome as Outcome
+from statefulspark.state import ReducingState as ReducingState
+from statefulspark.state import StoredCodec as StoredCodec
+from statefulspark.state import TimeDomain as TimeDomain
+from statefulspark.state import TimerService as TimerService
+from statefulspark.state import Ttl as Ttl
+from statefulspark.state import TtlChange as TtlChange
+from statefulspark.state import TtlUpdate as TtlUpdate
+from statefulspark.state import TtlVisibility as TtlVisibility
+from statefulspark.state import ValueState as ValueState
+from statefulspark.state import VectorizedProcessFunction as VectorizedProcessFunction
+from statefulspark.state_reading import read_state as read_state
+
+__version__: str
