@@ -12,8 +12,9 @@ import pytest
 from faultrig import drivers, engine, faults, ledger, truth
 from faultrig.world import World
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.sinks import files, files_commits
+from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext
+from statefulspark.sinks.files import commits as files_commits
 from statefulspark.snapshot import epochs, head, prune
 
 Plant = Callable[[World], contextlib.AbstractContextManager[object]]

@@ -13,8 +13,9 @@ from snapshots import Clock, Job
 from sparkroot import FakeQuery
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, Trigger
-from statefulspark.sinks import files, files_commits
+from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
+from statefulspark.sinks.files import commits as files_commits
 from statefulspark.snapshot import catalog, closure, epochs, savepoint
 from statefulspark.spark import announcing, committing, jobsinks
 from statefulspark.storage import StorageOptions

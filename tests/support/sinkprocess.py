@@ -30,7 +30,9 @@ import pyiceberg.catalog.sql
 import pyiceberg.io.fsspec  # noqa: F401
 import sinkworlds
 from statefulspark import errors
-from statefulspark.sinks import iceberg_client, kafka_session, postgres_client  # noqa: F401
+from statefulspark.sinks.iceberg import client as iceberg_client  # noqa: F401
+from statefulspark.sinks.kafka import session as kafka_session  # noqa: F401
+from statefulspark.sinks.postgres import client as postgres_client  # noqa: F401
 from statefulspark.storage import fsspec_store  # noqa: F401
 
 _EVENTS = {"before": ("call", "c_call"), "after": ("return", "c_return")}

@@ -23,17 +23,11 @@ import pyarrow.parquet as parquet
 from pyiceberg.catalog import load_catalog
 from sinkcontexts import a_sink_context
 from statefulspark import storage
-from statefulspark.sinks import (
-    base,
-    files,
-    files_commits,
-    files_orphans,
-    iceberg,
-    kafka,
-    kafka_rows,
-    postgres,
-    standing,
-)
+from statefulspark.sinks import base, files, iceberg, kafka, postgres, standing
+from statefulspark.sinks.files import commits as files_commits
+from statefulspark.sinks.files import orphans as files_orphans
+from statefulspark.sinks.kafka import records as kafka_rows
+from statefulspark.sinks.kafka import sink as kafka_sink
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
@@ -175,8 +169,8 @@ def kafka_world(broker: Broker, s3: S3Server) -> World:
 
     def forget() -> None:
         broker.delete_group(f"{context.transactional_id}/marker")
-        _staging(context).delete_many([kafka.NOTE])
-        kafka._sessions._open.clear()
+        _staging(context).delete_many([kafka_sink.NOTE])
+        kafka_sink._sessions._open.clear()
 
     recipe = {"kind": "kafka", "topic": topic, "bootstrap_servers": broker.servers}
     return World(recipe, context, read, forget, lambda: _parquet(context))

@@ -25,9 +25,9 @@ from statefulspark.opstate import SourceContext as SourceContext
 from statefulspark.opstate import SourceFunction as SourceFunction
 from statefulspark.sinks.files import FilesSink as FilesSink
 from statefulspark.sinks.iceberg import IcebergSink as IcebergSink
+from statefulspark.sinks.kafka import JsonRows as JsonRows
+from statefulspark.sinks.kafka import KafkaRecord as KafkaRecord
 from statefulspark.sinks.kafka import KafkaSink as KafkaSink
-from statefulspark.sinks.kafka_rows import JsonRows as JsonRows
-from statefulspark.sinks.kafka_rows import KafkaRecord as KafkaRecord
 from statefulspark.sinks.postgres import PostgresSink as PostgresSink
 from statefulspark.sinks.secret import Secret as Secret
 from statefulspark.spark.evolution import source as source

@@ -13,8 +13,10 @@ from kafkabroker import Broker
 from s3server import S3Server
 from sinkworlds import World
 from statefulspark import errors, storage
-from statefulspark.sinks import base, kafka, kafka_rows
+from statefulspark.sinks import base
 from statefulspark.sinks.kafka import KafkaSink
+from statefulspark.sinks.kafka import records as kafka_rows
+from statefulspark.sinks.kafka import sink as kafka_sink
 from statefulspark.sinks.marker import Marker
 from statefulspark.sinks.secret import Secret
 
@@ -181,4 +183,4 @@ def test_the_note_on_storage_follows_each_commit(world: World) -> None:
     world.sink.open(world.at(0))
     world.sink.commit(world.prepared(world.at(0), [1]), world.at(0))
     store = storage.open_store(world.context.staging_uri, world.context.options)
-    assert Marker.model_validate_json(store.read(kafka.NOTE)) == Marker(generation=1, batch_id=0, epoch=1)
+    assert Marker.model_validate_json(store.read(kafka_sink.NOTE)) == Marker(generation=1, batch_id=0, epoch=1)

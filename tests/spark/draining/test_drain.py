@@ -15,7 +15,7 @@ import pytest
 from pyarrow import parquet
 from statefulspark import storage
 from statefulspark.contract.manifest import Manifest
-from statefulspark.sinks import files_commits
+from statefulspark.sinks.files import commits as files_commits
 
 pytestmark = pytest.mark.spark
 

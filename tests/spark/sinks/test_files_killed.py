@@ -11,7 +11,7 @@ import driverprocess
 import pyarrow.parquet as parquet
 import pytest
 from statefulspark import storage
-from statefulspark.sinks import files_commits
+from statefulspark.sinks.files import commits as files_commits
 
 pytestmark = pytest.mark.spark
 

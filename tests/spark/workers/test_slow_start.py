@@ -10,7 +10,7 @@ import driverprocess
 import pytest
 from pyarrow import parquet
 from statefulspark import storage
-from statefulspark.sinks import files_commits
+from statefulspark.sinks.files import commits as files_commits
 
 pytestmark = pytest.mark.spark
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as parquet
 from faultrig import drivers, faults, fibers, truth
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest
-from statefulspark.sinks import files_commits
+from statefulspark.sinks.files import commits as files_commits
 from statefulspark.snapshot import catalog
 from statefulspark.storage.port import ObjectStore
 

@@ -9,8 +9,11 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 from statefulspark import errors
-from statefulspark.sinks import iceberg_types, kafka, kafka_rows, postgres_types
-from statefulspark.sinks.postgres_types import TableColumn
+from statefulspark.sinks import kafka
+from statefulspark.sinks.iceberg import columntypes as iceberg_types
+from statefulspark.sinks.kafka import records as kafka_rows
+from statefulspark.sinks.postgres import columntypes as postgres_types
+from statefulspark.sinks.postgres.columntypes import TableColumn
 
 UTC_TIME = pa.timestamp("us", tz="UTC")
 LOCAL_TIME = pa.timestamp("us")

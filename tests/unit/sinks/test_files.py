@@ -14,8 +14,10 @@ from sinkcontexts import a_sink_context
 from sinkdrivers import MemoryFiles
 from snapshots import Clock
 from statefulspark import errors
-from statefulspark.sinks import files, files_commits, files_orphans
+from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
+from statefulspark.sinks.files import commits as files_commits
+from statefulspark.sinks.files import orphans as files_orphans
 from statefulspark.sinks.standing import Descent
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 from statefulspark.testing import stores

@@ -15,7 +15,8 @@ from sinkdrivers import OUTPUT, ROWS, Driver, expected, visible
 from snapshots import Clock
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.sinks import files_commits, files_orphans
+from statefulspark.sinks.files import commits as files_commits
+from statefulspark.sinks.files import orphans as files_orphans
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from statefulspark.contract.manifest import LineageRecord
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord, UnchangedRecord
-from statefulspark.sinks.files_commits import BatchCommit, FolderOwner, PartFile
+from statefulspark.sinks.files.commits import BatchCommit, FolderOwner, PartFile
 from statefulspark.sinks.marker import Marker
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "sinks"

@@ -6,7 +6,8 @@ from unittest import mock
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from statefulspark.sinks import kafka_session, marker
+from statefulspark.sinks import marker
+from statefulspark.sinks.kafka import session as kafka_session
 
 TARGET = kafka_session.Target("127.0.0.1:9", "words", "default/words", "default/words/marker")
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from sinkcontexts import a_sink_context
 from statefulspark import errors
-from statefulspark.sinks import kafka
+from statefulspark.sinks.kafka import sink as kafka
 from statefulspark.sinks.marker import Marker, require_newest
 from statefulspark.testing import stores
 

@@ -35,7 +35,7 @@ class Marker(base.WireModel):
     """-1: nothing of the generation has been committed."""
     epoch: int = 0
     lost_at: base.UtcDatetime | None = None
-    """When a marker was missing that must have been there; see `sinks.kafka`."""
+    """When a marker was missing that must have been there; see `sinks.kafka.sink`."""
     lineage: str | None = None
     """That opened the sink last; absent if a release without lineages did."""
     root: str | None = None

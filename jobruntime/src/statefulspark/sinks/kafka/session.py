@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, TypedDict, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
 from statefulspark import errors
-from statefulspark.sinks import kafka_errors, kafka_rows, marker
+from statefulspark.sinks import marker
+from statefulspark.sinks.kafka import clienterrors, records
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -151,11 +152,11 @@ class Session:
                 return found
             except KafkaException:
                 self._consumer.poll(0)
-                if kafka_errors.is_about_credentials(self._hint) or time.monotonic() >= deadline:
+                if clienterrors.is_about_credentials(self._hint) or time.monotonic() >= deadline:
                     raise
 
     def _produce(self, batch: pa.RecordBatch, action: str) -> None:
-        columns = [batch.column(name).to_pylist() for name in kafka_rows.STAGED.names]
+        columns = [batch.column(name).to_pylist() for name in records.STAGED.names]
         for key, value, headers, partition in zip(*columns, strict=True):
             self._send(key, value, headers, -1 if partition is None else partition, action)
         self._call(action, lambda: self._producer.poll(0))
@@ -180,7 +181,7 @@ class Session:
             except BufferError:
                 self._call(action, lambda: self._producer.poll(0.1))  # the queue is full: the broker has to take some
             except KafkaException as error:
-                raise self._translated(kafka_errors.cause(error), action) from error
+                raise self._translated(clienterrors.cause(error), action) from error
 
     def _leave(self, after: marker.Marker, action: str) -> None:
         # All records first: a record that is refused says why, and what follows it only that something failed.
@@ -205,13 +206,13 @@ class Session:
         try:
             return _run(call)
         except KafkaException as error:
-            raise self._translated(kafka_errors.cause(error), action) from error
+            raise self._translated(clienterrors.cause(error), action) from error
 
     def _translated(self, error: KafkaError, action: str) -> Exception:
-        if kafka_errors.is_end_of_producer(error):
+        if clienterrors.is_end_of_producer(error):
             return ProducerLostError(error.str())
         target = self._target
-        return kafka_errors.translate(error, action=action, servers=target.servers, topic=target.topic, hint=self._hint)
+        return clienterrors.translate(error, action=action, servers=target.servers, topic=target.topic, hint=self._hint)
 
     def _note(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:

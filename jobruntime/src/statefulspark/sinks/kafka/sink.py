@@ -27,12 +27,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from statefulspark import clock, errors, storage
-from statefulspark.sinks import extras, kafka_rows, marker, secret, staging
+from statefulspark.sinks import extras, marker, secret, staging
+from statefulspark.sinks.kafka import records
 from statefulspark.storage import conditional
 
 if TYPE_CHECKING:
-    from statefulspark.sinks import kafka_session
     from statefulspark.sinks.base import SinkContext
+    from statefulspark.sinks.kafka import session as sessions
     from statefulspark.storage import ObjectStore, StorageOptions
 
 NOTE = "marker.json"
@@ -69,12 +70,12 @@ class KafkaSink:
         serializer: Makes a record of a row; None takes the columns `value`, `key`, `headers` and `partition` as they are.
         options: More settings of the client (librdkafka's names), for example `security.protocol`; secrets as `ss.Secret`.
         offsets_kept: How long the brokers keep an idle group's offsets at least.
-        after_lost_marker: See `sinks.kafka`.
+        after_lost_marker: See `sinks.kafka.sink`.
     """
 
     topic: str
     bootstrap_servers: str
-    serializer: kafka_rows.Serializer | None = None
+    serializer: records.Serializer | None = None
     options: Mapping[str, str | secret.Secret] = field(default_factory=dict, repr=False)
     offsets_kept: timedelta = timedelta(days=1)
     after_lost_marker: AfterLostMarker | str = AfterLostMarker.FAIL
@@ -98,11 +99,11 @@ class KafkaSink:
         Raises:
             SpecRejectedError: `SinkSchemaMismatch`.
         """
-        kafka_rows.check(schema, self.serializer)
+        records.check(schema, self.serializer)
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Stage one partition's records on a worker; nothing is sent to Kafka."""
-        return staging.stage(kafka_rows.encode(batches, self.serializer), context)
+        return staging.stage(records.encode(batches, self.serializer), context)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         """Name the staged files of the batch."""
@@ -170,21 +171,21 @@ class _Sessions:
     """The open sessions of this process, by transactional id."""
 
     def __init__(self) -> None:
-        self._open: dict[tuple[str, str], tuple[kafka_session.Session, marker.Marker]] = {}
+        self._open: dict[tuple[str, str], tuple[sessions.Session, marker.Marker]] = {}
 
     def open(self, sink: KafkaSink, context: SinkContext) -> marker.Marker:
         extras.require("confluent_kafka", extra="kafka", needed_by="KafkaSink")
-        from statefulspark.sinks import kafka_session
+        from statefulspark.sinks.kafka import session as sessions
 
         self._close(sink, context)
-        session = kafka_session.Session(_target(sink, context))
+        session = sessions.Session(_target(sink, context))
         try:
             found = recovered_marker(session.open(), _read_note(context), clock.utc_now())
             reached = marker.admitted(found, context, _where(sink))
             if found is None and context.descent.cuts:
                 reached = reached.model_copy(update={"lost_at": clock.utc_now()})
             session.commit((), reached, "write the marker")
-        except kafka_session.ProducerLostError as error:
+        except sessions.ProducerLostError as error:
             session.close()
             raise _raced(sink) from error
         except BaseException:
@@ -196,11 +197,11 @@ class _Sessions:
 
     def commit(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
         """Commit, opening the session anew when a failure has spoilt it; return how far the sink is then."""
-        from statefulspark.sinks import kafka_session
+        from statefulspark.sinks.kafka import session as sessions
 
         try:
             return self._commit_once(sink, staged, context)
-        except kafka_session.ProducerLostError:
+        except sessions.ProducerLostError:
             # Our own younger producer, or a driver that has been replaced: the marker tells which of both is newer.
             reached = self.open(sink, context)
         except errors.TransientError:
@@ -208,7 +209,7 @@ class _Sessions:
             raise
         try:
             return reached if reached.covers(context) else self._commit_once(sink, staged, context)
-        except kafka_session.ProducerLostError as error:
+        except sessions.ProducerLostError as error:
             self._close(sink, context)
             raise _raced(sink) from error
 
@@ -228,7 +229,7 @@ class _Sessions:
         _write_note(context, after)
         return after
 
-    def _current(self, sink: KafkaSink, context: SinkContext) -> tuple[kafka_session.Session, marker.Marker]:
+    def _current(self, sink: KafkaSink, context: SinkContext) -> tuple[sessions.Session, marker.Marker]:
         if _key(sink, context) not in self._open:
             self.open(sink, context)
         return self._open[_key(sink, context)]
@@ -250,10 +251,10 @@ def _where(sink: KafkaSink) -> str:
     return f"the topic {sink.topic} at {sink.bootstrap_servers}"
 
 
-def _target(sink: KafkaSink, context: SinkContext) -> kafka_session.Target:
-    from statefulspark.sinks import kafka_session
+def _target(sink: KafkaSink, context: SinkContext) -> sessions.Target:
+    from statefulspark.sinks.kafka import session as sessions
 
-    return kafka_session.Target(
+    return sessions.Target(
         servers=sink.bootstrap_servers,
         topic=sink.topic,
         transactional_id=context.transactional_id,

@@ -84,12 +84,12 @@ class PostgresSink:
         """Drop the staged rows of a batch that will never be committed."""
         staging.discard(staging.parse(transaction, context), context)
 
-    def _client(self) -> postgres_client.Client:
+    def _client(self) -> client.Client:
         extras.require("psycopg", extra="postgres", needed_by="PostgresSink")
-        from statefulspark.sinks import postgres_client
+        from statefulspark.sinks.postgres import client
 
-        return postgres_client.Client(secret.reveal(self.dsn), self.table, self.upsert_by)
+        return client.Client(secret.reveal(self.dsn), self.table, self.upsert_by)
 
 
 if TYPE_CHECKING:
-    from statefulspark.sinks import postgres_client
+    from statefulspark.sinks.postgres import client

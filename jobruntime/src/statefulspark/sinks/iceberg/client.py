@@ -14,7 +14,8 @@ from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import TableProperties
 
 from statefulspark import errors
-from statefulspark.sinks import iceberg_files, iceberg_types, marker
+from statefulspark.sinks import marker
+from statefulspark.sinks.iceberg import columntypes, datafiles
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
@@ -56,7 +57,7 @@ class Client:
         """Compare a stream's columns with the table's; see `IcebergSink.check_schema`."""
         with self._translating("look at"):
             wanted = schema_to_pyarrow(self._load().schema(), include_field_ids=False)
-        problems = iceberg_types.mismatches(schema, wanted)
+        problems = columntypes.mismatches(schema, wanted)
         if problems:
             raise errors.SpecRejectedError(
                 "SinkSchemaMismatch", f"The stream does not fit the table {self.table}: {'; '.join(problems)}."
@@ -67,11 +68,11 @@ class Client:
         with self._translating("write files of"):
             table = self._load()
             wanted = schema_to_pyarrow(table.schema(), include_field_ids=False)
-            fitted = (iceberg_types.fit(batch, wanted) for batch in batches)
-            files = tuple(iceberg_files.write(table, fitted))
+            fitted = (columntypes.fit(batch, wanted) for batch in batches)
+            files = tuple(datafiles.write(table, fitted))
         if not files:
             return None
-        written = iceberg_files.WrittenFiles(table=self.table, table_uuid=str(table.metadata.table_uuid), files=files)
+        written = datafiles.WrittenFiles(table=self.table, table_uuid=str(table.metadata.table_uuid), files=files)
         return written.to_json().encode()
 
     def open(self, context: SinkContext) -> None:
@@ -126,20 +127,20 @@ class Client:
         properties = _DEFAULTS | _s3_properties(self.properties, self.storage) | dict(self.properties)
         return load_catalog(self.catalog, **properties).load_table(self.table)
 
-    def _parse(self, transaction: bytes, context: SinkContext) -> iceberg_files.WrittenFiles:
+    def _parse(self, transaction: bytes, context: SinkContext) -> datafiles.WrittenFiles:
         source = f"the prepared batch {context.batch_id} of the sink {context.uid}"
-        return iceberg_files.WrittenFiles.parse(transaction, source)
+        return datafiles.WrittenFiles.parse(transaction, source)
 
     @property
     def _where(self) -> str:
         return f"the table {self.table}"
 
     def _append(
-        self, table: Table, files: tuple[iceberg_files.DataFile, ...], after: marker.Marker, context: SinkContext
+        self, table: Table, files: tuple[datafiles.DataFile, ...], after: marker.Marker, context: SinkContext
     ) -> None:
         # Retrying is the runtime's, after another look at the marker. This changes our copy of the table alone.
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
-        described = [iceberg_files.restored(table, file) for file in files]
+        described = [datafiles.restored(table, file) for file in files]
         summary = {**_identity(context), _WRITER: str(context.epoch)} if files else {_OPENER: str(after.epoch)}
         transaction = table.transaction()
         transaction.set_properties({_property(context): after.to_json()})

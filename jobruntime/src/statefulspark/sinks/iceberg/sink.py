@@ -22,8 +22,8 @@ import pyarrow as pa
 from statefulspark.sinks import extras, secret
 
 if TYPE_CHECKING:
-    from statefulspark.sinks import iceberg_client
     from statefulspark.sinks.base import SinkContext
+    from statefulspark.sinks.iceberg import client
     from statefulspark.storage import StorageOptions
 
 
@@ -57,9 +57,9 @@ class IcebergSink:
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         """Name the data files of the batch."""
-        from statefulspark.sinks import iceberg_files
+        from statefulspark.sinks.iceberg import datafiles
 
-        written = [iceberg_files.WrittenFiles.parse(part, "a part of a sink's batch") for part in parts]
+        written = [datafiles.WrittenFiles.parse(part, "a part of a sink's batch") for part in parts]
         if not written:
             return None
         files = tuple(file for part in written for file in part.files)
@@ -89,8 +89,8 @@ class IcebergSink:
         """Delete the data files of a batch that will never be committed, unless it has been after all."""
         self._client(context.options).abort(transaction, context)
 
-    def _client(self, options: StorageOptions) -> iceberg_client.Client:
+    def _client(self, options: StorageOptions) -> client.Client:
         extras.require("pyiceberg", extra="iceberg", needed_by="IcebergSink")
-        from statefulspark.sinks import iceberg_client
+        from statefulspark.sinks.iceberg import client
 
-        return iceberg_client.Client(self.table, self.catalog_name, secret.reveal_all(self.catalog), options)
+        return client.Client(self.table, self.catalog_name, secret.reveal_all(self.catalog), options)

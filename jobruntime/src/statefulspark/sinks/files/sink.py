@@ -36,8 +36,8 @@ import pyarrow.parquet as parquet
 
 from statefulspark import clock, storage
 from statefulspark.contract import layout
-from statefulspark.sinks import files_commits, files_orphans
-from statefulspark.sinks.files_commits import PartFile, PreparedFiles
+from statefulspark.sinks.files import commits, orphans
+from statefulspark.sinks.files.commits import PartFile, PreparedFiles
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -85,9 +85,9 @@ class FilesSink:
             FencedError: A newer driver has opened it.
         """
         store = self.store(context)
-        files_commits.occupy(store, context)
-        files_commits.withdraw(store, context)
-        files_orphans.sweep(store, through=context.batch_id, now=clock.utc_now())
+        commits.occupy(store, context)
+        commits.withdraw(store, context)
+        orphans.sweep(store, through=context.batch_id, now=clock.utc_now())
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         """Make the batch visible with one PUT; does nothing if it is.
@@ -96,12 +96,12 @@ class FilesSink:
             SpecRejectedError: `SinkFolderTaken`.
         """
         store = self.store(context)
-        if not files_commits.is_left_to_another_root(store, context):
-            files_commits.publish(store, transaction, context)
+        if not commits.is_left_to_another_root(store, context):
+            commits.publish(store, transaction, context)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         """Delete the files of a batch that will never be committed, unless it has been after all."""
-        files_commits.discard(self.store(context), transaction, context)
+        commits.discard(self.store(context), transaction, context)
 
     def store(self, context: SinkContext) -> ObjectStore:
         """Return the sink's folder."""
@@ -111,4 +111,4 @@ class FilesSink:
 def data_key(context: SinkContext) -> str:
     """Return a new key for a file of the context's batch."""
     numbers = (context.batch_id, context.generation, context.epoch)
-    return f"{files_orphans.folder_of(context.batch_id)}/{'-'.join(map(layout.number, numbers))}-{uuid.uuid4().hex}.parquet"
+    return f"{orphans.folder_of(context.batch_id)}/{'-'.join(map(layout.number, numbers))}-{uuid.uuid4().hex}.parquet"

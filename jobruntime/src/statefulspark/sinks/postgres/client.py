@@ -12,7 +12,8 @@ import psycopg.conninfo
 from psycopg import sql
 
 from statefulspark import errors
-from statefulspark.sinks import marker, postgres_types, staging
+from statefulspark.sinks import marker, staging
+from statefulspark.sinks.postgres import columntypes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,9 +72,9 @@ class Client:
         """Compare a stream's columns with the table's; see `PostgresSink.check_schema`."""
         with self._connected("look at") as connection:
             oid, _ = self._find_table(connection)
-            columns = [postgres_types.TableColumn(*row) for row in connection.execute(_COLUMNS, [oid])]
+            columns = [columntypes.TableColumn(*row) for row in connection.execute(_COLUMNS, [oid])]
             keys = [frozenset(row[0]) for row in connection.execute(_UNIQUE, [oid])]
-        problems = list(postgres_types.mismatches(schema, columns))
+        problems = list(columntypes.mismatches(schema, columns))
         problems += [
             f"{key} is a key column and is not in the stream" for key in self.upsert_by if key not in schema.names
         ]
@@ -299,4 +300,4 @@ def _is_denied(error: psycopg.Error) -> bool:
 
 def _rows(staged: staging.StagedRows, context: SinkContext) -> Iterator[tuple[object, ...]]:
     for batch in staging.read(staged, context):
-        yield from postgres_types.rows(batch)
+        yield from columntypes.rows(batch)

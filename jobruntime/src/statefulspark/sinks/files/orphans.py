@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from statefulspark.contract import layout
-from statefulspark.sinks import files_commits
+from statefulspark.sinks.files import commits as batch_commits
 
 if TYPE_CHECKING:
-    from statefulspark.sinks.files_commits import BatchCommit
+    from statefulspark.sinks.files.commits import BatchCommit
     from statefulspark.storage import ObjectStore
     from statefulspark.storage.port import ObjectInfo
 
@@ -83,7 +83,7 @@ def remove_orphans(store: ObjectStore, *, now: datetime, grace: timedelta = ORPH
 def _remove(store: ObjectStore, files: Iterable[ObjectInfo], now: datetime, grace: timedelta) -> tuple[str, ...]:
     old = [info for info in files if now - info.modified_at >= grace]
     batches = sorted({batch for info in old if (batch := _batch_of(info.key)) >= 0})
-    present = {batch: files_commits.read(store, batch) for batch in batches}
+    present = {batch: batch_commits.read(store, batch) for batch in batches}
     keys = orphans(old, {batch: one.body for batch, one in present.items() if one}, now=now, grace=grace)
     store.delete_many(list(keys))
     return keys
