@@ -20,6 +20,7 @@ import sys
 
 from pyspark import daemon
 
+from statefulspark.sinks import kinds
 from statefulspark.spark.workers import front, handover, keeper, serving
 
 MODULES = (
@@ -33,7 +34,7 @@ MODULES = (
     "pyarrow.parquet",
     "statefulspark.spark.keyed.processor",
     "statefulspark.spark.keyed.frames",
-    "statefulspark.sinks.files",
+    *(kind.module for kind in kinds.needing_no_client()),
     "statefulspark.storage.fsspec_store",
     "s3fs",
 )

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from statefulspark.sinks import extras, secret
+from statefulspark.sinks import kinds, secret
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -90,7 +90,7 @@ class IcebergSink:
         self._client(context.options).abort(transaction, context)
 
     def _client(self, options: StorageOptions) -> client.Client:
-        extras.require("pyiceberg", extra="iceberg", needed_by="IcebergSink")
+        kinds.ICEBERG.require_client()
         from statefulspark.sinks.iceberg import client
 
         return client.Client(self.table, self.catalog_name, secret.reveal_all(self.catalog), options)

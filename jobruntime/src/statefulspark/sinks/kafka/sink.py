@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from statefulspark import clock, errors, storage
-from statefulspark.sinks import extras, marker, secret, staging
+from statefulspark.sinks import kinds, marker, secret, staging
 from statefulspark.sinks.kafka import records
 from statefulspark.storage import conditional
 
@@ -174,7 +174,7 @@ class _Sessions:
         self._open: dict[tuple[str, str], tuple[sessions.Session, marker.Marker]] = {}
 
     def open(self, sink: KafkaSink, context: SinkContext) -> marker.Marker:
-        extras.require("confluent_kafka", extra="kafka", needed_by="KafkaSink")
+        kinds.KAFKA.require_client()
         from statefulspark.sinks.kafka import session as sessions
 
         self._close(sink, context)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from statefulspark.sinks import extras, secret, staging
+from statefulspark.sinks import kinds, secret, staging
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -85,7 +85,7 @@ class PostgresSink:
         staging.discard(staging.parse(transaction, context), context)
 
     def _client(self) -> client.Client:
-        extras.require("psycopg", extra="postgres", needed_by="PostgresSink")
+        kinds.POSTGRES.require_client()
         from statefulspark.sinks.postgres import client
 
         return client.Client(secret.reveal(self.dsn), self.table, self.upsert_by)
