@@ -23,10 +23,10 @@ from statefulspark.contract.manifest import (
     Trigger,
 )
 from statefulspark.snapshot.canonical import documents, parts, rows
-from statefulspark.state import chunks, descriptors
+from statefulspark.state import chunks, kinds
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
-KINDS = descriptors.StateKind
+KINDS = kinds
 STATES: dict[chunks.StateMeta, list[rows.Row]] = {
     chunks.StateMeta("total", KINDS.VALUE, "bigint", has_ttl=False): [
         (("ada", 1), None, 7, 0),

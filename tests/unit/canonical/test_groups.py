@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from statefulspark import errors
 from statefulspark.snapshot.canonical import groups, keytypes, rows
-from statefulspark.state import chunks, compaction, descriptors, keygroups, numbers, store, tables
+from statefulspark.state import chunks, compaction, keygroups, kinds, numbers, store, tables
 
-_VALUE = chunks.StateMeta("total", descriptors.StateKind.VALUE, "bigint", has_ttl=False)
-_LIST = chunks.StateMeta("seen", descriptors.StateKind.LIST, "array<any>", has_ttl=True)
-_MAP = chunks.StateMeta("parts", descriptors.StateKind.MAP, "map<any,any>", has_ttl=False)
+_VALUE = chunks.StateMeta("total", kinds.VALUE, "bigint", has_ttl=False)
+_LIST = chunks.StateMeta("seen", kinds.LIST, "array<any>", has_ttl=True)
+_MAP = chunks.StateMeta("parts", kinds.MAP, "map<any,any>", has_ttl=False)
 
 
 def a_chunk(kind: chunks.ChunkKind, **changes: tables.Changes) -> bytes:
@@ -59,7 +59,7 @@ def test_the_chunks_of_a_group_are_put_together_in_the_order_of_versions() -> No
 
 
 def test_numbers_that_were_kept_as_arrays_are_rows_like_others() -> None:
-    meta = chunks.StateMeta("sum", descriptors.StateKind.REDUCING, "int", has_ttl=False)
+    meta = chunks.StateMeta("sum", kinds.REDUCING, "int", has_ttl=False)
     full = chunks.Section(meta, numbers.Numbers(np.array([1, 2, 3]), np.array([10, 20, 30])))
     delta = chunks.Section(meta, numbers.Numbers(np.array([2, 4]), np.array([21, 40])))
     reader = groups.GroupReader("all")

@@ -13,10 +13,10 @@ from statefulspark.snapshot import restore
 from statefulspark.snapshot.canonical import documents, groups, reading
 from statefulspark.spark.canonical import tasks
 from statefulspark.spark.keyed import packing
-from statefulspark.state import chunks, descriptors, keygroups, store
+from statefulspark.state import chunks, keygroups, kinds, store
 from statefulspark.storage import StorageOptions
 
-_META = chunks.StateMeta("seen", descriptors.StateKind.VALUE, "any", has_ttl=True)
+_META = chunks.StateMeta("seen", kinds.VALUE, "any", has_ttl=True)
 _KEYS = [f"key {number}" for number in range(40)]
 
 
@@ -92,7 +92,7 @@ def test_a29_expired_entries_are_left_out_where_the_job_asks_for_it(tmp_path: Pa
     assert state.rows == 14
 
 
-_KIND = descriptors.StateKind
+_KIND = kinds
 _ROW_OF_EACH_KIND: dict[str, tuple[chunks.StateMeta, object, object, dict[str, object]]] = {
     "value": (chunks.StateMeta("s", _KIND.VALUE, "bigint", has_ttl=False), None, 7, {"value": 7}),
     "reducing": (chunks.StateMeta("s", _KIND.REDUCING, "any", has_ttl=False), None, 1.5, {"value": 1.5}),

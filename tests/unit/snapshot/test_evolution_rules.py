@@ -11,7 +11,7 @@ from statefulspark import errors
 from statefulspark.contract.manifest import FileEntry, KeyedStateEntry, OperatorEntry, QueryEntry, SourceEntry
 from statefulspark.contract.placement import Placement
 from statefulspark.snapshot import evolution, keyedstates, parallelism, plans, rewrite, sources, uids
-from statefulspark.state import chunks, descriptors, functions
+from statefulspark.state import chunks, descriptors, functions, kinds
 
 _TWS = "transformWithStateInPandasExec"
 
@@ -265,7 +265,7 @@ def test_one_name_twice_is_found_behind_sources_without_names() -> None:
 def test_what_manifests_and_chunks_say_of_a_state_is_the_same() -> None:
     entry = KeyedStateEntry(name="n", kind="MapState", type="map<int,str>", has_ttl=True)
 
-    assert keyedstates.meta_of(entry) == chunks.StateMeta("n", descriptors.StateKind.MAP, "map<int,str>", has_ttl=True)
+    assert keyedstates.meta_of(entry) == chunks.StateMeta("n", kinds.MAP, "map<int,str>", has_ttl=True)
     assert keyedstates.entry_of(keyedstates.meta_of(entry)) == entry
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, codec, descriptors, grouptables, numbers, store, tables, timers
+from statefulspark.state import chunks, codec, grouptables, kinds, kindtypes, numbers, store, tables, timers
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
 
 
-def _meta(name: str, kind: descriptors.StateKind, type_text: str = "any", *, has_ttl: bool = False) -> chunks.StateMeta:
+def _meta(name: str, kind: kindtypes.StateKind, type_text: str = "any", *, has_ttl: bool = False) -> chunks.StateMeta:
     return chunks.StateMeta(name, kind, type_text, has_ttl)
 
 
@@ -24,20 +24,20 @@ FULL = chunks.Chunk(
     chunks.ChunkKind.FULL,
     (
         chunks.Section(
-            _meta("value", descriptors.StateKind.VALUE, "double"),
+            _meta("value", kinds.VALUE, "double"),
             {"AA": 1.5, None: -0.25, ("UA", 7): 2.0, datetime.date(2013, 1, 1): 0.0},
         ),
-        chunks.Section(_meta("mean", descriptors.StateKind.AGGREGATING), {1: (10, 4), 2: (2**70, 1)}),
+        chunks.Section(_meta("mean", kinds.AGGREGATING), {1: (10, 4), 2: (2**70, 1)}),
         chunks.Section(
-            _meta("best", descriptors.StateKind.REDUCING, has_ttl=True),
+            _meta("best", kinds.REDUCING, has_ttl=True),
             {"AA": (decimal.Decimal("1.20"), 1700000000000)},
         ),
         chunks.Section(
-            _meta("list", descriptors.StateKind.LIST, "array<any>"),
+            _meta("list", kinds.LIST, "array<any>"),
             {"AA": tables.ListChange(0, [1, "two", b"three", None, [4, (5,)], {"six": 6}])},
         ),
         chunks.Section(
-            _meta("map", descriptors.StateKind.MAP, "map<bigint,any>"),
+            _meta("map", kinds.MAP, "map<bigint,any>"),
             {
                 "AA": tables.MapChange(
                     replaced=True, puts={1: datetime.datetime(2013, 1, 1, 5, tzinfo=datetime.UTC), 2: None}
@@ -49,13 +49,13 @@ FULL = chunks.Chunk(
 DELTA = chunks.Chunk(
     chunks.ChunkKind.DELTA,
     (
-        chunks.Section(_meta("value", descriptors.StateKind.VALUE, "double"), {"AA": 2.5, "B6": tables.DELETED}),
+        chunks.Section(_meta("value", kinds.VALUE, "double"), {"AA": 2.5, "B6": tables.DELETED}),
         chunks.Section(
-            _meta("list", descriptors.StateKind.LIST, "array<any>"),
+            _meta("list", kinds.LIST, "array<any>"),
             {"AA": tables.ListChange(6, [7]), "B6": tables.DELETED},
         ),
         chunks.Section(
-            _meta("map", descriptors.StateKind.MAP, "map<bigint,any>"),
+            _meta("map", kinds.MAP, "map<bigint,any>"),
             {"AA": tables.MapChange(replaced=False, puts={3: "x"}, removed={1}), "B6": tables.DELETED},
         ),
     ),
@@ -65,20 +65,18 @@ TYPES = chunks.Chunk(
     chunks.ChunkKind.FULL,
     (
         chunks.Section(
-            _meta("record", descriptors.StateKind.VALUE, "record<carrier:str,delay:int,color:enum<RED,BLUE>>"),
+            _meta("record", kinds.VALUE, "record<carrier:str,delay:int,color:enum<RED,BLUE>>"),
             {"AA": ("AA", 3, "RED"), "B6": ("B6", -1, None)},
         ),
         chunks.Section(
-            _meta("colors", descriptors.StateKind.LIST, "array<enum<RED,BLUE>>"),
+            _meta("colors", kinds.LIST, "array<enum<RED,BLUE>>"),
             {"AA": tables.ListChange(0, ["RED", "BLUE"])},
         ),
         chunks.Section(
-            _meta("degrees", descriptors.StateKind.MAP, "map<str,codec<degrees,2>>", has_ttl=True),
+            _meta("degrees", kinds.MAP, "map<str,codec<degrees,2>>", has_ttl=True),
             {"AA": tables.MapChange(replaced=True, puts={"JFK": (215, 1700000000000)})},
         ),
-        chunks.Section(
-            _meta("struct", descriptors.StateKind.VALUE, "struct<a:bigint,b:array<string>>"), {7: {"a": 1, "b": ["x"]}}
-        ),
+        chunks.Section(_meta("struct", kinds.VALUE, "struct<a:bigint,b:array<string>>"), {7: {"a": 1, "b": ["x"]}}),
         chunks.Section(
             timers.meta_of(timers.TimeDomain.EVENT_TIME),
             {"AA": tables.MapChange(replaced=True, puts={1700000000000: None})},
@@ -89,24 +87,18 @@ NUMBERS = chunks.Chunk(
     chunks.ChunkKind.DELTA,
     (
         chunks.Section(
-            _meta("count", descriptors.StateKind.REDUCING, "int"),
+            _meta("count", kinds.REDUCING, "int"),
             numbers.Numbers(np.array([-1, 2, 2**40]), np.array([100, -3, 200])),
         ),
-        chunks.Section(
-            _meta("sum", descriptors.StateKind.REDUCING, "float"), numbers.Numbers(np.array([7]), np.array([0.25]))
-        ),
-        chunks.Section(_meta("best", descriptors.StateKind.REDUCING), {"AA": 1, 5: tables.DELETED}),
+        chunks.Section(_meta("sum", kinds.REDUCING, "float"), numbers.Numbers(np.array([7]), np.array([0.25]))),
+        chunks.Section(_meta("best", kinds.REDUCING), {"AA": 1, 5: tables.DELETED}),
     ),
 )
 CHUNKS = {"full": FULL, "delta": DELTA, "types": TYPES}
 CELLS = chunks.Chunk(chunks.ChunkKind.DELTA, DELTA.sections[:1])
 LONG = chunks.Chunk(
     chunks.ChunkKind.FULL,
-    (
-        chunks.Section(
-            _meta("count", descriptors.StateKind.VALUE, "int"), {f"user-{key}": key % 7 for key in range(200)}
-        ),
-    ),
+    (chunks.Section(_meta("count", kinds.VALUE, "int"), {f"user-{key}": key % 7 for key in range(200)}),),
 )
 
 
@@ -143,9 +135,7 @@ def test_a_chunk_is_sealed_smaller_where_that_is_worth_it_and_else_as_it_is() ->
 
 
 def _of_bytes(value: bytes) -> chunks.Chunk:
-    return chunks.Chunk(
-        chunks.ChunkKind.FULL, (chunks.Section(_meta("s", descriptors.StateKind.VALUE, "bytes"), {1: value}),)
-    )
+    return chunks.Chunk(chunks.ChunkKind.FULL, (chunks.Section(_meta("s", kinds.VALUE, "bytes"), {1: value}),))
 
 
 @pytest.mark.parametrize(

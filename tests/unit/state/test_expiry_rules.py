@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import chunks, descriptors, expiry, functions, scope, tables, timers, ttl
+from statefulspark.state import chunks, expiry, functions, kinds, scope, tables, timers, ttl
 
 
 @pytest.mark.parametrize(
@@ -234,7 +234,7 @@ def test_functions_see_flinks_watermark_where_the_engine_has_none_or_the_end_of_
 
 
 def test_a29_an_export_keeps_its_kind_and_what_is_left_of_each_entry() -> None:
-    meta = chunks.StateMeta("map", descriptors.StateKind.MAP, "map<any,any>", has_ttl=True)
+    meta = chunks.StateMeta("map", kinds.MAP, "map<any,any>", has_ttl=True)
     change = tables.MapChange(replaced=False, puts={"a": OLD, "b": NEW}, removed=frozenset({"c"}))
     group = chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(meta, {"k": change, "gone": tables.DELETED}),))
 
@@ -324,9 +324,10 @@ def test_timers_are_written_down_as_they_always_were(domain: timers.TimeDomain, 
     Worker(lambda _: None, new_ids(), domains=_BOTH).run(log, work)
 
     (chunk,) = [chunks.decode(blob, "x") for _, blob in log.chunks.values()]
-    meta = chunks.StateMeta(name, descriptors.StateKind.MAP, "map<bigint,any>", has_ttl=False)
+    meta = chunks.StateMeta(name, kinds.TIMERS, "map<bigint,any>", has_ttl=False)
     assert chunk.sections == (chunks.Section(meta, {"a": tables.MapChange(replaced=True, puts={10: None, 20: None})}),)
     assert timers.meta_of(domain) == meta
+    assert meta.kind.value == "MapState"
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import chunks, descriptors, functions, tables, timers
+from statefulspark.state import chunks, descriptors, functions, kinds, tables, timers
 
 EVENT, PROCESSING = timers.TimeDomain.EVENT_TIME, timers.TimeDomain.PROCESSING_TIME
 BOTH = frozenset(timers.TimeDomain)
@@ -208,8 +208,8 @@ def test_timers_are_stored_as_a_map_state_that_no_user_state_can_be_named_like()
     worker, log = _worker(), MemoryLog()
     worker.run(log, _set(("a", 10)))  # type: ignore[arg-type]
     (chunk,) = [chunks.decode(blob, "x") for _, blob in log.chunks.values()]
-    assert [(section.meta.name, section.meta.kind) for section in chunk.sections] == [
-        ("_timer_state/event_user-timers", descriptors.StateKind.MAP)
+    assert [(section.meta.name, section.meta.kind.value) for section in chunk.sections] == [
+        ("_timer_state/event_user-timers", kinds.MAP.value)
     ]
     with pytest.raises(errors.SpecRejectedError, match="is no name for a state"):
         descriptors.ValueState("_timer_state/event_user-timers")

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keyedstate
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, compaction, descriptors, expiry, functions, tables, ttl
+from statefulspark.state import chunks, compaction, descriptors, expiry, functions, kinds, tables, ttl
 
 HOUR = 3_600_000
 FULL = compaction.Policy(fan_in=2, outgrown=0.0)
@@ -171,21 +171,19 @@ def test_a29_an_export_leaves_out_what_is_expired_and_the_live_state_keeps_it() 
         chunks.ChunkKind.FULL,
         (
             chunks.Section(
-                chunks.StateMeta("value", descriptors.StateKind.VALUE, "any", has_ttl=True),
+                chunks.StateMeta("value", kinds.VALUE, "any", has_ttl=True),
                 {"old": (1, 0), "new": (2, 10)},
             ),
             chunks.Section(
-                chunks.StateMeta("list", descriptors.StateKind.LIST, "array<any>", has_ttl=True),
+                chunks.StateMeta("list", kinds.LIST, "array<any>", has_ttl=True),
                 {"old": tables.ListChange(0, [(1, 0)]), "both": tables.ListChange(0, [(1, 0), (2, 10)])},
             ),
             chunks.Section(
-                chunks.StateMeta("map", descriptors.StateKind.MAP, "map<any,any>", has_ttl=True),
+                chunks.StateMeta("map", kinds.MAP, "map<any,any>", has_ttl=True),
                 {"both": tables.MapChange(replaced=True, puts={"a": (1, 0), "b": (None, 10)})},
             ),
-            chunks.Section(
-                chunks.StateMeta("other", descriptors.StateKind.VALUE, "any", has_ttl=True), {"old": (1, 0)}
-            ),
-            chunks.Section(chunks.StateMeta("plain", descriptors.StateKind.VALUE, "any", has_ttl=False), {"old": 1}),
+            chunks.Section(chunks.StateMeta("other", kinds.VALUE, "any", has_ttl=True), {"old": (1, 0)}),
+            chunks.Section(chunks.StateMeta("plain", kinds.VALUE, "any", has_ttl=False), {"old": 1}),
         ),
     )
     before = chunks.encode(group)

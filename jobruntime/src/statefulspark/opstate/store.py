@@ -12,7 +12,7 @@ from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
 from statefulspark.opstate.model import Mode, Part, StateMeta, SubtaskState
-from statefulspark.state import chunks, conversions, descriptors, evolution
+from statefulspark.state import chunks, conversions, descriptors, evolution, kinds
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -234,7 +234,7 @@ class OperatorStateStore:
             _require_mode(stored.meta, meta)
             resolution = _resolve(stored.meta, meta, chosen)
             part, meta = stored.part, replace(meta, type_text=resolution.meta.type_text)
-            form = Form(conversions.of(_value_type(chosen), resolution.kind), resolution.convert)
+            form = Form(conversions.of(chosen.value_type, resolution.kind), resolution.convert)
         self._metas[meta.name] = meta
         self._handles[meta.name] = (
             BroadcastHandle(part, form) if mode is Mode.BROADCAST else OperatorListHandle(part, form)
@@ -262,20 +262,16 @@ def _require_mode(before: StateMeta, now: StateMeta) -> None:
 
 def _resolve(before: StateMeta, now: StateMeta, descriptor: _ListOrMap) -> evolution.Resolution:
     """Compare types as keyed state does; see `evolution.resolve`."""
-    return evolution.resolve(_keyed(before), evolution.Declaration(_keyed(now), _value_type(descriptor)))
+    return evolution.resolve(_keyed(before), evolution.Declaration(_keyed(now), descriptor.value_type))
 
 
 def _conversion(descriptor: _ListOrMap, meta: StateMeta) -> conversions.Conversion | None:
-    return conversions.of(_value_type(descriptor), evolution.value_type(_keyed(meta)))
+    return conversions.of(descriptor.value_type, evolution.value_type(_keyed(meta)))
 
 
 def _keyed(meta: StateMeta) -> chunks.StateMeta:
-    kind = descriptors.StateKind.MAP if meta.mode is Mode.BROADCAST else descriptors.StateKind.LIST
+    kind = kinds.MAP if meta.mode is Mode.BROADCAST else kinds.LIST
     return chunks.StateMeta(meta.name, kind, meta.type_text, has_ttl=False)
-
-
-def _value_type(descriptor: _ListOrMap) -> object:
-    return descriptor.value_type if isinstance(descriptor, descriptors.MapState) else descriptor.type
 
 
 def _without_none(values: Iterable[T] | None) -> list[T]:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from statefulspark import errors
 from statefulspark.contract.manifest import KeyedStateEntry
 from statefulspark.snapshot.evolution import Evolution
-from statefulspark.state import chunks, descriptors, evolution
+from statefulspark.state import chunks, evolution, kindtypes
 
 Declarations = Mapping[str, tuple[evolution.Declaration, ...] | None]
 """Declared states by operator uid; None where they are not known before the first batch."""
@@ -21,7 +21,7 @@ Declarations = Mapping[str, tuple[evolution.Declaration, ...] | None]
 
 def meta_of(entry: KeyedStateEntry) -> chunks.StateMeta:
     """Return what chunks say about a state."""
-    return chunks.StateMeta(entry.name, descriptors.StateKind(entry.kind), entry.type, entry.has_ttl)
+    return chunks.StateMeta(entry.name, kindtypes.named(entry.kind, entry.name), entry.type, entry.has_ttl)
 
 
 def entry_of(meta: chunks.StateMeta) -> KeyedStateEntry:

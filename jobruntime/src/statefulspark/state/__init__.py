@@ -2,6 +2,7 @@
 
 ```
 descriptors   what is declared: kind, name, type            ttl              time to live       typetext    types as text
+kinds         the table of kinds: a row each                kindtypes        what a row has     shapes      what rows share
 functions     what a user writes                            context          what it gets       scope       the current key
 cells, entries, converting   the handles                    timers           callbacks in time  expiry      cleaning up
 conversions   values of the user's own types                evolution        stored state against what is declared now

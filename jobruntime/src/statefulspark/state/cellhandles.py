@@ -8,12 +8,15 @@ to be stored.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Generic, TypeVar, cast, overload
+from typing import TYPE_CHECKING, Generic, TypeVar, cast, overload
 
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import cells, descriptors, numbers
+from statefulspark.state import cells, numbers
+
+if TYPE_CHECKING:
+    from statefulspark.state import descriptors
 
 T = TypeVar("T")
 In = TypeVar("In")

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from statefulspark.state import chunks, conversions, descriptors, expiry, numbers, tables
+from statefulspark.state import conversions, expiry, numbers, tables
 from statefulspark.state import scope as scopes
+from statefulspark.state.kindtypes import StateMeta
+from statefulspark.state.ttl import Ttl
 
 Reduce = Callable[[object, object], object]
 
@@ -18,7 +20,7 @@ class Cells:
 
     __slots__ = ("_dirty", "_rows", "meta", "scope")
 
-    def __init__(self, meta: chunks.StateMeta, scope: scopes.Scope) -> None:
+    def __init__(self, meta: StateMeta, scope: scopes.Scope) -> None:
         self.meta = meta
         self.scope = scope
         self._rows: dict[tables.Key, object] = {}
@@ -83,7 +85,7 @@ class NumberCells(Cells):
     __slots__ = ("_combine", "_kind", "_table")
 
     def __init__(
-        self, meta: chunks.StateMeta, scope: scopes.Scope, kind: type[int] | type[float], combine: numbers.Combine
+        self, meta: StateMeta, scope: scopes.Scope, kind: type[int] | type[float], combine: numbers.Combine
     ) -> None:
         super().__init__(meta, scope)
         self._kind = kind
@@ -136,7 +138,7 @@ class ExpiringCells(Cells):
 
     __slots__ = ("_duration_ms", "_renews_on_read", "_shows_expired")
 
-    def __init__(self, meta: chunks.StateMeta, scope: scopes.Scope, ttl: descriptors.Ttl) -> None:
+    def __init__(self, meta: StateMeta, scope: scopes.Scope, ttl: Ttl) -> None:
         super().__init__(meta, scope)
         self._duration_ms = ttl.duration_ms
         self._renews_on_read = ttl.renews_on_read
@@ -181,9 +183,7 @@ class SteppingCells(ExpiringCells):
 
     __slots__ = ("_cleaner",)
 
-    def __init__(
-        self, meta: chunks.StateMeta, scope: scopes.Scope, ttl: descriptors.Ttl, cleaner: expiry.Cleaner
-    ) -> None:
+    def __init__(self, meta: StateMeta, scope: scopes.Scope, ttl: Ttl, cleaner: expiry.Cleaner) -> None:
         super().__init__(meta, scope, ttl)
         self._cleaner = cleaner
 
@@ -233,7 +233,7 @@ class ConvertingCells:
         return None
 
     @property
-    def meta(self) -> chunks.StateMeta:
+    def meta(self) -> StateMeta:
         """The state."""
         return self._cells.meta
 

@@ -15,7 +15,10 @@ import msgpack
 
 from statefulspark import errors
 from statefulspark.contract import formats
-from statefulspark.state import codec, compressed, descriptors, numbers, sections, shapes, tables, valuetypes
+from statefulspark.state import codec, compressed, kindtypes, numbers, tables, valuetypes
+from statefulspark.state.kindtypes import StateMeta
+
+__all__ = ["Chunk", "ChunkKind", "Section", "StateMeta", "check_types", "decode", "encode", "merge", "seal"]
 
 MAGIC = b"SSC"
 _COMPRESSED = 4
@@ -28,28 +31,6 @@ class ChunkKind(enum.Enum):
     """Everything: older chunks are not needed."""
     DELTA = "delta"
     """Changes: applied to what the older chunks give."""
-
-
-@dataclass(frozen=True, slots=True)
-class StateMeta:
-    """What is written down about a state, and must fit when it is read by a later version of the job.
-
-    Attributes:
-        name: Its name.
-        kind: Its kind.
-        type_text: Declared type, `any` when none was declared.
-        has_ttl: Whether each entry carries the time of its last renewal.
-    """
-
-    name: str
-    kind: descriptors.StateKind
-    type_text: str
-    has_ttl: bool
-
-    @property
-    def shape(self) -> shapes.Shape:
-        """The shape of its table."""
-        return shapes.shape_of(self.kind, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +76,8 @@ def check_types(chunk: Chunk) -> None:
         SpecRejectedError: A value does not fit; the message names the state and both types.
     """
     for section in chunk.sections:
-        meta = section.meta
         if not isinstance(section.content, numbers.Numbers):
-            valuetypes.check(meta.name, meta.type_text, meta.has_ttl, section.content)
+            valuetypes.check(section.meta, section.content)
 
 
 def encode(chunk: Chunk) -> bytes:
@@ -122,7 +102,7 @@ def _version(section: Section) -> int:
     """Return the oldest version that has what a section needs."""
     if isinstance(section.content, numbers.Numbers):
         return 2
-    return 1 if section.meta.shape is shapes.CELLS else 3
+    return section.meta.kind.shape.since
 
 
 def seal(blob: bytes) -> bytes:
@@ -139,7 +119,7 @@ def _encode_section(section: Section) -> bytes:
     kept = changes
     if deleted:
         kept = {key: change for key, change in changes.items() if change is not tables.DELETED}
-    columns = sections.encode(meta.shape.name, kept)
+    columns = meta.kind.shape.encode(kept)
     body = [*_described(meta), codec.pack_column(deleted)]
     try:
         return codec.pack([*body, codec.pack_column(kept), *columns])
@@ -197,12 +177,12 @@ def _decode_body(body: bytes) -> Chunk:
 
 def _decode_section(section: list[list[object]]) -> Section:
     name, kind, type_text, has_ttl, deleted, keys, *columns = section
-    meta = StateMeta(str(name), descriptors.StateKind(kind), str(type_text), bool(has_ttl))
+    meta = StateMeta(str(name), kindtypes.named(str(kind), str(name)), str(type_text), bool(has_ttl))
     if numbers.is_packed(keys):
         if codec.unpack_column(deleted):
             raise ValueError("a column of numbers comes with deleted keys")
         return Section(meta, numbers.Numbers.unpack(keys, *columns))
-    changes = sections.decode(meta.shape.name, codec.unpack_column(keys), columns)
+    changes = meta.kind.shape.decode[len(columns)](codec.unpack_column(keys), *columns)
     for key in codec.unpack_column(deleted):
         changes[key] = tables.DELETED
     return Section(meta, changes)
@@ -236,5 +216,5 @@ def _merged(older: Section, newer: Section) -> tables.Content:
         if merged is not None:
             return merged
     changes = older.changes
-    newer.meta.shape.merge(changes, newer.changes)
+    newer.meta.kind.shape.merge(changes, newer.changes)
     return changes

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeGuard, TypeVar, overload
 
 from statefulspark import errors
 from statefulspark.state import (
@@ -17,18 +17,16 @@ from statefulspark.state import (
     cells,
     chunks,
     conversions,
-    converting,
     descriptors,
     entries,
     evolution,
     expiry,
     grouptables,
-    numbers,
     timers,
     ttl,
-    typetext,
 )
 from statefulspark.state import scope as scopes
+from statefulspark.state.kindtypes import Converting, Descriptor, StateKind, View
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,16 +37,6 @@ V = TypeVar("V")
 In = TypeVar("In")
 Acc = TypeVar("Acc")
 Out = TypeVar("Out")
-
-_DESCRIPTORS = (
-    descriptors.ValueState,
-    descriptors.ListState,
-    descriptors.MapState,
-    descriptors.ReducingState,
-    descriptors.AggregatingState,
-)
-View = cells.Cells | entries.ListHandle[object] | entries.MapHandle[object, object]
-Converting = cells.ConvertingCells | converting.ConvertingList[object] | converting.ConvertingMap[object, object]
 
 
 @dataclass(slots=True)
@@ -172,13 +160,13 @@ class KeyedContext:
         Raises:
             SpecRejectedError: The name is taken, the argument is no descriptor, or the function is open already.
         """
-        if not isinstance(descriptor, _DESCRIPTORS):
+        if not _is_descriptor(descriptor):
             raise errors.SpecRejectedError(
                 "StateDescriptorInvalid",
                 f"ctx.state() takes a descriptor such as ValueState('name'), not {type(descriptor).__name__}.",
             )
         life = ttl.enabled(descriptor.ttl)
-        value = descriptor.value_type if isinstance(descriptor, descriptors.MapState) else descriptor.type
+        value = descriptor.value_type
         meta = chunks.StateMeta(descriptor.name, descriptor.kind, descriptor.type_text, life is not None)
         self._check_new(meta)
         cleaner = None
@@ -188,22 +176,15 @@ class KeyedContext:
                 self._each_record.append((cleaner, life.incremental.count))
         declaration = evolution.Declaration(meta, value, self._ttl_change)
         conversion = conversions.of(value, evolution.value_type(meta))
-        view = self._numbers(descriptor, meta) if life is None and conversion is None else None
-        declared = _State(declaration, view or _view(meta, self._scope, life, cleaner), life, cleaner)
+        kind, arrays = meta.kind, None
+        if self._is_vectorized and life is None and conversion is None:
+            arrays = kind.in_arrays(descriptor, meta, self._scope)  # type: ignore[arg-type]  # the kind is its own
+        view = arrays or kind.shape.view(meta, self._scope, life, cleaner)
+        declared = _State(declaration, view, life, cleaner)
         if conversion is not None:
-            declared.converting = _converting(declared.view, conversion)
+            declared.converting = kind.shape.converting(view, conversion)  # type: ignore[arg-type]  # the shape's own view
         self._states[meta.name] = declared
-        return _handle(descriptor, declared)
-
-    def _numbers(self, descriptor: object, meta: chunks.StateMeta) -> cells.NumberCells | None:
-        """Return cells that are folded as columns, where the function and the state allow it."""
-        if not self._is_vectorized or not isinstance(descriptor, descriptors.ReducingState):
-            return None
-        kind, combine = (
-            numbers.KINDS.get(typetext.parse(meta.type_text).family),
-            numbers.combination_of(descriptor.reduce),
-        )
-        return None if kind is None or combine is None else cells.NumberCells(meta, self._scope, kind, combine)
+        return kind.handle(descriptor, declared.converting or view, life)  # type: ignore[arg-type]  # the kind is its own
 
     def _check_new(self, meta: chunks.StateMeta) -> None:
         if self._is_open:
@@ -369,34 +350,5 @@ class KeyedContext:
         return {name: state.life for name, state in self._states.items() if state.life is not None}
 
 
-def _view(meta: chunks.StateMeta, scope: scopes.Scope, life: ttl.Ttl | None, cleaner: expiry.Cleaner | None) -> View:
-    if meta.kind is descriptors.StateKind.LIST:
-        return entries.ListHandle(meta, scope, life, cleaner)
-    if meta.kind is descriptors.StateKind.MAP:
-        return entries.MapHandle(meta, scope, life, cleaner)
-    if life is None:
-        return cells.Cells(meta, scope)
-    return (
-        cells.ExpiringCells(meta, scope, life) if cleaner is None else cells.SteppingCells(meta, scope, life, cleaner)
-    )
-
-
-def _converting(view: View, conversion: conversions.Conversion) -> Converting:
-    if isinstance(view, entries.ListHandle):
-        return converting.ConvertingList(view, conversion)
-    if isinstance(view, entries.MapHandle):
-        return converting.ConvertingMap(view, conversion)
-    return cells.ConvertingCells(view, conversion)
-
-
-def _handle(descriptor: object, state: _State) -> object:
-    view = state.converting or state.view
-    if not isinstance(view, cells.Cells | cells.ConvertingCells):
-        return view
-    if isinstance(descriptor, descriptors.ReducingState):
-        return cellhandles.ReducingHandle[object](view, descriptor.reduce)
-    if isinstance(descriptor, descriptors.AggregatingState):
-        return cellhandles.AggregatingHandle[object, object, object](view, descriptor.function)
-    if isinstance(descriptor, descriptors.ValueState) and descriptor.default is not None and state.life is None:
-        return cellhandles.DefaultValueHandle[object](view, descriptor.default)
-    return cellhandles.ValueHandle[object](view)
+def _is_descriptor(given: object) -> TypeGuard[Descriptor]:
+    return isinstance(getattr(given, "kind", None), StateKind) and not isinstance(given, type)

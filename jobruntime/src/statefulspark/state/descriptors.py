@@ -9,7 +9,6 @@ out, the state takes every value that can be stored.
 from __future__ import annotations
 
 import builtins
-import enum
 import re
 import warnings
 from collections.abc import Callable
@@ -17,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from statefulspark import errors
-from statefulspark.state import typetext
+from statefulspark.state import kinds, typetext
 from statefulspark.state.conversions import Codec
 from statefulspark.state.ttl import Ttl, TtlUpdate, TtlVisibility
 
@@ -39,28 +38,12 @@ __all__ = [
     "ListState",
     "MapState",
     "ReducingState",
-    "StateKind",
     "Ttl",
     "TtlUpdate",
     "TtlVisibility",
     "ValueState",
 ]
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
-
-
-class StateKind(enum.Enum):
-    """How the values of one key are held."""
-
-    VALUE = "ValueState"
-    """One value."""
-    LIST = "ListState"
-    """A list of elements."""
-    MAP = "MapState"
-    """A map of entries."""
-    REDUCING = "ReducingState"
-    """One value, folded from values of its own type."""
-    AGGREGATING = "AggregatingState"
-    """One accumulator, folded from values of another type."""
 
 
 class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
@@ -101,7 +84,7 @@ class ValueState(Generic[T]):
     ttl: Ttl | None = None
     default: T | None = None
 
-    kind = StateKind.VALUE
+    kind = kinds.VALUE
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -110,6 +93,11 @@ class ValueState(Generic[T]):
     def type_text(self) -> str:
         """The type as it is written down with the state."""
         return typetext.canonical(self.type)
+
+    @property
+    def value_type(self) -> object:
+        """The declared type of a value."""
+        return self.type
 
 
 @dataclass(frozen=True)
@@ -126,7 +114,7 @@ class ListState(Generic[T]):
     type: builtins.type[T] | Codec[T] | str | None = None
     ttl: Ttl | None = None
 
-    kind = StateKind.LIST
+    kind = kinds.LIST
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -135,6 +123,11 @@ class ListState(Generic[T]):
     def type_text(self) -> str:
         """The type as it is written down with the state."""
         return f"array<{typetext.canonical(self.type)}>"
+
+    @property
+    def value_type(self) -> object:
+        """The declared type of an element."""
+        return self.type
 
 
 @dataclass(frozen=True)
@@ -153,7 +146,7 @@ class MapState(Generic[K, V]):
     value_type: builtins.type[V] | Codec[V] | str | None = None
     ttl: Ttl | None = None
 
-    kind = StateKind.MAP
+    kind = kinds.MAP
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -180,7 +173,7 @@ class ReducingState(Generic[T]):
     type: builtins.type[T] | Codec[T] | str | None = None
     ttl: Ttl | None = None
 
-    kind = StateKind.REDUCING
+    kind = kinds.REDUCING
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -189,6 +182,11 @@ class ReducingState(Generic[T]):
     def type_text(self) -> str:
         """The type as it is written down with the state."""
         return typetext.canonical(self.type)
+
+    @property
+    def value_type(self) -> object:
+        """The declared type of a value."""
+        return self.type
 
 
 @dataclass(frozen=True)
@@ -207,7 +205,7 @@ class AggregatingState(Generic[In, Acc, Out]):
     type: builtins.type[Acc] | Codec[Acc] | str | None = None
     ttl: Ttl | None = None
 
-    kind = StateKind.AGGREGATING
+    kind = kinds.AGGREGATING
 
     def __post_init__(self) -> None:
         _check_name(self.name)
@@ -216,6 +214,11 @@ class AggregatingState(Generic[In, Acc, Out]):
     def type_text(self) -> str:
         """The type as it is written down with the state."""
         return typetext.canonical(self.type)
+
+    @property
+    def value_type(self) -> object:
+        """The declared type of an accumulator."""
+        return self.type
 
 
 @dataclass(frozen=True)

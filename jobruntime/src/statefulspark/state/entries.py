@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
-from statefulspark.state import chunks, descriptors, expiry, tables
+from statefulspark.state import expiry, tables
 from statefulspark.state import scope as scopes
+from statefulspark.state.kindtypes import StateMeta
+from statefulspark.state.ttl import Ttl
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -23,7 +25,7 @@ class _Expiry:
 
     __slots__ = ("_cleaner", "_scope", "active", "duration_ms", "renews_on_read", "shows_expired")
 
-    def __init__(self, scope: scopes.Scope, ttl: descriptors.Ttl | None, cleaner: expiry.Cleaner | None) -> None:
+    def __init__(self, scope: scopes.Scope, ttl: Ttl | None, cleaner: expiry.Cleaner | None) -> None:
         self._scope = scope
         self._cleaner = cleaner
         self.active = ttl is not None
@@ -53,9 +55,9 @@ class ListHandle(Generic[T]):
 
     def __init__(
         self,
-        meta: chunks.StateMeta,
+        meta: StateMeta,
         scope: scopes.Scope,
-        ttl: descriptors.Ttl | None,
+        ttl: Ttl | None,
         cleaner: expiry.Cleaner | None = None,
     ) -> None:
         self._meta = meta
@@ -148,9 +150,9 @@ class MapHandle(Generic[K, V]):
 
     def __init__(
         self,
-        meta: chunks.StateMeta,
+        meta: StateMeta,
         scope: scopes.Scope,
-        ttl: descriptors.Ttl | None,
+        ttl: Ttl | None,
         cleaner: expiry.Cleaner | None = None,
     ) -> None:
         self._meta = meta

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from statefulspark import errors, usercode
-from statefulspark.state import chunks, conversions, descriptors, ttl, typetext
+from statefulspark.state import chunks, conversions, ttl, typetext
 from statefulspark.state.conversions import Outcome
 
 Convert = Callable[[object], object]
@@ -76,7 +76,7 @@ class Resolution:
 def value_type(meta: chunks.StateMeta) -> typetext.Type:
     """Return the type of values, elements or map values of a state."""
     kind = typetext.parse(meta.type_text)
-    if meta.kind in (descriptors.StateKind.LIST, descriptors.StateKind.MAP) and kind.arguments:
+    if meta.kind.shape.container and kind.arguments:
         return kind.arguments[-1]
     return kind
 
@@ -91,7 +91,7 @@ def resolve(stored: chunks.StateMeta, declaration: Declaration) -> Resolution:
     declared = declaration.meta
     if stored.kind is not declared.kind:
         raise incompatible(stored, declared, "")
-    if declared.kind is descriptors.StateKind.MAP:
+    if declared.kind.shape.has_entry_keys:
         _check_map_key(stored, declared)
     was, now = value_type(stored), value_type(declared)
     verdict = compare(was, now, declaration.value)

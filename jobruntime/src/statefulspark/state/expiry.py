@@ -6,31 +6,24 @@ at or before the cutoff, which is now less the time to live.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
-from statefulspark.state import chunks, tables
+from statefulspark.state import tables
 
-AnyTable = tables.CellTable | tables.ListTable | tables.MapTable
+if TYPE_CHECKING:
+    from statefulspark.state import chunks
 
 
-def drop_expired(table: AnyTable, cutoff_ms: int) -> None:
+def drop_expired(table: tables.Table, cutoff_ms: int) -> None:
     """Drop what was renewed at or before a time. It is not noted as a change: the caller writes the table in full."""
-    keep = {key: kept for key, row in table.rows.items() if (kept := alive(row, cutoff_ms)) is not None}
-    if len(keep) < len(table.rows) or not isinstance(table, tables.CellTable):
+    alive = table.alive
+    left = ((key, alive(row, cutoff_ms)) for key, row in table.rows.items())  # type: ignore[arg-type]  # rows of this table
+    keep = {key: row for key, row in left if row is not None}
+    if len(keep) < len(table.rows) or table.has_parts:
         table.rows.clear()
         table.rows.update(keep)
-
-
-def alive(row: object, cutoff_ms: int) -> object:
-    """Return what is left of a row: a cell, a list or a dict of cells; None when nothing is."""
-    if isinstance(row, tuple):
-        return row if row[1] > cutoff_ms else None
-    if isinstance(row, list):
-        return [cell for cell in row if cell[1] > cutoff_ms] or None
-    if isinstance(row, dict):
-        return {entry: cell for entry, cell in row.items() if cell[1] > cutoff_ms} or None
-    return row
 
 
 def without_expired(chunk: chunks.Chunk, durations_ms: Mapping[str, int], now_ms: int) -> chunks.Chunk:
@@ -50,26 +43,19 @@ def without_expired(chunk: chunks.Chunk, durations_ms: Mapping[str, int], now_ms
         if duration_ms is None or not section.meta.has_ttl:
             sections.append(section)
             continue
-        changes = _alive_changes(section.changes, now_ms - duration_ms)
+        changes = _alive_changes(section, now_ms - duration_ms)
         if changes:
-            sections.append(chunks.Section(section.meta, changes))
-    return chunks.Chunk(chunk.kind, tuple(sections))
+            sections.append(dataclasses.replace(section, content=changes))
+    return dataclasses.replace(chunk, sections=tuple(sections))
 
 
-def _alive_changes(changes: tables.Changes, cutoff_ms: int) -> tables.Changes:
-    kept: tables.Changes = {}
-    for key, change in changes.items():
-        if isinstance(change, tables.ListChange):
-            items = alive(change.items, cutoff_ms)
-            if items is not None:
-                kept[key] = tables.ListChange(change.start, cast("list[object]", items))
-        elif isinstance(change, tables.MapChange):
-            puts = alive(change.puts, cutoff_ms)
-            if puts is not None:
-                kept[key] = tables.MapChange(change.replaced, cast("dict[object, object]", puts), change.removed)
-        elif change is tables.DELETED or alive(change, cutoff_ms) is not None:
-            kept[key] = change
-    return kept
+def _alive_changes(section: chunks.Section, cutoff_ms: int) -> tables.Changes:
+    left_of = section.meta.kind.shape.alive
+    left = (
+        (key, change if change is tables.DELETED else left_of(change, cutoff_ms))
+        for key, change in section.changes.items()
+    )
+    return {key: change for key, change in left if change is not None}
 
 
 class Round:
@@ -125,12 +111,12 @@ class Cleaner:
     def __init__(self, count: int, duration_ms: int) -> None:
         self._count = count
         self._duration_ms = duration_ms
-        self._table: AnyTable = tables.CellTable()
+        self._table: tables.Table = tables.CellTable()
         self._group = 0
         self._is_due = True
         self.round = Round()
 
-    def bind(self, table: AnyTable, group: int) -> None:
+    def bind(self, table: tables.Table, group: int) -> None:
         """Look at another key group."""
         self._table, self._group, self._is_due = table, group, self.round.is_due(group)
 
@@ -158,11 +144,11 @@ class Cleaner:
         return 0 if self._is_due else count
 
     @staticmethod
-    def _check(table: AnyTable, key: object, cutoff_ms: int) -> None:
+    def _check(table: tables.Table, key: object, cutoff_ms: int) -> None:
         row = table.rows.get(key)
         if row is None:
             return
-        left = alive(row, cutoff_ms)
+        left = table.alive(row, cutoff_ms)  # type: ignore[arg-type]  # a row of this table
         if left is row or (left is not None and len(cast("list[object]", left)) == len(cast("list[object]", row))):
             return
         if left is None:
@@ -172,7 +158,7 @@ class Cleaner:
         table.touch_row(key)
 
 
-def _next_key(table: AnyTable) -> tuple[object] | None:
+def _next_key(table: tables.Table) -> tuple[object] | None:
     """Return the key at which a table is to be looked next; None at the end, after which it begins anew."""
     if table.cursor is None:
         # A copy, as the table changes meanwhile. It is made once per round over all keys.
@@ -183,13 +169,8 @@ def _next_key(table: AnyTable) -> tuple[object] | None:
     return key
 
 
-def convert_cells(table: AnyTable, convert: Callable[[object], object]) -> None:
+def convert_cells(table: tables.Table, convert: Callable[[object], object]) -> None:
     """Replace every cell of a table. It is not noted as a change: the caller has the table written in full."""
-    rows = table.rows
+    rows, convert_row = table.rows, table.convert
     for key, row in rows.items():
-        if isinstance(table, tables.ListTable):
-            rows[key] = [convert(cell) for cell in cast("list[object]", row)]
-        elif isinstance(table, tables.MapTable):
-            rows[key] = {entry: convert(cell) for entry, cell in cast("dict[object, object]", row).items()}
-        else:
-            rows[key] = convert(row)
+        rows[key] = convert_row(row, convert)  # type: ignore[arg-type]  # a row of this table

@@ -10,8 +10,6 @@ from typing import cast
 
 from statefulspark.state import chunks, evolution, expiry, tables
 
-AnyTable = tables.CellTable | tables.ListTable | tables.MapTable
-
 
 class GroupTables:
     """The tables of all states of one key group, by name. States that the job no longer declares stay in it."""
@@ -20,11 +18,11 @@ class GroupTables:
 
     def __init__(self) -> None:
         self.metas: dict[str, chunks.StateMeta] = {}
-        self.tables: dict[str, AnyTable] = {}
+        self.tables: dict[str, tables.Table] = {}
         self.must_rewrite = False
         self._adopted: list[tuple[evolution.Resolution, int]] = []
 
-    def table(self, meta: chunks.StateMeta) -> AnyTable:
+    def table(self, meta: chunks.StateMeta) -> tables.Table:
         """Return the table of a state, an empty one if it is new.
 
         Raises:
@@ -35,7 +33,7 @@ class GroupTables:
             self.adopt(evolution.resolve(stored, evolution.Declaration(meta)), now_ms=0)
         elif stored is None:
             self.metas[meta.name] = meta
-            self.tables[meta.name] = meta.shape.table()
+            self.tables[meta.name] = meta.kind.shape.table()
         return self.tables[meta.name]
 
     def adopt(self, resolution: evolution.Resolution, *, now_ms: int) -> None:
@@ -74,7 +72,7 @@ class GroupTables:
         for section in chunk.sections:
             name = section.meta.name
             if name not in self.tables:
-                self.tables[name] = section.meta.shape.table()
+                self.tables[name] = section.meta.kind.shape.table()
             self.metas[name] = section.meta
             self.tables[name].apply(section.content)  # type: ignore[arg-type]  # numbers are in tables of cells only
 
@@ -97,7 +95,7 @@ class GroupTables:
     @property
     def arrays(self) -> tuple[int, int]:
         """How many of these keys are in arrays, and the memory that the arrays take."""
-        held = [table for table in self.tables.values() if isinstance(table, tables.CellTable) and table.array_bytes]
+        held = [table for table in self.tables.values() if table.array_bytes]
         return sum(table.count for table in held), sum(table.array_bytes for table in held)
 
 

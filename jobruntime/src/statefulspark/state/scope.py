@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Final
 
 from statefulspark import errors
-from statefulspark.state import chunks, numbers
+from statefulspark.state import numbers
+from statefulspark.state.kindtypes import StateMeta
 
 
 class NoKey:
@@ -46,7 +47,7 @@ class Scope:
         self.now_ms = 0
         self.watermark_ms = -(2**63)
 
-    def require_key(self, meta: chunks.StateMeta) -> object:
+    def require_key(self, meta: StateMeta) -> object:
         """Return the current key.
 
         Raises:
@@ -61,7 +62,7 @@ class Scope:
             )
         return self.key
 
-    def require_group(self, meta: chunks.StateMeta) -> ToObjects:
+    def require_group(self, meta: StateMeta) -> ToObjects:
         """Return what gives columns of the key group that is being worked on as Python values.
 
         Raises:

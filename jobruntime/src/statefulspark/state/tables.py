@@ -1,10 +1,9 @@
 """Tables: all values of one state in one key group, and the changes since they were last written.
 
-Three shapes hold the five kinds: one cell per key (value, reducing, aggregating), a list per key, a map per key. A
-table counts what a batch touches and turns it into a `Delta`. Deltas can be merged with each other without the table
-and applied to it, and applying one twice, or to a table that already has a part of it, gives the same table: list
-changes say from which index on the list is what, map changes name entries. That is what lets a stale cache catch up
-from any earlier version.
+Most kinds share one of three: one cell per key, a list per key, a map per key (`shapes`). A table counts what a batch
+touches and turns it into a `Delta`. Deltas can be merged with each other without the table and applied to it, and
+applying one twice, or to a table that already has a part of it, gives the same table: list changes say from which index on
+the list is what, map changes name entries. That is what lets a stale cache catch up from any earlier version.
 
 With a time to live every cell, element or entry is a pair `(value, last renewal in ms)`; tables carry it along.
 """
@@ -13,10 +12,10 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import ClassVar, Final, Never, Protocol
 
 from statefulspark.state import numbers
 
@@ -81,14 +80,32 @@ class Table(Protocol):
     def full(self) -> Content:
         """Return changes that build this table from an empty one."""
 
+    def apply(self, changes: Changes, /) -> None:
+        """Bring the table up to date with changes made elsewhere."""
+
     def touch_row(self, key: Key) -> None:
         """Note that the whole row of a key changed."""
+
+    @property
+    def has_parts(self) -> bool:
+        """Whether a row has many cells, so that a change may say what became of some of them."""
+
+    @property
+    def array_bytes(self) -> int:
+        """Memory that cells take as arrays, 0 while they are objects."""
+
+    def alive(self, row: Never, cutoff_ms: int, /) -> object:
+        """Return what is left of a row whose cells were renewed after a time: itself, a shorter one, or None for nothing."""
+
+    def convert(self, row: Never, convert: Callable[[Cell], Cell], /) -> object:
+        """Return a row with every cell converted."""
 
 
 class CellTable:
     """One cell per key: Python objects, or numbers as arrays until someone wants to see them as objects."""
 
     __slots__ = ("_dirty", "_numbers", "_rows", "cursor")
+    has_parts: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._rows: dict[Key, object] = {}
@@ -169,11 +186,23 @@ class CellTable:
         else:
             self.rows.update(changes.to_dict())
 
+    @staticmethod
+    def alive(row: tuple[object, int], cutoff_ms: int, /) -> tuple[object, int] | None:
+        """Return the cell if it was renewed after a time, else None."""
+        return row if row[1] > cutoff_ms else None
+
+    @staticmethod
+    def convert(row: Cell, convert: Callable[[Cell], Cell], /) -> Cell:
+        """Return the cell converted."""
+        return convert(row)
+
 
 class ListTable:
     """A list of cells per key; `dirty` holds the first index that changed."""
 
     __slots__ = ("cursor", "dirty", "rows")
+    has_parts: ClassVar[bool] = True
+    array_bytes: ClassVar[int] = 0
 
     def __init__(self) -> None:
         self.rows: dict[Key, object] = {}
@@ -215,11 +244,23 @@ class ListTable:
                 before = rows.get(key, [])
                 rows[key] = before[: change.start] + change.items  # type: ignore[index]  # rows are lists
 
+    @staticmethod
+    def alive(row: list[tuple[object, int]], cutoff_ms: int, /) -> list[tuple[object, int]] | None:
+        """Return the elements that were renewed after a time, None when there are none."""
+        return [cell for cell in row if cell[1] > cutoff_ms] or None
+
+    @staticmethod
+    def convert(row: list[Cell], convert: Callable[[Cell], Cell], /) -> list[Cell]:
+        """Return the list with every element converted."""
+        return [convert(cell) for cell in row]
+
 
 class MapTable:
     """A map of cells per key; `dirty` holds the entries that changed, or None when all of it was replaced."""
 
     __slots__ = ("cursor", "dirty", "rows")
+    has_parts: ClassVar[bool] = True
+    array_bytes: ClassVar[int] = 0
 
     def __init__(self) -> None:
         self.rows: dict[Key, object] = {}
@@ -271,6 +312,16 @@ class MapTable:
         for key, change in changes.items():
             if isinstance(change, MapChange):
                 _apply_map(rows, key, change)
+
+    @staticmethod
+    def alive(row: dict[object, tuple[object, int]], cutoff_ms: int, /) -> dict[object, tuple[object, int]] | None:
+        """Return the entries that were renewed after a time, None when there are none."""
+        return {entry: cell for entry, cell in row.items() if cell[1] > cutoff_ms} or None
+
+    @staticmethod
+    def convert(row: dict[object, Cell], convert: Callable[[Cell], Cell], /) -> dict[object, Cell]:
+        """Return the map with every value converted."""
+        return {entry: convert(cell) for entry, cell in row.items()}
 
 
 TIMER_PREFIX = "_timer_state/"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar, cast
 
-from statefulspark.state import chunks, descriptors, grouptables, store, tables, tiers_file, tiers_rows
+from statefulspark.state import chunks, grouptables, kindtypes, store, tiers_file, tiers_rows
 
 _LOG = logging.getLogger(__name__)
 _Found = TypeVar("_Found")
@@ -54,7 +54,7 @@ class _Stamp:
 
 def _meta(stored: list[object]) -> chunks.StateMeta:
     name, kind, type_text, has_ttl = stored
-    return chunks.StateMeta(str(name), descriptors.StateKind(kind), str(type_text), bool(has_ttl))
+    return chunks.StateMeta(str(name), kindtypes.named(str(kind), str(name)), str(type_text), bool(has_ttl))
 
 
 @dataclass(slots=True)
@@ -105,8 +105,8 @@ class DiskTier:
         def work(transaction: tiers_file.Transaction) -> grouptables.GroupTables | None:
             stamp = self._bring_up_to_date(transaction, group, head, log)
             self.counters.reads += 1
-            if any(meta.name.startswith(tables.TIMER_PREFIX) for meta in stamp.metas):
-                return None  # Timers are ordered over the whole key group.
+            if any(meta.kind.shape.needs_whole_group for meta in stamp.metas):
+                return None
             return _rows_of(transaction, stamp, keys)
 
         return self._attempt(group, head, work)
@@ -237,8 +237,8 @@ def _apply_section(
 ) -> None:
     changes = section.changes
     records = {key: tiers_rows.record_key(start, key) for key in changes}
-    table = section.meta.shape.table()
-    if not is_first and not isinstance(table, tables.CellTable):
+    table = section.meta.kind.shape.table()
+    if not is_first and table.has_parts:
         _fill(transaction, table.rows, records)
     table.apply(changes)
     rows = table.rows

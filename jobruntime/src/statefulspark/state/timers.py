@@ -18,7 +18,7 @@ from typing import Final, cast
 
 from statefulspark import errors
 from statefulspark.contract import watermark
-from statefulspark.state import chunks, descriptors, scope, tables
+from statefulspark.state import chunks, kinds, scope, tables
 
 NO_WATERMARK: Final = -(2**63)
 """The watermark before there is one, as in Flink."""
@@ -49,7 +49,7 @@ TIMER_CHOICES: Final = {
 def meta_of(domain: TimeDomain) -> chunks.StateMeta:
     """Return how the timers of a domain are written down. The name has a slash, which no user's state can have."""
     name = f"{tables.TIMER_PREFIX}{domain.value.removesuffix('-time')}_user-timers"
-    return chunks.StateMeta(name, descriptors.StateKind.MAP, "map<bigint,any>", has_ttl=False)
+    return chunks.StateMeta(name, kinds.TIMERS, "map<bigint,any>", has_ttl=False)
 
 
 def watermark_of(engine_ms: int) -> int:

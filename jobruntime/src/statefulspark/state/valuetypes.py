@@ -12,6 +12,7 @@ from typing import cast
 
 from statefulspark import errors
 from statefulspark.state import codec, tables, typetext
+from statefulspark.state.kindtypes import StateMeta
 
 _ALLOWED: dict[str, frozenset[str]] = {
     "integer": frozenset({"int"}),
@@ -45,33 +46,22 @@ def _element(type_text: str, container: str) -> str:
     return kind.arguments[-1].text if kind.family == container and kind.arguments else typetext.ANY
 
 
-def check(name: str, type_text: str, has_ttl: bool, changes: tables.Changes) -> None:
+def check(state: StateMeta, changes: tables.Changes) -> None:
     """Refuse values of another type than declared.
 
     Args:
-        name: Name of the state.
-        type_text: Type of the state.
-        has_ttl: Whether values come with the time of their last renewal.
+        state: What is declared.
         changes: What is about to be written.
 
     Raises:
         SpecRejectedError: A value has another type; the message names the state and both types.
     """
-    cells: Iterable[object]
-    first = next((change for change in changes.values() if change is not tables.DELETED), None)
-    if isinstance(first, tables.ListChange):
-        wanted = _element(type_text, "array")
-        lists = (change.items for change in changes.values() if isinstance(change, tables.ListChange))
-        cells = (cell for items in lists for cell in items)
-    elif isinstance(first, tables.MapChange):
-        wanted = _element(type_text, "map")
-        maps = (change.puts for change in changes.values() if isinstance(change, tables.MapChange))
-        cells = (cell for puts in maps for cell in puts.values())
-    else:
-        wanted, cells = type_text, changes.values()
+    shape = state.kind.shape
+    wanted = _element(state.type_text, shape.container) if shape.container else state.type_text
     allowed = _allowed(wanted)
     if allowed is not None:
-        _check_cells(name, wanted, allowed, _unwrapped(cells) if has_ttl else cells)
+        cells = shape.cells(changes)
+        _check_cells(state.name, wanted, allowed, _unwrapped(cells) if state.has_ttl else cells)
 
 
 def _unwrapped(cells: Iterable[object]) -> Iterable[object]:

@@ -8,21 +8,19 @@ import pyarrow as pa
 
 from statefulspark.contract.manifest import KeyedStateEntry
 from statefulspark.snapshot.canonical import rows
-from statefulspark.state import descriptors, typetext
-
-_CONTAINERS = {descriptors.StateKind.LIST.value: "array", descriptors.StateKind.MAP.value: "map"}
+from statefulspark.state import kindtypes, typetext
 
 
 def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:
     """Return the declared type of what a column of a state holds, `any` where none was declared."""
-    kind = typetext.parse(state.type)
-    container = _CONTAINERS.get(state.kind)
-    if container is None:
-        return kind if column == rows.VALUE else typetext.UNKNOWN
-    position = {rows.ENTRY: 0, rows.VALUE: -1}.get(column)
-    if position is None or kind.family != container or not kind.arguments:
+    declared, shape = typetext.parse(state.type), kindtypes.named(state.kind, state.name).shape
+    if not shape.container:
+        return declared if column == rows.VALUE else typetext.UNKNOWN
+    if declared.family != shape.container or not declared.arguments:
         return typetext.UNKNOWN
-    return kind.arguments[position]
+    if column == rows.VALUE:
+        return declared.arguments[-1]
+    return declared.arguments[0] if shape.has_entry_keys and column == shape.column else typetext.UNKNOWN
 
 
 def name_fields(stored: pa.DataType, declared: typetext.Type) -> pa.DataType:

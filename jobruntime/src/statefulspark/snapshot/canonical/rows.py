@@ -18,10 +18,9 @@ from typing import cast
 import pyarrow as pa
 
 from statefulspark.snapshot.canonical import values
-from statefulspark.state import chunks, descriptors, tables
+from statefulspark.state import chunks
 
-KEY, INDEX, ENTRY, VALUE, RENEWED = "key", "index", "entry", "value", "renewed_ms"
-_SUBS = {descriptors.StateKind.LIST: INDEX, descriptors.StateKind.MAP: ENTRY}
+KEY, VALUE, RENEWED = "key", "value", "renewed_ms"
 
 Row = tuple[object, object, object, int]
 """Key, index or entry (None where the kind has none), value, last renewal (0 without a time to live)."""
@@ -34,51 +33,25 @@ def key_names(count: int) -> tuple[str, ...]:
 
 def of_section(section: chunks.Section) -> Iterator[Row]:
     """Yield the rows of a state in a full chunk."""
-    unwrap = _unwrap if section.meta.has_ttl else _plain
-    for key, change in section.changes.items():
-        if isinstance(change, tables.ListChange):
-            for index, cell in enumerate(change.items):
-                yield (key, index, *unwrap(cell))
-        elif isinstance(change, tables.MapChange):
-            for entry, cell in change.puts.items():
-                yield (key, entry, *unwrap(cell))
-        else:
-            yield (key, None, *unwrap(change))
-
-
-def _plain(cell: object) -> tuple[object, int]:
-    return cell, 0
-
-
-def _unwrap(cell: object) -> tuple[object, int]:
-    return cast("tuple[object, int]", cell)
+    found = section.meta.kind.shape.entries(section.changes)
+    if not section.meta.has_ttl:
+        return ((key, sub, cell, 0) for key, sub, cell in found)
+    return ((key, sub, *cast("tuple[object, int]", cell)) for key, sub, cell in found)
 
 
 def to_section(meta: chunks.StateMeta, rows: Iterable[Row]) -> chunks.Section:
     """Build a state of a full chunk; the elements of a list may come in any order."""
-    changes: tables.Changes = {}
-    lists: dict[object, list[tuple[int, object]]] = {}
-    for key, sub, value, renewed in rows:
-        cell = (value, renewed) if meta.has_ttl else value
-        if meta.kind is descriptors.StateKind.LIST:
-            lists.setdefault(key, []).append((cast("int", sub), cell))
-        elif meta.kind is descriptors.StateKind.MAP:
-            change = changes.setdefault(key, tables.MapChange(replaced=True, puts={}))
-            cast("tables.MapChange", change).puts[sub] = cell
-        else:
-            changes[key] = cell
-    for key, elements in lists.items():
-        elements.sort(key=lambda element: element[0])
-        changes[key] = tables.ListChange(0, [cell for _, cell in elements])
-    return chunks.Section(meta, changes)
+    timed = ((key, sub, (value, renewed)) for key, sub, value, renewed in rows)
+    plain = ((key, sub, value) for key, sub, value, _ in rows)
+    return chunks.Section(meta, meta.kind.shape.gather(timed if meta.has_ttl else plain))
 
 
 def to_table(meta: chunks.StateMeta, rows: Sequence[Row], key_count: int) -> pa.Table:
     """Write rows as columns, each with the plainest type that holds it."""
     keys, subs, found, renewed = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
     columns = dict(zip(key_names(key_count), _key_columns(keys, key_count), strict=True))
-    sub = _SUBS.get(meta.kind)
-    if sub is not None:
+    sub = meta.kind.shape.column
+    if sub:
         columns[sub] = subs
     columns[VALUE] = found
     if meta.has_ttl:
@@ -109,7 +82,7 @@ def from_table(meta: chunks.StateMeta, table: pa.Table, key_count: int, source: 
 
     parts = [column(name) for name in key_names(key_count)]
     keys: Iterable[object] = parts[0] if key_count == 1 else zip(*parts, strict=True)
-    sub = _SUBS.get(meta.kind)
-    subs: Sequence[object] = column(sub) if sub is not None else [None] * table.num_rows
+    sub = meta.kind.shape.column
+    subs: Sequence[object] = column(sub) if sub else [None] * table.num_rows
     renewed: Sequence[object] = column(RENEWED) if meta.has_ttl else [0] * table.num_rows
     return cast("Iterator[Row]", zip(keys, subs, column(VALUE), renewed, strict=True))

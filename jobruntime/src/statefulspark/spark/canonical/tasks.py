@@ -16,12 +16,10 @@ from statefulspark.snapshot import keyedstates
 from statefulspark.snapshot.canonical import documents, groups, keytypes, parts, rows
 from statefulspark.spark.canonical import tables
 from statefulspark.spark.keyed import packing
-from statefulspark.state import chunks, codec, expiry, keygroups
+from statefulspark.state import chunks, codec, expiry, keygroups, kinds
 from statefulspark.storage import StorageOptions
 
 RESULT = "result string"
-TIMER_PREFIX = "_timer_state/"
-"""Names of the states that hold timers begin like this."""
 _ENTRY = (
     ("state", pa.int32()),
     ("key", pa.binary()),
@@ -303,7 +301,7 @@ class BuildGroups:
 
 def _group_row(group: int, stored: groups.StoredGroup, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
     head = stored.head
-    timers = any(meta.name.startswith(TIMER_PREFIX) for meta in found)
+    timers = any(meta.kind is kinds.TIMERS for meta in found)
     columns = [[group], [head.version], [head.unique_id], [head.base], [head.pack_layout()], [stored.blob], [timers]]
     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _GROUPS_ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_GROUPS_ARROW)

@@ -1,0 +1,62 @@
+"""The table of all kinds of state: one row each, with what is its own beside the shape that it shares.
+
+A new kind is a file with its descriptor, its handle and, where no shape fits, its shape; and a row here. Nothing else asks
+what kind a state is: declaring, tables, chunks, merging, exports, expiry and evolution go through the row (`kindtypes`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from statefulspark.state import cellhandles, cells, kindtypes, numbers, shapes, tables, typetext
+from statefulspark.state import scope as scopes
+
+if TYPE_CHECKING:
+    from statefulspark.state import descriptors, ttl
+
+
+def _value(
+    descriptor: descriptors.ValueState[object], view: cells.AnyCells, life: ttl.Ttl | None
+) -> cellhandles.ValueHandle[object]:
+    if descriptor.default is not None and life is None:
+        return cellhandles.DefaultValueHandle(view, descriptor.default)
+    return cellhandles.ValueHandle(view)
+
+
+def _reducing(
+    descriptor: descriptors.ReducingState[object], view: cells.AnyCells, _: ttl.Ttl | None
+) -> cellhandles.ReducingHandle[object]:
+    return cellhandles.ReducingHandle(view, descriptor.reduce)
+
+
+def _aggregating(
+    descriptor: descriptors.AggregatingState[object, object, object], view: cells.AnyCells, _: ttl.Ttl | None
+) -> cellhandles.AggregatingHandle[object, object, object]:
+    return cellhandles.AggregatingHandle(view, descriptor.function)
+
+
+def _itself(_: kindtypes.Descriptor, view: kindtypes.View | kindtypes.Converting, __: ttl.Ttl | None) -> object:
+    return view
+
+
+def _numbers(
+    descriptor: descriptors.ReducingState[object], state: kindtypes.StateMeta, scope: scopes.Scope
+) -> cells.NumberCells | None:
+    """Return cells that are folded as columns, where the function and the type allow it."""
+    number = numbers.KINDS.get(typetext.parse(state.type_text).family)
+    combine = numbers.combination_of(descriptor.reduce)
+    return None if number is None or combine is None else cells.NumberCells(state, scope, number, combine)
+
+
+VALUE = kindtypes.register(kindtypes.StateKind("ValueState", shapes.CELLS, _value))
+"""One value."""
+LIST = kindtypes.register(kindtypes.StateKind("ListState", shapes.LISTS, _itself))
+"""A list of elements."""
+MAP = kindtypes.register(kindtypes.StateKind("MapState", shapes.MAPS, _itself))
+"""A map of entries."""
+REDUCING = kindtypes.register(kindtypes.StateKind("ReducingState", shapes.CELLS, _reducing, in_arrays=_numbers))
+"""One value, folded from values of its own type."""
+AGGREGATING = kindtypes.register(kindtypes.StateKind("AggregatingState", shapes.CELLS, _aggregating))
+"""One accumulator, folded from values of another type."""
+TIMERS = kindtypes.register(kindtypes.StateKind("MapState", shapes.MOMENTS, _itself, prefix=tables.TIMER_PREFIX))
+"""Moments of one key; declared by no user, and written down as maps."""
