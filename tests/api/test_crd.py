@@ -112,7 +112,7 @@ def test_a_wrong_value_is_refused_where_it_stands(
 
 def test_an_age_in_days_was_refused(api_server: ApiServer, namespace: str) -> None:
     """The flag of the command took it."""
-    api_server.apply(a_job(namespace, checkpoint={"maxAge": "7d", "interval": "1.5s", "minPause": "0"}))
+    api_server.apply(a_resource(namespace, checkpoint={"maxAge": "7d", "interval": "1.5s", "minPause": "0"}))
 
     spec = api_server.get(namespace, "ssj/flights")["spec"]
 

@@ -11,7 +11,9 @@ from statefulspark.contract.formats import DocumentFormat
 from statefulspark.contract.placement import Placement
 from statefulspark.opstate import record
 from statefulspark.opstate.model import Mode, NamedState, OperatorState, StateMeta
-from statefulspark.sinks import files_commits, iceberg_files, marker, staging
+from statefulspark.sinks import marker, staging
+from statefulspark.sinks.files import commits
+from statefulspark.sinks.iceberg import datafiles
 from statefulspark.snapshot import pruning
 from statefulspark.snapshot.canonical import documents
 from statefulspark.sources import segmentfile
@@ -133,10 +135,8 @@ _GENERATION = manifest.GenerationRecord(
     restored_in_place=43,
 )
 _MARKER = marker.Marker(generation=3, batch_id=12, epoch=7, lost_at=NOON, lineage=LINEAGE, root=ROOT, reached_in=BEFORE)
-_PART = files_commits.PartFile(
-    path=f"data/00012000/00012345-00000003-00000007-{UNIQUE}.parquet", rows=20, size_bytes=1234
-)
-_DATA_FILE = iceberg_files.DataFile(
+_PART = commits.PartFile(path=f"data/00012000/00012345-00000003-00000007-{UNIQUE}.parquet", rows=20, size_bytes=1234)
+_DATA_FILE = datafiles.DataFile(
     path="s3://bucket/tables/delays/data/x.parquet",
     spec_id=0,
     partition=("01", None),
@@ -253,15 +253,15 @@ KINDS = (
         ),
         indent=None,
     ),
-    _plain("prepared-files", files_commits.PreparedFiles(files=(_PART,)), indent=None),
+    _plain("prepared-files", commits.PreparedFiles(files=(_PART,)), indent=None),
     _plain(
         "written-files",
-        iceberg_files.WrittenFiles(table="team.delays", table_uuid="4f1c", files=(_DATA_FILE,)),
+        datafiles.WrittenFiles(table="team.delays", table_uuid="4f1c", files=(_DATA_FILE,)),
         indent=None,
     ),
     _plain(
         "commit",
-        files_commits.BatchCommit(
+        commits.BatchCommit(
             batch_id=12345,
             epoch=7,
             committed_at=NOON,
@@ -273,6 +273,6 @@ KINDS = (
         ),
         indent=None,
     ),
-    _plain("folder-owner", files_commits.FolderOwner(sink=SINK, marker=_MARKER), indent=None),
+    _plain("folder-owner", commits.FolderOwner(sink=SINK, marker=_MARKER), indent=None),
     StoredKind("marker", formats.MARKER, _MARKER, lambda: _MARKER.to_json().encode(), marker.Marker.parse),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from snapshots import Job, a_query
+from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
@@ -79,7 +79,7 @@ def test_a_cut_whose_segment_is_gone_is_refused(job: Job) -> None:
 
 def test_a_planned_batch_whose_segment_is_gone_does_not_end_every_start(job: Job) -> None:
     """A batch that was planned runs again with its segment; without that no start got beyond binding the source."""
-    query = a_query(job)
+    query = a_stateful_query(job)
     query.run_batch()
     job.checkpoint(query)
     ahead = query.plan_batch()

@@ -24,7 +24,8 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.hooks import HookDefinition
 from statefulspark.opstate import subtasks
 from statefulspark.opstate.batches import SinkRun
-from statefulspark.sinks import base, kafka_rows
+from statefulspark.sinks import base
+from statefulspark.sinks.kafka import records
 from statefulspark.snapshot.recovery import StartMode, StartPlan
 from statefulspark.sources import running
 from statefulspark.spark import driver, failures, functions, hooks, writing
@@ -306,7 +307,7 @@ _USERS: dict[str, tuple[Callable[[], object], str]] = {
     "opening a sink of the job's own": (lambda: own_sink("open"), "SinkFailed"),
     "committing to a sink of the job's own": (lambda: own_sink("commit"), "SinkFailed"),
     "a Kafka serializer": (
-        lambda: list(kafka_rows.encode(iter([pa.record_batch({"a": [1]})]), fail)),  # type: ignore[arg-type]
+        lambda: list(records.encode(iter([pa.record_batch({"a": [1]})]), fail)),  # type: ignore[arg-type]
         "FunctionFailed",
     ),
     "the compatibility of a codec": (lambda: compare(OldCodec()), "FunctionFailed"),
@@ -359,7 +360,7 @@ _OURS: dict[str, Callable[[], object]] = {
     "before a row goes to a function": lambda: sink_run("invoke").invoke("no partition", 1),  # type: ignore[arg-type]
     "of our own sink": lambda: write_part(ss.FilesSink("s3://bucket/out")),
     "of our own Kafka serializer": lambda: list(
-        kafka_rows.encode(iter([pa.record_batch({"a": [1]})]), kafka_rows.JsonRows("no column"))
+        records.encode(iter([pa.record_batch({"a": [1]})]), records.JsonRows("no column"))
     ),
     "before a codec is asked": lambda: compare(None),  # type: ignore[arg-type]
     "before rows go to a keyed function": lambda: keyed(KeyedFails(), key="nowhere"),

@@ -135,8 +135,8 @@ def test_a_new_query_with_more_partitions_than_key_groups_is_refused_though_it_h
 
 def test_state_with_fewer_key_groups_than_partitions_is_refused_as_state() -> None:
     """A.66: the state of its own query is looked at, so that the sentence tells a way that its state allows."""
-    planned = _a_plan(_planned("a", max_parallelism=4), partitions=5)
-    restored = _a_query(_an_operator("a", max_parallelism=4))
+    planned = _planned(a_planned_operator("a", max_parallelism=4), partitions=5)
+    restored = _in_the_cut(an_operator("a", max_parallelism=4))
 
     with pytest.raises(errors.SpecRejectedError, match="The state of operator 'a' of query 'q' can not be restored"):
         evolution.compare([restored], [planned], label="checkpoint 7", allow_non_restored_state=False)

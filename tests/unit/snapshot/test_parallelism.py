@@ -8,7 +8,7 @@ import pytest
 from manifests import a_query, an_operator
 from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors
-from statefulspark.contract.manifest import QueryEntry
+from statefulspark.contract.manifest import OperatorEntry, QueryEntry
 from statefulspark.snapshot import parallelism, plans
 
 SETTING = "spark.sql.shuffle.partitions"
@@ -92,10 +92,12 @@ def test_more_partitions_than_key_groups_are_refused(restored: QueryEntry | None
     assert (refused.value.reason, refused.value.message) == ("MaxParallelismExceeded", sentence)
 
 
-@pytest.mark.parametrize("restored", [None, a_query(an_operator(groups=128))], ids=["without state", "with state"])
+@pytest.mark.parametrize(
+    "restored", [None, a_query("delays", an_operator(max_parallelism=128))], ids=["without state", "with state"]
+)
 def test_as_many_partitions_as_key_groups_are_allowed(restored: QueryEntry | None) -> None:
     """A.66."""
-    parallelism.require_enough_groups(a_plan(partitions=128), restored)
+    parallelism.require_enough_groups(planned(partitions=128), restored)
 
 
 @pytest.mark.parametrize(
@@ -106,33 +108,39 @@ def test_as_many_partitions_as_key_groups_are_allowed(restored: QueryEntry | Non
     ],
 )
 def test_only_a_query_with_a_batch_has_state_that_can_not_be_restored(batch_id: int, told: str) -> None:
-    restored = a_query(an_operator(groups=None)).model_copy(update={"batch_id": batch_id})
+    restored = a_query("delays", an_operator(max_parallelism=None)).model_copy(update={"batch_id": batch_id})
 
     with pytest.raises(errors.SpecRejectedError, match=told):
-        parallelism.require_enough_groups(a_plan(partitions=130), restored)
+        parallelism.require_enough_groups(planned(partitions=130), restored)
 
 
 @pytest.mark.parametrize(
     ("restored", "way_out"),
     [
         pytest.param(None, "Leave max_parallelism out, which makes it 32768, or set", id="without state"),
-        pytest.param(a_query(an_operator(groups=None)), "or max_parallelism=32768, which", id="with canonical state"),
+        pytest.param(
+            a_query("delays", an_operator(max_parallelism=None)),
+            "or max_parallelism=32768, which",
+            id="with canonical state",
+        ),
     ],
 )
 def test_the_largest_number_of_key_groups_is_a_way_out_for_as_many_partitions(
     restored: QueryEntry | None, way_out: str
 ) -> None:
     with pytest.raises(errors.SpecRejectedError, match=way_out):
-        parallelism.require_enough_groups(a_plan(partitions=32_768), restored)
+        parallelism.require_enough_groups(planned(partitions=32_768), restored)
 
 
 def test_an_operator_after_one_that_contradicts_its_state_is_looked_at_too() -> None:
-    planned = a_plan(partitions=130)
-    (first,) = planned.operators
+    asked = planned(partitions=130)
+    (first,) = asked.operators
     second = replace(first, operator_id=1, uid="sum")
 
     with pytest.raises(errors.SpecRejectedError, match="operator 'sum' of query 'delays'"):
-        parallelism.require_enough_groups(replace(planned, operators=(first, second)), a_query(an_operator(groups=512)))
+        parallelism.require_enough_groups(
+            replace(asked, operators=(first, second)), a_query("delays", an_operator(max_parallelism=512))
+        )
 
 
 @pytest.mark.parametrize(
@@ -142,7 +150,9 @@ def test_a_job_goes_on_with_the_key_groups_of_its_own_operators(batch_id: int, k
     """A.64: the number is kept; the engine's operators have none."""
     unknown = an_operator().model_copy(update={"uid": "sum", "operator_id": 1})
     engines = OperatorEntry(uid="dedupe-2", operator_id=2, name="dedupe", partitions=2)
-    query = a_query(an_operator(groups=64), unknown, engines).model_copy(update={"batch_id": batch_id})
+    query = a_query("delays", an_operator(max_parallelism=64), unknown, engines).model_copy(
+        update={"batch_id": batch_id}
+    )
 
     assert plans.key_groups([query]) == known
 

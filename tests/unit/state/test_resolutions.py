@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, conversions, descriptors, evolution, ttl, typetext
+from statefulspark.state import chunks, conversions, descriptors, evolution, kinds, kindtypes, ttl, typetext
 from statefulspark.state.conversions import Outcome
 
 _KEY_OF_A_MAP = "The type of the keys of a map can never change."
-_VALUE, _LIST, _MAP = descriptors.StateKind.VALUE, descriptors.StateKind.LIST, descriptors.StateKind.MAP
+_VALUE, _LIST, _MAP = kinds.VALUE, kinds.LIST, kinds.MAP
 
 
 class Color(enum.Enum):
@@ -204,7 +204,7 @@ def test_a17_what_fits_rewrites_nothing(stored: object, declared: object, outcom
     assert _compare(stored, declared) == evolution.Verdict(outcome)
 
 
-def _meta(type_text: str = "bigint", kind: descriptors.StateKind = _VALUE, *, ttl: bool = False) -> chunks.StateMeta:
+def _meta(type_text: str = "bigint", kind: kindtypes.StateKind = _VALUE, *, ttl: bool = False) -> chunks.StateMeta:
     return chunks.StateMeta("s", kind, type_text, has_ttl=ttl)
 
 
@@ -257,7 +257,7 @@ def test_a_reconfigured_state_is_written_down_as_it_was() -> None:
         ("map<string,bigint>", _MAP, "bigint"),
     ],
 )
-def test_the_type_of_values_is_what_one_of_them_has(type_text: str, kind: descriptors.StateKind, value: str) -> None:
+def test_the_type_of_values_is_what_one_of_them_has(type_text: str, kind: kindtypes.StateKind, value: str) -> None:
     assert evolution.value_type(_meta(type_text, kind)) == typetext.parse(value)
 
 
