@@ -14,6 +14,8 @@ import pytest
 import sinkdrivers
 import statefulspark as ss
 from fakehooks import Bookmarks
+from py4j.protocol import Py4JError
+from pyspark.errors import AnalysisException
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming.state import GroupState
 from snapshots import Clock
@@ -28,7 +30,7 @@ from statefulspark.sinks import base
 from statefulspark.sinks.kafka import records
 from statefulspark.snapshot.recovery import StartMode, StartPlan
 from statefulspark.sources import running
-from statefulspark.spark import driver, failures, functions, hooks, writing
+from statefulspark.spark import driver, failures, functions, hooks, sparkerrors, writing
 from statefulspark.spark.groupstate import frames, timeouts
 from statefulspark.spark.groupstate import function as group_function
 from statefulspark.spark.groupstate import processor as group_processor
@@ -397,6 +399,26 @@ def test_a_failure_of_ours_in_a_worker_asks_for_a_report_and_names_no_line_of_th
     assert "rows.py" in caught.value.__notes__[0]
 
 
+def test_what_a_function_returned_and_what_it_put_into_state_are_the_users_too() -> None:
+    class Answers(opstate.SinkFunction[object], opstate.ListCheckpointed[int]):
+        def invoke(self, value: object) -> None:
+            """Do nothing."""
+
+        def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
+            return 5  # type: ignore[return-value]
+
+        def restore_state(self, state: list[int]) -> None:
+            """Do nothing."""
+
+    def updates(key: tuple[object, ...], given: Iterable[pd.DataFrame], state: GroupState) -> list[pd.DataFrame]:
+        state._value, state._updated, state._defined = 5, True, True
+        return []
+
+    for call in (lambda: subtasks.Subtasks("out", Answers(), 1).snapshot(AT), lambda: grouped(updates)):
+        with pytest.raises((errors.UserCodeError, errors.SpecRejectedError)):
+            call()
+
+
 def test_an_error_of_ours_that_users_code_passes_on_keeps_its_type() -> None:
     damaged = errors.SnapshotCorruptError("ChunkUnreadable", "x")
 
@@ -410,6 +432,40 @@ def test_an_error_of_ours_that_users_code_passes_on_keeps_its_type() -> None:
         keyed(Reads())
 
     assert caught.value is damaged
+
+
+# What Spark itself raises
+
+
+def test_a_query_that_spark_does_not_plan_is_refused_by_name_and_exit_code() -> None:
+    with pytest.raises(errors.SpecRejectedError) as caught, sparkerrors.refusing_plan("counts"):
+        raise AnalysisException("no column `x`\n+- Project [x]")
+
+    failure = failures.of_error(caught.value)
+    assert (failure.code, failure.reason) == (ExitCode.BAD_JOB, "QueryInvalid")
+    assert failure.message == (
+        "Spark refuses the query 'counts': AnalysisException: no column `x`. Correct it and apply the job again."
+    )
+
+
+def test_a_query_that_spark_does_not_start_may_be_tried_again() -> None:
+    with pytest.raises(errors.StatefulSparkError) as caught, sparkerrors.refusing_start("counts"):
+        raise AnalysisException("the topic is away")
+
+    failure = failures.of_error(caught.value)
+    assert (failure.code, failure.reason) == (ExitCode.FAILED, "QueryFailed")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [AnalysisException("x"), Py4JError("x"), OSError("disk full"), MemoryError()],
+    ids=["Spark", "the gateway", "the machine", "its memory"],
+)
+def test_what_spark_or_the_machine_raises_is_no_bug_of_ours(error: Exception) -> None:
+    with pytest.raises(type(error)) as caught, sparkerrors.ours("Writing a batch"):
+        raise error
+
+    assert caught.value is error
 
 
 # Whole job files

@@ -7,8 +7,8 @@ caller holds the checkpoint lock.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Generic, TypeVar, cast
 
 from statefulspark import errors, usercode
 from statefulspark.opstate import redistribution, sink
@@ -101,9 +101,7 @@ class Subtasks(Generic[F]):
             self._snapshot(lambda: function.snapshot_state(context), context)
             return self._contents(self._stores[index], context)
         if isinstance(function, ListCheckpointed):
-            taken = self._snapshot(
-                lambda: function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp), context
-            )
+            taken = self._snapshot(functools.partial(_list_of, function, context), context)
             store = OperatorStateStore()
             store.get_list_state(_LIST).update(taken)
             return store.contents()
@@ -163,6 +161,12 @@ class Subtasks(Generic[F]):
             return method()
         except Exception as error:
             raise self.failed(error, reason, what) from error
+
+
+def _list_of(function: ListCheckpointed[object], context: FunctionSnapshotContext) -> list[object]:
+    """Return what a function answers as the list that it has to be; null in its place is refused by the store."""
+    answer: object = function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp)
+    return cast("list[object]", answer if answer is None else list(cast("Iterable[object]", answer)))
 
 
 def _snapshot_of(context: FunctionSnapshotContext) -> str:

@@ -139,7 +139,9 @@ class GroupStateFunction(wrapping.WrappedFunction):
                 self._timeouts.set(kept_ms)
             return
         if state.exists:
-            self._value.update(self._form.store(state._value))
+            with wrapping.USER_CODE:  # What the call has put there is only looked at now.
+                stored = self._form.store(state._value)
+            self._value.update(stored)
         else:
             self._value.clear()
         if has_timeout:

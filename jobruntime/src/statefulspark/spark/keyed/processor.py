@@ -240,11 +240,11 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         context.enter_group(lambda part: rows.to_keys(part, key), rows.to_values)
         try:
             emitted = function.process_table(table, context)
+            return emitted if emitted is not None and len(emitted) else []
         except Exception as error:
             raise self._failed("process_table", "", error) from error
         finally:
             context.leave()
-        return [] if emitted is None else emitted
 
     def _grouped(self, table: pa.Table) -> dict[object, list[functions.InputRow]]:
         with pausing.collection_paused():
