@@ -22,7 +22,7 @@ from statefulspark import errors, storage
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
-from statefulspark.snapshot import closure, startplan
+from statefulspark.snapshot import closure, sidelog, startplan
 from statefulspark.spark import functions, session
 from statefulspark.storage import ObjectStore, StorageOptions
 from streams import wait_until
@@ -121,9 +121,20 @@ class World:
         self._epoch = 0
         self._path = layout.query_root(1, "numbers")
 
+    @property
+    def store(self) -> ObjectStore:
+        return self._store
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def batch(self) -> int:
+        return closure.newest_committed_batch(self._store, self._path)
+
     def entry(self) -> QueryEntry:
-        batch = closure.newest_committed_batch(self._store, self._path)
-        return closure.close_over(self._store, self._path, batch)
+        return closure.close_over(self._store, self._path, self.batch)
 
     def run(
         self, build: Callable[[SparkSession], Output], until: Callable[[], bool], *, allow_non_restored: bool = False
@@ -235,6 +246,35 @@ def test_a44_a_new_uid_starts_without_state_and_an_old_one_may_not_vanish(world:
     )
     assert error is None
     assert world.told(1)[0]["restored"] is False
+
+
+class Noticing(ss.SinkFunction[Row], ss.CheckpointedFunction):
+    """Remembers that there was a row: its state changes once."""
+
+    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+        self.state = context.operator_state_store.get_list_state(ss.ListState("seen"))
+
+    def invoke(self, value: Row) -> None:
+        self.state.update([True])
+
+    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+        pass
+
+
+def test_every_batch_of_a_function_has_a_record_whether_it_changed_the_state_or_not(world: World) -> None:
+    def build(spark: SparkSession) -> Output:
+        frame = ss.from_source(spark, function=RangeSource(), schema="n BIGINT", uid="ranges", buffer_rows=10)
+        return ss.write(frame, sink=ss.FunctionSink(Noticing()), uid="notice", mode="append")
+
+    assert world.run(build, lambda: world.batch >= 3) is None
+
+    log = sidelog.SideLog(world.store, world.path)
+    state, unchanged = (
+        [name.batch for name in log.all_of(kind) if name.batch <= world.batch]
+        for kind in (sidelog.RecordKind.OPERATOR_STATE, sidelog.RecordKind.UNCHANGED)
+    )
+    assert state == [0]
+    assert unchanged == list(range(1, world.batch + 1))
 
 
 class CountPerDigit(ss.KeyedProcessFunction):
