@@ -164,6 +164,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "it failed after it was told to go for an upgrade": over(
             1, spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STOPPING)
         ),
+        "it failed while it took the savepoint of an upgrade": over(
+            1, spec=a_spec("i:2"), operation=an_operation(), upgrade=an_upgrade(UpgradeState.SAVEPOINT)
+        ),
         "it failed while it took a savepoint": over(1, operation=an_operation(kind=OperationKind.SAVEPOINT)),
         "it failed after a stop of its predecessor": over(
             1, operation=an_operation(OperationPhase.COMPLETED, epoch=7), upgrade=an_upgrade(UpgradeState.DONE)
