@@ -13,7 +13,9 @@ from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, OwnerRecord, Trigger
-from statefulspark.snapshot import catalog, closure, descent, epochs, recovery, savepoint
+from statefulspark.snapshot import catalog, closure, descent, epochs, look, recovery, savepoint
+from statefulspark.snapshot.plan import Author, StartPlan
+from statefulspark.snapshot.restore import carry_out
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 
@@ -52,15 +54,15 @@ class Job:
         prefix = uri.removeprefix("memory://bucket").strip("/")
         return self.bucket.child(prefix)
 
-    def author(self) -> recovery.Author:
-        return recovery.Author("default", "flights", max(self.epoch, 1), self.clock.now, lineages=self.lineages)
+    def author(self) -> Author:
+        return Author("default", "flights", max(self.epoch, 1), self.clock.now, lineages=self.lineages)
 
     def plan(
         self,
         restore: RestoreConfig | None = None,
         query_uids: Sequence[str] | None = None,
         store: ObjectStore | None = None,
-    ) -> recovery.StartPlan:
+    ) -> StartPlan:
         return recovery.plan_recovery(
             store or self.store,
             restore=restore or RestoreConfig(),
@@ -73,11 +75,11 @@ class Job:
         restore: RestoreConfig | None = None,
         query_uids: Sequence[str] | None = None,
         store: ObjectStore | None = None,
-    ) -> recovery.StartPlan:
+    ) -> StartPlan:
         """Do what a driver does at its start."""
         self.epoch += 1
         plan = self.plan(restore, query_uids, store)
-        return recovery.carry_out(store or self.store, plan, self.author())
+        return carry_out(store or self.store, plan, self.author())
 
     def on(self, bucket: ObjectStore) -> Job:
         """Return the same job as a process sees it that reaches storage through something else."""
@@ -85,16 +87,18 @@ class Job:
         seen.bucket, seen.store = bucket, bucket.child("default/flights")
         return seen
 
-    def boot(self, restore: RestoreConfig | None = None) -> recovery.StartPlan:
+    def boot(self, restore: RestoreConfig | None = None) -> StartPlan:
         """Do everything on storage that a driver does at its start: owner, epoch, plan, generation."""
         where = self.store
         owner = OwnerRecord(namespace="default", job="flights", owner_id="uid", created_at=self.clock.now)
         epochs.ensure_owner(where, owner, take_over=False)
         claim_id = f"claim {next(_CLAIMS)}"
         self.epoch = epochs.claim(where, assigned=None, holder="pod", claim_id=claim_id, now=self.clock.now)
-        self.lineages = descent.ensure(where, lineage=uuid.uuid4().hex, epoch=self.epoch, now=self.clock.now)
-        plan = recovery.find_start(where, self.author(), restore=restore or RestoreConfig(), open_store=self.open_store)
-        return recovery.carry_out(where, plan, self.author())
+        seen = look.Look(where)
+        self.lineages = descent.ensure(where, lineage=uuid.uuid4().hex, epoch=self.epoch, now=self.clock.now, seen=seen)
+        wish = restore or RestoreConfig()
+        plan = recovery.find_start(where, self.author(), restore=wish, open_store=self.open_store, seen=seen)
+        return carry_out(where, plan, self.author())
 
     def running(self, batches: int = 0) -> FakeQuery:
         """Start the job, and run some batches of its query."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, QueryEntry
-from statefulspark.snapshot import decision, startplan
+from statefulspark.snapshot.plan import Situation, StartMode, StartPlan
 
 
 def a_start_situation(
@@ -15,12 +15,12 @@ def a_start_situation(
     checkpoints: int = 0,
     savepoints: int = 0,
     problem: str | None = None,
-) -> decision.Situation:
+) -> Situation:
     """Build what is on storage, nothing unless it is said."""
     asked = restore or RestoreConfig()
-    return decision.Situation(asked, current, unfinished, checkpoints, savepoints, "memory://test", problem)
+    return Situation(asked, current, unfinished, checkpoints, savepoints, "memory://test", problem)
 
 
-def a_start_plan(*queries: QueryEntry, **changes: object) -> startplan.StartPlan:
+def a_start_plan(*queries: QueryEntry, **changes: object) -> StartPlan:
     """Build the plan of a job that goes on in generation 1."""
-    return startplan.StartPlan(startplan.StartMode.CONTINUE, 1, queries=queries, **changes)  # type: ignore[arg-type]
+    return StartPlan(StartMode.CONTINUE, 1, queries=queries, **changes)  # type: ignore[arg-type]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from statefulspark import errors, storage
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotFormat, SnapshotKind
-from statefulspark.snapshot import base, catalog, progress, restore, savepoint, verify
+from statefulspark.snapshot import candidates, catalog, progress, savepoint, transfer, verify
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,7 +61,9 @@ def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
     from statefulspark.snapshot.canonical import functions, reading, shells
 
     folder = uri.removesuffix(f"/{MANIFEST_NAME}").rstrip("/")
-    found = base.find(storage.open_store(folder, options), folder, lambda other: storage.open_store(other, options))
+    found = candidates.find(
+        storage.open_store(folder, options), folder, lambda other: storage.open_store(other, options)
+    )
     if found.manifest is None:
         raise errors.InternalError("ManifestMissing", f"{uri} was found without a manifest.")
     query, uid = reading.find(found.manifest, wish)
@@ -75,7 +77,7 @@ def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
         local = storage.StorageOptions(allow_local_files=True)
         target = offline.target(storage.open_store(f"file://{scratch}", local))
         (entry,) = offline.convert(found.place, [query], target, local, only=uid)
-        return reading.read_operator(restore.SnapshotPlace(target.store, target.folder), entry, wish, uid)
+        return reading.read_operator(transfer.SnapshotPlace(target.store, target.folder), entry, wish, uid)
 
 
 def convert(
@@ -98,7 +100,7 @@ def convert(
         SnapshotCorruptError: `SnapshotBroken`: the snapshot does not verify; nothing was written.
         PreconditionFailedError: `SavepointExists`.
     """
-    found = base.find(storage.open_store(uri, options), uri, lambda other: storage.open_store(other, options))
+    found = candidates.find(storage.open_store(uri, options), uri, lambda other: storage.open_store(other, options))
     manifest = found.manifest
     if manifest is None or manifest.format is SnapshotFormat.CANONICAL:
         raise errors.SpecRejectedError(

@@ -30,6 +30,7 @@ from statefulspark.contract.placement import Placement
 from statefulspark.declaration import QueryContext
 from statefulspark.job import Job
 from statefulspark.snapshot import closure, recovery, savepoint, transfer, verify
+from statefulspark.snapshot.plan import Author, StartMode, StartPlan
 from statefulspark.spark import driver, functions, preparing
 from statefulspark.spark.canonical import export, starting
 from statefulspark.spark.keyed import registry as keyed
@@ -97,7 +98,7 @@ class Rig(TwoSides):
         self.store.write(f"{FOLDER}/_metadata.json", manifest.to_json(indent=1).encode())
         return manifest
 
-    def restore(self, kind: str, *, partitions: int) -> recovery.StartPlan:
+    def restore(self, kind: str, *, partitions: int) -> StartPlan:
         """Do what a driver does from the claim until its queries could be started, from the canonical savepoint."""
         build, mode = QUERIES[kind]
         job = Job("flights")
@@ -113,7 +114,7 @@ class Rig(TwoSides):
             engine=EngineConfig(conf={"spark.sql.shuffle.partitions": str(partitions)}),
         )
         place = preparing.Place(self.store, self.options, 1)
-        author = recovery.Author("default", "flights", 1, NOW)
+        author = Author("default", "flights", 1, NOW)
         found = preparing.find_state(job.definition.query_uids, job_config, place, author)
         built = driver.build_queries(job.queries, job_config, self.spark, functions.JobFunctions(), found=found)
         return preparing.make_ready(job_config, place, found, built, self.spark, author)
@@ -358,6 +359,6 @@ def test_a_missing_or_swapped_file_is_refused_by_name_before_anything_is_made(ri
         rig.store.write(part, body)
     plan = recovery.plan_recovery(rig.store, restore=wish)
     assert (plan.mode, starting.with_shells(plan).queries[0].operators[0].uid) == (
-        recovery.StartMode.COPY, "stateStoreSave-0",
+        StartMode.COPY, "stateStoreSave-0",
     )  # fmt: skip
     assert not rig.store.list("generations/00000002")

@@ -30,8 +30,9 @@ from statefulspark.contract.manifest import Trigger
 from statefulspark.contract.placement import Placement
 from statefulspark.declaration import QueryContext
 from statefulspark.job import Job
-from statefulspark.snapshot import catalog, closure, plans, recovery, verify
+from statefulspark.snapshot import catalog, closure, plans, verify
 from statefulspark.snapshot.parallelism import SHUFFLE_PARTITIONS
+from statefulspark.snapshot.plan import Author, StartPlan
 from statefulspark.spark import check, driver, failures, functions, preparing, session
 from statefulspark.spark.keyed import registry
 from statefulspark.storage.port import ObjectStore
@@ -141,7 +142,7 @@ class World:
 
     def look(
         self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
-    ) -> tuple[config.JobConfig, preparing.Place, recovery.StartPlan, tuple[preparing.BuiltQuery, ...]]:
+    ) -> tuple[config.JobConfig, preparing.Place, StartPlan, tuple[preparing.BuiltQuery, ...]]:
         """Do what a driver does until it compares the job with its state."""
         self.epoch += 1
         job = Job("flights")
@@ -163,12 +164,12 @@ class World:
         return job_config, place, found, built
 
     @property
-    def author(self) -> recovery.Author:
-        return recovery.Author("default", "flights", self.epoch, NOW)
+    def author(self) -> Author:
+        return Author("default", "flights", self.epoch, NOW)
 
     def start(
         self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
-    ) -> tuple[recovery.StartPlan, tuple[preparing.BuiltQuery, ...]]:
+    ) -> tuple[StartPlan, tuple[preparing.BuiltQuery, ...]]:
         """Do what a driver does until its queries could be started."""
         job_config, place, found, built = self.look(build, conf=conf, restore=restore)
         return preparing.make_ready(job_config, place, found, built, self.spark, self.author), built
@@ -177,7 +178,7 @@ class World:
         """Return all keys but those of Spark's maintenance, which uploads state by the clock, of ended queries, too."""
         return frozenset(info.key for info in self.store.list("") if not info.key.endswith(OF_MAINTENANCE))
 
-    def run(self, plan: recovery.StartPlan, built: Sequence[preparing.BuiltQuery]) -> Rows:
+    def run(self, plan: StartPlan, built: Sequence[preparing.BuiltQuery]) -> Rows:
         """Run the query over the rest of the input; return what it emitted."""
         (one,) = built
         output: set[tuple[int, str, str, int]] = set()

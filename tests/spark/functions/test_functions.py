@@ -22,7 +22,8 @@ from statefulspark import errors, storage
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.declaration import Output
-from statefulspark.snapshot import closure, sidelog, startplan
+from statefulspark.snapshot import closure, sidelog
+from statefulspark.snapshot.plan import StartMode, StartPlan
 from statefulspark.spark import functions, session
 from statefulspark.storage import ObjectStore, StorageOptions
 from streams import wait_until
@@ -145,7 +146,7 @@ class World:
         try:
             with declared.collecting("numbers"):
                 output = build(self.spark)
-            plan = startplan.StartPlan(startplan.StartMode.CONTINUE, 1, queries=(self.entry(),), next_snapshot_id=7)
+            plan = StartPlan(StartMode.CONTINUE, 1, queries=(self.entry(),), next_snapshot_id=7)
             place = Place(self._store, self._options, self._epoch)
             declared.declare("numbers", output)
             if not allow_non_restored:

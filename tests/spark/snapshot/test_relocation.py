@@ -15,7 +15,8 @@ from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import storage
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.snapshot import recovery, verify
+from statefulspark.snapshot import verify
+from statefulspark.snapshot.plan import StartMode
 from statefulspark.storage import ObjectStore, StorageOptions
 from statefulspark.testing import stores
 
@@ -109,7 +110,7 @@ def test_a_savepoint_that_was_moved_with_any_tool_restores_although_the_original
 
     plan = job.boot(RestoreConfig(snapshot=target))
 
-    assert (plan.mode, plan.restored_from) == (recovery.StartMode.COPY, target)
+    assert (plan.mode, plan.restored_from) == (StartMode.COPY, target)
     assert dict(plan.start_batches) == {"delays": 2}
     assert verify.verify_queries(job.store, plan.queries, deep=True).ok
     metadata = job.store.read(f"{plan.queries[0].path}/state/0/_metadata/v2/0").decode()

@@ -15,7 +15,8 @@ from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark import storage
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.snapshot import catalog, closure, prune, pruning, recovery, verify
+from statefulspark.snapshot import catalog, closure, prune, pruning, recovery, restore, verify
+from statefulspark.snapshot.plan import Author
 from statefulspark.storage.port import ObjectStore
 
 pytestmark = pytest.mark.s3
@@ -56,10 +57,10 @@ def test_requests_per_operation(tmp_path: Path) -> None:
     with s3server.running(tmp_path) as server:
         store = storage.open_store(f"s3://{server.new_bucket()}/default/flights", server.options())
         meter = Meter(server, store)
-        author = recovery.Author("default", "flights", 1, NOW)
+        author = Author("default", "flights", 1, NOW)
         wish = RestoreConfig()
         plan = recovery.plan_recovery(store, restore=wish)
-        recovery.carry_out(store, plan, author)
+        restore.carry_out(store, plan, author)
         query = FakeQuery(store)
         closer = closure.Closer(store, query.path)
         for _ in range(6):
@@ -89,9 +90,9 @@ def test_requests_per_operation(tmp_path: Path) -> None:
         "manifest": 1,
         "verify": 10,  # LIST; GET 4 commits, 2 offsets, metadata, operator and schema, several at a time
         "list of snapshots": 2,
-        # LIST 7 for the root, 3 for the head, 1 to verify; GET manifest, generation, commit, 9 small files to verify;
+        # LIST 6 for the root, 1 for the generation in use; GET manifest, generation, 9 small files to verify;
         # HEAD next number of generations, lineages, checkpoints and commits
-        "plan of a start": 27,
+        "plan of a start": 22,
         # LIST files, 2 for snapshots, generations; GET manifest, generation; HEAD 2 marks that are absent; PUT
         "prune": 9,
     }

@@ -18,6 +18,7 @@ from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Trigger
 from statefulspark.contract.notes import DamageNote
 from statefulspark.snapshot import catalog, closure, damage, recovery, savepoint, transfer, verify
+from statefulspark.snapshot.plan import Author, StartPlan
 from statefulspark.spark import failures
 from statefulspark.storage.port import ObjectStore
 from twosides import Output, TwoSides, run_to_the_end
@@ -58,11 +59,11 @@ class Rig(TwoSides):
         catalog.write_checkpoint(self.store, a_manifest(number, [entry], generation=generation))
         return entry
 
-    def start(self, restore: RestoreConfig | None = None) -> recovery.StartPlan:
+    def start(self, restore: RestoreConfig | None = None) -> StartPlan:
         wish = restore or RestoreConfig()
         plan = recovery.plan_recovery(self.store, restore=wish, query_uids=["q"], open_store=self.open_store)
-        author = recovery.Author("default", "flights", 1, NOW)
-        return recovery.carry_out(self.store, plan, author)
+        author = Author("default", "flights", 1, NOW)
+        return restore.carry_out(self.store, plan, author)
 
 
 def _count(rig: Rig) -> DataFrame:

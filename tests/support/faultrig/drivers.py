@@ -13,7 +13,8 @@ from statefulspark import clock, errors, storage
 from statefulspark.contract import api, config
 from statefulspark.declaration import Output
 from statefulspark.sinks.files import FilesSink
-from statefulspark.snapshot import plans, recovery
+from statefulspark.snapshot import plans, restore
+from statefulspark.snapshot.plan import StartPlan, in_new_generation
 from statefulspark.spark import assembly, driver, failures, functions, jvm, preparing, session, snapshots
 from statefulspark.spark.evolution import carry
 
@@ -70,7 +71,7 @@ class Driver(engine.EngineProcess):
 
     wish: Wish
     loop: JobLoop | None = None
-    plan: recovery.StartPlan | None = None
+    plan: StartPlan | None = None
     ending: snapshots.Ending | None = None
     failure: failures.Failure | None = None
 
@@ -118,11 +119,11 @@ class Driver(engine.EngineProcess):
         author = preparing.author_of(job_config, place, started_at)
         found = preparing.find_state(tuple(QUERIES), job_config, place, author)
         if self.wish.is_changed:
-            found = recovery.in_new_generation(found, ("The job has changed.",))
+            found = in_new_generation(found, ("The job has changed.",))
         spark = cast("SparkSession", engine.Session(self))
         fence = jvm.Fence(spark)
         fence.configure(f"{session.hadoop_uri(place.store.uri)}/epochs/{place.epoch + 1:08d}.json")
-        self.plan = recovery.carry_out(place.store, found, author, hadoop_root=session.hadoop_uri(place.store.uri))
+        self.plan = restore.carry_out(place.store, found, author, hadoop_root=session.hadoop_uri(place.store.uri))
         self.place = f"{self.wish.area}/{self.plan.generation}"
         built = tuple(self._built(uid, cast("DataFrame", engine.Frame(spark))) for uid in QUERIES)  # type: ignore[arg-type]
         parts = assembly.Parts(job_config, place, self.plan, built, spark, fence, started_at, functions.JobFunctions())

@@ -51,7 +51,7 @@ GROUPS = (
         ("unit/coordinator",),
     ),
     Group("statistics", ("statefulspark/coordinator/stats.py",), _unit("coordinator", "stats", "stats_counts")),
-    Group("start", _snapshot("decision"), _unit("snapshot", "decision", "decision_refusals")),
+    Group("start", _snapshot("plan"), _unit("snapshot", "decision", "decision_refusals", "plan")),
     Group("lineage", _snapshot("lineage"), _unit("snapshot", "lineage")),
     Group(
         "evolution",

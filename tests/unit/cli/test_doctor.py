@@ -15,7 +15,8 @@ from statefulspark import storage
 from statefulspark.cli import main
 from statefulspark.contract import diagnosis
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.snapshot import catalog, closure, recovery
+from statefulspark.snapshot import catalog, closure, recovery, restore
+from statefulspark.snapshot.plan import Author
 from statefulspark.storage import ObjectStore, StorageOptions
 
 Run = Callable[..., tuple[int, str, str]]
@@ -41,7 +42,7 @@ def root(tmp_path: Path) -> str:
 def fill(store: ObjectStore) -> None:
     """Do what a first start and its first checkpoint leave."""
     plan = recovery.plan_recovery(store, restore=RestoreConfig())
-    recovery.carry_out(store, plan, recovery.Author("default", "words", 1, datetime(2026, 1, 1, tzinfo=UTC)))
+    restore.carry_out(store, plan, Author("default", "words", 1, datetime(2026, 1, 1, tzinfo=UTC)))
     query = FakeQuery(store)
     query.run_batch()
     catalog.write_checkpoint(store, a_manifest(1, (closure.close_over(store, query.path, query.batch),)))

@@ -17,7 +17,8 @@ from statefulspark.contract.manifest import OperatorStateEntry, QueryEntry
 from statefulspark.declaration import Output
 from statefulspark.opstate import record
 from statefulspark.opstate.model import Mode, NamedState, OperatorState, StateMeta
-from statefulspark.snapshot import sidelog, startplan
+from statefulspark.snapshot import sidelog
+from statefulspark.snapshot.plan import StartMode, StartPlan
 from statefulspark.snapshot.segments import SegmentName
 from statefulspark.sources import rendezvous, segmentfile
 from statefulspark.spark import declines, functions
@@ -138,8 +139,8 @@ def test_a43_a144_the_functions_of_every_query_hear_which_snapshot_was_restored(
     declared.declare(
         "p", Output(cast("DataFrame", Stream()), opstate.FunctionSink(Remembering()), "other", "append", None)
     )
-    plan = startplan.StartPlan(
-        startplan.StartMode.CONTINUE,
+    plan = StartPlan(
+        StartMode.CONTINUE,
         1,
         queries=tuple(entries),
         restored=a_manifest(41, entries),

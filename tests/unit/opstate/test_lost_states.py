@@ -15,7 +15,8 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.prepared import OutputRecord, UnchangedRecord
 from statefulspark.declaration import Output
-from statefulspark.snapshot import catalog, closure, records, recovery, sidelog
+from statefulspark.snapshot import catalog, closure, records, sidelog
+from statefulspark.snapshot.plan import StartMode
 from statefulspark.spark import committing, functions, jobsinks, preparing
 from statefulspark.spark.functions.sink import BoundSink
 from statefulspark.storage import StorageOptions
@@ -159,7 +160,7 @@ def test_a_start_does_not_go_on_from_an_older_state_of_a_function(
 
     again = Driver(bucket)
 
-    assert (again.plan.mode, again.plan.restored_from) == (recovery.StartMode.COPY, "checkpoint 1")
+    assert (again.plan.mode, again.plan.restored_from) == (StartMode.COPY, "checkpoint 1")
     lost = key if kind is not sidelog.RecordKind.UNCHANGED or how != "missing" else driver.key(_STATE, batch)
     assert lost in (again.plan.fallback or "")
     assert (again.plan.start_batches, again.total) == ({QUERY: 1}, 3)
@@ -197,7 +198,7 @@ def test_a_start_goes_on_after_the_last_batch_when_its_record_is_whole(
 
     again = Driver(bucket)
 
-    assert (again.plan.mode, again.plan.fallback, again.total) == (recovery.StartMode.CONTINUE, None, total)
+    assert (again.plan.mode, again.plan.fallback, again.total) == (StartMode.CONTINUE, None, total)
 
 
 @pytest.mark.parametrize("how", DAMAGES)
@@ -257,7 +258,7 @@ def test_state_of_a_release_that_recorded_changes_only_goes_on(bucket: stores.Me
     again = Driver(bucket)
     again.run(4)
 
-    assert (again.plan.mode, again.plan.start_batches, again.total) == (recovery.StartMode.CONTINUE, {QUERY: 2}, 7)
+    assert (again.plan.mode, again.plan.start_batches, again.total) == (StartMode.CONTINUE, {QUERY: 2}, 7)
 
 
 @pytest.mark.parametrize("rows", [[3, 4], [3, 0]], ids=["changed", "left as it was"])

@@ -10,7 +10,8 @@ from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
-from statefulspark.snapshot import closure, prune, pruning, recovery, sidelog, verify
+from statefulspark.snapshot import closure, prune, pruning, sidelog, verify
+from statefulspark.snapshot.plan import StartMode
 from statefulspark.snapshot.segments import SegmentName
 
 GRACE_S = 60
@@ -88,7 +89,7 @@ def test_a_planned_batch_whose_segment_is_gone_does_not_end_every_start(job: Job
 
     plan = job.start()
 
-    assert (plan.mode, plan.restored_from) == (recovery.StartMode.COPY, "checkpoint 1")
+    assert (plan.mode, plan.restored_from) == (StartMode.COPY, "checkpoint 1")
     assert key in (plan.fallback or "")
 
 

@@ -9,7 +9,7 @@ import pytest
 from statefulspark import launch
 from statefulspark.contract import config
 from statefulspark.job import Job
-from statefulspark.snapshot import recovery
+from statefulspark.snapshot.plan import StartMode, StartPlan
 from statefulspark.spark import check
 
 MOVED = check.Report(
@@ -77,7 +77,7 @@ def test_a_job_file_is_asked_for_the_report_and_only_then(tmp_path: Path) -> Non
 
 
 def test_a_restore_that_would_not_be_done_again_is_a_warning() -> None:
-    found = recovery.StartPlan(recovery.StartMode.CONTINUE, 1, restore_skipped="The restore of x was done before")
+    found = StartPlan(StartMode.CONTINUE, 1, restore_skipped="The restore of x was done before")
 
     report = check.report_of(found, (), {})
 

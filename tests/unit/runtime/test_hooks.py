@@ -12,7 +12,7 @@ from startsituations import a_start_plan
 from statefulspark import errors
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.hooks import HookDefinition
-from statefulspark.snapshot.recovery import StartMode, StartPlan
+from statefulspark.snapshot.plan import StartMode, StartPlan
 from statefulspark.spark import hooks
 
 _STATES = (MasterStateEntry.of("shop", 41, b"\x00page 7"),)

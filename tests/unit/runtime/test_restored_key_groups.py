@@ -6,7 +6,8 @@ import pytest
 from manifests import a_manifest, a_query, an_operator
 from startsituations import a_start_plan
 from statefulspark.contract.manifest import QueryEntry, SnapshotFormat
-from statefulspark.snapshot import base, recovery, restore
+from statefulspark.snapshot import transfer
+from statefulspark.snapshot.plan import Candidate, StartMode, StartPlan
 from statefulspark.spark.canonical import starting
 from statefulspark.testing import stores
 
@@ -31,9 +32,9 @@ def test_what_is_restored_says(query: QueryEntry, known: dict[str, int]) -> None
 
 def test_a_canonical_savepoint_says_what_it_had_though_another_number_may_be_chosen() -> None:
     manifest = a_manifest(queries=[with_groups()]).model_copy(update={"format": SnapshotFormat.CANONICAL})
-    place = restore.SnapshotPlace(stores.MemoryStore("memory://bucket"), "savepoints/one")
-    source = base.Base("one", manifest.queries, place, manifest=manifest)
-    plan = recovery.StartPlan(recovery.StartMode.COPY, 2, queries=manifest.queries, source=source)
+    place = transfer.SnapshotPlace(stores.MemoryStore("memory://bucket"), "savepoints/one")
+    source = Candidate("one", manifest.queries, place, manifest=manifest)
+    plan = StartPlan(StartMode.COPY, 2, queries=manifest.queries, source=source)
 
     shells = starting.with_shells(plan)
 

@@ -8,7 +8,8 @@ from snapshots import Clock
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
-from statefulspark.snapshot import recovery, sidelog, verify
+from statefulspark.snapshot import sidelog, verify
+from statefulspark.snapshot.plan import StartMode
 from statefulspark.testing import stores
 
 DAMAGES = ("missing", "cut off", "empty", "a bit of its rows flipped", "a bit of its syntax flipped")
@@ -57,7 +58,7 @@ def test_a_lost_record_of_batches_after_the_checkpoint_loses_no_row(
     again.batch(3)
     again.checkpoint()
 
-    assert (again.plan.mode, again.plan.restored_from) == (recovery.StartMode.COPY, "checkpoint 1")
+    assert (again.plan.mode, again.plan.restored_from) == (StartMode.COPY, "checkpoint 1")
     assert record_key(driver, batch) in (again.plan.fallback or "")
     assert visible(bucket) == expected((1, 3), (2, 3))
 
@@ -91,8 +92,8 @@ def test_a_damaged_record_does_not_end_every_start_in_the_same_way(bucket: store
 
     first, second = Driver(bucket, Clock()), Driver(bucket, Clock())
 
-    assert (first.plan.restored_from, first.plan.mode) == ("checkpoint 1", recovery.StartMode.COPY)
-    assert (second.plan.generation, second.plan.mode) == (2, recovery.StartMode.CONTINUE)
+    assert (first.plan.restored_from, first.plan.mode) == ("checkpoint 1", StartMode.COPY)
+    assert (second.plan.generation, second.plan.mode) == (2, StartMode.CONTINUE)
 
 
 def test_a_batch_without_rows_has_a_record_too(bucket: stores.MemoryStore) -> None:
@@ -164,7 +165,7 @@ def test_a_query_that_has_no_sink_of_ours_any_more_needs_no_records(bucket: stor
 
     plan = Driver(bucket, Clock(), sinks=False).plan
 
-    assert (plan.mode, plan.start_batches, plan.fallback) == (recovery.StartMode.CONTINUE, {"delays": 1}, None)
+    assert (plan.mode, plan.start_batches, plan.fallback) == (StartMode.CONTINUE, {"delays": 1}, None)
 
 
 def test_what_a_replaced_driver_says_late_about_its_sinks_does_not_count(bucket: stores.MemoryStore) -> None:

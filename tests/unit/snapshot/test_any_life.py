@@ -18,7 +18,8 @@ from sparkroot import FakeQuery
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import Manifest, SnapshotKind
-from statefulspark.snapshot import catalog, closure, prune, pruning, recovery, savepoint, sidelog, verify
+from statefulspark.snapshot import catalog, closure, prune, pruning, savepoint, sidelog, verify
+from statefulspark.snapshot.plan import StartPlan
 from statefulspark.testing import stores
 
 GRACE_S = 60
@@ -141,7 +142,7 @@ class Life(RuleBasedStateMachine):
     def pruned(self, job: Job) -> object:
         return pruning.run(job.store, self.policy, job.clock.now, open_store=job.open_store)
 
-    def goes_on(self, plan: recovery.StartPlan) -> None:
+    def goes_on(self, plan: StartPlan) -> None:
         batch = plan.start_batches.get("delays", -1)
         if (plan.generation, batch) != (self.query.generation, self.query.batch):
             self.query = self.query.continue_in(plan.generation, batch)

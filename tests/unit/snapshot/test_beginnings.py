@@ -10,7 +10,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import EpochRecord
 from statefulspark.snapshot import doctor, epochs, prune
-from statefulspark.snapshot.recovery import StartMode
+from statefulspark.snapshot.plan import StartMode
 from statefulspark.testing import stores
 
 WRITES = frozenset({"create", "write", "delete"})

@@ -9,7 +9,8 @@ from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.contract.config import ClaimMode, RestoreConfig
-from statefulspark.snapshot import epochs, prune, pruning, recovery, savepoint, verify
+from statefulspark.snapshot import epochs, prune, pruning, savepoint, verify
+from statefulspark.snapshot.plan import StartMode, StartPlan
 from statefulspark.storage.port import ObjectStore
 
 GRACE_S = 60
@@ -45,7 +46,7 @@ SNAPSHOTS = {
 each_snapshot = pytest.mark.parametrize("uri", SNAPSHOTS.values(), ids=SNAPSHOTS)
 
 
-def run_for_a_while(job: Job, plan: recovery.StartPlan, checkpoints: int) -> FakeQuery:
+def run_for_a_while(job: Job, plan: StartPlan, checkpoints: int) -> FakeQuery:
     """Go on from a plan: batches, checkpoints and prunings."""
     query = FakeQuery(job.store, plan.generation, batch=3, seed=7)
     for _ in range(checkpoints):
@@ -91,7 +92,7 @@ def test_the_original_may_be_deleted_as_soon_as_the_start_has_copied_it(source: 
 
     again = job.boot(RestoreConfig(snapshot=uri, claim_mode=mode))
 
-    assert (again.mode, dict(again.start_batches)) == (recovery.StartMode.CONTINUE, {"delays": 3})
+    assert (again.mode, dict(again.start_batches)) == (StartMode.CONTINUE, {"delays": 3})
     assert verify.verify_queries(job.store, again.queries, deep=True).ok
 
 

@@ -21,7 +21,8 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import Manifest
-from statefulspark.snapshot import catalog, prune, pruning, recovery, savepoint, verify
+from statefulspark.snapshot import catalog, prune, pruning, savepoint, verify
+from statefulspark.snapshot.plan import StartMode
 from statefulspark.testing import stores
 
 WRITES = frozenset({"write", "create", "copy", "delete"})
@@ -235,7 +236,7 @@ def test_a_successor_finds_the_right_cut_loses_nothing_and_cleans_up(name: str, 
     again = world.job.boot(scenario.wish)
 
     assert started.start_batches.get("delays", -1) == again.start_batches.get("delays", -1) == scenario.cut
-    assert (again.mode, again.generation) == (recovery.StartMode.CONTINUE, started.generation)
+    assert (again.mode, again.generation) == (StartMode.CONTINUE, started.generation)
     assert verify.verify_queries(world.job.store, again.queries, deep=True).ok
     after = world.snapshots
     assert {uri for uri in before.keys() - after.keys() if not scenario.deletes(uri)} == set()

@@ -18,7 +18,8 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
 from statefulspark.contract.notes import DamageNote
-from statefulspark.snapshot import catalog, damage, recovery, verify
+from statefulspark.snapshot import catalog, damage, verify
+from statefulspark.snapshot.plan import StartMode, StartPlan
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 from statefulspark.testing import stores
 
@@ -124,7 +125,7 @@ def test_a_start_falls_back_to_the_snapshot_before_and_says_so(world: World, kin
 
     plan = world.job.boot()
 
-    assert (plan.mode, plan.generation, plan.restored_from) == (recovery.StartMode.COPY, 2, "checkpoint 1")
+    assert (plan.mode, plan.generation, plan.restored_from) == (StartMode.COPY, 2, "checkpoint 1")
     assert dict(plan.start_batches) == {"delays": 3}
     assert key in (plan.fallback or "")
     assert "Started from checkpoint 1 instead." in (plan.fallback or "")
@@ -167,9 +168,9 @@ def test_a_damaged_record_of_the_generation_in_use_is_left_for_a_new_generation(
     plan = world.job.boot()
     again = world.job.boot()
 
-    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (recovery.StartMode.COPY, 2, {"delays": 6})
+    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 2, {"delays": 6})
     assert "generations/00000001/generation.json" in (plan.fallback or "")
-    assert (again.mode, again.generation) == (recovery.StartMode.CONTINUE, 2)
+    assert (again.mode, again.generation) == (StartMode.CONTINUE, 2)
 
 
 def test_a_damaged_record_leaves_open_whether_a_restore_was_done_so_a_person_decides(world: World) -> None:
@@ -208,7 +209,7 @@ def test_a_savepoint_with_a_damaged_file_is_refused_by_name(world: World, kind: 
     assert world.job.boot().restored_from == "checkpoint 2"
 
 
-def a_note(world: World, plan: recovery.StartPlan, epoch: int) -> DamageNote:
+def a_note(world: World, plan: StartPlan, epoch: int) -> DamageNote:
     """Say what a driver says whose query could not load its state."""
     batch = plan.start_batches["delays"]
     now = world.job.clock.now
@@ -229,7 +230,7 @@ def test_damage_that_only_spark_sees_is_tried_once_more_and_then_left_behind(wor
         "checkpoint 2",
         "checkpoint 1",
     )
-    assert (third.mode, third.generation) == (recovery.StartMode.COPY, 2)
+    assert (third.mode, third.generation) == (StartMode.COPY, 2)
     assert "could not load the state of query 'delays' at batch 5 in 2 starts: bad" in (third.fallback or "")
 
 
@@ -283,7 +284,7 @@ def test_a_snapshot_whose_copy_could_not_be_loaded_is_not_copied_again(world: Wo
     assert copied_again.reason == "NoCheckpointVerifies"
 
 
-def _boot_or_error(job: Job) -> recovery.StartPlan | errors.StatefulSparkError:
+def _boot_or_error(job: Job) -> StartPlan | errors.StatefulSparkError:
     try:
         return job.boot()
     except errors.StatefulSparkError as error:
@@ -317,7 +318,7 @@ def test_a_note_does_not_outlive_the_damage_that_it_tells_of(world: World) -> No
 
     plan = world.job.boot()
 
-    assert (plan.mode, plan.restored_from, plan.fallback) == (recovery.StartMode.CONTINUE, "checkpoint 2", None)
+    assert (plan.mode, plan.restored_from, plan.fallback) == (StartMode.CONTINUE, "checkpoint 2", None)
     assert world.job.store.list(layout.DAMAGE) == ()
 
 
@@ -335,8 +336,8 @@ def test_batches_after_the_checkpoint_are_tried_again_once_a_file_of_theirs_is_b
 
     after = world.job.plan()
 
-    assert (before.restored_from, before.mode) == ("checkpoint 2", recovery.StartMode.COPY)
-    assert (after.start_batches, after.mode) == ({"delays": 6}, recovery.StartMode.CONTINUE)
+    assert (before.restored_from, before.mode) == ("checkpoint 2", StartMode.COPY)
+    assert (after.start_batches, after.mode) == ({"delays": 6}, StartMode.CONTINUE)
 
 
 def test_notes_that_come_after_a_file_was_brought_back_count(world: World) -> None:

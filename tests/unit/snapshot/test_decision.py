@@ -11,8 +11,8 @@ from startsituations import a_start_situation
 from statefulspark import errors
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord
-from statefulspark.snapshot import decision, generations
-from statefulspark.snapshot.decision import Candidate, Intent
+from statefulspark.snapshot import generations
+from statefulspark.snapshot.plan import CandidateName, Intent, Situation, decide, in_order, skipped_restore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NOTHING = RestoreConfig()
@@ -51,8 +51,8 @@ CASES = {
 
 
 @pytest.mark.parametrize(("situation", "expected"), CASES.values(), ids=CASES.keys())
-def test_decide(situation: decision.Situation, expected: Intent) -> None:
-    assert decision.decide(situation) is expected
+def test_decide(situation: Situation, expected: Intent) -> None:
+    assert decide(situation) is expected
 
 
 @pytest.mark.parametrize(
@@ -60,43 +60,43 @@ def test_decide(situation: decision.Situation, expected: Intent) -> None:
     [a_start_situation(unfinished=True), a_start_situation(checkpoints=1), a_start_situation(savepoints=1)],
     ids=["an unfinished generation", "checkpoints without a generation", "only savepoints"],
 )
-def test_leftovers_never_lead_to_an_empty_start(situation: decision.Situation) -> None:
+def test_leftovers_never_lead_to_an_empty_start(situation: Situation) -> None:
     with pytest.raises(errors.StateUnknownError, match="cannot be told"):
-        decision.decide(situation)
+        decide(situation)
 
 
 LINES = {
     "checkpoints of the generation in use, newest first, then its beginning": (
         (a_generation(),),
         {1: 1, 2: 1},
-        (Candidate(2, 1), Candidate(1, 1), Candidate(None, 1)),
+        (CandidateName(2, 1), CandidateName(1, 1), CandidateName(None, 1)),
     ),
     "ancestors follow, but not what a restore left behind": (
         (a_generation(1), a_generation(2, source="checkpoint:2", parent=1)),
         {1: 1, 2: 1, 3: 1, 4: 2},
-        (Candidate(4, 2), Candidate(None, 2), Candidate(2, 1), Candidate(1, 1), Candidate(None, 1)),
+        (CandidateName(4, 2), CandidateName(None, 2), CandidateName(2, 1), CandidateName(1, 1), CandidateName(None, 1)),
     ),
     "a savepoint ends the line": (
         (a_generation(1), a_generation(2, source="s3://b/sp")),
         {1: 1},
-        (Candidate(None, 2), Candidate(None, 2, "s3://b/sp")),
+        (CandidateName(None, 2), CandidateName(None, 2, "s3://b/sp")),
     ),
-    "a fresh start ends the line": ((a_generation(1), a_generation(2)), {1: 1}, (Candidate(None, 2),)),
+    "a fresh start ends the line": ((a_generation(1), a_generation(2)), {1: 1}, (CandidateName(None, 2),)),
     "a pruned ancestor still has its checkpoints": (
         (a_generation(3, source="checkpoint:2", parent=2),),
         {1: 2, 2: 2, 3: 2},
-        (Candidate(None, 3), Candidate(2, 2), Candidate(1, 2)),
+        (CandidateName(None, 3), CandidateName(2, 2), CandidateName(1, 2)),
     ),
 }
 
 
 @pytest.mark.parametrize(("records", "checkpoints", "expected"), LINES.values(), ids=LINES.keys())
 def test_candidates(
-    records: tuple[GenerationRecord, ...], checkpoints: dict[int, int], expected: tuple[Candidate, ...]
+    records: tuple[GenerationRecord, ...], checkpoints: dict[int, int], expected: tuple[CandidateName, ...]
 ) -> None:
     known = generations.Generations(records, records[-1].generation)
 
-    assert decision.candidates(known, checkpoints) == expected
+    assert in_order(known, checkpoints) == expected
 
 
 def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
@@ -105,11 +105,11 @@ def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
     with pytest.raises(
         errors.StateUnknownError, match=r"generations/.*checkpoints/.*restore\.freshState.*--fresh"
     ) as raised:
-        decision.decide(gone)
+        decide(gone)
 
     assert raised.value.reason == "StateMissing"
-    assert decision.decide(replace(gone, restore=FRESH)) is Intent.EMPTY
-    assert decision.decide(replace(gone, restore=SNAPSHOT)) is Intent.RESTORE
+    assert decide(replace(gone, restore=FRESH)) is Intent.EMPTY
+    assert decide(replace(gone, restore=SNAPSHOT)) is Intent.RESTORE
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
 def test_a_restore_that_was_done_before_says_so_and_how_to_ask_again(
     wish: RestoreConfig, restored_from: str | None, begins: str
 ) -> None:
-    said = decision.skipped_restore(wish, restored_from=restored_from)
+    said = skipped_restore(wish, restored_from=restored_from)
 
     assert said.startswith(begins)
     assert "--again" in said

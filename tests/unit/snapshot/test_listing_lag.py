@@ -14,7 +14,8 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import FileEntry
-from statefulspark.snapshot import catalog, closure, epochs, prune, pruning, recovery, verify
+from statefulspark.snapshot import catalog, closure, epochs, prune, pruning, verify
+from statefulspark.snapshot.plan import StartMode
 from statefulspark.testing import lagging, stores
 
 FOR_EVER = 10**9
@@ -114,7 +115,7 @@ def test_committed_batches_that_are_not_listed_are_salvaged() -> None:
 
     plan = world.job.boot()
 
-    assert (plan.mode, dict(plan.start_batches)) == (recovery.StartMode.CONTINUE, {"delays": 3})
+    assert (plan.mode, dict(plan.start_batches)) == (StartMode.CONTINUE, {"delays": 3})
     assert catalog.read_manifest(world.job.store, layout.checkpoint(2)).queries[0].batch_id == 3
 
 
@@ -137,7 +138,7 @@ def test_a_job_of_which_nothing_is_listed_never_starts_empty() -> None:
 
     plan = world.job.boot()
 
-    assert (plan.mode, plan.generation) == (recovery.StartMode.CONTINUE, 1)
+    assert (plan.mode, plan.generation) == (StartMode.CONTINUE, 1)
 
 
 def test_epochs_that_are_not_listed_are_claimed_no_second_time_and_fence() -> None:

@@ -10,8 +10,8 @@ from sparkroot import FakeQuery
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Manifest, MasterStateEntry
-from statefulspark.snapshot import catalog, closure, recovery, savepoint
-from statefulspark.snapshot.recovery import StartMode
+from statefulspark.snapshot import catalog, closure, savepoint
+from statefulspark.snapshot.plan import StartMode, StartPlan
 
 
 def answer(number: int) -> tuple[MasterStateEntry, ...]:
@@ -85,4 +85,4 @@ def test_documents_from_before_there_were_hooks_are_read(job: Job) -> None:
 
     assert Manifest.parse(json.dumps(manifest).encode(), "old").master_states == ()
     assert GenerationRecord.parse(json.dumps(record).encode(), layout.generation_record(1)).master_states == ()
-    assert recovery.StartPlan(StartMode.EMPTY, 1).master_states == ()
+    assert StartPlan(StartMode.EMPTY, 1).master_states == ()

@@ -12,7 +12,7 @@ from sparkroot import FakeQuery
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
-from statefulspark.snapshot import catalog, closure, prune, pruning, recovery, verify
+from statefulspark.snapshot import catalog, closure, prune, pruning, restore, verify
 from statefulspark.testing import stores
 
 GRACE_S = 60
@@ -143,7 +143,7 @@ def test_a_generation_that_is_being_made_stays(job: Job) -> None:
     plan = job.plan(RestoreConfig(snapshot="checkpoint:2"))
     crashing = stores.FaultyStore(job.store, stores.Plan(crash_before=9))
     with pytest.raises(stores.CrashPoint):
-        recovery.carry_out(crashing, plan, job.author())
+        restore.carry_out(crashing, plan, job.author())
     half_made = job.store.list(layout.generation(2))
 
     prune_thoroughly(job)

@@ -9,8 +9,8 @@ from statefulspark import errors
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Trigger
-from statefulspark.snapshot import catalog, closure, generations, plans, recovery, savepoint, verify
-from statefulspark.snapshot.recovery import StartMode
+from statefulspark.snapshot import catalog, closure, generations, plans, recovery, restore, savepoint, verify
+from statefulspark.snapshot.plan import StartMode, StartPlan, noting_declared
 from statefulspark.testing import stores
 
 
@@ -213,7 +213,7 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_restore(job:
     query.run_batch()
     plan = job.plan(RestoreConfig(snapshot="checkpoint:1"))
     sleeper = job.author()
-    successors: list[recovery.StartPlan] = []
+    successors: list[StartPlan] = []
 
     def wake_up_too_late(copied: api.Progress) -> None:
         if copied.done and not successors:
@@ -221,7 +221,7 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_restore(job:
             query.run_batch()
 
     with pytest.raises(errors.SnapshotCorruptError, match="CopyIncomplete"):
-        recovery.carry_out(job.store, plan, sleeper, on_progress=wake_up_too_late)
+        restore.carry_out(job.store, plan, sleeper, on_progress=wake_up_too_late)
     with pytest.raises(errors.PreconditionFailedError, match="GenerationExists"):
         generations.publish(job.store, GenerationRecord(generation=2, created_at=sleeper.now, epoch=sleeper.epoch))
     again = job.boot()
@@ -235,7 +235,7 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_savepoint(jo
     request = job.savepoint_request(1)
     place = savepoint.target(job.store, request)
     entry = closure.close_over(job.store, query.path, 0)
-    successors: list[recovery.StartPlan] = []
+    successors: list[StartPlan] = []
 
     def wake_up_too_late(copied: api.Progress) -> None:
         if copied.done and not successors:
@@ -492,7 +492,7 @@ def test_a_half_copied_generation_is_never_used_and_its_number_is_skipped(job: J
     plan = job.plan(wish)
     crashing = stores.FaultyStore(job.store, stores.Plan(crash_before=9))
     with pytest.raises(stores.CrashPoint):
-        recovery.carry_out(crashing, plan, job.author())
+        restore.carry_out(crashing, plan, job.author())
 
     again = job.start(wish)
 
@@ -504,7 +504,7 @@ def test_two_drivers_never_fill_the_same_generation(job: Job) -> None:
     job.checkpoint(job.running(3))
     plan = job.plan(RestoreConfig(snapshot="checkpoint:1"))
 
-    numbers = {recovery.carry_out(job.store, plan, job.author()).generation for _ in range(3)}
+    numbers = {restore.carry_out(job.store, plan, job.author()).generation for _ in range(3)}
 
     assert numbers == {2, 3, 4}
 
@@ -512,10 +512,10 @@ def test_two_drivers_never_fill_the_same_generation(job: Job) -> None:
 def test_of_two_drivers_that_salvage_the_slower_one_looks_again(job: Job) -> None:
     job.running(3)
     plan = job.plan()
-    recovery.carry_out(job.store, plan, job.author())
+    restore.carry_out(job.store, plan, job.author())
 
     with pytest.raises(errors.PreconditionFailedError, match="somebody else"):
-        recovery.carry_out(job.store, plan, job.author())
+        restore.carry_out(job.store, plan, job.author())
 
 
 def test_a_start_that_dies_at_any_write_is_repeated_without_loss(job: Job) -> None:
@@ -556,16 +556,16 @@ def declared(uid: str, *, groups: int) -> plans.PlannedQuery:
     return plans.PlannedQuery(uid, (operator,))
 
 
-def start_declaring(job: Job, *planned: plans.PlannedQuery) -> recovery.StartPlan:
+def start_declaring(job: Job, *planned: plans.PlannedQuery) -> StartPlan:
     """Do what a driver does whose job has these queries."""
     job.epoch += 1
-    plan = recovery.noting_declared(job.plan(), planned)
+    plan = noting_declared(job.plan(), planned)
     path = f"generations/{plan.generation:08d}"
     entries = tuple(plans.declared(one, f"{path}/{one.uid}") for one in planned)
-    return recovery.carry_out(job.store, plan, job.author(), finish=lambda _, queries: queries or entries)
+    return restore.carry_out(job.store, plan, job.author(), finish=lambda _, queries: queries or entries)
 
 
-def key_groups(plan: recovery.StartPlan) -> dict[str, int | None]:
+def key_groups(plan: StartPlan) -> dict[str, int | None]:
     return {query.uid: operator.max_parallelism for query in plan.queries for operator in query.operators}
 
 
@@ -589,11 +589,11 @@ def test_a_start_that_declares_other_key_groups_before_the_first_commit_is_the_o
 
 def test_a_start_that_declares_what_the_generation_has_writes_nothing(job: Job) -> None:
     query = FakeQuery(job.store, start_declaring(job, declared("delays", groups=128)).generation)
-    assert recovery.noting_declared(job.plan(), [declared("delays", groups=128)]).note_restore is None
+    assert noting_declared(job.plan(), [declared("delays", groups=128)]).note_restore is None
     query.run_batch()
     job.checkpoint(query)
 
-    assert recovery.noting_declared(job.plan(), [declared("delays", groups=128)]).note_restore is None
+    assert noting_declared(job.plan(), [declared("delays", groups=128)]).note_restore is None
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,6 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import GenerationRecord, Manifest, QueryEntry
 from statefulspark.contract.notes import DamageNote
-from statefulspark.snapshot import decision
 from statefulspark.storage.port import ObjectStore
 
 TRIES = 2
@@ -136,7 +135,7 @@ class Damage:
         Returns:
             References as generation records have them: `checkpoint:<id>` or a savepoint's URI.
         """
-        named = {f"{decision.CHECKPOINT_PREFIX}{manifest.id}": manifest for manifest in checkpoints}
+        named = {f"{layout.CHECKPOINT_REFERENCE}{manifest.id}": manifest for manifest in checkpoints}
         found: set[str] = set()
         for record in reversed(records):
             copied = [named[name].queries for name in found if name in named]

@@ -15,7 +15,7 @@ from datetime import datetime
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Ancestor, GenerationRecord, LineageRecord, Manifest, QueryEntry
-from statefulspark.snapshot import listing
+from statefulspark.snapshot import listing, look
 from statefulspark.storage.port import ObjectStore
 
 
@@ -125,7 +125,7 @@ def read_all(store: ObjectStore) -> Lineages:
     return Lineages(tuple(records), tuple(unreadable))
 
 
-def ensure(store: ObjectStore, *, lineage: str, epoch: int, now: datetime) -> Lineages:
+def ensure(store: ObjectStore, *, lineage: str, epoch: int, now: datetime, seen: look.Look | None = None) -> Lineages:
     """Make sure that a root has a lineage of its own where it is now. Idempotent, and safe beside other drivers.
 
     Cost: one listing, one HEAD and a GET per lineage; two listings and a PUT the first time.
@@ -135,11 +135,13 @@ def ensure(store: ObjectStore, *, lineage: str, epoch: int, now: datetime) -> Li
         lineage: The identity to give it if it has none.
         epoch: The driver's.
         now: UTC.
+        seen: A look at the root since the epoch was claimed; remembers what is read here.
 
     Returns:
         Every lineage that the root has been; the newest one is its own.
     """
-    known = read_all(store)
+    seen = seen or look.Look(store)
+    known = read_all(seen)
     while known.current is None or known.current.root != store.uri:
         record = LineageRecord(
             number=known.taken + 1,
@@ -147,7 +149,7 @@ def ensure(store: ObjectStore, *, lineage: str, epoch: int, now: datetime) -> Li
             root=store.uri,
             created_at=now,
             epoch=epoch,
-            adopts_unnamed=not known.taken and _holds_state(store),
+            adopts_unnamed=not known.taken and _holds_state(seen),
         )
         try:
             store.create(layout.lineage(record.number), record.to_json(indent=1).encode())
@@ -158,4 +160,4 @@ def ensure(store: ObjectStore, *, lineage: str, epoch: int, now: datetime) -> Li
 
 
 def _holds_state(store: ObjectStore) -> bool:
-    return bool(store.list_names(layout.GENERATIONS) or store.list_names(layout.CHECKPOINTS))
+    return bool(store.list_names(layout.GENERATIONS) or store.list(layout.CHECKPOINTS))

@@ -28,6 +28,7 @@ from statefulspark.snapshot import (
     transfer,
     verify,
 )
+from statefulspark.snapshot.plan import StartMode, StartPlan
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _OURS = frozenset(
@@ -152,11 +153,11 @@ def forecast(store: ObjectStore, how: Examination) -> diagnosis.RestartForecast:
     )
 
 
-def _in_words(plan: recovery.StartPlan) -> str:
+def _in_words(plan: StartPlan) -> str:
     source = plan.restored_from or "the generation's own beginning"
-    if plan.mode is recovery.StartMode.EMPTY:
+    if plan.mode is StartMode.EMPTY:
         return "A driver starts with empty state: there is nothing to start from."
-    if plan.mode is recovery.StartMode.COPY:
+    if plan.mode is StartMode.COPY:
         return f"A driver copies {source} into new generation {plan.generation} and goes on from there."
     if plan.salvage:
         return (

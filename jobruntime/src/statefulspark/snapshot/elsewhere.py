@@ -13,7 +13,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest
 from statefulspark.contract.notes import SavepointPointer
-from statefulspark.snapshot import base, catalog, transfer
+from statefulspark.snapshot import candidates, catalog, transfer
 from statefulspark.storage.port import ObjectStore
 
 _SUFFIX = ".json"
@@ -85,7 +85,7 @@ def _look(store: ObjectStore, number: int, body: bytes, open_store: transfer.Sto
     except errors.SnapshotCorruptError as error:
         return Elsewhere(number, f"{store.uri}/{key}", error)
     try:
-        where, folder = base.locate(store, location, open_store)
+        where, folder = candidates.locate(store, location, open_store)
     except errors.StatefulSparkError as error:
         return Elsewhere(number, location, error)
     return Elsewhere(number, location, _manifest(where, folder, location), where, folder)

@@ -13,8 +13,18 @@ from dataclasses import dataclass
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
-from statefulspark.snapshot import checksums, closure, damage, listing, segments, sidelog, smallfiles, sparklog, verify
-from statefulspark.storage.port import ObjectStore
+from statefulspark.snapshot import (
+    checksums,
+    closure,
+    damage,
+    listing,
+    look,
+    segments,
+    sidelog,
+    smallfiles,
+    sparklog,
+    verify,
+)
 
 _READ_UP_TO_BYTES = 256 * 2**20
 """New state files are compared with their checksum by content, the smaller ones first, up to this sum; the rest by size."""
@@ -38,16 +48,14 @@ class Head:
     problem: str | None = None
 
 
-def inspect(
-    store: ObjectStore, generation: int, base: Sequence[QueryEntry], noted: damage.Damage | None = None
-) -> Head:
+def inspect(store: look.Look, generation: int, base: Sequence[QueryEntry], noted: damage.Damage | None = None) -> Head:
     """Look at the newest committed batch of every query in a generation.
 
-    Cost: a listing of the generation; per query two listings and a read; for queries with newer batches their closure,
-    and small reads of the checksums of new state files.
+    Cost: a listing of the generation; per query a HEAD and a read; for queries with newer batches their closure, and small
+    reads of the checksums of new state files.
 
     Args:
-        store: The job's root.
+        store: The job's root, as of one look.
         generation: The one in use.
         base: Its queries as of the latest checkpoint, or of its beginning.
         noted: What drivers could not load.
@@ -59,7 +67,7 @@ def inspect(
         FormatVersionError: A later release wrote something of it.
     """
     known = {query.uid: query for query in base}
-    folders = [name.rstrip("/") for name in store.list_names(layout.generation(generation)) if name.endswith("/")]
+    folders = _folders(store, generation)
     try:
         found = [_query(store, generation, uid, known) for uid in sorted({*folders, *known})]
     except errors.FormatVersionError:
@@ -71,7 +79,7 @@ def inspect(
     return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(found), is_newer=newer)
 
 
-def _noted_problem(store: ObjectStore, found: Sequence[QueryEntry], noted: damage.Damage) -> str | None:
+def _noted_problem(store: look.Look, found: Sequence[QueryEntry], noted: damage.Damage) -> str | None:
     if not noted.is_feared:
         return None
     standing = noted.standing(store, found)
@@ -82,19 +90,19 @@ def _noted_problem(store: ObjectStore, found: Sequence[QueryEntry], noted: damag
     return None if report.ok else report.sentence
 
 
-def is_still_at(store: ObjectStore, generation: int, queries: Sequence[QueryEntry]) -> bool:
+def is_still_at(store: look.Look, generation: int, queries: Sequence[QueryEntry]) -> bool:
     """Tell whether a generation stands exactly where a savepoint of it was taken, with nothing planned since.
 
-    Then the savepoint need not be copied back. Cost: per query three listings, a read, and reads of the log entries.
+    Then the savepoint need not be copied back. Cost: a listing of the generation; per query a read, and reads of the log
+    entries.
 
     Args:
-        store: The job's root.
+        store: The job's root, as of one look.
         generation: The one in use.
         queries: The savepoint's.
     """
     here = tuple(_as_in_generation(query, generation) for query in queries)
-    folders = {name.rstrip("/") for name in store.list_names(layout.generation(generation)) if name.endswith("/")}
-    if folders - {query.uid for query in here}:
+    if _folders(store, generation) - {query.uid for query in here}:
         return False
     try:
         stands = all(_newest_offsets(store, query) == query.batch_id for query in here)
@@ -102,6 +110,13 @@ def is_still_at(store: ObjectStore, generation: int, queries: Sequence[QueryEntr
     except errors.SnapshotCorruptError:
         return False
     return stands and verify.verify_queries(store, here).ok
+
+
+def _folders(store: look.Look, generation: int) -> set[str]:
+    """Return the uids of the queries that have files; everything below them is listed with that."""
+    folder = layout.generation(generation)
+    store.list(folder)
+    return {name.rstrip("/") for name in store.list_names(folder) if name.endswith("/")}
 
 
 def _as_in_generation(query: QueryEntry, generation: int) -> QueryEntry:
@@ -112,12 +127,12 @@ def _as_in_generation(query: QueryEntry, generation: int) -> QueryEntry:
     return query.model_copy(update={"path": layout.query_root(generation, query.uid), "files": files})
 
 
-def _newest_offsets(store: ObjectStore, query: QueryEntry) -> int:
+def _newest_offsets(store: look.Look, query: QueryEntry) -> int:
     names = [sparklog.parse_log_file(name) for name in store.list_names(f"{query.path}/offsets")]
     return max((name.number for name in names if name), default=-1)
 
 
-def _query(store: ObjectStore, generation: int, uid: str, known: Mapping[str, QueryEntry]) -> QueryEntry:
+def _query(store: look.Look, generation: int, uid: str, known: Mapping[str, QueryEntry]) -> QueryEntry:
     path = layout.query_root(generation, uid)
     base = known.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
     newest = _newest_commit(store, path, base.batch_id)
@@ -138,7 +153,7 @@ def _query(store: ObjectStore, generation: int, uid: str, known: Mapping[str, Qu
     return entry
 
 
-def _newest_commit(store: ObjectStore, path: str, known: int) -> int:
+def _newest_commit(store: look.Look, path: str, known: int) -> int:
     """Return the newest committed batch; the listing may lag, so the batches it does not show are looked up by name."""
     newest = closure.newest_committed_batch(store, path)
     if newest < known and store.info(f"{path}/commits/{known}") is not None:
@@ -150,7 +165,7 @@ def _newest_commit(store: ObjectStore, path: str, known: int) -> int:
     return following
 
 
-def _require_readable_plan(store: ObjectStore, path: str, committed: int) -> None:
+def _require_readable_plan(store: look.Look, path: str, committed: int) -> None:
     """Check the offsets of a batch that was planned and not committed, and the segments that they name.
 
     Spark reads them first when it goes on.
@@ -166,7 +181,7 @@ def _require_readable_plan(store: ObjectStore, path: str, committed: int) -> Non
                 )
 
 
-def _require_unchanged(store: ObjectStore, entry: QueryEntry, base: QueryEntry, rotten: Sequence[str]) -> None:
+def _require_unchanged(store: look.Look, entry: QueryEntry, base: QueryEntry, rotten: Sequence[str]) -> None:
     """Compare the small files with what the checkpoint says of their content, and where it says nothing, the store."""
     known = {file.path: file.crc32 for file in base.files if file.crc32 is not None}
     changed = [file.path for file in entry.files if known.get(file.path, file.crc32) != file.crc32]
@@ -175,13 +190,13 @@ def _require_unchanged(store: ObjectStore, entry: QueryEntry, base: QueryEntry, 
         raise _not_what_was_written(store, entry, changed[0])
 
 
-def _not_what_was_written(store: ObjectStore, entry: QueryEntry, path: str) -> errors.SnapshotCorruptError:
+def _not_what_was_written(store: look.Look, entry: QueryEntry, path: str) -> errors.SnapshotCorruptError:
     return errors.SnapshotCorruptError(
         "ChecksumDiffers", f"{store.uri}/{posixpath.join(entry.path, path)} is not the file that was written."
     )
 
 
-def _require_sound(store: ObjectStore, entry: QueryEntry, base: QueryEntry) -> None:
+def _require_sound(store: look.Look, entry: QueryEntry, base: QueryEntry) -> None:
     """Compare the files that no checkpoint has vouched for yet with the checksums that Spark wrote beside them."""
     vouched = set(base.files)
     fresh = {file.path: file for file in entry.files if file not in vouched and not checksums.is_sidecar(file.path)}
@@ -200,7 +215,7 @@ def _require_sound(store: ObjectStore, entry: QueryEntry, base: QueryEntry) -> N
                 )
 
 
-def _require_readable_states(store: ObjectStore, entry: QueryEntry, base: QueryEntry) -> None:
+def _require_readable_states(store: look.Look, entry: QueryEntry, base: QueryEntry) -> None:
     """Read the functions' state that is too long for the closure to have read it; a function is given it right away."""
     vouched = set(base.files)
     states = {state.path for state in entry.operator_states}

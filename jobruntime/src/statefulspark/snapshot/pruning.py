@@ -19,7 +19,7 @@ from statefulspark import errors
 from statefulspark.contract import formats, layout
 from statefulspark.contract.base import StoredDocument, UtcDatetime
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
-from statefulspark.snapshot import base, catalog, claims, epochs, generations, prune, sparklog, staged, transfer
+from statefulspark.snapshot import candidates, catalog, claims, epochs, generations, prune, sparklog, staged, transfer
 from statefulspark.storage import conditional
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
@@ -169,7 +169,7 @@ def _is_held(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | No
 def _parent_of(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
     """Return a store above a snapshot, and the snapshot's folder below it."""
     parent, _, name = uri.rpartition("/")
-    where, folder = base.locate(store, parent, open_store)
+    where, folder = candidates.locate(store, parent, open_store)
     return where, f"{folder}/{name}" if folder else name
 
 

@@ -1,4 +1,8 @@
-"""Restoring: a snapshot's files become the beginning of a new generation.
+"""Restoring: what a plan says is carried out, so that Spark can be started.
+
+What a dead driver committed is completed as a checkpoint, what it left half made is closed off, and a snapshot's files
+become the beginning of a new generation. Between the plan and this another driver may act: every write is conditional, and
+raises PreconditionFailedError then, upon which the caller plans again.
 
 Files are copied on the server's side. Spark stores absolute paths in one place, `state/<op>/_metadata/v2/<batch>`; those
 files are rewritten to the new root, and their checksum files, which would not match any more, are left behind. For a job
@@ -7,37 +11,136 @@ whose plan has changed, more of the small files are rewritten on the way; see `r
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from statefulspark import errors
 from statefulspark.contract import base, layout
-from statefulspark.contract.manifest import FileEntry, QueryEntry
-from statefulspark.snapshot import listing, progress, rewrite, smallfiles, transfer
+from statefulspark.contract.manifest import FileEntry, GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
+from statefulspark.snapshot import (
+    beginnings,
+    catalog,
+    claims,
+    descent,
+    epochs,
+    generations,
+    listing,
+    progress,
+    rewrite,
+    smallfiles,
+    transfer,
+)
+from statefulspark.snapshot.plan import Author, StartMode, StartPlan
 from statefulspark.storage.port import ObjectStore
 
+Finisher = Callable[[int, tuple[QueryEntry, ...]], tuple[QueryEntry, ...]]
+"""Completes the queries of a generation that is filled and not in use yet; returns them as they are then."""
 
-@dataclass(frozen=True, slots=True)
-class SnapshotPlace:
-    """Where a snapshot's files are.
 
-    Attributes:
-        store: Any store.
-        root: What the manifest's paths are relative to: "" for a checkpoint, its folder for a savepoint.
+def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
+    """Complete what a dead driver committed, and close off what it left half made. Idempotent.
+
+    Cost: one PUT for a salvaged checkpoint; per half-made generation a PUT, a LIST and a DELETE; per folder of scratch a
+    LIST and a DELETE. Nothing for a plan that is settled.
+
+    Raises:
+        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
     """
+    generations.abandon(store, plan.unfinished, epoch=author.epoch, now=author.now)
+    if plan.obsolete_notes:
+        store.delete_many(plan.obsolete_notes)
+    _clear_scratch(store, plan.scratch, below=author.epoch)
+    settled = replace(plan, unfinished=(), obsolete_notes=(), scratch=())
+    return _salvaged(store, settled, author) if plan.salvage else settled
 
-    store: ObjectStore
-    root: str = ""
 
-    def key(self, query: QueryEntry, path: str) -> str:
-        """Return the key of one of a query's files."""
-        folder = f"{self.root}/{query.path}" if self.root else query.path
-        return f"{folder}/{path}"
+def carry_out(
+    store: ObjectStore,
+    plan: StartPlan,
+    author: Author,
+    *,
+    rewrites: Mapping[str, rewrite.Rewrite] | None = None,
+    finish: Finisher | None = None,
+    hadoop_root: str | None = None,
+    on_progress: progress.Report | None = None,
+) -> StartPlan:
+    """Complete what was left behind and make the new generation, so that Spark can be started.
+
+    Cost: a PUT; one for a salvaged checkpoint; a HEAD, a GET and a PUT for a restore in place; for a new generation two more
+    PUTs, a HEAD and what `materialise` costs.
+
+    Args:
+        store: The job's root.
+        plan: From `recovery`, or what `in_new_generation` made of it.
+        author: Who does it.
+        rewrites: How queries change on the way into a new generation, by uid.
+        finish: Called with a new generation's number and queries before its record is written.
+        hadoop_root: See `materialise`.
+        on_progress: See `materialise`.
+
+    Returns:
+        The plan as it came out: the generation's real number, paths inside it, the salvaged checkpoint as restored.
+
+    Raises:
+        FencedError: A newer driver has started; the new generation was not made.
+        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
+        SnapshotCorruptError: `CopyIncomplete`.
+    """
+    plan = settle(store, plan, author)
+    if plan.claim is not None and plan.claim.folder is not None:
+        place = plan.claim.folder
+        claims.claim(place.store, place.root, root=store.uri, owner_id=author.owner_id, now=author.now)
+    if plan.mode is StartMode.CONTINUE:
+        if plan.note_restore is not None:
+            generations.note_restore(store, plan.note_restore, over=plan.record or plan.note_restore)
+        beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
+        return replace(plan, head=None)
+    reservation = generations.reservation(author.epoch, now=author.now)
+    number = generations.reserve(store, above=plan.generation - 1, holder=reservation)
+    queries: tuple[QueryEntry, ...] = ()
+    if plan.source is not None:
+        queries = materialise(
+            store,
+            plan.source.place,
+            plan.queries,
+            number,
+            rewrites=rewrites,
+            hadoop_root=hadoop_root,
+            on_progress=on_progress,
+        )
+    if finish is not None:
+        queries = finish(number, queries)
+    origin = plan.source.descent if plan.source else None
+    ancestors = origin.below(author.lineages.lineage, plan.source.queries) if origin and plan.source else ()
+    # A successor closes off what was reserved when it looked. What is reserved later, this look gives up: by somebody who
+    # was asleep meanwhile, and would else put an old cut in the place of all that its successor has done.
+    epochs.require_current(store, author.epoch)
+    generations.publish(
+        store,
+        GenerationRecord(
+            generation=number,
+            lineage=author.lineages.lineage,
+            ancestors=ancestors,
+            created_at=author.now,
+            epoch=author.epoch,
+            restored_from=plan.restored_from,
+            source=plan.source.reference if plan.source else None,
+            parent_generation=plan.source.generation if plan.source else None,
+            restore_id=plan.restore_id,
+            queries=queries,
+            changes=plan.changes,
+            claimed=plan.claim.reference if plan.claim else None,
+            master_states=plan.master_states,
+        ),
+    )
+    beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)
+    made = descent.Descent(author.lineages.lineage, number, store.uri, ancestors, author.lineages.unnamed)
+    return replace(plan, generation=number, queries=queries, descent=made, source=None, head=None)
 
 
 def materialise(
     store: ObjectStore,
-    source: SnapshotPlace,
+    source: transfer.SnapshotPlace,
     queries: Sequence[QueryEntry],
     generation: int,
     *,
@@ -83,6 +186,47 @@ def materialise(
     return tuple(_finish(store, source, move, hadoop) for move in moves)
 
 
+def _clear_scratch(store: ObjectStore, names: Sequence[str], *, below: int) -> None:
+    """Delete what the starts of dead drivers left in their scratch folders."""
+    for name in names:
+        epoch = layout.parse_number(name.rstrip("/"))
+        if epoch is not None and epoch < below:
+            store.delete_many([info.key for info in store.list(f"{layout.SCRATCH}/{name.rstrip('/')}")])
+
+
+def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
+    manifest = Manifest(
+        kind=SnapshotKind.CHECKPOINT,
+        id=plan.next_snapshot_id,
+        namespace=author.namespace,
+        job=author.job,
+        trigger=Trigger.RECOVERY,
+        epoch=author.epoch,
+        generation=plan.generation,
+        triggered_at=author.now,
+        completed_at=author.now,
+        queries=plan.salvage,
+        restored_from=plan.restored_from,
+        lineage=plan.descent.lineage if plan.descent else None,
+        root=plan.descent.root if plan.descent else None,
+        ancestors=plan.descent.ancestors if plan.descent else (),
+        revision=author.revision,
+        versions=dict(author.versions),
+        # Nobody asked the hooks at this cut. What they said before is as true of it as of a cut that a checkpoint made:
+        # those, too, may end batches after the hooks were asked.
+        master_states=plan.master_states,
+    )
+    catalog.write_checkpoint(store, manifest)
+    return replace(
+        plan,
+        restored=manifest,
+        restored_from=manifest.label,
+        next_snapshot_id=manifest.id + 1,
+        checkpoint_ids=(*plan.checkpoint_ids, manifest.id),
+        salvage=(),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Move:
     query: QueryEntry
@@ -91,14 +235,14 @@ class _Move:
     """Its new root."""
 
 
-def _finish(store: ObjectStore, source: SnapshotPlace, move: _Move, hadoop: str) -> QueryEntry:
+def _finish(store: ObjectStore, source: transfer.SnapshotPlace, move: _Move, hadoop: str) -> QueryEntry:
     """Write the files whose content changes, then describe the query as it is now."""
     uid = move.path.rsplit("/", 1)[1]
     query = rewrite.entry_after(move.query, move.rewrite).model_copy(update={"uid": uid, "path": move.path})
     if not query.files:
         return query
     changing = rewrite.files_to_rewrite(move.query, move.rewrite)
-    bodies = source.store.read_many([source.key(move.query, old) for old, _ in changing]) if changing else {}
+    bodies = source.reader.read_many([source.key(move.query, old) for old, _ in changing]) if changing else {}
     coming = {place: file for file, place in rewrite.files_to_copy(move.query, move.rewrite)}
     for old, new in changing:
         key = source.key(move.query, old)

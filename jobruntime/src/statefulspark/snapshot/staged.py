@@ -19,7 +19,7 @@ from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.contract.notes import SavepointPointer
-from statefulspark.snapshot import base, catalog, epochs, sidelog, transfer
+from statefulspark.snapshot import candidates, catalog, epochs, sidelog, transfer
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _STAGED = re.compile(
@@ -118,7 +118,7 @@ def _transactions(
 
 def _of_pointer(store: ObjectStore, key: str, open_store: transfer.StoreOpener | None) -> Iterable[bytes]:
     location = SavepointPointer.parse(store.read(key), f"{store.uri}/{key}").location
-    where, folder = base.locate(store, location, open_store)
+    where, folder = candidates.locate(store, location, open_store)
     try:
         manifest = catalog.read_manifest(where, folder)
     except errors.ObjectNotFoundError:

@@ -8,13 +8,41 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent import futures
+from dataclasses import dataclass, field
 
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.snapshot import look
 from statefulspark.storage.port import ObjectStore
 
 _CONCURRENCY = 8
 
 StoreOpener = Callable[[str], ObjectStore]
 """Opens the store rooted at a URI."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPlace:
+    """Where a snapshot's files are.
+
+    Attributes:
+        store: Any store.
+        root: What the manifest's paths are relative to: "" for a checkpoint, its folder for a savepoint.
+        seen: What has been read of it already, if anything was.
+    """
+
+    store: ObjectStore
+    root: str = ""
+    seen: look.Look | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def reader(self) -> ObjectStore:
+        """What to read it with."""
+        return self.seen or self.store
+
+    def key(self, query: QueryEntry, path: str) -> str:
+        """Return the key of one of a query's files."""
+        folder = f"{self.root}/{query.path}" if self.root else query.path
+        return f"{folder}/{path}"
 
 
 def copy(

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-    from statefulspark.snapshot.recovery import StartPlan
+    from statefulspark.snapshot.plan import StartPlan
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.declaration import JobDefinition
 from statefulspark.snapshot import evolution, recovery
+from statefulspark.snapshot.plan import StartMode, StartPlan
 from statefulspark.spark import driver, failures, functions, hooks, preparing, session, settings
 from statefulspark.spark.canonical import starting
 
@@ -124,7 +125,7 @@ def examine(job: JobDefinition, job_config: config.JobConfig) -> Report:
 
 
 def report_of(
-    found: recovery.StartPlan,
+    found: StartPlan,
     built: tuple[preparing.BuiltQuery, ...],
     changes: Mapping[str, evolution.Evolution],
 ) -> Report:
@@ -133,7 +134,7 @@ def report_of(
     return Report(
         fits=True,
         restored_from=found.restored_from,
-        new_generation=anything or found.mode is recovery.StartMode.COPY,
+        new_generation=anything or found.mode is StartMode.COPY,
         changes=tuple(sentence for change in changes.values() for sentence in change.sentences),
         warnings=(
             *((found.restore_skipped,) if found.restore_skipped else ()),

@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from statefulspark.snapshot.startplan import StartPlan
+    from statefulspark.snapshot.plan import StartPlan
     from statefulspark.storage import StorageOptions
 
 _log = logging.getLogger(__name__)

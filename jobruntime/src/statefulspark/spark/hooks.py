@@ -12,7 +12,7 @@ from typing import TypeVar
 from statefulspark import errors, usercode
 from statefulspark.contract.manifest import MasterStateEntry
 from statefulspark.hooks import HookDefinition
-from statefulspark.snapshot.startplan import StartPlan
+from statefulspark.snapshot.plan import StartPlan
 
 _T = TypeVar("_T")
 

@@ -14,7 +14,8 @@ import pyspark
 from statefulspark import storage
 from statefulspark._version import __version__
 from statefulspark.contract import config
-from statefulspark.snapshot import descent, evolution, keyedstates, plans, recovery
+from statefulspark.snapshot import descent, evolution, keyedstates, plans, recovery, restore
+from statefulspark.snapshot.plan import Author, in_new_generation, noting_declared
 from statefulspark.spark import jobsinks, session
 from statefulspark.spark.canonical import starting
 from statefulspark.spark.evolution import carry
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.declaration import Output
-    from statefulspark.snapshot.recovery import StartPlan
+    from statefulspark.snapshot.plan import StartPlan
     from statefulspark.storage import ObjectStore, StorageOptions
 
 _log = logging.getLogger(__name__)
@@ -64,9 +65,9 @@ def versions() -> dict[str, str]:
     }
 
 
-def author_of(job_config: config.JobConfig, place: Place, now: datetime) -> recovery.Author:
+def author_of(job_config: config.JobConfig, place: Place, now: datetime) -> Author:
     """Return who writes what this start writes."""
-    return recovery.Author(
+    return Author(
         job_config.namespace,
         job_config.name,
         place.epoch,
@@ -78,9 +79,7 @@ def author_of(job_config: config.JobConfig, place: Place, now: datetime) -> reco
     )
 
 
-def find_state(
-    query_uids: Sequence[str], job_config: config.JobConfig, place: Place, author: recovery.Author
-) -> StartPlan:
+def find_state(query_uids: Sequence[str], job_config: config.JobConfig, place: Place, author: Author) -> StartPlan:
     """Find out where to start, and complete what a dead driver left committed."""
     found = recovery.find_start(
         place.store,
@@ -130,7 +129,7 @@ def make_ready(
     found: StartPlan,
     built: Sequence[BuiltQuery],
     spark: SparkSession,
-    author: recovery.Author,
+    author: Author,
 ) -> StartPlan:
     """Compare the job with its state, refuse what does not fit, and prepare the generation to run in.
 
@@ -156,9 +155,9 @@ def make_ready(
         evolutions=changed,
     )
     filler = starting.Filler(spark, place.store, place.options, found, planned, changes)
-    ready = recovery.carry_out(
+    ready = restore.carry_out(
         place.store,
-        recovery.in_new_generation(found, sentences) if changed else recovery.noting_declared(found, planned),
+        in_new_generation(found, sentences) if changed else noting_declared(found, planned),
         author,
         rewrites={uid: change.rewrite for uid, change in changed.items()},
         finish=filler.then(carrier.finish),

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from statefulspark import errors
 from statefulspark.contract.manifest import Manifest, QueryEntry
-from statefulspark.snapshot import restore, segments
+from statefulspark.snapshot import segments, transfer
 from statefulspark.snapshot.canonical import documents, fieldnames, parts, rows, values
 from statefulspark.state import typetext
 
@@ -71,7 +71,7 @@ def uids_of(query: QueryEntry) -> tuple[str, ...]:
     return (*(one.uid for one in query.operators), *(one.uid for one in query.operator_states), *sources)
 
 
-def read_operator(place: restore.SnapshotPlace, query: QueryEntry, wish: Wish, uid: str) -> pa.Table:
+def read_operator(place: transfer.SnapshotPlace, query: QueryEntry, wish: Wish, uid: str) -> pa.Table:
     """Read the state of an operator in a canonical savepoint.
 
     Raises:
@@ -97,7 +97,7 @@ def read_operator(place: restore.SnapshotPlace, query: QueryEntry, wish: Wish, u
     return _together(list(_limited(tables, wish.limit)))
 
 
-def states_of(place: restore.SnapshotPlace, query: QueryEntry, uid: str) -> tuple[str, ...]:
+def states_of(place: transfer.SnapshotPlace, query: QueryEntry, uid: str) -> tuple[str, ...]:
     """Return the names of an operator's states in a canonical savepoint."""
     key = place.key(query, documents.QUERY_DOCUMENT)
     operator = documents.QueryDocument.parse(place.store.read(key), f"{place.store.uri}/{key}").operator(uid)

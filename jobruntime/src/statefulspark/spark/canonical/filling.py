@@ -18,7 +18,7 @@ from pyspark.sql import types as spark_types
 from statefulspark import errors
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry
 from statefulspark.contract.placement import Placement
-from statefulspark.snapshot import closure, restore, sparklog
+from statefulspark.snapshot import closure, sparklog, transfer
 from statefulspark.snapshot.canonical import documents, engine_files
 from statefulspark.spark.canonical import export, tables, tasks
 from statefulspark.state import keygroups
@@ -52,7 +52,7 @@ class Filling:
 
     store: ObjectStore
     hadoop_root: str
-    source: restore.SnapshotPlace
+    source: transfer.SnapshotPlace
     originals: Sequence[QueryEntry]
     options: StorageOptions
     operators: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
@@ -81,7 +81,7 @@ def fill(session: SparkSession, filling: Filling, queries: Sequence[QueryEntry])
     return tuple(_fill_query(beside, filling, originals[query.uid], query) for query in queries)
 
 
-def read_document(source: restore.SnapshotPlace, original: QueryEntry) -> documents.QueryDocument:
+def read_document(source: transfer.SnapshotPlace, original: QueryEntry) -> documents.QueryDocument:
     """Read what a canonical savepoint says about a query.
 
     Raises:

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from statefulspark import errors, storage
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.snapshot import progress, restore, rewrite, savepoint, verify
+from statefulspark.snapshot import progress, restore, rewrite, savepoint, transfer, verify
 from statefulspark.spark import gateway, settings
 from statefulspark.spark.canonical import export
 from statefulspark.storage import StorageOptions
@@ -55,7 +55,7 @@ def engine() -> Iterator[SparkSession]:
 
 
 def convert(
-    place: restore.SnapshotPlace,
+    place: transfer.SnapshotPlace,
     queries: Sequence[QueryEntry],
     target: savepoint.SavepointTarget,
     options: StorageOptions,
@@ -86,7 +86,7 @@ def convert(
 
 
 def _convert_one(
-    place: restore.SnapshotPlace,
+    place: transfer.SnapshotPlace,
     query: QueryEntry,
     target: savepoint.SavepointTarget,
     options: StorageOptions,
@@ -108,7 +108,7 @@ def _convert_one(
         return entry
 
 
-def _require_whole(place: restore.SnapshotPlace, query: QueryEntry, how: rewrite.Rewrite) -> None:
+def _require_whole(place: transfer.SnapshotPlace, query: QueryEntry, how: rewrite.Rewrite) -> None:
     """Check the files that are going to be read; damage elsewhere does not hide this state."""
     files = tuple(file for file in query.files if how.place(file.path) is not None)
     report = verify.verify_queries(place.store, [query.model_copy(update={"files": files})], root=place.root)

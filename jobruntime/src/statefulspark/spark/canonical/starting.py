@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from statefulspark.snapshot.evolution import Evolution
+    from statefulspark.snapshot.plan import StartPlan
     from statefulspark.snapshot.plans import PlannedQuery
-    from statefulspark.snapshot.startplan import StartPlan
     from statefulspark.storage import StorageOptions
 
 _log = logging.getLogger(__name__)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
     from statefulspark.contract.manifest import QueryEntry
-    from statefulspark.snapshot.startplan import StartPlan
+    from statefulspark.snapshot.plan import StartPlan
 
 
 class JobFunctions:

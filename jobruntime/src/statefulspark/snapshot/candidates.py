@@ -1,4 +1,7 @@
-"""What a start can be based on: checkpoints, a generation's own beginning, savepoints; read and verified on demand."""
+"""What a start can go on from: checkpoints, a generation's own beginning, savepoints; read and verified on demand.
+
+A recovery takes the best candidate that verifies; a restore takes the one that was named. Nothing is written here.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ from statefulspark.contract.manifest import (
     MANIFEST_NAME,
     GenerationRecord,
     Manifest,
-    MasterStateEntry,
     QueryEntry,
     SnapshotKind,
 )
@@ -20,46 +22,14 @@ from statefulspark.snapshot import (
     beginnings,
     catalog,
     damage,
-    decision,
     descent,
     generations,
-    restore,
+    look,
+    plan,
     transfer,
     verify,
 )
 from statefulspark.storage.port import ObjectStore
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """One thing to start from.
-
-    Attributes:
-        label: For people: `checkpoint 41`, a savepoint's URI, None for the beginning of an empty generation.
-        queries: Its queries.
-        place: Where its files are.
-        generation: Generation that a new one descends from, None for savepoints.
-        reference: `checkpoint:<id>` or a savepoint's URI; None for the beginning of an empty generation.
-        manifest: None for a generation's beginning.
-        folder: The snapshot's own folder, for one that somebody named by its URI.
-        descent: Where it comes from.
-        master_states: What the job's master hooks had answered.
-    """
-
-    label: str | None
-    queries: tuple[QueryEntry, ...]
-    place: restore.SnapshotPlace
-    generation: int | None = None
-    reference: str | None = None
-    manifest: Manifest | None = None
-    folder: restore.SnapshotPlace | None = None
-    descent: descent.Descent | None = None
-    master_states: tuple[MasterStateEntry, ...] = ()
-
-    @property
-    def holds_state(self) -> bool:
-        """True if at least one query has committed something."""
-        return any(query.batch_id >= 0 for query in self.queries)
 
 
 @dataclass(slots=True)
@@ -68,6 +38,7 @@ class View:
 
     Attributes:
         store: The job's root.
+        seen: What has been read of it.
         known: Its generations.
         refs: Its completed snapshots.
         checkpoints: Manifests of the completed checkpoints by id, as far as they are readable.
@@ -78,6 +49,7 @@ class View:
     """
 
     store: ObjectStore
+    seen: look.Look
     known: generations.Generations
     refs: tuple[catalog.SnapshotRef, ...]
     checkpoints: Mapping[int, Manifest]
@@ -107,7 +79,7 @@ class View:
         own = (found for found, manifest in self.checkpoints.items() if manifest.generation == number)
         known = max(max(own, default=0), self.current.restored_in_place or 0)
         unread = [ref for ref in self.refs if ref.kind is SnapshotKind.CHECKPOINT and ref.id > known]
-        newer = catalog.newer_of(self.store, unread, number)
+        newer = catalog.newer_of(self.seen, unread, number)
         if newer is not None:
             raise errors.FormatVersionError(
                 newer.reason,
@@ -122,10 +94,10 @@ class View:
             return bool(self.lineages.taken)
         return newest.root != self.store.uri or self.lineages.named(self.current.lineage) != newest.lineage
 
-    def situation(self, wish: RestoreConfig) -> decision.Situation:
+    def situation(self, wish: RestoreConfig) -> plan.Situation:
         """Summarise the look for the decision."""
         kinds = [ref.kind for ref in self.refs]
-        return decision.Situation(
+        return plan.Situation(
             restore=wish,
             current=self.known.current,
             unfinished_generation=self.known.current is None and self._holds_unfinished_files,
@@ -133,17 +105,17 @@ class View:
             savepoints=kinds.count(SnapshotKind.SAVEPOINT),
             uri=self.store.uri,
             record_problem=self.known.unreadable.get(self.current.generation) if self.known.current else None,
-            traces=beginnings.traces(self.store) if self.known.current is None else (),
+            traces=beginnings.traces(self.seen) if self.known.current is None else (),
         )
 
     @property
     def _holds_unfinished_files(self) -> bool:
         """Tell whether more than its reservation exists of a generation without a record: then it may have been in use."""
         reservations = {layout.generation_reservation(number) for number in self.known.unfinished}
-        files = (info.key for number in self.known.unfinished for info in self.store.list(layout.generation(number)))
+        files = (info.key for number in self.known.unfinished for info in self.seen.list(layout.generation(number)))
         return any(key not in reservations for key in files)
 
-    def latest(self) -> Base:
+    def latest(self) -> plan.Candidate:
         """Return the newest checkpoint of the generation in use, or its beginning."""
         return next(self.candidates())
 
@@ -152,10 +124,10 @@ class View:
         """What cannot be used because a copy of it could not be loaded."""
         return self.damage.unusable_sources(self.known.records, self.checkpoints.values())
 
-    def candidates(self) -> Iterator[Base]:
+    def candidates(self) -> Iterator[plan.Candidate]:
         """Yield what a recovery may start from, best first; a savepoint that cannot be read ends the line."""
         numbers = {number: manifest.generation for number, manifest in self.checkpoints.items()}
-        for candidate in decision.candidates(self.known, numbers):
+        for candidate in plan.in_order(self.known, numbers):
             if candidate.savepoint is not None:
                 if candidate.savepoint not in self.unusable_sources:
                     yield self.resolve(candidate.savepoint)
@@ -164,34 +136,35 @@ class View:
             else:
                 yield self._beginning(candidate.generation)
 
-    def problem_of(self, base: Base) -> str | None:
-        """Verify a base, once; None if nothing is wrong.
+    def problem_of(self, candidate: plan.Candidate) -> str | None:
+        """Verify a candidate, once; None if nothing is wrong.
 
-        A base that Spark could not load is read completely, and given up when it happened again.
+        One that Spark could not load is read completely, and given up when it happened again.
 
         Raises:
             FormatVersionError: A later release wrote a file of it: it is whole, so no older state is taken for it.
         """
-        key = f"{base.place.store.uri} {base.place.root} {base.reference} {[query.path for query in base.queries]}"
+        paths = [query.path for query in candidate.queries]
+        key = f"{candidate.place.store.uri} {candidate.place.root} {candidate.reference} {paths}"
         if key not in self._verdicts:
-            self._verdicts[key] = self._verdict(base)
+            self._verdicts[key] = self._verdict(candidate)
         return self._verdicts[key]
 
-    def _verdict(self, base: Base) -> str | None:
-        is_unusable = base.reference in self.unusable_sources
-        if is_unusable and not self.damage.is_past(base.place.store, base.queries, base.place.root):
+    def _verdict(self, candidate: plan.Candidate) -> str | None:
+        where = candidate.place
+        is_unusable = candidate.reference in self.unusable_sources
+        if is_unusable and not self.damage.is_past(where.reader, candidate.queries, where.root):
             return self.damage.problem_of_copies
-        noted = self.damage.problem(base.queries)
+        noted = self.damage.problem(candidate.queries)
         if noted is not None:
             return noted
-        is_feared = self.damage.is_feared
-        report = verify.verify_queries(base.place.store, base.queries, root=base.place.root, deep=is_feared)
+        report = _verified(candidate, deep=self.damage.is_feared)
         newer = [problem.detail for problem in report.problems if problem.kind is verify.ProblemKind.NEWER]
         if newer:
             raise errors.FormatVersionError("FormatVersionUnknown", newer[0])
         return None if report.ok else report.sentence
 
-    def resolve(self, reference: str) -> Base:
+    def resolve(self, reference: str) -> plan.Candidate:
         """Find and verify the snapshot that somebody named.
 
         Args:
@@ -201,19 +174,19 @@ class View:
             SpecRejectedError: `SnapshotNotFound`.
             SnapshotCorruptError: `SnapshotBroken`, or its manifest is unreadable.
         """
-        if reference.startswith(decision.CHECKPOINT_PREFIX):
-            base = self._checkpoint_by_name(reference)
+        if reference.startswith(layout.CHECKPOINT_REFERENCE):
+            candidate = self._checkpoint_by_name(reference)
         else:
-            base = find(self.store, _as_s3(reference), self.open_store)
-        report = verify.verify_queries(base.place.store, base.queries, root=base.place.root)
+            candidate = find(self.store, _as_s3(reference), self.open_store, seen=self.seen, lineages=self.lineages)
+        report = _verified(candidate)
         if not report.ok:
             raise errors.SnapshotCorruptError(
                 "SnapshotBroken", f"{reference} cannot be restored: {report.sentence} Restore another snapshot."
             )
-        return base
+        return candidate
 
-    def _checkpoint_by_name(self, reference: str) -> Base:
-        number = reference.removeprefix(decision.CHECKPOINT_PREFIX)
+    def _checkpoint_by_name(self, reference: str) -> plan.Candidate:
+        number = reference.removeprefix(layout.CHECKPOINT_REFERENCE)
         ids = [ref.id for ref in self.refs if ref.kind is SnapshotKind.CHECKPOINT]
         if not number.isdigit() or int(number) not in ids:
             held = ", ".join(str(found) for found in sorted(ids)) or "none"
@@ -222,26 +195,26 @@ class View:
             raise errors.SnapshotCorruptError("SnapshotBroken", " ".join(self.unreadable))
         return self._checkpoint(self.checkpoints[int(number)])
 
-    def _checkpoint(self, manifest: Manifest) -> Base:
-        return Base(
+    def _checkpoint(self, manifest: Manifest) -> plan.Candidate:
+        return plan.Candidate(
             label=manifest.label,
             queries=manifest.queries,
-            place=restore.SnapshotPlace(self.store),
+            place=transfer.SnapshotPlace(self.store, seen=self.seen),
             generation=manifest.generation,
-            reference=f"{decision.CHECKPOINT_PREFIX}{manifest.id}",
+            reference=f"{layout.CHECKPOINT_REFERENCE}{manifest.id}",
             manifest=manifest,
             descent=descent.of_manifest(manifest, self.lineages),
             master_states=manifest.master_states,
         )
 
-    def _beginning(self, generation: int) -> Base:
+    def _beginning(self, generation: int) -> plan.Candidate:
         record = self.known.record(generation)
         if record is None:
             raise errors.InternalError("NoGeneration", f"Generation {generation} at {self.store.uri} has no record.")
-        return Base(
+        return plan.Candidate(
             label=record.restored_from,
             queries=record.queries,
-            place=restore.SnapshotPlace(self.store),
+            place=transfer.SnapshotPlace(self.store, seen=self.seen),
             generation=record.parent_generation,
             reference=record.source,
             descent=descent.of_generation(record, self.lineages),
@@ -249,30 +222,43 @@ class View:
         )
 
 
-def look(
-    store: ObjectStore, open_store: transfer.StoreOpener | None = None, lineages: descent.Lineages | None = None
+def survey(
+    store: ObjectStore,
+    open_store: transfer.StoreOpener | None = None,
+    *,
+    lineages: descent.Lineages | None = None,
+    seen: look.Look | None = None,
 ) -> View:
-    """Look at a job's root. Cost: 7 listings, 10 HEADs, a HEAD per savepoint, a GET per other document.
+    """Look at a job's root. Cost: 5 listings, 10 HEADs, a HEAD per savepoint, a GET per other document.
 
     Listings may lag: the next number of generations, and the next few of checkpoints, are looked up by name.
+
+    Args:
+        store: The job's root.
+        open_store: Opens other places.
+        lineages: What the root has been, where that is known already.
+        seen: What has been read of it already.
     """
-    following = catalog.next_snapshot_id(store)
-    refs = (*catalog.checkpoints_from(store, following), *catalog.list_snapshots(store))
+    seen = seen or look.Look(store)
+    listed = catalog.list_snapshots(seen)
+    following = catalog.next_snapshot_id(seen)
+    refs = (*catalog.checkpoints_from(seen, following), *listed)
     checkpoints = tuple(ref for ref in refs if ref.kind is SnapshotKind.CHECKPOINT)
-    found = catalog.read_manifests(store, checkpoints)
-    manifests = {manifest.id: manifest for manifest in found if isinstance(manifest, Manifest)}
+    answers = catalog.read_manifests(seen, checkpoints)
+    manifests = {manifest.id: manifest for manifest in answers if isinstance(manifest, Manifest)}
     in_use = {manifest.generation for manifest in manifests.values()}
-    known = generations.with_lost_records(generations.read_all(store), in_use)
+    known = generations.with_lost_records(generations.read_all(seen), in_use)
     return View(
         store=store,
+        seen=seen,
         known=known,
         refs=refs,
         checkpoints=manifests,
-        unreadable=tuple(error.message for error in found if isinstance(error, errors.SnapshotCorruptError)),
+        unreadable=tuple(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
-        damage=damage.read_all(store).standing(store, _cuts(manifests.values(), known)),
-        lineages=lineages if lineages and lineages.taken else descent.read_all(store),
+        damage=damage.read_all(seen).standing(seen, _cuts(manifests.values(), known)),
+        lineages=lineages if lineages and lineages.taken else descent.read_all(seen),
     )
 
 
@@ -284,30 +270,56 @@ def _cuts(manifests: Iterable[Manifest], known: generations.Generations) -> Iter
         yield from record.queries
 
 
-def find(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> Base:
+def find(
+    store: ObjectStore,
+    uri: str,
+    open_store: transfer.StoreOpener | None,
+    *,
+    lineages: descent.Lineages | None = None,
+    seen: look.Look | None = None,
+) -> plan.Candidate:
     """Find a snapshot by the URI of its folder, or of its manifest: in this store, or wherever the opener reaches.
+
+    Args:
+        store: The job's root.
+        uri: As somebody named it.
+        open_store: Opens other places.
+        lineages: What the root has been, where that is known already.
+        seen: What has been read of the root already.
 
     Raises:
         SpecRejectedError: `SnapshotNotFound`.
         SnapshotCorruptError: The manifest is unreadable.
     """
     folder = uri.rstrip("/").removesuffix(f"/{MANIFEST_NAME}")
-    where, root = locate(store, folder, open_store)
+    where = _place(store, folder, open_store, seen)
     try:
-        manifest = catalog.read_manifest(where, root)
+        manifest = catalog.read_manifest(where.reader, where.root)
     except errors.ObjectNotFoundError as error:
         raise _not_found(uri, f"there is no {folder}/_metadata.json") from error
-    known = descent.read_all(store) if where is store else descent.Lineages()
-    origin = descent.of_manifest(manifest, known)
-    if manifest.kind is SnapshotKind.SAVEPOINT:
-        place, generation = restore.SnapshotPlace(where, root), None
-        states = manifest.master_states
-        return Base(folder, manifest.queries, place, generation, folder, manifest, place, origin, states)
-    job_root, _, _ = folder.rpartition(f"/{layout.CHECKPOINTS}/")
-    owner, prefix = locate(store, job_root, open_store)
-    files = restore.SnapshotPlace(owner, prefix)
-    own, states = restore.SnapshotPlace(where, root), manifest.master_states
-    return Base(folder, manifest.queries, files, None, folder, manifest, own, origin, states)
+    is_own = where.store is store
+    known = (lineages or descent.read_all(where.reader)) if is_own else descent.Lineages()
+    files = where
+    if manifest.kind is SnapshotKind.CHECKPOINT:
+        job_root, _, _ = folder.rpartition(f"/{layout.CHECKPOINTS}/")
+        files = _place(store, job_root, open_store, seen)
+    return plan.Candidate(
+        label=folder,
+        queries=manifest.queries,
+        place=files,
+        reference=folder,
+        manifest=manifest,
+        folder=where,
+        descent=descent.of_manifest(manifest, known),
+        master_states=manifest.master_states,
+    )
+
+
+def _place(
+    store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None, seen: look.Look | None
+) -> transfer.SnapshotPlace:
+    where, root = locate(store, uri, open_store)
+    return transfer.SnapshotPlace(where, root, (seen if where is store else None) or look.Look(where))
 
 
 def locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
@@ -323,6 +335,10 @@ def locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None
     if open_store is None:
         raise _not_found(uri, f"it is outside {store.uri}, and no other place can be opened here")
     return open_store(uri), ""
+
+
+def _verified(candidate: plan.Candidate, *, deep: bool = False) -> verify.VerifyReport:
+    return verify.verify_queries(candidate.place.reader, candidate.queries, root=candidate.place.root, deep=deep)
 
 
 def _as_s3(uri: str) -> str:
