@@ -21,7 +21,7 @@ from statefulspark import errors, storage
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest
 from statefulspark.snapshot import catalog
-from statefulspark.spark import announcing, assembly, committing, jobsinks, jvm, preparing, queries, snapshots
+from statefulspark.spark import announcing, assembly, committing, jobsinks, jvm, queries, snapshots
 from statefulspark.spark.board import Board
 from statefulspark.spark.loop import JobLoop
 
@@ -136,7 +136,7 @@ class DrivenJob(LoopRig):
     def _assembled(self, checkpoint: CheckpointConfig, taker: object) -> JobLoop:
         parts = assembly.Parts(
             job_config=JobConfig(name="flights", storage=StorageConfig(uri="s3://bucket"), checkpoint=checkpoint),
-            place=preparing.Place(self.job.store, storage.StorageOptions(), self.job.epoch),
+            root=assembly.JobRoot(self.job.store, storage.StorageOptions(), self.job.author()),
             plan=self.plan,
             built=(),
             spark=cast("SparkSession", None),
@@ -145,7 +145,7 @@ class DrivenJob(LoopRig):
             declared=cast("functions.JobFunctions", None),
         )
         who = jobsinks.Driver(
-            self.job.store, parts.place.options, "default/flights", self.job.epoch, self.plan.generation
+            self.job.store, parts.root.options, "default/flights", self.job.epoch, self.plan.generation
         )
         committer = committing.Committer(who, [])
         committer.start(self.plan.queries)

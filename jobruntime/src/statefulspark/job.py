@@ -108,7 +108,7 @@ class Job:
         Raises:
             SystemExit: Always; the code says how the job ended.
         """
-        from statefulspark.spark import check, driver
+        from statefulspark.spark import check, start
 
         def work() -> int:
             job_config = launch.current_config(self.name)
@@ -116,6 +116,6 @@ class Job:
             definition = self.definition
             if report:
                 return check.check(definition, job_config, check.ReportFormat(report))
-            return driver.run(definition, job_config)
+            return start.run(definition, job_config)
 
         raise launch.DriverEnded(launch.guard(work) if launch.is_guarded() else launch.run_alone(work))

@@ -31,8 +31,8 @@ from statefulspark.declaration import QueryContext
 from statefulspark.job import Job
 from statefulspark.snapshot import closure, recovery, savepoint, transfer, verify
 from statefulspark.snapshot.plan import Author, StartMode, StartPlan
-from statefulspark.spark import driver, functions, preparing
-from statefulspark.spark.canonical import export, starting
+from statefulspark.spark import assembly, start
+from statefulspark.spark.canonical import export
 from statefulspark.spark.keyed import registry as keyed
 from statefulspark.storage.port import ObjectStore
 from twosides import Output, TwoSides, run_to_the_end
@@ -113,11 +113,10 @@ class Rig(TwoSides):
             restore=RestoreConfig(snapshot=f"{self.store.uri}/{FOLDER}"),
             engine=EngineConfig(conf={"spark.sql.shuffle.partitions": str(partitions)}),
         )
-        place = preparing.Place(self.store, self.options, 1)
-        author = Author("default", "flights", 1, NOW)
-        found = preparing.find_state(job.definition.query_uids, job_config, place, author)
-        built = driver.build_queries(job.queries, job_config, self.spark, functions.JobFunctions(), found=found)
-        return preparing.make_ready(job_config, place, found, built, self.spark, author)
+        root = assembly.JobRoot(self.store, self.options, Author("default", "flights", 1, NOW))
+        found = start.find(job.definition.query_uids, job_config, root)
+        built = start.build_queries(job.definition, job_config, self.spark, found)
+        return start.prepare(job_config, start.compare(job_config, root, self.spark, found, built), NOW).plan
 
 
 def _everything() -> ss.KeyedProcessFunction:
@@ -358,7 +357,7 @@ def test_a_missing_or_swapped_file_is_refused_by_name_before_anything_is_made(ri
                 recovery.plan_recovery(rig.store, restore=wish)
         rig.store.write(part, body)
     plan = recovery.plan_recovery(rig.store, restore=wish)
-    assert (plan.mode, starting.with_shells(plan).queries[0].operators[0].uid) == (
+    assert (plan.mode, plan.queries[0].operators[0].uid) == (
         StartMode.COPY, "stateStoreSave-0",
     )  # fmt: skip
     assert not rig.store.list("generations/00000002")

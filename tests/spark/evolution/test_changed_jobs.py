@@ -10,7 +10,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -33,7 +33,7 @@ from statefulspark.job import Job
 from statefulspark.snapshot import catalog, closure, plans, verify
 from statefulspark.snapshot.parallelism import SHUFFLE_PARTITIONS
 from statefulspark.snapshot.plan import Author, StartPlan
-from statefulspark.spark import check, driver, failures, functions, preparing, session
+from statefulspark.spark import assembly, check, failures, session, start
 from statefulspark.spark.keyed import registry
 from statefulspark.storage.port import ObjectStore
 
@@ -124,6 +124,7 @@ class World:
     files: int = 0
     epoch: int = 0
     uninterrupted: Rows = frozenset()
+    job_config: config.JobConfig = field(init=False)
 
     def grow(self, count: int) -> None:
         """Add input: one file a batch to each side; the sides have other rows."""
@@ -141,27 +142,36 @@ class World:
         return reader.json(str(self.folder / name))
 
     def look(
-        self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
-    ) -> tuple[config.JobConfig, preparing.Place, StartPlan, tuple[preparing.BuiltQuery, ...]]:
-        """Do what a driver does until it compares the job with its state."""
-        self.epoch += 1
+        self,
+        build: Build,
+        *,
+        conf: dict[str, str] | None = None,
+        restore: config.RestoreConfig,
+        is_check: bool = False,
+    ) -> assembly.Comparison:
+        """Do what a driver, or a check, does until it has compared the job with its state."""
+        self.epoch += 0 if is_check else 1
         job = Job("flights")
 
         @job.query(uid="q")
         def q(spark: SparkSession, ctx: QueryContext) -> object:
             return build(self.side("left"), self.side("right")).writeStream.outputMode("update")
 
-        job_config = config.JobConfig(
+        self.job_config = config.JobConfig(
             name="flights",
             storage=config.StorageConfig(uri="file:///unused"),
             restore=restore,
             engine=config.EngineConfig(conf=conf or {}),
         )
-        place = preparing.Place(self.store, self.options, self.epoch)
-        found = preparing.find_state(job.definition.query_uids, job_config, place, self.author)
-        declared = functions.JobFunctions()
-        built = driver.build_queries(job.queries, job_config, self.spark, declared, found=found)
-        return job_config, place, found, built
+        root = assembly.JobRoot(self.store, self.options)
+        if is_check:
+            return start.up_to_comparison(
+                job.definition, self.job_config, lambda: root, session_of=lambda *_: self.spark
+            )
+        root = replace(root, author=self.author)
+        found = start.find(job.definition.query_uids, self.job_config, root)
+        built = start.build_queries(job.definition, self.job_config, self.spark, found)
+        return start.compare(self.job_config, root, self.spark, found, built)
 
     @property
     def author(self) -> Author:
@@ -169,16 +179,17 @@ class World:
 
     def start(
         self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
-    ) -> tuple[StartPlan, tuple[preparing.BuiltQuery, ...]]:
+    ) -> tuple[StartPlan, tuple[assembly.BuiltQuery, ...]]:
         """Do what a driver does until its queries could be started."""
-        job_config, place, found, built = self.look(build, conf=conf, restore=restore)
-        return preparing.make_ready(job_config, place, found, built, self.spark, self.author), built
+        compared = self.look(build, conf=conf, restore=restore)
+        parts = start.prepare(self.job_config, compared, NOW)
+        return parts.plan, parts.built
 
     def keys(self) -> frozenset[str]:
         """Return all keys but those of Spark's maintenance, which uploads state by the clock, of ended queries, too."""
         return frozenset(info.key for info in self.store.list("") if not info.key.endswith(OF_MAINTENANCE))
 
-    def run(self, plan: StartPlan, built: Sequence[preparing.BuiltQuery]) -> Rows:
+    def run(self, plan: StartPlan, built: Sequence[assembly.BuiltQuery]) -> Rows:
         """Run the query over the rest of the input; return what it emitted."""
         (one,) = built
         output: set[tuple[int, str, str, int]] = set()
@@ -192,7 +203,7 @@ class World:
         assert query.awaitTermination(400), "the query did not end"
         return frozenset(output)
 
-    def checkpoint(self, generation: int, batch: int, built: Sequence[preparing.BuiltQuery]) -> int:
+    def checkpoint(self, generation: int, batch: int, built: Sequence[assembly.BuiltQuery]) -> int:
         entry = closure.close_over(self.store, f"generations/{generation:08d}/q", batch)
         number = catalog.next_snapshot_id(self.store)
         manifest = a_manifest(
@@ -371,10 +382,9 @@ def test_a_first_start_with_the_number_of_partitions_that_is_sparks_default_deri
     """A.64: by each operator that keeps keyed state."""
     restore = config.RestoreConfig(fresh=True, id="derived")
 
-    job_config, _, found, built = world.look(every_door, conf=partitions_of_session(200), restore=restore)
-    preparing.compare(job_config, found, built)
+    (built,) = world.look(every_door, conf=partitions_of_session(200), restore=restore).built.queries
 
-    assert {one.uid: one.max_parallelism for one in built[0].planned.operators} == dict.fromkeys(
+    assert {one.uid: one.max_parallelism for one in built.planned.operators} == dict.fromkeys(
         ("aa", "mapped", "tables", "rows", "pandas"), 512
     )
 
@@ -387,10 +397,10 @@ def test_a_restart_with_other_partitions_keeps_the_key_groups_of_the_snapshot(
     setting = partitions_of_session(100)
 
     changed = world.restored(with_another, conf={SHUFFLE_PARTITIONS: "5"})
-    _, _, _, built = world.look(with_another, conf=setting, restore=world.wish())
+    (built,) = world.look(with_another, conf=setting, restore=world.wish()).built.queries
 
     assert {(batch - 1, *rest) for batch, *rest in of_steps(changed, "aa", "bb", "total")} == world.uninterrupted
-    assert {one.uid: one.max_parallelism for one in built[0].planned.operators if one.uid} == {
+    assert {one.uid: one.max_parallelism for one in built.planned.operators if one.uid} == {
         "aa": 128,
         "bb": 128,
         "cc": 256,
@@ -426,13 +436,14 @@ def test_named_sources_swap_their_places_and_read_something_else(world: World) -
 
 def test_a_dry_run_tells_what_would_happen_and_writes_nothing(world: World) -> None:
     before = world.keys()
-    job_config, _, found, built = world.look(
+    compared = world.look(
         lambda left, right: united(keyed("bb", right), keyed("cc", right), keyed("aa", left), total(left)),
         conf={"spark.sql.shuffle.partitions": "3"},
         restore=world.wish(),
+        is_check=True,
     )
 
-    report = check.report_of(found, built, preparing.compare(job_config, found, built))
+    report = check.report_of(compared)
 
     (query,) = report.queries
     assert (query.moved, query.added, query.dropped, query.partitions) == (
@@ -479,10 +490,42 @@ def test_another_type_of_a_state_is_refused_before_anything_is_written(world: Wo
     assert world.keys() == before
 
 
-def test_a_dry_run_tells_what_becomes_of_each_state(world: World) -> None:
-    job_config, _, found, built = world.look(with_aa(CountInFloats), restore=world.wish())
+def swapped(left: DataFrame, right: DataFrame) -> DataFrame:
+    return united(keyed("bb", right), keyed("aa", left), total(left))
 
-    report = check.report_of(found, built, preparing.compare(job_config, found, built))
+
+@pytest.mark.parametrize(
+    ("build", "conf", "allow"),
+    [
+        pytest.param(
+            lambda left, right: united(keyed("bb", right), keyed("aa", left), total(left)),
+            {},
+            False,
+            id="operators that moved",
+        ),
+        pytest.param(recorded, {SHUFFLE_PARTITIONS: "5"}, False, id="another number of partitions"),
+        pytest.param(with_aa(CountInFloats), {}, False, id="state that is migrated"),
+        pytest.param(lambda left, right: total(left), {}, False, id="operators that left"),
+        pytest.param(lambda left, right: total(left), {}, True, id="operators that may leave"),
+        pytest.param(with_aa(CountInText), {}, False, id="another type of state"),
+    ],
+)
+def test_a_check_and_a_start_from_the_same_root_say_the_same(
+    world: World, build: Build, conf: dict[str, str], allow: bool
+) -> None:
+    def told(*, is_check: bool) -> check.Report:
+        try:
+            return check.report_of(world.look(build, conf=conf, restore=world.wish(allow=allow), is_check=is_check))
+        except errors.StatefulSparkError as error:
+            return check.Report(fits=False, reason=error.reason, message=error.message)
+
+    assert told(is_check=True) == told(is_check=False)
+
+
+def test_a_dry_run_tells_what_becomes_of_each_state(world: World) -> None:
+    compared = world.look(with_aa(CountInFloats), restore=world.wish(), is_check=True)
+
+    report = check.report_of(compared)
 
     aa = "operator 'aa' of query 'q'"
     assert report.changes == (
@@ -494,8 +537,9 @@ def test_a_dry_run_tells_what_becomes_of_each_state(world: World) -> None:
 
 def test_a_type_that_only_the_first_batch_finds_ends_as_not_retriable_and_leaves_the_snapshot(world: World) -> None:
     """A.13, A.14: the driver cannot open this function, so it cannot know."""
-    job_config, _, found, built = world.look(with_aa(CountInTextOnWorkers), restore=world.wish())
-    (warning,) = check.report_of(found, built, preparing.compare(job_config, found, built)).warnings
+    (warning,) = check.report_of(
+        world.look(with_aa(CountInTextOnWorkers), restore=world.wish(), is_check=True)
+    ).warnings
     assert "could not be opened on the driver" in warning
     plan, built = world.start(with_aa(CountInTextOnWorkers), restore=world.wish())
 

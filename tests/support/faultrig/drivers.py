@@ -1,4 +1,4 @@
-"""One start of a driver, as `spark.driver.run` goes about it: everything is the product's own but Spark.
+"""One start of a driver, step by step as on the page of `spark.start`: everything is the product's own but Spark.
 
 The two queries of the job count numbered records: `totals` writes to a files sink, `entries` to a ledger.
 """
@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from faultrig import engine, fibers, ledger, workers
-from statefulspark import clock, errors, storage
+from statefulspark import clock, errors
 from statefulspark.contract import api, config
 from statefulspark.declaration import Output
 from statefulspark.sinks.files import FilesSink
-from statefulspark.snapshot import plans, restore
+from statefulspark.snapshot import plans
 from statefulspark.snapshot.plan import StartPlan, in_new_generation
-from statefulspark.spark import assembly, driver, failures, functions, jvm, preparing, session, snapshots
+from statefulspark.spark import assembly, failures, functions, hooks, snapshots, start
 from statefulspark.spark.evolution import carry
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ TOTALS, ENTRIES = "totals", "entries"
 QUERIES = (TOTALS, ENTRIES)
 SINKS = {TOTALS: "out", ENTRIES: "book"}
 RETAINED = 3
+_TOTAL = plans.PlannedOperator(0, "transformWithStateInPandasExec", uid="total")
 
 
 @dataclass(frozen=True)
@@ -113,28 +114,27 @@ class Driver(engine.EngineProcess):
 
     def _start(self) -> JobLoop:
         job_config, started_at = self.wish.job_config, clock.utc_now()
-        place = driver.claim(job_config, storage.StorageOptions(), started_at)
-        self.epoch = place.epoch
+        root = start.claim(job_config, started_at)
+        self.epoch = root.epoch
         fibers.here().has_looked = True  # There was no newer epoch when this one was created.
-        author = preparing.author_of(job_config, place, started_at)
-        found = preparing.find_state(tuple(QUERIES), job_config, place, author)
+        found = start.find(QUERIES, job_config, root)
         if self.wish.is_changed:
             found = in_new_generation(found, ("The job has changed.",))
         spark = cast("SparkSession", engine.Session(self))
-        fence = jvm.Fence(spark)
-        fence.configure(f"{session.hadoop_uri(place.store.uri)}/epochs/{place.epoch + 1:08d}.json")
-        self.plan = restore.carry_out(place.store, found, author, hadoop_root=session.hadoop_uri(place.store.uri))
+        start.raise_fence(root, spark)
+        queries = tuple(self._built(uid, cast("DataFrame", engine.Frame(spark))) for uid in QUERIES)  # type: ignore[arg-type]
+        built = assembly.Built(queries, functions.JobFunctions(), hooks.JobHooks())
+        parts = start.prepare(job_config, start.compare(job_config, root, spark, found, built), started_at)
+        self.plan = parts.plan
         self.place = f"{self.wish.area}/{self.plan.generation}"
-        built = tuple(self._built(uid, cast("DataFrame", engine.Frame(spark))) for uid in QUERIES)  # type: ignore[arg-type]
-        parts = assembly.Parts(job_config, place, self.plan, built, spark, fence, started_at, functions.JobFunctions())
         loop = assembly.assemble(parts)
         workers.install(loop, self)
         self.loop = loop
         return loop
 
-    def _built(self, uid: str, frame: DataFrame) -> preparing.BuiltQuery:
+    def _built(self, uid: str, frame: DataFrame) -> assembly.BuiltQuery:
         files = FilesSink(f"s3://rig/{self.wish.output}", compression="none")
         sink = files if uid == TOTALS else ledger.LedgerSink(self.wish.ledger)
         output = Output(frame, sink, SINKS[uid], "update", None)
-        planned = plans.PlannedQuery(uid, sources=(plans.PlannedSource("numbers"),))
-        return preparing.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)
+        planned = plans.PlannedQuery(uid, (_TOTAL,), (plans.PlannedSource("numbers"),))
+        return assembly.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

@@ -17,7 +17,7 @@ from statefulspark.contract.prepared import OutputRecord, UnchangedRecord
 from statefulspark.declaration import Output
 from statefulspark.snapshot import catalog, closure, records, sidelog
 from statefulspark.snapshot.plan import StartMode
-from statefulspark.spark import committing, functions, jobsinks, preparing
+from statefulspark.spark import assembly, committing, functions, jobsinks
 from statefulspark.spark.functions.sink import BoundSink
 from statefulspark.storage import StorageOptions
 from statefulspark.storage.port import ObjectStore
@@ -80,7 +80,7 @@ class Driver:
     ) -> None:
         self.job = Job(Clock()).on(bucket)
         self.plan = self.job.boot(restore)
-        place = preparing.Place(self.job.store, StorageOptions(), self.job.epoch, self.job.lineages)
+        place = assembly.JobRoot(self.job.store, StorageOptions(), self.job.author())
         self.declared = functions.JobFunctions()
         sink = opstate.FunctionSink(function or Summing())
         self.declared.declare(QUERY, Output(cast("DataFrame", Stream()), sink, UID, "append", None))

@@ -30,7 +30,7 @@ from statefulspark.sinks import base
 from statefulspark.sinks.kafka import records
 from statefulspark.snapshot.recovery import StartMode, StartPlan
 from statefulspark.sources import running
-from statefulspark.spark import driver, failures, functions, hooks, sparkerrors, writing
+from statefulspark.spark import failures, functions, hooks, sparkerrors, start, writing
 from statefulspark.spark.groupstate import frames, timeouts
 from statefulspark.spark.groupstate import function as group_function
 from statefulspark.spark.groupstate import processor as group_processor
@@ -281,7 +281,7 @@ def ask_hooks(asked: hooks.JobHooks) -> None:
 def build(own: Callable[..., object], declared: functions.JobFunctions | None = None) -> None:
     job = ss.Job("words")
     job.query(uid="counts")(own)  # type: ignore[arg-type]
-    driver.build_queries(job.queries, _CONFIG, None, declared or functions.JobFunctions(), found=_EMPTY)  # type: ignore[arg-type]
+    start.build_queries(job.definition, _CONFIG, None, _EMPTY, declared=declared)  # type: ignore[arg-type]
 
 
 def compare(codec: conversions.Codec[object]) -> evolution.Verdict:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import pytest
-from statefulspark import launch
+from statefulspark import launch, storage
 from statefulspark.contract import config
 from statefulspark.job import Job
 from statefulspark.snapshot.plan import StartMode, StartPlan
-from statefulspark.spark import check
+from statefulspark.spark import assembly, check, functions, hooks
+from statefulspark.testing import stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 MOVED = check.Report(
     fits=True,
@@ -79,7 +84,10 @@ def test_a_job_file_is_asked_for_the_report_and_only_then(tmp_path: Path) -> Non
 def test_a_restore_that_would_not_be_done_again_is_a_warning() -> None:
     found = StartPlan(StartMode.CONTINUE, 1, restore_skipped="The restore of x was done before")
 
-    report = check.report_of(found, (), {})
+    built = assembly.Built((), functions.JobFunctions(), hooks.JobHooks())
+    root = assembly.JobRoot(stores.MemoryStore(), storage.StorageOptions())
+
+    report = check.report_of(assembly.Comparison(root, cast("SparkSession", None), found, built, {}))
 
     assert report.warnings == ("The restore of x was done before",)
     assert "  warning: The restore of x was done before" in check.sentences(report).splitlines()

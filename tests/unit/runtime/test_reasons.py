@@ -17,9 +17,9 @@ _ROOT = Path(statefulspark.__file__).parent
 _CODES = {
     ExitCode.FAILED: """
         BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmNotStarted KeyGroupScattered
-        LookCannotWrite ManifestMissing NoGeneration NotConfigured PlanUnreadable PortUnavailable QueryFailed
-        RetriesExhausted SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing StoresApart
-        Unexpected WrongKind
+        LookCannotWrite ManifestMissing NoGeneration NotClaimed NotConfigured PlanUnreadable PortUnavailable
+        QueryFailed RetriesExhausted SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing
+        StoresApart Unexpected WrongKind
     """,
     ExitCode.USAGE: """
         AlreadyCanonical AnswerInvalid ColumnOverflow ColumnsInvalid ConfigInvalid ConfigMissing DurationInvalid

@@ -7,8 +7,8 @@ from manifests import a_manifest, a_query, an_operator
 from startsituations import a_start_plan
 from statefulspark.contract.manifest import QueryEntry, SnapshotFormat
 from statefulspark.snapshot import transfer
+from statefulspark.snapshot.canonical import shells
 from statefulspark.snapshot.plan import Candidate, StartMode, StartPlan
-from statefulspark.spark.canonical import starting
 from statefulspark.testing import stores
 
 
@@ -27,16 +27,15 @@ def with_groups(uid: str = "q", *, batch_id: int = 3, groups: int | None = 256) 
     ],
 )
 def test_what_is_restored_says(query: QueryEntry, known: dict[str, int]) -> None:
-    assert starting.key_groups(a_start_plan(query), "q") == known
+    assert a_start_plan(query).key_groups_of("q") == known
 
 
 def test_a_canonical_savepoint_says_what_it_had_though_another_number_may_be_chosen() -> None:
     manifest = a_manifest(queries=[with_groups()]).model_copy(update={"format": SnapshotFormat.CANONICAL})
     place = transfer.SnapshotPlace(stores.MemoryStore("memory://bucket"), "savepoints/one")
     source = Candidate("one", manifest.queries, place, manifest=manifest)
-    plan = StartPlan(StartMode.COPY, 2, queries=manifest.queries, source=source)
+    queries = tuple(shells.shell(query) for query in manifest.queries)
+    plan = StartPlan(StartMode.COPY, 2, queries=queries, source=source)
 
-    shells = starting.with_shells(plan)
-
-    assert [operator.max_parallelism for operator in shells.queries[0].operators] == [None, None]
-    assert starting.key_groups(shells, "q") == {"mean": 256}
+    assert [operator.max_parallelism for operator in plan.queries[0].operators] == [None, None]
+    assert plan.key_groups_of("q") == {"mean": 256}

@@ -164,9 +164,9 @@ def test_a_restore_in_place_reads_the_record_again_that_it_replaces() -> None:
 @pytest.mark.parametrize(
     ("built", "start", "check"),
     [
-        pytest.param(at_its_checkpoint, 29, 21, id="at its checkpoint"),
-        pytest.param(past_its_checkpoint, 37, 28, id="past its checkpoint"),
-        pytest.param(with_damaged_checkpoints, 57, 28, id="with damaged checkpoints"),
+        pytest.param(at_its_checkpoint, 36, 28, id="at its checkpoint"),
+        pytest.param(past_its_checkpoint, 44, 35, id="past its checkpoint"),
+        pytest.param(with_damaged_checkpoints, 64, 35, id="with damaged checkpoints"),
     ],
 )
 def test_the_requests_are_so_many(built: Callable[[], World], start: int, check: int) -> None:

@@ -16,6 +16,10 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Manifest, MasterStateEntry, QueryEntry
 from statefulspark.snapshot import descent, generations, plans, transfer
+from statefulspark.snapshot.canonical import shells
+
+_KEY_GROUPS_UNTOLD = 128
+"""What every operator had before manifests told the number."""
 
 
 class Intent(StrEnum):
@@ -223,6 +227,17 @@ class StartPlan:
         """Return how many partitions the restored state of a query has; 0 if it has none."""
         found = [one.partitions for query in self.queries if query.uid == query_uid for one in query.operators]
         return max(found, default=0)
+
+    def key_groups_of(self, query_uid: str) -> dict[str, int]:
+        """Return how many key groups the restored operators of a query have, by uid.
+
+        A job that leaves the number out keeps it. The shells of a canonical savepoint have none, since any may be chosen;
+        its manifest tells what it was.
+        """
+        source = self.source.manifest if self.source is not None else None
+        restored = source.queries if source is not None and shells.is_canonical(source) else self.queries
+        known = plans.key_groups(query for query in restored if query.uid == query_uid)
+        return {uid: groups or _KEY_GROUPS_UNTOLD for uid, groups in known.items()}
 
     @property
     def start_batches(self) -> Mapping[str, int]:

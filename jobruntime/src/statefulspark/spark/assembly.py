@@ -1,16 +1,25 @@
-"""Puts a driver together once its state is ready: sinks, queries behind their gates, the writer of snapshots, the loop."""
+"""The parts of a start, and how they are put together once the state is ready.
+
+Sinks are opened, queries start behind their gates, and the writer of snapshots and the loop get what they need.
+"""
 
 from __future__ import annotations
 
+import platform
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from statefulspark import clock, storage
+import pyspark
+
+from statefulspark import clock, errors, storage
+from statefulspark._version import __version__
 from statefulspark.contract import config, layout, statistics
 from statefulspark.coordinator import machine, model
 from statefulspark.declaration import Output
-from statefulspark.snapshot import watermarks
+from statefulspark.snapshot import look, plans, watermarks
+from statefulspark.snapshot.plan import Author
 from statefulspark.spark import (
     announcing,
     committing,
@@ -20,7 +29,6 @@ from statefulspark.spark import (
     jobsinks,
     jvm,
     kafka_offsets,
-    preparing,
     queries,
     session,
     snapshots,
@@ -28,15 +36,95 @@ from statefulspark.spark import (
 )
 from statefulspark.spark.board import Board, Identity
 from statefulspark.spark.canonical import taking
-from statefulspark.spark.evolution import describe
+from statefulspark.spark.evolution import carry, describe
+from statefulspark.spark.keyed import registry
 from statefulspark.spark.loop import JobLoop
-from statefulspark.spark.preparing import BuiltQuery, Place
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from statefulspark.snapshot.evolution import Evolution
     from statefulspark.snapshot.plan import StartPlan
+    from statefulspark.storage import ObjectStore, StorageOptions
+
+
+@dataclass(frozen=True, slots=True)
+class JobRoot:
+    """Where the job's state is, and who may write it.
+
+    Attributes:
+        store: The job's root.
+        options: How workers reach it.
+        author: Under which epoch it was claimed, and by whom; None for somebody who only reads.
+        seen: What has been read of it since the claim, until the job is built.
+    """
+
+    store: ObjectStore
+    options: StorageOptions
+    author: Author | None = None
+    seen: look.Look | None = None
+
+    @property
+    def claimed_by(self) -> Author:
+        """The author; only asked for by what writes."""
+        if self.author is None:
+            raise errors.InternalError("NotClaimed", f"{self.store.uri} was not claimed, and is not ours to write.")
+        return self.author
+
+    @property
+    def epoch(self) -> int:
+        """The epoch under which it was claimed."""
+        return self.claimed_by.epoch
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltQuery:
+    """A query as its function returned it, not started yet."""
+
+    uid: str
+    output: DataStreamWriter | Output
+    stream: carry.Stream
+    """What it writes."""
+    planned: plans.PlannedQuery
+    """What its plan says about its state."""
+    operators: tuple[registry.Operator, ...] = ()
+    """Its keyed operators, as they were declared."""
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """What the job file's functions returned.
+
+    Attributes:
+        queries: Its queries, not started yet.
+        functions: Its functions and sources on the driver.
+        master_hooks: Its master hooks, none of them called yet.
+    """
+
+    queries: tuple[BuiltQuery, ...]
+    functions: functions.JobFunctions
+    master_hooks: hooks.JobHooks
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A job that has a place for all of its state.
+
+    Attributes:
+        root: Where the state is.
+        spark: The session.
+        found: What the job goes on with.
+        built: The job.
+        changes: What becomes of each restored query, by uid.
+    """
+
+    root: JobRoot
+    spark: SparkSession
+    found: StartPlan
+    built: Built
+    changes: Mapping[str, Evolution]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +133,7 @@ class Parts:
 
     Attributes:
         job_config: How to run the job.
-        place: Where its state is, and the epoch.
+        root: Where its state is, and the epoch.
         plan: What was restored, in which generation.
         built: Its queries, bound to what their functions restore.
         spark: The session.
@@ -56,7 +144,7 @@ class Parts:
     """
 
     job_config: config.JobConfig
-    place: Place
+    root: JobRoot
     plan: StartPlan
     built: tuple[BuiltQuery, ...]
     spark: SparkSession
@@ -66,18 +154,27 @@ class Parts:
     master_hooks: hooks.JobHooks = field(default_factory=hooks.JobHooks)
 
 
+def versions() -> dict[str, str]:
+    """Return what writes the state, for manifests."""
+    return {
+        "statefulspark": __version__,
+        "pyspark": pyspark.__version__,
+        "python": platform.python_version(),
+    }
+
+
 def assemble(parts: Parts) -> JobLoop:
     """Commit what was prepared, start the queries, and make the loop that runs them."""
     gate = jvm.Gate(parts.spark)
     committer = _open_sinks(parts)
     announcer = _announcer(parts, committer)
     identity = _identity(parts)
-    planner = draining.Planner(parts.place.store, parts.place.epoch, _now_ms)
+    planner = draining.Planner(parts.root.store, parts.root.epoch, _now_ms)
     running = tuple(_start_query(one, parts, gate, committer, planner) for one in parts.built)
     return JobLoop(
         board=Board(
             identity,
-            snapshots.summarise_restored(parts.place.store, parts.plan.restored),
+            snapshots.summarise_restored(parts.root.store, parts.plan.restored),
             config=statistics.EffectiveConfig.of(parts.job_config),
         ),
         running=running,
@@ -96,10 +193,10 @@ def assemble(parts: Parts) -> JobLoop:
 def _open_sinks(parts: Parts) -> committing.Committer:
     """Open every sink of the job, and commit what the restored cut had prepared."""
     who = jobsinks.Driver(
-        store=parts.place.store,
-        options=parts.place.options,
+        store=parts.root.store,
+        options=parts.root.options,
         job=f"{parts.job_config.namespace}/{parts.job_config.name}",
-        epoch=parts.place.epoch,
+        epoch=parts.root.epoch,
         generation=parts.plan.generation,
         descent=parts.plan.descent,
         takes_over_sinks=parts.job_config.restore.take_over_sinks,
@@ -127,7 +224,7 @@ def _identity(parts: Parts) -> Identity:
     return Identity(
         job=parts.job_config.name,
         namespace=parts.job_config.namespace,
-        epoch=parts.place.epoch,
+        epoch=parts.root.epoch,
         generation=parts.plan.generation,
         revision=parts.job_config.revision,
         started_at=parts.started_at,
@@ -145,7 +242,7 @@ def _writer(
     committer: committing.Committer,
     announcer: announcing.Announcer,
 ) -> snapshots.SnapshotWriter:
-    place = parts.place
+    place = parts.root
     operators = tuple(operator for one in parts.built for operator in one.operators)
     return snapshots.SnapshotWriter(
         place.store,
@@ -155,7 +252,7 @@ def _writer(
         settings=parts.job_config.checkpoint,
         savepoint_location=parts.job_config.savepoint_location,
         open_store=lambda uri: storage.open_store(uri, place.options),
-        versions=preparing.versions(),
+        versions=versions(),
         committer=committer,
         announcer=announcer,
         restored=parts.plan.queries,
@@ -182,7 +279,7 @@ def _coordinator(parts: Parts) -> model.State:
 def _start_query(
     one: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: committing.Committer, planner: draining.Planner
 ) -> queries.RunningQuery:
-    store = parts.place.store
+    store = parts.root.store
     path = layout.query_root(parts.plan.generation, one.uid)
     where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(store.uri)}/{path}")
     participant = None
@@ -191,29 +288,32 @@ def _start_query(
             committer.sink(one.uid, one.output.uid), committer, parts.declared.refusals
         )
 
-    def register() -> None:
-        committed = max(parts.plan.start_batches.get(one.uid, -1), watermarks.newest(store, path, "commits"))
-        planned = watermarks.newest(store, path, "offsets")
+    def register(logs: ObjectStore = store) -> None:
+        committed = max(parts.plan.start_batches.get(one.uid, -1), watermarks.newest(logs, path, "commits"))
+        planned = watermarks.newest(logs, path, "offsets")
         gate.register(where.root, last_offsets=planned, last_committed=committed)
 
-    def begin() -> StreamingQuery:
-        register()
+    def begin(logs: ObjectStore = store) -> StreamingQuery:
+        register(logs)
         return writing.start(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
 
     def catch_up() -> StreamingQuery:
         register()
         return writing.start_catching_up(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
 
-    def held() -> StreamingQuery:
-        register()
+    def held(logs: ObjectStore = store) -> StreamingQuery:
+        register(logs)
         gate.close(where.root)
         return writing.start(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
 
-    end = watermarks.find_end(store, path)
+    # The plan saw these logs before the fence was up, and whoever was replaced may have written to them since.
+    fenced = look.Look(store)
+    end = watermarks.find_end(fenced, path)
     is_held = end is not None and not end.is_committed
     if end is not None and end.is_committed:  # A stop that drained did not end the job.
         planner.plan_return(path)
-    handle = held() if is_held else begin()
+        fenced = look.Look(store)
+    handle = held(fenced) if is_held else begin(fenced)
     further = queries.FurtherStarts(catch_up, held, has_event_time=describe.has_watermark(one.stream.frame))
     return queries.RunningQuery(where, begin, handle, gate.facts()[where.root], further, is_held)
 

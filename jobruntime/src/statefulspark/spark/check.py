@@ -1,24 +1,18 @@
-"""A dry run: everything that a start does up to the comparison with its state, and a report of what would happen.
-
-No epoch is claimed and nothing is written, so it may be run beside the driver that owns the job.
-"""
+"""The report of a check: what the next start would do with the job's state; see `start`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
-from statefulspark import errors, launch, storage
-from statefulspark.contract import config, layout
+from statefulspark import errors, launch
+from statefulspark.contract import config
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.declaration import JobDefinition
-from statefulspark.snapshot import evolution, recovery
-from statefulspark.snapshot.plan import StartMode, StartPlan
-from statefulspark.spark import driver, failures, functions, hooks, preparing, session, settings
-from statefulspark.spark.canonical import starting
+from statefulspark.snapshot import evolution
+from statefulspark.snapshot.plan import StartMode
+from statefulspark.spark import assembly, failures, start
 
 
 class ReportFormat(StrEnum):
@@ -83,7 +77,7 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
     """
     code = ExitCode.FINISHED
     try:
-        report = examine(job, job_config)
+        report = report_of(start.check(job, job_config))
     except errors.StatefulSparkError as error:
         if failures.is_a_bug(error):
             raise
@@ -95,41 +89,9 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
     return int(code)
 
 
-def examine(job: JobDefinition, job_config: config.JobConfig) -> Report:
-    """Do what a start does up to the comparison.
-
-    Raises:
-        StatefulSparkError: The job could not start.
-    """
-    driver.require_queries(job, job_config.name)
-    session.check_settings(job_config.engine.conf)
-    options = settings.storage_options(job_config.storage)
-    root = storage.open_store(job_config.storage.uri, options)
-    store = root.child(layout.job_prefix(job_config.namespace, job_config.name))
-    with ThreadPoolExecutor(1, thread_name_prefix="session") as beside:
-        coming = beside.submit(session.build, job_config, options)
-        found = recovery.plan_recovery(
-            store,
-            restore=job_config.restore,
-            query_uids=job.query_uids,
-            open_store=lambda uri: storage.open_store(uri, options),
-        )
-        spark = coming.result()
-    found = starting.with_shells(found)
-    declared = functions.JobFunctions()
-    built = driver.build_queries(job.queries, job_config, spark, declared, found=found)
-    if not job_config.restore.allow_non_restored_state:
-        declared.require_place(found.queries)
-        hooks.JobHooks(job.hooks).require_place(found.master_states)
-    return report_of(found, built, preparing.compare(job_config, found, built))
-
-
-def report_of(
-    found: StartPlan,
-    built: tuple[preparing.BuiltQuery, ...],
-    changes: Mapping[str, evolution.Evolution],
-) -> Report:
+def report_of(compared: assembly.Comparison) -> Report:
     """Put a comparison into a report."""
+    found, changes = compared.found, compared.changes
     anything = any(not change.is_empty for change in changes.values())
     return Report(
         fits=True,
@@ -141,7 +103,8 @@ def report_of(
             *(sentence for change in changes.values() for sentence in change.warnings),
         ),
         queries=tuple(
-            _query(changes[one.uid]) if one.uid in changes else QueryReport(uid=one.uid, batch_id=-1) for one in built
+            _query(changes[one.uid]) if one.uid in changes else QueryReport(uid=one.uid, batch_id=-1)
+            for one in compared.built.queries
         ),
     )
 

@@ -22,7 +22,7 @@ from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.sinks.base import SinkContext
-from statefulspark.snapshot import epochs, named, sidelog
+from statefulspark.snapshot import epochs, look, named, sidelog
 from statefulspark.spark import jobsinks, sinkcalls
 from statefulspark.spark.jobsinks import Driver, JobSink
 from statefulspark.storage.port import ObjectStore
@@ -99,7 +99,8 @@ class Committer:
     ) -> None:
         """Open every sink, commit what the restored cut had prepared, and find what it does not cover.
 
-        Cost: per query with a sink a LIST, in a new generation one more per older generation; a GET per transaction.
+        Cost: a LIST of the generations; per query with a sink a LIST, in a new generation one more per older generation; a
+        GET per transaction.
 
         Args:
             restored: The queries as restored, with paths inside the generation that runs.
@@ -120,20 +121,21 @@ class Committer:
         for sink in self.sinks:
             context = sink.context(batches.get(sink.query_uid, -1))
             self._patiently(functools.partial(_open, sink, context))
-        self._strays = tuple(stray for sink in self.sinks for stray in self._find_strays(sink, batches))
+        seen = look.Look(self._driver.store)
+        self._strays = tuple(stray for sink in self.sinks for stray in self._find_strays(seen, sink, batches))
         self._announce_outputs(restored, functions or {})
         self.commit(restored)
         for key, progress in self._progress.items():
             progress.committed = max(batches.get(key[0], -1), -1 if progress.committed is None else progress.committed)
         self._deadline_s = FOREVER_S
 
-    def _find_strays(self, sink: JobSink, batches: Mapping[str, int]) -> Iterable[_Stray]:
+    def _find_strays(self, seen: look.Look, sink: JobSink, batches: Mapping[str, int]) -> Iterable[_Stray]:
         here, after = self._driver.generation, batches.get(sink.query_uid, -1)
-        names = (layout.parse_number(name) for name in self._driver.store.list_names(layout.GENERATIONS))
+        names = (layout.parse_number(name) for name in seen.list_names(layout.GENERATIONS))
         generations = {number for number in names if number is not None and number < here} | {here}
         for generation in sorted(generations):
             root = layout.query_root(generation, sink.query_uid)
-            for name in sidelog.SideLog(self._driver.store, root).all_of(sidelog.RecordKind.PREPARED):
+            for name in sidelog.SideLog(seen, root).all_of(sidelog.RecordKind.PREPARED):
                 if name.uid == sink.uid and name.batch > after:
                     yield _Stray(sink, self._driver.store.child(root), name, generation < here)
 

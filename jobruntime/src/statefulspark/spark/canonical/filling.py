@@ -7,8 +7,10 @@ the disks of the executors, where a running query keeps them too, so a restore n
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, cast
 
 from pyspark.errors import PySparkException
@@ -19,7 +21,7 @@ from statefulspark import errors
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry
 from statefulspark.contract.placement import Placement
 from statefulspark.snapshot import closure, sparklog, transfer
-from statefulspark.snapshot.canonical import documents, engine_files
+from statefulspark.snapshot.canonical import documents, engine_files, shells
 from statefulspark.spark.canonical import export, tables, tasks
 from statefulspark.state import keygroups
 from statefulspark.storage.port import ObjectStore
@@ -27,9 +29,14 @@ from statefulspark.storage.port import ObjectStore
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
+    from statefulspark.snapshot.evolution import Evolution
+    from statefulspark.snapshot.plan import StartPlan
+    from statefulspark.snapshot.plans import PlannedQuery
+    from statefulspark.snapshot.restore import Finisher
     from statefulspark.storage import StorageOptions
 
 
+_log = logging.getLogger(__name__)
 _STORE = "default"
 """The one state store of a keyed operator."""
 
@@ -254,3 +261,62 @@ def _type(kind: object) -> spark_types.DataType:
     if isinstance(kind, dict):
         return spark_types.StructType.fromJson(cast("dict[str, object]", kind))
     return spark_types.BinaryType()
+
+
+def without_partitions(changes: Mapping[str, Evolution], plan: StartPlan) -> dict[str, Evolution]:
+    """Return what is left for others to do: state of a canonical savepoint is written for the wanted partitions at once."""
+    if plan.source is None or not shells.is_canonical(plan.source.manifest):
+        return dict(changes)
+    return {uid: replace(change, partitions=None) for uid, change in changes.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Filler:
+    """Fills the generation of a start; does nothing for a plan that is not canonical.
+
+    Attributes:
+        session: The job's session.
+        store: The job's root.
+        options: How workers reach storage.
+        plan: The plan of the start.
+        planned: Every query of the job.
+        changes: What becomes of restored queries, by uid.
+    """
+
+    session: SparkSession
+    store: ObjectStore
+    options: StorageOptions
+    plan: StartPlan
+    planned: tuple[PlannedQuery, ...]
+    changes: Mapping[str, Evolution]
+
+    def then(self, finish: Finisher) -> Finisher:
+        """Return what fills in the state, then does the rest."""
+        source = self.plan.source
+        if source is None or source.manifest is None or not shells.is_canonical(source.manifest):
+            return finish
+        how = Filling(
+            store=self.store,
+            hadoop_root=transfer.hadoop_uri(self.store.uri),
+            source=source.place,
+            originals=source.manifest.queries,
+            options=self.options,
+            operators={uid: change.operators for uid, change in self.changes.items()},
+            partitions={one.uid: one.partitions for one in self.planned if one.partitions},
+            key_groups={
+                one.uid: {
+                    operator.uid: operator.max_parallelism
+                    for operator in one.operators
+                    if operator.uid is not None and operator.max_parallelism is not None
+                }
+                for one in self.planned
+            },
+        )
+
+        def fill_then_finish(generation: int, queries: tuple[QueryEntry, ...]) -> tuple[QueryEntry, ...]:
+            began_s = time.monotonic()
+            filled = fill(self.session, how, queries)
+            _log.info("canonical state filled in", extra={"seconds": round(time.monotonic() - began_s, 2)})
+            return finish(generation, filled)
+
+        return fill_then_finish
