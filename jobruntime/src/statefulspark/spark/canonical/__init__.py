@@ -2,12 +2,12 @@
 
 How a driver restores one, in three steps, where a native savepoint needs one:
 
-1. `shells.is_canonical(plan.source.manifest)` tells. Plan and compare with `shells.shell(query)` in place of each query
-   (its operators have no number of key groups, so that any fits).
-2. `recovery.carry_out(store, replace(plan, queries=shells), rewrites=..., finish=...)` copies the small files only.
-3. In `finish`, before anything else that looks at the new root:
-   `queries = filling.fill(spark, filling.Filling(...), queries)`, which writes the state for the wanted number of
-   partitions and key groups, and returns the queries with all their files. Operators that are new in the job come after.
+1. The plan of `recovery` has `shells.shell(query)` in place of each query (its operators have no number of key groups, so
+   that any fits), and the job is compared with those.
+2. `restore.carry_out(store, plan, author, rewrites=..., finish=...)` copies the small files only.
+3. `finish` is what `filling.Filler` makes of the rest: before anything else that looks at the new root it writes the state
+   for the wanted number of partitions and key groups, and returns the queries with all their files. Operators that are new
+   in the job come after.
 
 Taking one: `export.export(spark, ...)` reads the files of a cut, which somebody keeps from being pruned meanwhile.
 """

@@ -64,7 +64,7 @@ def stream_of(output: DataStreamWriter | Output, uid: str) -> Stream:
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """Finishes a new generation; `finish` goes to `recovery.carry_out`.
+    """Finishes a new generation; `finish` goes to `restore.carry_out`.
 
     Attributes:
         session: The session.

@@ -1,0 +1,135 @@
+"""The plan of a start as data: what it says of restored state, and how it changes before it is carried out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from statefulspark.contract.manifest import GenerationRecord, OperatorEntry, QueryEntry
+from statefulspark.snapshot import plans, transfer
+from statefulspark.snapshot.plan import Candidate, StartMode, StartPlan, in_new_generation, noting_declared
+from statefulspark.testing import stores
+
+PLACE = transfer.SnapshotPlace(stores.MemoryStore())
+RECORD = GenerationRecord(generation=3, created_at=datetime(2026, 1, 1, tzinfo=UTC), epoch=1)
+
+
+def an_operator(uid: str, *, partitions: int = 2, groups: int | None = None) -> OperatorEntry:
+    return OperatorEntry(uid=uid, operator_id=0, name="tws", partitions=partitions, max_parallelism=groups)
+
+
+def a_query(uid: str = "q", *operators: OperatorEntry, batch_id: int = 4) -> QueryEntry:
+    return QueryEntry(uid=uid, batch_id=batch_id, path=f"generations/00000003/{uid}", operators=operators)
+
+
+def a_plan(*queries: QueryEntry, mode: StartMode = StartMode.CONTINUE) -> StartPlan:
+    return StartPlan(mode, 3, queries=queries)
+
+
+def planned(uid: str, *, groups: int = 256) -> plans.PlannedQuery:
+    return plans.PlannedQuery(uid, (plans.PlannedOperator(0, "tws", uid="mean", max_parallelism=groups),))
+
+
+def test_the_partitions_of_a_query_are_those_of_its_operator_with_most() -> None:
+    plan = a_plan(
+        a_query("q", an_operator("a", partitions=2), an_operator("b", partitions=5)),
+        a_query("r", an_operator("a", partitions=7)),
+        a_query("s"),
+    )
+
+    assert [plan.partitions_of(uid) for uid in ("q", "r", "s", "unknown")] == [5, 7, 0, 0]
+
+
+def test_the_key_groups_of_a_query_are_what_its_state_has_and_128_where_that_is_not_told() -> None:
+    plan = a_plan(
+        a_query("q", an_operator("a", groups=256), an_operator("b")), a_query("r", an_operator("c", groups=64))
+    )
+
+    assert (plan.key_groups_of("q"), plan.key_groups_of("unknown")) == ({"a": 256, "b": 128}, {})
+
+
+def test_each_query_starts_after_its_batch() -> None:
+    assert a_plan(a_query("q"), a_query("r", batch_id=-1)).start_batches == {"q": 4, "r": -1}
+
+
+@pytest.mark.parametrize(
+    ("queries", "holds"),
+    [
+        pytest.param((), False, id="no query"),
+        pytest.param((a_query(batch_id=-1),), False, id="nothing committed"),
+        pytest.param((a_query(batch_id=0),), True, id="one batch committed"),
+        pytest.param((a_query(batch_id=-1), a_query("r")), True, id="one of two queries"),
+    ],
+)
+def test_a_candidate_holds_state_once_a_query_has_committed(queries: tuple[QueryEntry, ...], holds: bool) -> None:
+    assert Candidate("checkpoint 1", queries, PLACE).holds_state is holds
+
+
+def test_a_plan_that_would_continue_copies_its_head_instead_and_says_what_changes() -> None:
+    head = Candidate("checkpoint 1", (a_query(),), PLACE)
+    plan = replace(a_plan(a_query()), head=head, note_restore=RECORD)
+
+    moved = in_new_generation(plan, ("operator added",))
+
+    expected = replace(
+        plan, mode=StartMode.COPY, generation=4, source=head, note_restore=None, changes=("operator added",)
+    )
+    assert moved == expected
+
+
+@pytest.mark.parametrize("mode", [StartMode.COPY, StartMode.EMPTY])
+def test_any_other_plan_goes_where_it_went(mode: StartMode) -> None:
+    plan = a_plan(mode=mode)
+
+    assert in_new_generation(plan, ("operator added",)) == replace(plan, changes=("operator added",))
+
+
+def test_queries_without_state_are_declared_in_the_record_that_is_continued() -> None:
+    known = a_query("r", an_operator("mean", groups=64), batch_id=-1)
+    record = RECORD.model_copy(update={"queries": (a_query("q"), known)})
+    plan = replace(a_plan(a_query("q"), a_query("r", batch_id=-1)), record=record)
+
+    noted = noting_declared(plan, [planned("q"), planned("r"), planned("s")]).note_restore
+
+    assert noted is not None
+    assert noted.model_copy(update={"queries": ()}) == RECORD
+    assert [(query.uid, query.batch_id, query.path) for query in noted.queries] == [
+        ("q", 4, "generations/00000003/q"),
+        ("r", -1, "generations/00000003/r"),
+        ("s", -1, "generations/00000003/s"),
+    ]
+    assert [[one.max_parallelism for one in query.operators] for query in noted.queries] == [[], [256], [256]]
+
+
+def test_what_is_declared_joins_a_restore_that_is_noted_too() -> None:
+    restored = RECORD.model_copy(update={"restore_id": "wish"})
+    plan = replace(a_plan(), record=RECORD, note_restore=restored)
+
+    noted = noting_declared(plan, [planned("q")]).note_restore
+
+    assert noted is not None
+    assert (noted.restore_id, [query.uid for query in noted.queries]) == ("wish", ["q"])
+
+
+def test_nothing_is_noted_where_the_record_says_it_already() -> None:
+    plan = replace(a_plan(), record=RECORD)
+    once = noting_declared(plan, [planned("q")])
+    assert once.note_restore is not None
+
+    again = replace(a_plan(), record=once.note_restore)
+
+    assert noting_declared(again, [planned("q")]) is again
+
+
+@pytest.mark.parametrize("mode", [StartMode.COPY, StartMode.EMPTY])
+def test_a_new_generation_is_described_elsewhere(mode: StartMode) -> None:
+    plan = replace(a_plan(mode=mode), record=RECORD)
+
+    assert noting_declared(plan, [planned("q")]) is plan
+
+
+def test_without_a_record_there_is_nothing_to_note_in() -> None:
+    plan = a_plan()
+
+    assert noting_declared(plan, [planned("q")]) is plan
