@@ -6,7 +6,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
-from statefulspark.contract.manifest import GenerationRecord, OperatorEntry, QueryEntry
+from manifests import a_manifest
+from statefulspark.contract.manifest import GenerationRecord, OperatorEntry, QueryEntry, SnapshotFormat
 from statefulspark.snapshot import plans, transfer
 from statefulspark.snapshot.plan import Candidate, StartMode, StartPlan, in_new_generation, noting_declared
 from statefulspark.testing import stores
@@ -49,6 +50,23 @@ def test_the_key_groups_of_a_query_are_what_its_state_has_and_128_where_that_is_
     assert (plan.key_groups_of("q"), plan.key_groups_of("unknown")) == ({"a": 256, "b": 128}, {})
 
 
+@pytest.mark.parametrize(
+    ("form", "groups"),
+    [
+        pytest.param(SnapshotFormat.CANONICAL, 256, id="a canonical savepoint tells what it had"),
+        pytest.param(SnapshotFormat.NATIVE, 64, id="of a native one the queries tell"),
+    ],
+)
+def test_the_key_groups_of_a_restored_snapshot_are_those_of(form: SnapshotFormat, groups: int) -> None:
+    manifest = a_manifest(queries=[a_query("q", an_operator("a", groups=256))]).model_copy(update={"format": form})
+    source = Candidate("one", manifest.queries, PLACE, manifest=manifest)
+
+    plan = replace(a_plan(a_query("q", an_operator("a", groups=64)), mode=StartMode.COPY), source=source)
+
+    assert plan.key_groups_of("q") == {"a": groups}
+    assert replace(plan, source=replace(source, manifest=None)).key_groups_of("q") == {"a": 64}
+
+
 def test_each_query_starts_after_its_batch() -> None:
     assert a_plan(a_query("q"), a_query("r", batch_id=-1)).start_batches == {"q": 4, "r": -1}
 
@@ -88,7 +106,7 @@ def test_any_other_plan_goes_where_it_went(mode: StartMode) -> None:
 def test_queries_without_state_are_declared_in_the_record_that_is_continued() -> None:
     known = a_query("r", an_operator("mean", groups=64), batch_id=-1)
     record = RECORD.model_copy(update={"queries": (a_query("q"), known)})
-    plan = replace(a_plan(a_query("q"), a_query("r", batch_id=-1)), record=record)
+    plan = replace(a_plan(a_query("q", batch_id=0), a_query("r", batch_id=-1)), record=record)
 
     noted = noting_declared(plan, [planned("q"), planned("r"), planned("s")]).note_restore
 
