@@ -136,10 +136,10 @@ def test_a_public_name_is_written_once_and_on_a_line_of_its_own() -> None:
     assert [name for name in _PUBLIC if f'"{name}"' in code or f"import {name}" in code] == []
 
 
-def test_importing_the_library_imports_nothing_else() -> None:
+def test_importing_the_library_imports_nothing_but_its_version() -> None:
     code = "import sys; before = set(sys.modules); import statefulspark; print(sorted(set(sys.modules) - before))"
 
-    assert _python(code) == "['statefulspark']"
+    assert _python(code) == "['statefulspark', 'statefulspark._version']"
 
 
 @pytest.mark.parametrize("name", _PUBLIC)
