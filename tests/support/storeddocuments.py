@@ -243,6 +243,7 @@ KINDS = (
         ),
     ),
     _sealed("output", prepared.OutputRecord(sink="out", batch_id=12, epoch=7)),
+    _sealed("output-of-a-function", prepared.OutputRecord(function="alerts", batch_id=12, epoch=7)),
     _sealed("unchanged", prepared.UnchangedRecord(record="operator-state/alerts/00000011-00000007.json")),
     _plain(
         "staged-rows",

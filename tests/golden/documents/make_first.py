@@ -175,6 +175,9 @@ TABLE: dict[str, dict[str, tuple[str, Values]]] = {
         ),
     },
     "3e85ce8": {"beginning": ("contract.notes.BeginningNote", {"generation": 1, "epoch": 1, "notedAt": NOON})},
+    "d46fb19": {
+        "unchanged": ("contract.prepared.UnchangedRecord", {"record": "operator-state/alerts/00000011-00000007.json"})
+    },
     "d61346f": {"savepoint-writer": ("contract.notes.SavepointWriter", {"root": ROOT, "epoch": 7})},
 }
 
@@ -186,13 +189,15 @@ def main(commit: str) -> None:
         model = getattr(importlib.import_module(f"{MODULES}{module}"), kind)
         document = model.model_validate(values)
         write: Callable[[], bytes] = getattr(document, "sealed", lambda: document.to_json().encode())  # noqa: B023
-        reader = {"commit": commit, "reads": versions(), "schema": model.model_json_schema(by_alias=True)}
+        reader = {"commit": commit, "reads": versions(model), "schema": model.model_json_schema(by_alias=True)}
         create(f"{name}-{commit}.json", write())
         create(f"{name}-{commit}.reader.json", json.dumps(reader, indent=1).encode() + b"\n")
 
 
-def versions() -> list[int]:
-    """Return the versions that the commit reads: one number served every document."""
+def versions(model: Any) -> list[int]:
+    """Return the versions that the commit reads: its kind's own, or of the one number that served every document."""
+    if hasattr(model, "FORMAT"):
+        return list(model.FORMAT.reads)
     newest: int = importlib.import_module(f"{MODULES}contract.base").FORMAT_VERSION
     return list(range(1, newest + 1))
 

@@ -53,7 +53,9 @@ def _written(rule: str) -> dict[str, object]:
         now = {name: _rendered(one, decide.decide(one)) for name, one in CASES[rule].items()}
         FOLDER.mkdir(exist_ok=True)
         path.write_text(yaml.safe_dump(now, sort_keys=False, allow_unicode=True, width=120))
-    known: dict[str, object] = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)  # the one in Python takes half a second
+    known: dict[str, object] = yaml.load(
+        path.read_text(), Loader=yaml.CSafeLoader
+    )  # the one in Python takes half a second
     return known
 
 

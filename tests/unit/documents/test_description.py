@@ -29,6 +29,7 @@ ROWS = {
     "segment": "SEGMENT",
     "prepared record": "PREPARED",
     "output record": "OUTPUT",
+    "record of unchanged state": "UNCHANGED",
     "staged rows": "STAGED_ROWS",
     "prepared files": "PREPARED_FILES",
     "written files": "WRITTEN_FILES",
