@@ -23,7 +23,7 @@ from statefulspark_operator.cluster.gateway import JobKey
 from watched import Watched
 
 
-def a_driver() -> tuple[api.JobStatus, statistics.Checkpoints]:
+def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints]:
     """Return the status and the statistics of a driver in which nothing is missing."""
     run = Watched()
     run.stats = stats.begin(restored=statistics.RestoredSnapshot(restored_from="checkpoint 40", restored_at=NOON))

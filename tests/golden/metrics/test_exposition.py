@@ -10,7 +10,7 @@ import os
 from pathlib import Path
 
 import pytest
-from everymetric import a_driver, scraped, two_jobs
+from everymetric import a_driver_with_metrics, scraped, two_jobs
 from statefulspark.server import metrics as driver_metrics
 from statefulspark_operator.telemetry import metrics as operator_metrics
 
@@ -22,7 +22,7 @@ def of_the_operator() -> str:
     return operator_metrics.render((*own, *operator_metrics.job_families(two_jobs())))
 
 
-CASES = [("driver", driver_metrics.render(*a_driver())), ("operator", of_the_operator())]
+CASES = [("driver", driver_metrics.render(*a_driver_with_metrics())), ("operator", of_the_operator())]
 
 
 @pytest.mark.parametrize(("name", "text"), CASES, ids=[name for name, _ in CASES])

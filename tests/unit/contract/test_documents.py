@@ -88,15 +88,15 @@ def test_what_a_master_hook_answered_comes_back_byte_by_byte() -> None:
     assert entry.body == b"\x00\xff"
 
 
-def _a_file(**changes: object) -> base.WireModel:
+def a_file_document(**changes: object) -> base.WireModel:
     return manifest.FileEntry.model_validate({"path": "metadata", "size_bytes": 0} | changes)
 
 
-def _a_query(**changes: object) -> base.WireModel:
+def a_query_document(**changes: object) -> base.WireModel:
     return manifest.QueryEntry.model_validate({"uid": "q", "batch_id": -1, "path": "p"} | changes)
 
 
-def _a_manifest(**changes: object) -> base.WireModel:
+def a_manifest_document(**changes: object) -> base.WireModel:
     least = {
         "kind": "checkpoint",
         "id": 1,
@@ -112,7 +112,7 @@ def _a_manifest(**changes: object) -> base.WireModel:
     return manifest.Manifest.model_validate(least | changes)
 
 
-def _a_generation(**changes: object) -> base.WireModel:
+def a_generation_document(**changes: object) -> base.WireModel:
     return manifest.GenerationRecord.model_validate({"generation": 1, "created_at": _NOON, "epoch": 1} | changes)
 
 
@@ -137,13 +137,13 @@ def _a_master_state(**changes: object) -> base.WireModel:
 @pytest.mark.parametrize(
     ("build", "field", "below"),
     [
-        (_a_file, "size_bytes", -1),
-        (_a_query, "batch_id", -2),
-        (_a_manifest, "id", 0),
-        (_a_manifest, "epoch", 0),
-        (_a_manifest, "generation", 0),
-        (_a_generation, "generation", 0),
-        (_a_generation, "epoch", 0),
+        (a_file_document, "size_bytes", -1),
+        (a_query_document, "batch_id", -2),
+        (a_manifest_document, "id", 0),
+        (a_manifest_document, "epoch", 0),
+        (a_manifest_document, "generation", 0),
+        (a_generation_document, "generation", 0),
+        (a_generation_document, "epoch", 0),
         (_an_epoch, "epoch", 0),
         (_a_lineage, "number", 0),
         (_a_lineage, "epoch", 0),

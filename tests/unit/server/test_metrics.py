@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from everymetric import a_driver, scraped
+from everymetric import a_driver_with_metrics, scraped
 from fakecontrol import a_status, a_summary
 from statefulspark.contract import api
 from statefulspark.server import metrics
@@ -25,7 +25,7 @@ _FLINK = (
 
 
 def _exposed() -> set[str]:
-    return set(re.findall(r"^# TYPE (\w+) ", metrics.render(*a_driver()), re.MULTILINE))
+    return set(re.findall(r"^# TYPE (\w+) ", metrics.render(*a_driver_with_metrics()), re.MULTILINE))
 
 
 def _samples(text: str) -> dict[tuple[str, str], float]:
@@ -94,7 +94,7 @@ def test_every_checkpoint_metric_of_flinks_has_its_counterpart() -> None:
 
 
 def test_the_parts_of_the_last_checkpoint_are_told() -> None:
-    samples = _samples(metrics.render(*a_driver()))
+    samples = _samples(metrics.render(*a_driver_with_metrics()))
 
     job = 'job="words",namespace="default"'
     told = {name: samples[f"statefulspark_last_checkpoint_{name}", job] for name in ("start_delay_seconds", "files")}

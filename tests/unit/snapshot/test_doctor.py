@@ -201,19 +201,19 @@ def test_strangers_are_pointed_out_and_no_damage(case: Case) -> None:
     assert any("00000009-half has no manifest" in note for note in health.notes)
 
 
-def a_note(case: Case, epoch: int) -> DamageNote:
+def a_note_of_damage(case: Case, epoch: int) -> DamageNote:
     now = case.job.clock.now
     return DamageNote(generation=1, epoch=epoch, query="delays", batch_id=5, said="Corruption.", noted_at=now)
 
 
 def test_notes_on_damage_are_listed_with_how_to_clear_them(case: Case) -> None:
     """They decide what a start uses, and could be found by nobody who did not know of the folder."""
-    damage.write(case.job.store, a_note(case, 1))
+    damage.write(case.job.store, a_note_of_damage(case, 1))
     case.job.clock.forward(10)
     key = case.file_of(case.checkpoints[1], "commits/5")
     case.job.store.write(key, case.job.store.read(key))
     case.job.clock.forward(10)
-    damage.write(case.job.store, a_note(case, 2))
+    damage.write(case.job.store, a_note_of_damage(case, 2))
 
     counting, past = case.examine().notes
 
