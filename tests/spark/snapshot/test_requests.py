@@ -91,8 +91,8 @@ def test_requests_per_operation(tmp_path: Path) -> None:
         "verify": 10,  # LIST; GET 4 commits, 2 offsets, metadata, operator and schema, several at a time
         "list of snapshots": 2,
         # LIST 6 for the root, 1 for the generation in use; GET manifest, generation, 9 small files to verify;
-        # HEAD next number of generations, lineages, checkpoints and commits
-        "plan of a start": 22,
+        # HEAD next number of generations, lineages and commits, and the next 8 checkpoints
+        "plan of a start": 29,
         # LIST files, 2 for snapshots, generations; GET manifest, generation; HEAD 2 marks that are absent; PUT
         "prune": 9,
     }
