@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from fakehooks import Bookmarks
+from plannedqueries import a_planned_operator, a_planned_query
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import declaration, errors, storage
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-KEYED = plans.PlannedOperator(0, "transformWithStateInPandasExec", uid="mean", max_parallelism=128)
-ADDED = plans.PlannedOperator(1, "transformWithStateInPandasExec", uid="count", max_parallelism=128)
+KEYED = a_planned_operator("mean", max_parallelism=128)
+ADDED = a_planned_operator("count", 1, max_parallelism=128)
 SOURCE = plans.PlannedSource("numbers")
 NO_SESSION = cast("SparkSession", None)
 
@@ -60,7 +61,7 @@ class World:
         return replace(self.unclaimed, author=self.job.author())
 
 
-def a_world(wish: config.RestoreConfig | None = None) -> World:
+def a_root_with_a_checkpoint(wish: config.RestoreConfig | None = None) -> World:
     """A job that has a checkpoint with the state of a hook."""
     job = Job()
     query = FakeQuery(job.store, job.boot().generation)
@@ -71,7 +72,7 @@ def a_world(wish: config.RestoreConfig | None = None) -> World:
 
 
 def past_its_checkpoint() -> World:
-    world = a_world()
+    world = a_root_with_a_checkpoint()
     world.query.run_batch()
     return world
 
@@ -83,19 +84,19 @@ def with_a_damaged_head() -> World:
 
 
 def asked_for_a_checkpoint() -> World:
-    return a_world(config.RestoreConfig(snapshot="checkpoint:1", id="wish"))
+    return a_root_with_a_checkpoint(config.RestoreConfig(snapshot="checkpoint:1", id="wish"))
 
 
 def asked_for_what_is_not_there() -> World:
-    return a_world(config.RestoreConfig(snapshot="checkpoint:7", id="wish"))
+    return a_root_with_a_checkpoint(config.RestoreConfig(snapshot="checkpoint:7", id="wish"))
 
 
 def asked_for_empty_state() -> World:
-    return a_world(config.RestoreConfig(fresh=True, id="wish"))
+    return a_root_with_a_checkpoint(config.RestoreConfig(fresh=True, id="wish"))
 
 
 def allowed_to_leave_state() -> World:
-    return a_world(config.RestoreConfig(allow_non_restored_state=True))
+    return a_root_with_a_checkpoint(config.RestoreConfig(allow_non_restored_state=True))
 
 
 def empty() -> World:
@@ -104,14 +105,14 @@ def empty() -> World:
 
 
 def emptied() -> World:
-    world = a_world()
+    world = a_root_with_a_checkpoint()
     store = world.job.store
     store.delete_many([info.key for folder in ("generations", "checkpoints") for info in store.list(folder)])
     return world
 
 
 WORLDS = (
-    a_world,
+    a_root_with_a_checkpoint,
     past_its_checkpoint,
     with_a_damaged_head,
     asked_for_a_checkpoint,
@@ -123,20 +124,20 @@ WORLDS = (
 )
 
 
-def a_job(uid: str = "delays", *operators: plans.PlannedOperator) -> assembly.Built:
+def a_built_job(uid: str = "delays", *operators: plans.PlannedOperator) -> assembly.Built:
     """Build a job of one query."""
     frame, writer = cast("DataFrame", None), cast("DataStreamWriter", None)
-    planned = plans.PlannedQuery(uid, operators, sources=(SOURCE,))
+    planned = a_planned_query(*operators, uid=uid, sources=(SOURCE,))
     query = assembly.BuiltQuery(uid, writer, carry.Stream(frame, "update"), planned)
     hook = HookDefinition("bookmarks", Bookmarks("bookmarks"))
     return assembly.Built((query,), functions.JobFunctions(), hooks.JobHooks((hook,)))
 
 
 JOBS = {
-    "the same job": a_job("delays", KEYED),
-    "a job with one operator more": a_job("delays", KEYED, ADDED),
-    "a job without its operator": a_job("delays"),
-    "a job without its query": a_job("arrivals", KEYED),
+    "the same job": a_built_job("delays", KEYED),
+    "a job with one operator more": a_built_job("delays", KEYED, ADDED),
+    "a job without its operator": a_built_job("delays"),
+    "a job without its query": a_built_job("arrivals", KEYED),
 }
 
 
@@ -162,7 +163,7 @@ def _unnamed(report: check.Report) -> check.Report:
 
 
 def test_a_job_without_the_hook_whose_state_it_has_is_refused_by_both() -> None:
-    world = a_world()
+    world = a_root_with_a_checkpoint()
     states = (MasterStateEntry.of("another", 1, b"state"),)
     found = replace(start.find(("delays",), world.job_config, world.unclaimed), master_states=states)
 
@@ -171,7 +172,7 @@ def test_a_job_without_the_hook_whose_state_it_has_is_refused_by_both() -> None:
 
 
 def test_what_was_not_claimed_cannot_be_prepared() -> None:
-    world = a_world()
+    world = a_root_with_a_checkpoint()
     found = start.find(("delays",), world.job_config, world.unclaimed)
     compared = start.compare(world.job_config, world.unclaimed, NO_SESSION, found, JOBS["the same job"])
     before = world.job.store.list("")
@@ -194,7 +195,7 @@ def test_a_check_opens_the_root_and_nothing_else_before_it_refuses() -> None:
 
     job = JobFile("flights")
     with pytest.raises(errors.SpecRejectedError, match="declares no query"):
-        start.up_to_comparison(job.definition, a_world().job_config, root_of, session_of=no_session)
+        start.up_to_comparison(job.definition, a_root_with_a_checkpoint().job_config, root_of, session_of=no_session)
     assert opened == []
 
     @job.query(uid="delays")
@@ -202,5 +203,5 @@ def test_a_check_opens_the_root_and_nothing_else_before_it_refuses() -> None:
         raise AssertionError("is not called")
 
     with pytest.raises(errors.InternalError, match="no session"):
-        start.up_to_comparison(job.definition, a_world().job_config, root_of, session_of=no_session)
+        start.up_to_comparison(job.definition, a_root_with_a_checkpoint().job_config, root_of, session_of=no_session)
     assert opened == ["root"]

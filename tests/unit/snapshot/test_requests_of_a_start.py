@@ -27,7 +27,7 @@ class World:
     wish: RestoreConfig | None = None
 
 
-def a_world(*, batches: int = 3) -> World:
+def without_a_checkpoint(*, batches: int = 3) -> World:
     job = Job()
     plan = job.boot()
     query = FakeQuery(job.store, plan.generation)
@@ -37,7 +37,7 @@ def a_world(*, batches: int = 3) -> World:
 
 
 def at_its_checkpoint() -> World:
-    world = a_world()
+    world = without_a_checkpoint()
     world.query.upload_snapshots(1)
     world.job.checkpoint(world.query)
     return world
@@ -80,7 +80,7 @@ def asked_for_the_folder_of_a_checkpoint() -> World:
 
 
 def asked_for_a_savepoint() -> World:
-    world = a_world()
+    world = without_a_checkpoint()
     place = world.job.savepoint(world.query)
     world.query.run_batch()
     world.wish = RestoreConfig(snapshot=f"{place.store.uri}/{place.folder}", id="wish", claim_mode=ClaimMode.CLAIM)
@@ -88,7 +88,7 @@ def asked_for_a_savepoint() -> World:
 
 
 def asked_for_a_savepoint_elsewhere() -> World:
-    world = a_world()
+    world = without_a_checkpoint()
     place = world.job.savepoint(world.query, location="memory://bucket/elsewhere")
     world.query.run_batch()
     world.wish = RestoreConfig(snapshot=f"{place.store.uri}/{place.folder}", id="wish")
@@ -96,7 +96,7 @@ def asked_for_a_savepoint_elsewhere() -> World:
 
 
 def asked_for_the_savepoint_where_it_stands() -> World:
-    world = a_world()
+    world = without_a_checkpoint()
     place = world.job.savepoint(world.query)
     world.wish = RestoreConfig(snapshot=f"{place.store.uri}/{place.folder}", id="wish")
     return world
@@ -105,7 +105,7 @@ def asked_for_the_savepoint_where_it_stands() -> World:
 STARTS = {
     "at its checkpoint": at_its_checkpoint,
     "past its checkpoint": past_its_checkpoint,
-    "without a checkpoint": a_world,
+    "without a checkpoint": without_a_checkpoint,
     "with a damaged head": with_a_damaged_head,
     "with damaged checkpoints": with_damaged_checkpoints,
     "that was asked for a checkpoint": asked_for_a_checkpoint,
