@@ -45,6 +45,7 @@ from statefulspark_operator.api.status import (
     StallStatus,
     UpgradeState,
 )
+from statefulspark_operator.lifecycle import backoff
 from statefulspark_operator.lifecycle.situation import (
     DriverSilent,
     PodPhase,
@@ -83,6 +84,9 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "a savepoint first, of a driver that is not ready": deleted(spec=SAVE, pods=(a_pod(is_ready=False),)),
         "a savepoint first, of a pod that is going": deleted(spec=SAVE, pods=(going(),)),
+        "a savepoint first, and only an older driver is left": deleted(
+            spec=SAVE, driver=a_driver(epoch=2), pods=(a_pod(1), a_pod(2, PodPhase.FAILED))
+        ),
         "the savepoint is being taken": deleted(spec=SAVE, operation=an_operation(id=LAST)),
         "another operation is under way": deleted(spec=SAVE, operation=an_operation()),
         "the request for the savepoint never arrived": absent(deleted(spec=SAVE, operation=an_operation(id=LAST))),
@@ -209,6 +213,7 @@ CASES: dict[str, dict[str, Situation]] = {
             absent(a_situation(operation=an_operation())), JobState.STARTING
         ),
         "there is no spec": a_situation(operation=an_operation(), spec=None),
+        "an operation has no driver yet": situation_with(CREATING, operation=an_operation()),
     },
     "suspension": {
         "the driver runs": a_situation(spec=a_spec(suspend=True)),
@@ -244,6 +249,17 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the savepoint failed and it is almost time": a_situation(
             spec=a_spec("i:2"), operation=an_operation(OperationPhase.FAILED, finished_at=NOW - 9 * SECOND)
+        ),
+        "the savepoint failed and it is just time": a_situation(
+            spec=a_spec("i:2"),
+            operation=an_operation(
+                OperationPhase.FAILED,
+                finished_at=NOW - backoff.delay(1, initial=10 * SECOND, longest=5 * MINUTE, seed="uid"),
+            ),
+        ),
+        "the savepoint of an upgrade that goes on failed and the checkpoint will do": a_situation(
+            spec=policy("UseLatestCheckpoint"), operation=an_operation(OperationPhase.FAILED, message="No room."),
+            upgrade=an_upgrade(UpgradeState.SAVEPOINT),
         ),
         "the savepoint failed and it is time": a_situation(
             spec=a_spec("i:2"), operation=an_operation(OperationPhase.FAILED, attempt=3)
@@ -314,6 +330,8 @@ CASES: dict[str, dict[str, Situation]] = {
         "the savepoint is missing and another is wanted": situation_with(
             ENDED, restore=WANTED, storage=MISSING, spec=restoring(**{"from": "checkpoint:41", "claimMode": "Claim"})
         ),
+        "the savepoint is missing and its driver runs": a_situation(restore=WANTED, storage=MISSING),
+        "a savepoint is missing that is not wanted any more": situation_with(ENDED, storage=MISSING),
         "from the savepoint of the last stop": situation_with(
             ENDED, restore=WANTED, storage=StorageFacts(savepoint=SavepointFact.FOUND),
             spec=restoring(allowNonRestoredState=True),
@@ -353,7 +371,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "no node has room": silent(pods=(a_pod(phase=PodPhase.PENDING, unschedulable="0/3 nodes"),)),
         "the driver does not answer yet": silent(pods=(a_pod(is_ready=False),)),
         "the driver does not answer for a reason": dataclasses.replace(
-            a_situation(pods=(a_pod(is_ready=False),)), driver=DriverSilent("no answer in 2 s.")
+            a_situation(pods=(a_pod(is_ready=False),)), driver=DriverSilent("refused by proxy X.")
         ),
         "the driver is ready and does not answer": dataclasses.replace(a_situation(), driver=DriverSilent("no answer")),
         "the driver restores": told(a_situation(upgrade=an_upgrade(UpgradeState.STARTING)), JobState.STARTING),

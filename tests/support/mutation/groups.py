@@ -36,10 +36,15 @@ def _state(*names: str) -> tuple[str, ...]:
     return tuple(f"statefulspark/state/{name}.py" for name in names)
 
 
+def _rules(*names: str) -> tuple[str, ...]:
+    return tuple(f"statefulspark_operator/lifecycle/rules/{name}.py" for name in names)
+
+
 def _unit(folder: str, *names: str) -> tuple[str, ...]:
     return tuple(f"unit/{folder}/test_{name}.py" for name in names)
 
 
+_DECISIONS = ("golden/operator/test_decisions.py", *_unit("operator", "rules"))
 GROUPS = (
     Group(
         "coordinator",
@@ -67,6 +72,15 @@ GROUPS = (
     Group("contract", _contract("base", "config", "manifest"), ("unit/contract", "unit/runtime/test_contract.py")),
     Group("declarations", _state("descriptors", "evolution"), _unit("state", "evolution", "resolutions")),
     Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
+    Group("operator-ends", _rules("failure"), _DECISIONS),
+    Group("operator-starts", _rules("start"), _DECISIONS),
+    Group("operator-changes", _rules("operation", "progress", "upgrade"), _DECISIONS),
+    Group("operator-deletions", _rules("deletion", "ownership", "suspension"), _DECISIONS),
+    Group(
+        "operator-decisions",
+        ("statefulspark_operator/lifecycle/backoff.py", "statefulspark_operator/lifecycle/decide.py"),
+        (*_DECISIONS, *_unit("operator", "parts")),
+    ),
 )
 
 FAST = ("coordinator", "start", "lineage")

@@ -25,6 +25,7 @@ from situations import (
 )
 from statefulspark.contract.api import JobState, SnapshotSummary
 from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
     DriverState,
     OperationPhase,
@@ -201,6 +202,25 @@ CASES: list[tuple[str, Situation, Reason]] = [
 @pytest.mark.parametrize(("situation", "reason"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_a_situation_gets_its_decision(situation: Situation, reason: Reason) -> None:
     assert decide.decide(situation).reason is reason
+
+
+@pytest.mark.parametrize(
+    ("length", "shown"), [(1024, "m" * 1024), (1025, "m" * 1023 + "…")], ids=["as long as it may be", "longer"]
+)
+def test_a_message_is_cut_for_people_and_for_the_log_alike(length: int, shown: str) -> None:
+    stalled = StallStatus(generation=1, reason="X", message="m" * length)
+
+    decision = decide.decide(situation_with(ENDED, stalled=stalled))
+
+    assert (decision.message, decision.status.message) == (shown, shown)
+
+
+def test_a_decision_answers_every_question_of_tools() -> None:
+    decision = decide.decide(a_situation())
+
+    answers = {one.type: one.status for one in decision.status.conditions}
+    assert list(answers) == list(ConditionType)
+    assert answers[ConditionType.READY] is ConditionStatus.TRUE
 
 
 def test_a_request_that_arrived_is_not_sent_again() -> None:
