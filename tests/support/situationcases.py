@@ -168,6 +168,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "it failed after it was told to go for an upgrade": over(
             1, spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STOPPING)
         ),
+        "the pod is gone after it was told to go for an upgrade": silent(
+            pods=(), spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STOPPING)
+        ),
         "it failed while it took the savepoint of an upgrade": over(
             1, spec=a_spec("i:2"), operation=an_operation(), upgrade=an_upgrade(UpgradeState.SAVEPOINT)
         ),
