@@ -27,7 +27,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from statefulspark.spark import settings
+from statefulspark.engine import settings
 
 from bench import contenders, machine, turns, workload
 

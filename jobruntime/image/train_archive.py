@@ -22,7 +22,7 @@ import pyarrow as pa
 import training_store
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import stateful_processor
-from statefulspark.spark import gateway
+from statefulspark.engine import gateway
 
 STARTS = 3
 MAINTENANCE_S = 3

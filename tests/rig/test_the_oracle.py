@@ -11,11 +11,13 @@ import pyarrow as pa
 import pytest
 from faultrig import drivers, engine, faults, ledger, truth
 from faultrig.world import World
+from statefulspark.checkpoint import epochs
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.recovery import head
+from statefulspark.retention import rules
 from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext
 from statefulspark.sinks.files import commits as files_commits
-from statefulspark.snapshot import epochs, head, prune
 
 Plant = Callable[[World], contextlib.AbstractContextManager[object]]
 Story = Callable[[World], None]
@@ -106,12 +108,12 @@ def has_no_fence_in_the_engine(world: World) -> contextlib.AbstractContextManage
 
 
 def prunes_what_is_needed(world: World) -> contextlib.AbstractContextManager[object]:
-    honest = prune._Rules.reason_to_keep
+    honest = rules._Rules.reason_to_keep
 
-    def reason_to_keep(rules: prune._Rules, info: object) -> str | None:
+    def reason_to_keep(rules: rules._Rules, info: object) -> str | None:
         return None if info.key.endswith(".changelog") else honest(rules, info)  # type: ignore[attr-defined]
 
-    return mock.patch.object(prune._Rules, "reason_to_keep", reason_to_keep)
+    return mock.patch.object(rules._Rules, "reason_to_keep", reason_to_keep)
 
 
 def overlooks_committed_batches(world: World) -> contextlib.AbstractContextManager[object]:

@@ -18,18 +18,19 @@ from looprig import LoopRig, SparkHandle
 from snapshots import Job
 from sparkroot import FakeQuery
 from statefulspark import errors, storage
+from statefulspark.checkpoint import catalog
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest
-from statefulspark.snapshot import catalog
-from statefulspark.spark import announcing, assembly, committing, jobsinks, jvm, queries, snapshots
-from statefulspark.spark.board import Board
-from statefulspark.spark.loop import JobLoop
+from statefulspark.driver import assemble, commit, job_sinks, notify, queries, snapshot_writer
+from statefulspark.driver.loop import JobLoop
+from statefulspark.driver.status import Board
+from statefulspark.engine import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
-    from statefulspark.spark import functions
-    from statefulspark.spark.canonical import taking
+    from statefulspark.engine.canonical import online
+    from statefulspark.operators import functions
 
 NEVER = CheckpointConfig(interval=timedelta(days=1), min_pause=timedelta(days=1))
 """No periodic checkpoint comes while a test runs."""
@@ -134,9 +135,9 @@ class DrivenJob(LoopRig):
         super().__init__(self._assembled(checkpoint, taker))
 
     def _assembled(self, checkpoint: CheckpointConfig, taker: object) -> JobLoop:
-        parts = assembly.Parts(
+        parts = assemble.Parts(
             job_config=JobConfig(name="flights", storage=StorageConfig(uri="s3://bucket"), checkpoint=checkpoint),
-            root=assembly.JobRoot(self.job.store, storage.StorageOptions(), self.job.author()),
+            root=assemble.JobRoot(self.job.store, storage.StorageOptions(), self.job.author()),
             plan=self.plan,
             built=(),
             spark=cast("SparkSession", None),
@@ -144,26 +145,26 @@ class DrivenJob(LoopRig):
             started_at=self.job.clock.now,
             declared=cast("functions.JobFunctions", None),
         )
-        who = jobsinks.Driver(
+        who = job_sinks.Driver(
             self.job.store, parts.root.options, "default/flights", self.job.epoch, self.plan.generation
         )
-        committer = committing.Committer(who, [])
+        committer = commit.Committer(who, [])
         committer.start(self.plan.queries)
-        announcer = announcing.Announcer(committer, [self.hearer])
-        identity = assembly._identity(parts)
+        announcer = notify.Announcer(committer, [self.hearer])
+        identity = assemble._identity(parts)
         running = tuple(self._running(uid) for uid in self.queries)
-        writer = assembly._writer(parts, identity, running, committer, announcer)
+        writer = assemble._writer(parts, identity, running, committer, announcer)
         if taker is not None:
-            writer._taker = cast("taking.Taker", taker)
+            writer._taker = cast("online.Taker", taker)
         return JobLoop(
-            board=Board(identity, snapshots.summarise_restored(self.job.store, self.plan.restored)),
+            board=Board(identity, snapshot_writer.summarise_restored(self.job.store, self.plan.restored)),
             running=running,
             gate=cast("jvm.Gate", self.gate),
             fence=parts.fence,
             writer=writer,
             announcer=announcer,
             participants={},
-            coordinator=assembly._coordinator(parts),
+            coordinator=assemble._coordinator(parts),
         )
 
     def _running(self, uid: str) -> queries.RunningQuery:

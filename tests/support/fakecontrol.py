@@ -9,8 +9,8 @@ from datetime import UTC, datetime, timedelta
 from statefulspark.contract import api, config, statistics
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import stats
+from statefulspark.driver.operations import Operations
 from statefulspark.server.http import ApiServer
-from statefulspark.spark.operations import Operations
 
 TOKEN = "a-secret"
 Request = api.CheckpointRequest | api.SavepointRequest | api.StopRequest

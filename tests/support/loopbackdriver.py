@@ -16,12 +16,12 @@ from typing import cast
 
 from apiserver import ApiServer
 from manifests import a_manifest, a_query
+from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.api import JobState, JobStatus, Operation, OperationState, QueryStatus, SnapshotSummary
 from statefulspark.contract.config import JobConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
-from statefulspark.snapshot import catalog, epochs
 from statefulspark.storage import ObjectStore
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources

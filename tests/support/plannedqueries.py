@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from manifests import TRANSFORM_WITH_STATE
-from statefulspark.snapshot import plans
+from statefulspark.checkpoint import plans
 
 
 def a_planned_query(

@@ -24,7 +24,8 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from statefulspark import state
 from statefulspark.contract import config
-from statefulspark.spark import keyed, settings
+from statefulspark.engine import settings
+from statefulspark.operators import keyed
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
@@ -149,7 +150,7 @@ class Sums(state.KeyedProcessFunction):
         self._keys = 0
         self._error = _ERROR if self._accidents.doom() else 0
         self._accidents.reach("open")
-        from statefulspark.spark.keyed import log
+        from statefulspark.operators.keyed import log
         from statefulspark.state import store
 
         accidents = self._accidents

@@ -11,13 +11,13 @@ import pyarrow.parquet as parquet
 from manifests import a_manifest
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
+from statefulspark.checkpoint import catalog, closure, epochs, savepoint
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, Trigger
+from statefulspark.driver import commit, job_sinks, notify
 from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.files import commits as files_commits
-from statefulspark.snapshot import catalog, closure, epochs, savepoint
-from statefulspark.spark import announcing, committing, jobsinks
 from statefulspark.storage import StorageOptions
 from statefulspark.storage.port import ObjectStore
 
@@ -59,7 +59,7 @@ class Driver:
         self.job = Job(clock).on(bucket)
         self.job.store = bucket.child(f"{root}/{JOB}".lstrip("/"))
         self.plan = self.job.boot(restore)
-        who = jobsinks.Driver(
+        who = job_sinks.Driver(
             self.job.store,
             StorageOptions(),
             JOB,
@@ -69,9 +69,9 @@ class Driver:
             takes_over_sinks=bool(restore and restore.take_over_sinks),
         )
         files_sink = MemoryFiles("memory://bucket/output", compression="none", folder=bucket.child(OUTPUT))
-        self.sink = jobsinks.JobSink(who, QUERY, sink_uid, sink or files_sink)
-        self.committer = committing.Committer(who, [self.sink] if sinks else [])
-        self.announcer = announcing.Announcer(self.committer)
+        self.sink = job_sinks.JobSink(who, QUERY, sink_uid, sink or files_sink)
+        self.committer = commit.Committer(who, [self.sink] if sinks else [])
+        self.announcer = notify.Announcer(self.committer)
         self.committer.start(self.plan.queries, allow_non_restored=bool(restore and restore.allow_non_restored_state))
         self.query = FakeQuery(
             self.job.store,

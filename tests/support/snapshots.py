@@ -11,11 +11,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from manifests import a_manifest
 from sparkroot import FakeQuery
+from statefulspark.checkpoint import catalog, closure, epochs, lineage_records, read_cache, savepoint
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, OwnerRecord, Trigger
-from statefulspark.snapshot import catalog, closure, descent, epochs, look, recovery, savepoint
-from statefulspark.snapshot.plan import Author, StartPlan
-from statefulspark.snapshot.restore import carry_out
+from statefulspark.recovery import recovery
+from statefulspark.recovery.plan import Author, StartPlan
+from statefulspark.recovery.restore import carry_out
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
 
@@ -42,7 +43,7 @@ class Job:
 
     clock: Clock = field(default_factory=Clock)
     epoch: int = 0
-    lineages: descent.Lineages = field(default_factory=descent.Lineages)
+    lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
     bucket: ObjectStore = field(init=False)
     store: ObjectStore = field(init=False)
 
@@ -94,8 +95,10 @@ class Job:
         epochs.ensure_owner(where, owner, take_over=False)
         claim_id = f"claim {next(_CLAIMS)}"
         self.epoch = epochs.claim(where, assigned=None, holder="pod", claim_id=claim_id, now=self.clock.now)
-        seen = look.Look(where)
-        self.lineages = descent.ensure(where, lineage=uuid.uuid4().hex, epoch=self.epoch, now=self.clock.now, seen=seen)
+        seen = read_cache.Look(where)
+        self.lineages = lineage_records.ensure(
+            where, lineage=uuid.uuid4().hex, epoch=self.epoch, now=self.clock.now, seen=seen
+        )
         wish = restore or RestoreConfig()
         plan = recovery.find_start(where, self.author(), restore=wish, open_store=self.open_store, seen=seen)
         return carry_out(where, plan, self.author())

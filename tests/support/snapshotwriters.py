@@ -10,17 +10,17 @@ from manifests import NEW_YEAR
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import model
-from statefulspark.spark import board, queries, snapshots
+from statefulspark.driver import queries, snapshot_writer, status
 
 if TYPE_CHECKING:
     from snapshots import Job
     from sparkroot import FakeQuery
-    from statefulspark.spark import announcing, committing
+    from statefulspark.driver import commit, notify
 
 
-def a_writer(job: Job, query: FakeQuery, **changes: object) -> snapshots.SnapshotWriter:
+def a_writer(job: Job, query: FakeQuery, **changes: object) -> snapshot_writer.SnapshotWriter:
     """Build the writer of a driver with one query, whose sinks have nothing to commit unless a committer is given."""
-    identity = board.Identity("flights", "default", job.epoch, query.generation, None, job.clock.now, None, None)
+    identity = status.Identity("flights", "default", job.epoch, query.generation, None, job.clock.now, None, None)
     given: dict[str, object] = {
         "identity": identity,
         "places": (queries.QueryPlace(query.uid, query.path, "root"),),
@@ -29,15 +29,17 @@ def a_writer(job: Job, query: FakeQuery, **changes: object) -> snapshots.Snapsho
         "savepoint_location": None,
         "open_store": job.open_store,
         "versions": {},
-        "committer": cast("committing.Committer", SimpleNamespace(committed=lambda _: {})),
-        "announcer": cast("announcing.Announcer", SimpleNamespace(covers=None)),
+        "committer": cast("commit.Committer", SimpleNamespace(committed=lambda _: {})),
+        "announcer": cast("notify.Announcer", SimpleNamespace(covers=None)),
     }
-    return snapshots.SnapshotWriter(job.store, **(given | changes))  # type: ignore[arg-type]
+    return snapshot_writer.SnapshotWriter(job.store, **(given | changes))  # type: ignore[arg-type]
 
 
 def an_order(
     number: int = 1, kind: SnapshotKind = SnapshotKind.CHECKPOINT, *, now: datetime = NEW_YEAR
-) -> snapshots.SnapshotOrder:
+) -> snapshot_writer.SnapshotOrder:
     """Build the order of a snapshot that somebody has asked for."""
     asked = api.SavepointRequest if kind is SnapshotKind.SAVEPOINT else api.CheckpointRequest
-    return snapshots.SnapshotOrder(number, model.Request("a", kind, Trigger.MANUAL, 0.0), now, asked(request_id="a"))
+    return snapshot_writer.SnapshotOrder(
+        number, model.Request("a", kind, Trigger.MANUAL, 0.0), now, asked(request_id="a")
+    )

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 from s3server import ACCESS_KEY, REGION, SECRET_KEY, S3Server
-from statefulspark.spark import settings as product
+from statefulspark.engine import settings as product
 
 JARS = Path(__file__).resolve().parents[2] / "jobruntime" / "src" / "statefulspark" / "jars"
 CHECKPOINT_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"

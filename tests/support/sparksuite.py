@@ -22,7 +22,7 @@ import pyspark
 import pyspark.sql
 import pytest
 from pyspark.sql import DataFrame, GroupedData, SparkSession
-from statefulspark.spark import groupstate, transform
+from statefulspark.operators import groupstate, transform
 
 _MODULES = "pyspark.sql.tests.pandas"
 _UID = "suite"

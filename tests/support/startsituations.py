@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, QueryEntry
-from statefulspark.snapshot.plan import Situation, StartMode, StartPlan
+from statefulspark.recovery.plan import Situation, StartMode, StartPlan
 
 
 def a_start_situation(

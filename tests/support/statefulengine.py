@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as api
 from statefulspark.contract.placement import Placement
-from statefulspark.spark.keyed import packing
+from statefulspark.operators.keyed import packing
 from transformworld import schema
 
 

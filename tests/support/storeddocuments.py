@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from statefulspark.canonical import documents
 from statefulspark.contract import base, formats, manifest, notes, prepared
 from statefulspark.contract.formats import DocumentFormat
 from statefulspark.contract.placement import Placement
-from statefulspark.opstate import record
-from statefulspark.opstate.model import Mode, NamedState, OperatorState, StateMeta
+from statefulspark.operatorstate import record
+from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, StateMeta
+from statefulspark.retention import pruning
 from statefulspark.sinks import marker, staging
 from statefulspark.sinks.files import commits
 from statefulspark.sinks.iceberg import datafiles
-from statefulspark.snapshot import pruning
-from statefulspark.snapshot.canonical import documents
 from statefulspark.sources import segmentfile
 
 NOON = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)

@@ -193,13 +193,13 @@ def _take_header(stream: io.BufferedReader) -> None:
 
 def main() -> None:
     """Be the daemon."""
-    from pyspark import daemon
-    from statefulspark.spark import workerdaemon
+    from pyspark import daemon as spark_daemon
+    from statefulspark.workers import daemon
 
-    daemon.worker = _run_task  # type: ignore[assignment]
-    assert workerdaemon.keeps_workers()
-    workerdaemon.keep_workers()
-    daemon.manager()
+    spark_daemon.worker = _run_task  # type: ignore[assignment]
+    assert daemon.keeps_workers()
+    daemon.keep_workers()
+    spark_daemon.manager()
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from statefulspark.opstate.sink import FunctionSink
+    from statefulspark.operatorstate.sink import FunctionSink
     from statefulspark.sinks.base import TwoPhaseSink
 
 

@@ -108,7 +108,7 @@ class Job:
         Raises:
             SystemExit: Always; the code says how the job ended.
         """
-        from statefulspark.spark import check, start
+        from statefulspark.driver import check, start
 
         def work() -> int:
             job_config = launch.current_config(self.name)

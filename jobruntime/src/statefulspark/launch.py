@@ -174,7 +174,7 @@ def guard(run: Callable[[], int]) -> int:
     Args:
         run: The work.
     """
-    from statefulspark.spark import failures
+    from statefulspark import failures
 
     try:
         return run()

@@ -11,13 +11,14 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from statefulspark import errors, storage
+from statefulspark.checkpoint import catalog, progress, savepoint, transfer, verify
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotFormat, SnapshotKind
-from statefulspark.snapshot import candidates, catalog, progress, savepoint, transfer, verify
+from statefulspark.recovery import candidates
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from statefulspark.snapshot.canonical.reading import Wish
+    from statefulspark.canonical.reading import Wish
     from statefulspark.storage import StorageOptions
 
 
@@ -51,14 +52,14 @@ def read_state(
         SpecRejectedError: `SnapshotNotFound`, `StateNotFound`, or `EngineMissing`: a native snapshot, and no pyspark.
         SnapshotCorruptError: A file is missing or damaged.
     """
-    from statefulspark.snapshot.canonical import reading
+    from statefulspark.canonical import reading
 
     return read(uri, reading.Wish(uid, state, key, limit), options or storage.StorageOptions.from_env())
 
 
 def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
     """Read what is wished for; see `read_state`."""
-    from statefulspark.snapshot.canonical import functions, reading, shells
+    from statefulspark.canonical import functions, reading, skeleton
 
     folder = uri.removesuffix(f"/{MANIFEST_NAME}").rstrip("/")
     found = candidates.find(
@@ -70,7 +71,7 @@ def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
     function = functions.read(found.place, query, wish, uid)
     if function is not None:
         return function
-    if shells.is_canonical(found.manifest):
+    if skeleton.is_canonical(found.manifest):
         return reading.read_operator(found.place, query, wish, uid)
     offline = _engine(uri)
     with tempfile.TemporaryDirectory(prefix="statefulspark-") as scratch:
@@ -124,7 +125,7 @@ def convert(
 
 def _engine(uri: str) -> ModuleType:
     try:
-        from statefulspark.spark.canonical import offline
+        from statefulspark.engine.canonical import offline
     except ModuleNotFoundError as error:
         raise errors.SpecRejectedError(
             "EngineMissing",

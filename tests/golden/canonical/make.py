@@ -12,6 +12,7 @@ import sys
 
 import pyarrow as pa
 from statefulspark import storage
+from statefulspark.canonical import documents, parts, rows
 from statefulspark.contract.manifest import (
     FileEntry,
     Manifest,
@@ -22,7 +23,6 @@ from statefulspark.contract.manifest import (
     SourceEntry,
     Trigger,
 )
-from statefulspark.snapshot.canonical import documents, parts, rows
 from statefulspark.state import chunks, kinds
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)

@@ -9,9 +9,9 @@ import driverprocess
 import pytest
 from s3server import S3Server
 from statefulspark import storage
+from statefulspark.checkpoint import catalog, verify
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest
-from statefulspark.snapshot import catalog, verify
 from statefulspark.storage import ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]

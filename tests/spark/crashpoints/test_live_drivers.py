@@ -9,9 +9,9 @@ import driverprocess
 import pytest
 from s3server import S3Server
 from statefulspark import storage
+from statefulspark.checkpoint import catalog, epochs, verify
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Trigger
-from statefulspark.snapshot import catalog, epochs, verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 _JOB = Path(__file__).with_name("counting_job.py")

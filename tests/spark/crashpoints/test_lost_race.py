@@ -10,7 +10,8 @@ import streams
 from pyspark.sql import DataFrame, SparkSession
 from s3server import S3Server
 from statefulspark import storage
-from statefulspark.spark import jvm, queries
+from statefulspark.driver import queries
+from statefulspark.engine import jvm
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery

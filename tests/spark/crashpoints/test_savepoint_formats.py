@@ -9,10 +9,10 @@ import processes
 import pytest
 from s3server import S3Server
 from statefulspark import storage
+from statefulspark.checkpoint import catalog, verify
 from statefulspark.cli import main
 from statefulspark.contract import config, layout
 from statefulspark.contract.manifest import Manifest, SnapshotFormat
-from statefulspark.snapshot import catalog, verify
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 _JOB = Path(__file__).with_name("counting_job.py")

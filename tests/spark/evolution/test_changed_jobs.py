@@ -23,18 +23,19 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming import stateful_processor
-from statefulspark import errors, storage
+from statefulspark import errors, failures, storage
+from statefulspark.checkpoint import catalog, closure, plans, verify
 from statefulspark.contract import config
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Trigger
 from statefulspark.contract.placement import Placement
 from statefulspark.declaration import QueryContext
+from statefulspark.driver import assemble, check, start
+from statefulspark.engine import session
+from statefulspark.evolution.parallelism import SHUFFLE_PARTITIONS
 from statefulspark.job import Job
-from statefulspark.snapshot import catalog, closure, plans, verify
-from statefulspark.snapshot.parallelism import SHUFFLE_PARTITIONS
-from statefulspark.snapshot.plan import Author, StartPlan
-from statefulspark.spark import assembly, check, failures, session, start
-from statefulspark.spark.keyed import registry
+from statefulspark.operators.keyed import registry
+from statefulspark.recovery.plan import Author, StartPlan
 from statefulspark.storage.port import ObjectStore
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])
@@ -148,7 +149,7 @@ class World:
         conf: dict[str, str] | None = None,
         restore: config.RestoreConfig,
         is_check: bool = False,
-    ) -> assembly.Comparison:
+    ) -> assemble.Comparison:
         """Do what a driver, or a check, does until it has compared the job with its state."""
         self.epoch += 0 if is_check else 1
         job = Job("flights")
@@ -163,7 +164,7 @@ class World:
             restore=restore,
             engine=config.EngineConfig(conf=conf or {}),
         )
-        root = assembly.JobRoot(self.store, self.options)
+        root = assemble.JobRoot(self.store, self.options)
         if is_check:
             return start.up_to_comparison(
                 job.definition, self.job_config, lambda: root, session_of=lambda *_: self.spark
@@ -179,7 +180,7 @@ class World:
 
     def start(
         self, build: Build, *, conf: dict[str, str] | None = None, restore: config.RestoreConfig
-    ) -> tuple[StartPlan, tuple[assembly.BuiltQuery, ...]]:
+    ) -> tuple[StartPlan, tuple[assemble.BuiltQuery, ...]]:
         """Do what a driver does until its queries could be started."""
         compared = self.look(build, conf=conf, restore=restore)
         parts = start.prepare(self.job_config, compared, NOW)
@@ -189,7 +190,7 @@ class World:
         """Return all keys but those of Spark's maintenance, which uploads state by the clock, of ended queries, too."""
         return frozenset(info.key for info in self.store.list("") if not info.key.endswith(OF_MAINTENANCE))
 
-    def run(self, plan: StartPlan, built: Sequence[assembly.BuiltQuery]) -> Rows:
+    def run(self, plan: StartPlan, built: Sequence[assemble.BuiltQuery]) -> Rows:
         """Run the query over the rest of the input; return what it emitted."""
         (one,) = built
         output: set[tuple[int, str, str, int]] = set()
@@ -203,7 +204,7 @@ class World:
         assert query.awaitTermination(400), "the query did not end"
         return frozenset(output)
 
-    def checkpoint(self, generation: int, batch: int, built: Sequence[assembly.BuiltQuery]) -> int:
+    def checkpoint(self, generation: int, batch: int, built: Sequence[assemble.BuiltQuery]) -> int:
         entry = closure.close_over(self.store, f"generations/{generation:08d}/q", batch)
         number = catalog.next_snapshot_id(self.store)
         manifest = a_manifest(

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
-from statefulspark.spark.evolution import declared, probe
+from statefulspark.planning import declared, probe
 
 pytestmark = pytest.mark.spark
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import statefulspark as ss
 from pyspark.sql import SparkSession
+from statefulspark.driver import commit, job_sinks
 from statefulspark.sinks.base import SinkContext
-from statefulspark.spark import committing, jobsinks
 
 ROWS = 20
 
@@ -60,13 +60,13 @@ class ExplodingSink:
 
 def explode_after_the_record(bomb: Bomb) -> None:
     """Let the bomb have the moment between a durable record and Spark's commit of the batch."""
-    prepared = committing.Committer.prepared
+    prepared = commit.Committer.prepared
 
-    def recorded(self: committing.Committer, sink: jobsinks.JobSink, batch_id: int, transaction: bytes | None) -> None:
+    def recorded(self: commit.Committer, sink: job_sinks.JobSink, batch_id: int, transaction: bytes | None) -> None:
         prepared(self, sink, batch_id, transaction)
         bomb.at("recorded", batch_id)
 
-    committing.Committer.prepared = recorded  # type: ignore[method-assign]
+    commit.Committer.prepared = recorded  # type: ignore[method-assign]
 
 
 @job.query(uid="numbers")

@@ -10,11 +10,11 @@ import signal
 
 import statefulspark as ss
 from pyspark.sql import SparkSession
+from statefulspark.driver import kafka_offsets
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.iceberg import IcebergSink
 from statefulspark.sinks.kafka import KafkaSink
 from statefulspark.sinks.postgres import PostgresSink
-from statefulspark.spark import kafka_offsets
 
 job = ss.Job("sinks")
 

@@ -17,7 +17,7 @@ cloudpickle.register_pickle_by_value(sys.modules[__name__])
 
 def look(_: Iterable[object]) -> Iterator[tuple[int, bool, float]]:
     """Tell where this worker comes from, what it had before it did anything, and that libraries with threads work in it."""
-    had_all = {"pandas", "pyarrow", "statefulspark.spark.keyed.processor"} <= sys.modules.keys()
+    had_all = {"pandas", "pyarrow", "statefulspark.operators.keyed.processor"} <= sys.modules.keys()
     import numpy as np
     import pyarrow.compute
 

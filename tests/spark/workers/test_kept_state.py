@@ -13,7 +13,7 @@ from keyedstream import FileStream
 from pyspark import cloudpickle
 from pyspark.sql import DataFrame, SparkSession
 from statefulspark import state
-from statefulspark.spark import keyed
+from statefulspark.operators import keyed
 
 pytestmark = pytest.mark.spark
 cloudpickle.register_pickle_by_value(sys.modules[__name__])

@@ -1,4 +1,4 @@
-"""One start of a driver, step by step as on the page of `spark.start`: everything is the product's own but Spark.
+"""One start of a driver, step by step as on the page of `driver.start`: everything is the product's own but Spark.
 
 The two queries of the job count numbered records: `totals` writes to a files sink, `entries` to a ledger.
 """
@@ -9,18 +9,19 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from faultrig import engine, fibers, ledger, workers
-from statefulspark import clock, errors
+from statefulspark import clock, errors, failures
+from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
 from statefulspark.declaration import Output
+from statefulspark.driver import assemble, hooks, snapshot_writer, start
+from statefulspark.operators import functions
+from statefulspark.planning import carry
+from statefulspark.recovery.plan import StartPlan, in_new_generation
 from statefulspark.sinks.files import FilesSink
-from statefulspark.snapshot import plans
-from statefulspark.snapshot.plan import StartPlan, in_new_generation
-from statefulspark.spark import assembly, failures, functions, hooks, snapshots, start
-from statefulspark.spark.evolution import carry
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from statefulspark.spark.loop import JobLoop
+    from statefulspark.driver.loop import JobLoop
 
 TOTALS, ENTRIES = "totals", "entries"
 QUERIES = (TOTALS, ENTRIES)
@@ -73,7 +74,7 @@ class Driver(engine.EngineProcess):
     wish: Wish
     loop: JobLoop | None = None
     plan: StartPlan | None = None
-    ending: snapshots.Ending | None = None
+    ending: snapshot_writer.Ending | None = None
     failure: failures.Failure | None = None
 
     def begin(self, wish: Wish) -> None:
@@ -123,18 +124,18 @@ class Driver(engine.EngineProcess):
         spark = cast("SparkSession", engine.Session(self))
         start.raise_fence(root, spark)
         queries = tuple(self._built(uid, cast("DataFrame", engine.Frame(spark))) for uid in QUERIES)  # type: ignore[arg-type]
-        built = assembly.Built(queries, functions.JobFunctions(), hooks.JobHooks())
+        built = assemble.Built(queries, functions.JobFunctions(), hooks.JobHooks())
         parts = start.prepare(job_config, start.compare(job_config, root, spark, found, built), started_at)
         self.plan = parts.plan
         self.place = f"{self.wish.area}/{self.plan.generation}"
-        loop = assembly.assemble(parts)
+        loop = assemble.assemble(parts)
         workers.install(loop, self)
         self.loop = loop
         return loop
 
-    def _built(self, uid: str, frame: DataFrame) -> assembly.BuiltQuery:
+    def _built(self, uid: str, frame: DataFrame) -> assemble.BuiltQuery:
         files = FilesSink(f"s3://rig/{self.wish.output}", compression="none")
         sink = files if uid == TOTALS else ledger.LedgerSink(self.wish.ledger)
         output = Output(frame, sink, SINKS[uid], "update", None)
         planned = plans.PlannedQuery(uid, (_TOTAL,), (plans.PlannedSource("numbers"),))
-        return assembly.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)
+        return assemble.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

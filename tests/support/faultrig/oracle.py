@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 import pyarrow.parquet as parquet
 from faultrig import drivers, faults, fibers, truth
+from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest
 from statefulspark.sinks.files import commits as files_commits
-from statefulspark.snapshot import catalog
 from statefulspark.storage.port import ObjectStore
 
 _MANIFEST = re.compile(r"/(check|save)points/[^/]+/_metadata\.json$")

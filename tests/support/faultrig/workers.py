@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from faultrig import engine, fibers
 from statefulspark import errors
-from statefulspark.spark import background, pacing
+from statefulspark.driver import background, pacing
 
 if TYPE_CHECKING:
-    from statefulspark.spark.loop import JobLoop
+    from statefulspark.driver.loop import JobLoop
 
 _T = TypeVar("_T")
 
@@ -49,7 +49,7 @@ class Inbox:
 
 
 class Lanes:
-    """`spark.background.Background` with fibers for threads."""
+    """`driver.background.Background` with fibers for threads."""
 
     def __init__(self, process: engine.EngineProcess, post: Callable[[Callable[[], None]], None]) -> None:
         self._process = process

@@ -15,10 +15,11 @@ from unittest import mock
 from faultrig import drivers, faults, fibers, ledger, oracle, truth
 from snapshots import Clock
 from statefulspark import clock, storage
+from statefulspark.checkpoint import catalog
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.snapshot import catalog, generations
-from statefulspark.spark import committing
+from statefulspark.driver import commit
+from statefulspark.recovery import generations
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing.lagging import LaggingStore
 from statefulspark.testing.stores import MemoryStore
@@ -57,7 +58,7 @@ class World:
         with (
             mock.patch.object(storage, "open_store", self.open_store),
             mock.patch.object(clock, "utc_now", self.clock),
-            mock.patch.object(committing, "FIRST_WAIT_S", 0.0),
+            mock.patch.object(commit, "FIRST_WAIT_S", 0.0),
         ):
             try:
                 yield self

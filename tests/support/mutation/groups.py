@@ -24,16 +24,8 @@ class Group:
     tests: tuple[str, ...]
 
 
-def _snapshot(*names: str) -> tuple[str, ...]:
-    return tuple(f"statefulspark/snapshot/{name}.py" for name in names)
-
-
-def _contract(*names: str) -> tuple[str, ...]:
-    return tuple(f"statefulspark/contract/{name}.py" for name in names)
-
-
-def _state(*names: str) -> tuple[str, ...]:
-    return tuple(f"statefulspark/state/{name}.py" for name in names)
+def _room(room: str, *names: str) -> tuple[str, ...]:
+    return tuple(f"statefulspark/{room}/{name}.py" for name in names)
 
 
 def _rules(*names: str) -> tuple[str, ...]:
@@ -48,30 +40,35 @@ _DECISIONS = ("golden/operator/test_decisions.py", *_unit("operator", "rules"))
 GROUPS = (
     Group(
         "coordinator",
-        (
-            "statefulspark/coordinator/machine.py",
-            "statefulspark/coordinator/model.py",
-            "statefulspark/coordinator/requests.py",
-        ),
+        _room("coordinator", "machine", "model", "requests"),
         ("unit/coordinator",),
     ),
-    Group("statistics", ("statefulspark/coordinator/stats.py",), _unit("coordinator", "stats", "stats_counts")),
-    Group("start", _snapshot("plan"), _unit("snapshot", "decision", "decision_refusals", "plan")),
-    Group("lineage", _snapshot("lineage"), _unit("snapshot", "lineage")),
+    Group("statistics", _room("coordinator", "stats"), _unit("coordinator", "stats", "stats_counts")),
+    Group("start", _room("recovery", "plan"), _unit("recovery", "plan", "plan_choices", "plan_refusals")),
+    Group("lineage", _room("checkpoint", "state_files"), _unit("checkpoint", "state_files")),
     Group(
         "evolution",
-        _snapshot("definitions", "evolution", "keyedstates", "parallelism", "plans", "sources", "uids"),
-        _unit("snapshot", "definitions", "evolution_rules", "keyedstates", "parallelism", "placements", "uids"),
+        (
+            *_room("evolution", "comparison", "definitions", "keyed_states", "parallelism", "sources"),
+            *_room("checkpoint", "plans"),
+            *_room("recovery", "uids"),
+        ),
+        (
+            *_unit("evolution", "comparison", "definitions", "keyed_states", "parallelism", "placements"),
+            *_unit("recovery", "uids"),
+        ),
     ),
-    Group("retention", _snapshot("prune"), _unit("snapshot", "prune_rules")),
-    Group("keygroups", _state("keygroups"), _unit("state", "keygroup_borders", "keygroups", "spark_hashes")),
-    Group("expiry", _state("expiry", "ttl", "timers"), _unit("state", "expiry_rules", "timers", "ttl")),
+    Group("retention", _room("retention", "rules"), _unit("retention", "rules")),
+    Group("keygroups", _room("state", "keygroups"), _unit("state", "keygroup_borders", "keygroups", "spark_hashes")),
+    Group("expiry", _room("state", "expiry", "ttl", "timers"), _unit("state", "expiry_rules", "timers", "ttl")),
     Group(
-        "redistribution", ("statefulspark/opstate/redistribution.py",), _unit("opstate", "redistribution", "subtasks")
+        "redistribution",
+        _room("operatorstate", "redistribution"),
+        _unit("operatorstate", "redistribution", "subtasks"),
     ),
-    Group("contract", _contract("base", "config", "manifest"), ("unit/contract", "unit/runtime/test_contract.py")),
-    Group("declarations", _state("descriptors", "evolution"), _unit("state", "evolution", "resolutions")),
-    Group("rewrite", _snapshot("rewrite"), _unit("snapshot", "rewrite")),
+    Group("contract", _room("contract", "base", "config", "manifest"), ("unit/contract",)),
+    Group("declarations", _room("state", "descriptors", "evolution"), _unit("state", "evolution", "resolutions")),
+    Group("rewrite", _room("evolution", "rewrite"), _unit("evolution", "rewrite")),
     Group("operator-ends", _rules("failure"), _DECISIONS),
     Group("operator-starts", _rules("start"), _DECISIONS),
     Group("operator-changes", _rules("operation", "progress", "upgrade"), _DECISIONS),

@@ -21,7 +21,7 @@ from statefulspark.contract.manifest import (
 )
 from statefulspark.storage import StorageOptions
 
-_GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "opstate"
+_GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "operatorstate"
 _LOCAL = StorageOptions(allow_local_files=True)
 _RECORD = "operator-state/buffer/00000012-00000001.json"
 _SEGMENT = "source-segments/counter/00000003-00000007.arrow"

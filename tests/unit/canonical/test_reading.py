@@ -12,8 +12,8 @@ import pytest
 import statefulspark as ss
 from pyarrow import parquet
 from statefulspark import errors
+from statefulspark.canonical import documents
 from statefulspark.cli import main
-from statefulspark.snapshot.canonical import documents
 from statefulspark.storage import StorageOptions
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "canonical"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from pyarrow import parquet
 from statefulspark import errors
-from statefulspark.snapshot.canonical import values
+from statefulspark.canonical import values
 
 _UTC = datetime.UTC
 _MOMENT = datetime.datetime(2026, 1, 2, 3, 4, 5, 6)

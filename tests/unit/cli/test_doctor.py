@@ -12,11 +12,12 @@ import yaml
 from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark import storage
+from statefulspark.checkpoint import catalog, closure
 from statefulspark.cli import main
 from statefulspark.contract import diagnosis
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.snapshot import catalog, closure, recovery, restore
-from statefulspark.snapshot.plan import Author
+from statefulspark.recovery import recovery, restore
+from statefulspark.recovery.plan import Author
 from statefulspark.storage import ObjectStore, StorageOptions
 
 Run = Callable[..., tuple[int, str, str]]

@@ -35,6 +35,8 @@ NOT_JSON = {"CHUNK", "HEAD"}
 """Their golden files are in `tests/golden/state`."""
 WITHOUT_A_VERSION = {"MARKER"}
 """Written without one, which means 1."""
+NEED_SPARK = tuple(f"statefulspark.{room}" for room in ("driver", "engine", "job", "operators", "planning", "workers"))
+"""Rooms that write documents of others only, and import Spark."""
 FREE_KEYS = re.compile(r"^(versions|definition|batches|unusedSince|offset|partitionKey|.*Sizes|.*Counts|.*Bounds)$")
 """Objects whose keys are names and numbers, not fields."""
 Json = dict[str, object]
@@ -93,7 +95,7 @@ def later(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_every_kind_of_document_is_here_with_a_format_of_its_own() -> None:
     for module in pkgutil.walk_packages(statefulspark.__path__, "statefulspark."):
-        if not module.name.startswith(("statefulspark.spark", "statefulspark.job", "statefulspark.launch")):
+        if not module.name.startswith(NEED_SPARK):
             importlib.import_module(module.name)
 
     # A record of operator state is looked at in two ways, and is one kind; manifests are one kind with three faces.

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 from snapshots import a_manifest
+from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
-from statefulspark.snapshot import catalog
 from statefulspark.storage import ObjectStore
 from statefulspark.testing import stores
 from statefulspark_operator.api.spec import Storage

@@ -12,12 +12,13 @@ import pytest
 from sinkdrivers import QUERY, Driver
 from snapshots import Clock
 from statefulspark import errors
+from statefulspark.checkpoint import batch_records, closure, epochs, savepoint
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
+from statefulspark.driver import commit, notify
+from statefulspark.retention import pruning, rules
 from statefulspark.sinks.base import SinkContext
-from statefulspark.snapshot import closure, epochs, prune, pruning, savepoint, sidelog
-from statefulspark.spark import announcing, committing
 from statefulspark.testing import stores
 
 
@@ -68,8 +69,8 @@ def sink() -> FakeSink:
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(committing, "FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(committing, "STOP_PATIENCE_S", 0.05)
+    monkeypatch.setattr(commit, "FIRST_WAIT_S", 0.001)
+    monkeypatch.setattr(commit, "STOP_PATIENCE_S", 0.05)
 
 
 def start(bucket: stores.MemoryStore, sink: FakeSink, restore: RestoreConfig | None = None, uid: str = "out") -> Driver:
@@ -134,7 +135,7 @@ def test_snapshots_that_pile_up_while_a_sink_is_away_are_not_all_remembered(
 
 def test_records_go_with_the_last_checkpoint_that_names_them(bucket: stores.MemoryStore, sink: FakeSink) -> None:
     driver = start(bucket, sink)
-    policy = prune.PrunePolicy(retained=1, grace=timedelta(seconds=1))
+    policy = rules.PrunePolicy(retained=1, grace=timedelta(seconds=1))
     for _ in range(6):
         driver.batch()
         driver.checkpoint()
@@ -143,7 +144,7 @@ def test_records_go_with_the_last_checkpoint_that_names_them(bucket: stores.Memo
 
     pruning.run(driver.job.store, policy, driver.clock.forward(5))
 
-    left = driver.sink.log.all_of(sidelog.RecordKind.PREPARED)
+    left = driver.sink.log.all_of(batch_records.RecordKind.PREPARED)
     assert [name.batch for name in left] == [5, waiting], "the newest checkpoint's, and what runs now"
 
 
@@ -164,7 +165,7 @@ def test_everybody_hears_in_flinks_order(bucket: stores.MemoryStore, sink: FakeS
             sink.told.append(f"aborted {checkpoint_id}")
 
     driver = start(bucket, sink)
-    driver.announcer = announcing.Announcer(
+    driver.announcer = notify.Announcer(
         driver.committer,
         [Function()],
         [lambda queries: sink.told.append(f"published {queries[0].uid} {queries[0].offsets}")],

@@ -6,10 +6,10 @@ import pytest
 from sinkdrivers import Driver, expected, visible
 from snapshots import Clock
 from statefulspark import errors
+from statefulspark.checkpoint import batch_records, verify
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
-from statefulspark.snapshot import sidelog, verify
-from statefulspark.snapshot.plan import StartMode
+from statefulspark.recovery.plan import StartMode
 from statefulspark.testing import stores
 
 DAMAGES = ("missing", "cut off", "empty", "a bit of its rows flipped", "a bit of its syntax flipped")
@@ -38,7 +38,7 @@ def spoil(bucket: stores.MemoryStore, key: str, how: str) -> None:
 
 def record_key(driver: Driver, batch: int) -> str:
     """Return where the driver has put the record of a batch."""
-    name = sidelog.RecordName(sidelog.RecordKind.PREPARED, "out", batch, driver.job.epoch)
+    name = batch_records.RecordName(batch_records.RecordKind.PREPARED, "out", batch, driver.job.epoch)
     return f"default/flights/{driver.query.path}/{name.key}"
 
 
@@ -100,7 +100,7 @@ def test_a_batch_without_rows_has_a_record_too(bucket: stores.MemoryStore) -> No
     driver = Driver(bucket, Clock())
     driver.committer.prepared(driver.sink, 0, None)
 
-    assert [name.batch for name in driver.sink.log.all_of(sidelog.RecordKind.PREPARED)] == [0]
+    assert [name.batch for name in driver.sink.log.all_of(batch_records.RecordKind.PREPARED)] == [0]
 
 
 def test_a_record_that_only_a_listing_does_not_show_is_not_lost(bucket: stores.MemoryStore) -> None:
@@ -134,8 +134,8 @@ def test_state_of_a_release_that_left_out_batches_without_rows_goes_on(bucket: s
 
 def spoil_manifest_sums(driver: Driver) -> None:
     """Make the manifest what an earlier release wrote."""
+    from statefulspark.checkpoint import catalog
     from statefulspark.contract import layout
-    from statefulspark.snapshot import catalog
 
     manifest = catalog.read_manifest(driver.job.store, layout.checkpoint(1))
     queries = tuple(

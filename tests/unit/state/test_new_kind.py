@@ -14,9 +14,9 @@ import statefulspark as ss
 from keyedstate import MemoryLog, Worker, new_ids
 from rankedstate import RANKED, RankedState
 from statefulspark import errors, storage
+from statefulspark.canonical import documents, groups, parts, rows
 from statefulspark.contract.manifest import Manifest, OperatorEntry, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
-from statefulspark.snapshot import keyedstates
-from statefulspark.snapshot.canonical import documents, groups, parts, rows
+from statefulspark.evolution import keyed_states
 from statefulspark.state import (
     chunks,
     compaction,
@@ -192,7 +192,7 @@ def test_a_new_kind_is_exported_as_rows_and_comes_back(meta: chunks.StateMeta) -
 
 
 def test_what_is_written_down_of_a_new_kind_leads_to_its_row() -> None:
-    assert keyedstates.meta_of(keyedstates.entry_of(META)) == META
+    assert keyed_states.meta_of(keyed_states.entry_of(META)) == META
     assert pickle.loads(pickle.dumps(META)).kind is RANKED  # noqa: S301 - our own bytes
     assert copy.deepcopy(evolution.Declaration(META)).meta.kind is RANKED
     assert grouptables.GroupTables().table(META).count == 0
@@ -212,7 +212,7 @@ def test_read_state_shows_a_new_kind(tmp_path: Path) -> None:
     store = storage.open_store(f"file://{tmp_path}", storage.StorageOptions(allow_local_files=True))
     path = f"{documents.states_folder('ranks', 'best')}/{documents.part_name(0, 0)}"
     part = parts.write(store, "files/q", path, rows.to_table(META, [("a", 0, 3, 0), ("a", 1, 1, 0)], 1))
-    state = class_of(**keyedstates.entry_of(META).model_dump(), files=(part,))
+    state = class_of(**keyed_states.entry_of(META).model_dump(), files=(part,))
     operator = documents.OperatorState(
         uid="ranks", operator_id=0, name="it", key_types=("string",), max_parallelism=128, states=(state,)
     )

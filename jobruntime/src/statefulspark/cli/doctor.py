@@ -1,4 +1,4 @@
-"""`statefulspark doctor`: explain a storage folder. The looking is `snapshot.doctor`'s; this draws it."""
+"""`statefulspark doctor`: explain a storage folder. The looking is `doctor`'s; this draws it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import argparse
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 
-from statefulspark import clock, errors
+from statefulspark import clock, doctor, errors
 from statefulspark.cli import options, output, tables
 from statefulspark.contract import diagnosis, durations, layout
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.snapshot import doctor, prune
+from statefulspark.retention import rules
 
 _BROKEN = ExitCode.FAILED
 
@@ -33,7 +33,7 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument("--job", metavar="NAMESPACE/NAME", help="look at this job below ROOT only")
     parser.add_argument("--deep", action="store_true", help="read every file, instead of trusting equal etags")
     parser.add_argument(
-        "--retained", type=int, default=prune.PrunePolicy().retained, metavar="N",
+        "--retained", type=int, default=rules.PrunePolicy().retained, metavar="N",
         help="checkpoints that pruning would keep, 3 when omitted",
     )  # fmt: skip
     output.add_flag(parser)
@@ -47,7 +47,7 @@ def _doctor(args: argparse.Namespace) -> int:
     now = clock.utc_now()
     how = doctor.Examination(
         now=now,
-        policy=prune.PrunePolicy(retained=args.retained),
+        policy=rules.PrunePolicy(retained=args.retained),
         deep=args.deep,
         open_store=lambda place: options.open_location(place, args),
     )

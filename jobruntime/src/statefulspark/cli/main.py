@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from importlib import metadata
 from typing import NoReturn
 
-from statefulspark import errors
+from statefulspark import errors, failures
 from statefulspark._version import __version__
 from statefulspark.cli import checkpoint, doctor, options, run, savepoint, state, status, stop, terminal
 from statefulspark.contract import formats
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.spark import failures
 
 INTERRUPTED = 130
 """What a shell reports for Ctrl-C."""

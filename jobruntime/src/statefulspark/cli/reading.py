@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 
 from statefulspark import clock, errors
+from statefulspark.checkpoint import catalog, verify
 from statefulspark.cli import options, output, snapshots, terminal
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
-from statefulspark.snapshot import catalog, elsewhere, verify
+from statefulspark.recovery import external_savepoints
 from statefulspark.storage import ObjectStore
 
 
@@ -37,7 +38,7 @@ def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
 
 def _elsewhere(store: ObjectStore, args: argparse.Namespace) -> list[snapshots.Listed]:
     """Return the savepoints at other locations, whether they can be read now or not."""
-    found = elsewhere.look(store, lambda uri: options.open_location(uri, args))
+    found = external_savepoints.look(store, lambda uri: options.open_location(uri, args))
     return [
         snapshots.Listed(SnapshotKind.SAVEPOINT, one.id, one.location, one.manifest, is_elsewhere=True) for one in found
     ]

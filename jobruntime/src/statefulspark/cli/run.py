@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from statefulspark import clock, errors, launch, telemetry
 from statefulspark.cli import options
 from statefulspark.contract import config
-from statefulspark.spark import gateway, settings
+from statefulspark.engine import gateway, settings
 
 _EPILOG = """\
 examples:

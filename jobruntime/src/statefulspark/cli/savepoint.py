@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 
 from statefulspark import errors
+from statefulspark.checkpoint import relocate, savepoint
 from statefulspark.cli import convert, options, output, progress, reading, tables, terminal, verbs, waiting
 from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotFormat, SnapshotKind
-from statefulspark.snapshot import elsewhere, relocate, savepoint
+from statefulspark.recovery import external_savepoints
 
 _ONE = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"
 
@@ -124,7 +125,7 @@ def _find(args: argparse.Namespace) -> verbs.Found:
     location: str = args.location
     if location.isascii() and location.isdigit():
         store = options.open_root(args)
-        place = elsewhere.location_of(store, int(location))
+        place = external_savepoints.location_of(store, int(location))
         if place is not None:
             return _split(place, args)
         return store, reading.find(store, SnapshotKind.SAVEPOINT, int(location))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from statefulspark import errors
+from statefulspark.checkpoint.verify import VerifyReport
 from statefulspark.cli import output, tables
 from statefulspark.contract import api, durations
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
-from statefulspark.snapshot.verify import VerifyReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from statefulspark import clock, errors
-from statefulspark.opstate import record
-from statefulspark.opstate.completion import Completions
-from statefulspark.opstate.functions import FunctionSnapshotContext
-from statefulspark.snapshot import segments
-from statefulspark.snapshot.segments import SegmentName
+from statefulspark.checkpoint import segments
+from statefulspark.checkpoint.segments import SegmentName
+from statefulspark.operatorstate import record
+from statefulspark.operatorstate.completion import Completions
+from statefulspark.operatorstate.functions import FunctionSnapshotContext
 from statefulspark.sources import segmentfile
 from statefulspark.sources.running import RunningSource
 from statefulspark.storage.port import ObjectStore
@@ -142,7 +142,7 @@ class SourceFeed:
         self._completions.covers(checkpoint_id, segment)
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint is complete; see `opstate.completion` for the number that it is told.
+        """Tell the function that a checkpoint is complete; see `operatorstate.completion` for the number that it is told.
 
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.

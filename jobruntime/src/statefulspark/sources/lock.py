@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from types import TracebackType
 
-from statefulspark.opstate.functions import SourceCancelledError
+from statefulspark.operatorstate.functions import SourceCancelledError
 
 Row = tuple[object, ...]
 

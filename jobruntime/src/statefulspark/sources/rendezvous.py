@@ -18,7 +18,7 @@ from dataclasses import asdict
 from typing import cast
 
 from statefulspark import errors, usercode
-from statefulspark.snapshot.segments import SegmentName
+from statefulspark.checkpoint.segments import SegmentName
 from statefulspark.sources.feed import SegmentPlace, SourceFeed
 from statefulspark.storage.options import StorageOptions
 

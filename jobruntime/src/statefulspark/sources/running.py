@@ -12,9 +12,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from statefulspark import errors
-from statefulspark.opstate import subtasks
-from statefulspark.opstate.functions import FunctionSnapshotContext, SourceCancelledError, SourceFunction
-from statefulspark.opstate.model import OperatorState
+from statefulspark.operatorstate import subtasks
+from statefulspark.operatorstate.functions import FunctionSnapshotContext, SourceCancelledError, SourceFunction
+from statefulspark.operatorstate.model import OperatorState
 from statefulspark.sources.lock import CheckpointLock, Row
 
 _ENDS_WITHIN_S = 5.0
@@ -36,7 +36,7 @@ class Cut:
 
 
 class SubtaskContext:
-    """What one subtask's `run` is given; see `opstate.functions.SourceContext`."""
+    """What one subtask's `run` is given; see `operatorstate.functions.SourceContext`."""
 
     def __init__(self, uid: str, columns: tuple[str, ...], lock: CheckpointLock, news: threading.Event) -> None:
         """Emit into a lock's buffer."""

@@ -11,7 +11,7 @@ chunks        their stored form (docs/formats.md)             codec            v
 store         versions, validation      compaction            cache            tables between batches
 keygroups     from key to key group
 ```
-Nothing here knows the engine; `statefulspark.spark.keyed` connects it to Spark.
+Nothing here knows the engine; `statefulspark.operators.keyed` connects it to Spark.
 """
 
 from statefulspark.state.cellhandles import AggregatingHandle, ReducingHandle, ValueHandle

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from statefulspark import errors, storage
+from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
-from statefulspark.snapshot import catalog, epochs
 
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.api.status import SnapshotStatus

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from statefulspark import clock, errors
+from statefulspark.checkpoint import listing
 from statefulspark.contract import base, formats, layout
 from statefulspark.sinks import marker, standing
-from statefulspark.snapshot import listing
 from statefulspark.storage import conditional
 
 if TYPE_CHECKING:

@@ -1,0 +1,76 @@
+"""What the engine's small files must say about state that was written anew: how many partitions, and which unique ids."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from statefulspark import errors
+from statefulspark.checkpoint import sparklog
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.storage.port import ObjectStore
+
+_METADATA = re.compile(r"^state/\d+/_metadata/(v2/\d+|metadata)$")
+_OFFSETS = re.compile(r"^offsets/\d+$")
+_PARTITIONS = "spark.sql.shuffle.partitions"
+
+Document = dict[str, object]
+
+
+def operator_metadata(store: ObjectStore, query: QueryEntry, operator_id: int) -> sparklog.OperatorMetadata:
+    """Read what the engine says about an operator.
+
+    Raises:
+        SnapshotCorruptError: `ClosureIncomplete`: it says nothing. `SparkLogUnreadable`.
+    """
+    folder = f"state/{operator_id}/_metadata/"
+    named = (file.path for file in query.files if file.path.startswith(folder) and _METADATA.match(file.path))
+    path = next(named, None)
+    if path is None:
+        raise errors.SnapshotCorruptError(
+            "ClosureIncomplete", f"{store.uri}/{query.path}/{folder} does not exist. Use another snapshot."
+        )
+    key = f"{query.path}/{path}"
+    return sparklog.parse_operator(store.read(key), f"{store.uri}/{key}")
+
+
+def schema_paths(metadata: sparklog.OperatorMetadata, store: str) -> tuple[str, ...]:
+    """Return where the schemas of a state store are; empty for metadata of version 1, which has one place."""
+    return tuple(path for path in metadata.schema_paths if f"/_stateSchema/{store}/" in path)
+
+
+def set_partitions(store: ObjectStore, query: QueryEntry, partitions: int) -> None:
+    """Write the number of state partitions into offsets and operator metadata of a generation that is not in use.
+
+    Spark takes the number from the newest offsets, and checks it against the metadata.
+    """
+    for file in query.files:
+        if _METADATA.match(file.path):
+            _edit(store, f"{query.path}/{file.path}", lambda document: _with_stores(document, partitions))
+        elif _OFFSETS.match(file.path):
+            _edit(store, f"{query.path}/{file.path}", lambda document: _with_conf(document, partitions))
+
+
+def set_state_ids(store: ObjectStore, query: QueryEntry, ids: Mapping[int, tuple[tuple[str, ...], ...]]) -> None:
+    """Name the state that was written in the commit of the query's batch."""
+    named = {str(operator): [list(stores) for stores in partitions] for operator, partitions in ids.items()}
+    key = f"{query.path}/commits/{query.batch_id}"
+    _edit(store, key, lambda document: {**document, "stateUniqueIds": named})
+
+
+def _with_stores(document: Document, partitions: int) -> Document:
+    stores = cast("list[Document]", document["stateStoreInfo"])
+    return {**document, "stateStoreInfo": [{**one, "numPartitions": partitions} for one in stores]}
+
+
+def _with_conf(document: Document, partitions: int) -> Document:
+    conf = cast("Document", document.get("conf", {}))
+    return {**document, "conf": {**conf, _PARTITIONS: str(partitions)}}
+
+
+def _edit(store: ObjectStore, key: str, change: Callable[[Document], Document]) -> None:
+    """Change the JSON in the second line of a log entry; the other lines stay."""
+    version, document, *rest = store.read(key).decode().split("\n")
+    store.write(key, "\n".join([version, json.dumps(change(json.loads(document))), *rest]).encode())

@@ -1,0 +1,49 @@
+"""Names of the fields of records, for what is shown: storage has records as tuples, and their names in the state's type."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import pyarrow as pa
+
+from statefulspark.canonical import rows
+from statefulspark.contract.manifest import KeyedStateEntry
+from statefulspark.state import kindtypes, typetext
+
+
+def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:
+    """Return the declared type of what a column of a state holds, `any` where none was declared."""
+    declared, shape = typetext.parse(state.type), kindtypes.named(state.kind, state.name).shape
+    if not shape.container:
+        return declared if column == rows.VALUE else typetext.UNKNOWN
+    if declared.family != shape.container or not declared.arguments:
+        return typetext.UNKNOWN
+    if column == rows.VALUE:
+        return declared.arguments[-1]
+    return declared.arguments[0] if shape.has_entry_keys and column == shape.column else typetext.UNKNOWN
+
+
+def name_fields(stored: pa.DataType, declared: typetext.Type) -> pa.DataType:
+    """Return a type of the same layout in which the fields of records have their names; what does not fit stays."""
+    parts = declared.arguments
+    if pa.types.is_struct(stored) and len(parts) == len(declared.names) == stored.num_fields:
+        fields = (name_fields(stored.field(number).type, part) for number, part in enumerate(parts))
+        return pa.struct(list(zip(declared.names, fields, strict=True)))
+    if pa.types.is_list(stored) and declared.family == "array" and parts:
+        return pa.list_(name_fields(stored.value_type, parts[0]))
+    if pa.types.is_map(stored) and declared.family == "map" and parts:
+        return pa.map_(stored.key_type, name_fields(stored.item_type, parts[-1]))
+    return stored
+
+
+def name_parts(value: object, declared: typetext.Type) -> object:
+    """Return a value in which records are dicts of their fields; what does not fit stays."""
+    parts = declared.arguments
+    if isinstance(value, tuple) and len(parts) == len(declared.names) == len(value):
+        fields = zip(declared.names, value, parts, strict=True)
+        return {name: name_parts(field, part) for name, field, part in fields}
+    if isinstance(value, list) and declared.family == "array" and parts:
+        return [name_parts(element, parts[0]) for element in cast("list[object]", value)]
+    if isinstance(value, dict) and declared.family == "map" and parts:
+        return {key: name_parts(item, parts[-1]) for key, item in cast("dict[object, object]", value).items()}
+    return value

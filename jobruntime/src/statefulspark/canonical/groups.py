@@ -1,0 +1,110 @@
+"""Key groups taken apart into rows, and put together from rows: the only place that knows both chunks and rows. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from statefulspark import errors
+from statefulspark.canonical import rows
+from statefulspark.state import chunks, compaction, grouptables, store
+
+
+@dataclass(frozen=True, slots=True)
+class StoredGroup:
+    """A key group as the engine stores it: head and the one full chunk.
+
+    Attributes:
+        head: Its head.
+        blob: The chunk of version `head.version`.
+    """
+
+    head: store.Head
+    blob: bytes
+
+
+@dataclass(slots=True)
+class GroupReader:
+    """Puts the chunks of a store, as they come, together to full groups; the groups' chunks come one after the other.
+
+    Attributes:
+        operator: Uid, for errors.
+    """
+
+    operator: str
+    _heads: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _done: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    _group: int | None = None
+    _chunks: dict[int, bytes] = field(default_factory=dict)
+
+    def head(self, group: int, version: int, layout: bytes) -> None:
+        """Take in a head."""
+        head = store.Head.from_layout(version, "", layout)
+        self._heads[group] = tuple(run.version for run in head.runs)
+
+    def chunk(self, group: int, version: int, blob: bytes) -> tuple[int, chunks.Chunk] | None:
+        """Take in a chunk; return the group before it, if this is the first of another."""
+        finished = self.finish() if group != self._group and self._group is not None else None
+        if group in self._done:
+            raise errors.InternalError("KeyGroupScattered", f"Chunks of key group {group} do not follow each other.")
+        self._group = group
+        self._chunks[version] = blob
+        return finished
+
+    def finish(self) -> tuple[int, chunks.Chunk] | None:
+        """Return the last group."""
+        if self._group is None:
+            return None
+        group, found = self._group, dict(sorted(self._chunks.items()))
+        self._group, self._chunks = None, {}
+        self._done[group] = tuple(found)
+        decoded = [
+            chunks.decode(blob, f"{version} of key group {group} of operator {self.operator!r}")
+            for version, blob in found.items()
+        ]
+        if decoded[0].kind is not chunks.ChunkKind.FULL:
+            raise self._incomplete(group)
+        tables = grouptables.GroupTables()
+        for one in decoded:
+            tables.apply(one)
+        return group, tables.full()
+
+    def require_complete(self) -> None:
+        """Compare what came with what the heads name.
+
+        Raises:
+            SnapshotCorruptError: `ChunkMissing`.
+        """
+        for group in self._heads.keys() | self._done.keys():
+            if self._heads.get(group) != self._done.get(group):
+                raise self._incomplete(group)
+
+    def _incomplete(self, group: int) -> errors.SnapshotCorruptError:
+        return errors.SnapshotCorruptError(
+            "ChunkMissing",
+            f"Chunks {self._done.get(group, ())} of key group {group} of operator {self.operator!r} exist, and its head "
+            f"names {self._heads.get(group, ())}. Take the snapshot again, or use another one.",
+        )
+
+
+def build(found: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type: str = "") -> StoredGroup:
+    """Store rows as a key group of version 1; the same rows give the same id, whoever attempts it.
+
+    Args:
+        found: Rows by state.
+        key_type: Types of the key's columns, for example `string, bigint`.
+    """
+    sections = tuple(rows.to_section(meta, entries) for meta, entries in found.items())
+    chunk = chunks.Chunk(chunks.ChunkKind.FULL, sections)
+    blob = chunks.encode(chunk)
+    unique_id = hashlib.sha256(blob).hexdigest()[:16]
+    run = compaction.Run(1, len(blob), chunk.count)
+    return StoredGroup(store.Head(1, unique_id, (run,), (unique_id,), key_type), chunks.seal(blob))
+
+
+def to_rows(chunk: chunks.Chunk) -> Iterator[tuple[chunks.StateMeta, rows.Row]]:
+    """Yield every row of a full chunk with its state."""
+    for section in chunk.sections:
+        for row in rows.of_section(section):
+            yield section.meta, row

@@ -1,0 +1,88 @@
+"""Keyed state as rows and back: one row per value, list element or map entry, whatever key group it was in.
+
+| kind | columns |
+| --- | --- |
+| value, reducing, aggregating | key, `value` |
+| list | key, `index`, `value` |
+| map | key, `entry`, `value` |
+
+The key is the column `key`, or `key_1`, `key_2`, … for a key of several columns. With a time to live there is
+`renewed_ms`, the time of the last renewal in milliseconds since 1970. Pure: chunks in, tables out, and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import cast
+
+import pyarrow as pa
+
+from statefulspark.canonical import values
+from statefulspark.state import chunks
+
+KEY, VALUE, RENEWED = "key", "value", "renewed_ms"
+
+Row = tuple[object, object, object, int]
+"""Key, index or entry (None where the kind has none), value, last renewal (0 without a time to live)."""
+
+
+def key_names(count: int) -> tuple[str, ...]:
+    """Return the names of the key's columns."""
+    return (KEY,) if count == 1 else tuple(f"{KEY}_{number}" for number in range(1, count + 1))
+
+
+def of_section(section: chunks.Section) -> Iterator[Row]:
+    """Yield the rows of a state in a full chunk."""
+    found = section.meta.kind.shape.entries(section.changes)
+    if not section.meta.has_ttl:
+        return ((key, sub, cell, 0) for key, sub, cell in found)
+    return ((key, sub, *cast("tuple[object, int]", cell)) for key, sub, cell in found)
+
+
+def to_section(meta: chunks.StateMeta, rows: Iterable[Row]) -> chunks.Section:
+    """Build a state of a full chunk; the elements of a list may come in any order."""
+    timed = ((key, sub, (value, renewed)) for key, sub, value, renewed in rows)
+    plain = ((key, sub, value) for key, sub, value, _ in rows)
+    return chunks.Section(meta, meta.kind.shape.gather(timed if meta.has_ttl else plain))
+
+
+def to_table(meta: chunks.StateMeta, rows: Sequence[Row], key_count: int) -> pa.Table:
+    """Write rows as columns, each with the plainest type that holds it."""
+    keys, subs, found, renewed = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    columns = dict(zip(key_names(key_count), _key_columns(keys, key_count), strict=True))
+    sub = meta.kind.shape.column
+    if sub:
+        columns[sub] = subs
+    columns[VALUE] = found
+    if meta.has_ttl:
+        columns[RENEWED] = renewed
+    shapes = {name: values.infer(column) for name, column in columns.items()}
+    arrays = {name: values.to_array(column, shapes[name]) for name, column in columns.items()}
+    return pa.table(
+        list(arrays.values()), schema=pa.schema([values.field(name, arrays[name], shapes[name]) for name in columns])
+    )
+
+
+def _key_columns(keys: list[object], count: int) -> list[list[object]]:
+    if count == 1:
+        return [keys]
+    columns = zip(*cast("list[tuple[object, ...]]", keys), strict=True)
+    return [list(column) for column in columns] or [[] for _ in range(count)]
+
+
+def from_table(meta: chunks.StateMeta, table: pa.Table, key_count: int, source: str) -> Iterator[Row]:
+    """Read the rows of a table that `to_table` wrote.
+
+    Raises:
+        SnapshotCorruptError: `CanonicalUnreadable`.
+    """
+
+    def column(name: str) -> list[object]:
+        return values.to_values(table.column(name), values.shape_of(table.schema.field(name), source))
+
+    parts = [column(name) for name in key_names(key_count)]
+    keys: Iterable[object] = parts[0] if key_count == 1 else zip(*parts, strict=True)
+    sub = meta.kind.shape.column
+    subs: Sequence[object] = column(sub) if sub else [None] * table.num_rows
+    renewed: Sequence[object] = column(RENEWED) if meta.has_ttl else [0] * table.num_rows
+    return cast("Iterator[Row]", zip(keys, subs, column(VALUE), renewed, strict=True))

@@ -1,0 +1,347 @@
+"""The closure of a committed batch: every file that Spark needs to go on after it, and no other.
+
+For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which tell
+which state files belong together; the sources' logs, and the segments that offsets N name; each function's newest record of
+operator state, with what tells that it still holds, and each sink's prepared transactions; each operator's metadata and
+schema; per state store the newest snapshot with its SST files and the changelogs after it; and the checksum files beside
+all of those.
+
+Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel, each of them once.
+No state file is read but the snapshot archives, which hold names and settings, so the cost does not grow with the size of
+the state.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.checkpoint import checksums, listing, required_records, segments, small_files, sparklog, state_files
+from statefulspark.contract.manifest import FileEntry, OperatorEntry, OperatorStateEntry, QueryEntry
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+
+def close_over(store: ObjectStore, query_path: str, batch_id: int) -> QueryEntry:
+    """Find every file that a committed batch needs.
+
+    Args:
+        store: Rooted at the job.
+        query_path: The query's checkpoint root below it, for example `generations/00000003/delays`.
+        batch_id: The batch; -1 stands for "nothing committed yet" and needs no file.
+
+    Returns:
+        The query's part of a manifest.
+
+    Raises:
+        SnapshotCorruptError: `BatchNotCommitted`, `ClosureIncomplete` or `SparkLogUnreadable`.
+    """
+    return Closer(store, query_path).close_over(batch_id)
+
+
+def newest_committed_batch(store: ObjectStore, query_path: str) -> int:
+    """Return the newest batch in a query's commit log, -1 if there is none. Cost: one listing, one read.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`: the newest entry is damaged.
+    """
+    names = [sparklog.parse_log_file(name) for name in store.list_names(f"{query_path}/commits")]
+    newest = max((name.number for name in names if name and not name.is_compact), default=-1)
+    if newest >= 0:
+        key = f"{query_path}/commits/{newest}"
+        sparklog.parse_commit(newest, store.read(key), f"{store.uri}/{key}")
+    return newest
+
+
+class Closer:
+    """Closes over one query's batches and remembers what cannot change, so that each call reads only what is new.
+
+    Use one per query and driver, from one thread at a time.
+    """
+
+    def __init__(self, store: ObjectStore, query_path: str, *, base: QueryEntry | None = None) -> None:
+        """Close over batches of the query at a root.
+
+        Args:
+            store: As for the function `close_over`.
+            query_path: Likewise.
+            base: The cut after which nothing is known of the query. What that had prepared is needed too, and every
+                batch after it has its records. Its files are looked up by name if a listing should lag.
+        """
+        self._store = store
+        self._path = query_path
+        self._root = f"{store.uri}/{query_path}"
+        self._commits: dict[int, sparklog.Commit] = {}
+        self._ssts: dict[str, tuple[sparklog.SstFile, ...]] = {}
+        self._operators: dict[str, sparklog.OperatorMetadata] = {}
+        self._small = small_files.SmallFiles(store, query_path)
+        self._records = required_records.Records(store, query_path, self._small)
+        self._base = base
+        self._known = tuple(file.path for file in base.files) if base is not None else ()
+
+    def close_over(self, batch_id: int, committed: Mapping[str, int] | None = None) -> QueryEntry:
+        """Find every file that a committed batch needs; see the function of the same name.
+
+        Args:
+            batch_id: The batch.
+            committed: By uid of a sink the batch through which its transactions are committed; all that storage holds
+                of a sink are taken where it is not known.
+        """
+        if batch_id < 0:
+            return QueryEntry(uid=posixpath.basename(self._path), batch_id=-1, path=self._path)
+        listed = listing.below(self._store, self._path)
+        while True:
+            try:
+                entry = self._closed_over(batch_id, listed, committed or {})
+            except listing.FilesAbsentError as error:
+                names = [name for name in (*error.alternatives, *self._known) if name not in listed]
+                hidden = listing.look_up(self._store, self._path, names)
+                if not hidden:
+                    raise
+                listed |= hidden
+            else:
+                self._known = tuple(file.path for file in entry.files)
+                self._small.keep(self._known)
+                return entry
+
+    @property
+    def rotten(self) -> tuple[str, ...]:
+        """Small files of the last closure whose content is not what the store says, where that can be told."""
+        return self._small.rotten
+
+    def _closed_over(self, batch_id: int, listed: Mapping[str, ObjectInfo], committed: Mapping[str, int]) -> QueryEntry:
+        uid = posixpath.basename(self._path)
+        if f"commits/{batch_id}" not in listed:
+            raise listing.FilesAbsentError(
+                "BatchNotCommitted",
+                f"Batch {batch_id} of {self._root} has no entry in the commit log.",
+                (f"commits/{batch_id}",),
+            )
+        state = state_files.StateFiles.index(listed)
+        self._load_commits(state, listed, batch_id)
+        chains = state_files.chains(state, self._commits, batch_id, self._root)
+        operators = self._load_operators(listed, batch_id)
+        offsets = self._load_offsets(listed, batch_id)
+        prepared = self._records.prepared(listed, batch_id, committed)
+        outputs = self._records.outputs(listed, batch_id, committed, after_batch=self._after(batch_id))
+        states = self._records.states(listed, batch_id, outputs[-1] if outputs else None)
+        wanted = [
+            "metadata",
+            *self._log_keys(listed, chains, batch_id),
+            *_source_keys(listed, offsets),
+            *segments.needed_keys(offsets),
+            *states.keys,
+            *(entry.path for entry in prepared),
+            *(output.name.key for output in outputs),
+            *required_records.of_base(self._base),
+            *(key for operator in operators for key in operator.keys),
+            *self._state_keys(chains, listed, batch_id),
+        ]
+        self._forget_unused(chains)
+        return QueryEntry(
+            uid=uid,
+            batch_id=batch_id,
+            path=self._path,
+            files=self._entries(wanted, listed, batch_id),
+            operators=tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators),
+            offsets=offsets,
+            operator_states=tuple(OperatorStateEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in states.names),
+            prepared=prepared,
+        )
+
+    def _load_commits(self, state: state_files.StateFiles, listed: Mapping[str, ObjectInfo], batch_id: int) -> None:
+        """Read the commits that the chains need: usually all in one go, as the snapshots' names tell how far back."""
+        oldest = state.oldest_useful_version(batch_id + 1) - 1
+        while (newest := state_files.missing_commits(state, self._commits, batch_id)) is not None:
+            batches = [batch for batch in range(min(oldest, newest), newest + 1) if batch not in self._commits]
+            absent = [batch for batch in batches if f"commits/{batch}" not in listed]
+            if newest in absent:
+                raise listing.FilesAbsentError(
+                    "ClosureIncomplete",
+                    f"Batch {batch_id} cannot be closed over: {self._root}/commits/{newest}, which names older state "
+                    "files that it builds on, does not exist. Start from an older snapshot.",
+                    (f"commits/{newest}",),
+                )
+            present = [batch for batch in batches if batch not in absent]
+            bodies = self._small.read(listed, {f"commits/{batch}": batch for batch in present})
+            for batch, body in bodies.items():
+                self._commits[batch] = self._parse_commit(batch, body)
+
+    def _parse_commit(self, batch: int, body: bytes) -> sparklog.Commit:
+        source = f"{self._root}/commits/{batch}"
+        commit = sparklog.parse_commit(batch, body, source)
+        if commit.state_ids is None:
+            raise errors.SpecRejectedError(
+                "StateFormatUnsupported",
+                f"{source} has no unique ids of state files; the query was not run with "
+                "spark.sql.streaming.stateStore.checkpointFormatVersion=2.",
+            )
+        return commit
+
+    def _load_offsets(self, listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[str, ...]:
+        key = f"offsets/{batch_id}"
+        if key not in listed:
+            raise self._incomplete(key, batch_id)
+        return sparklog.parse_offsets(self._small.read(listed, {key: key})[key], f"{self._root}/{key}")
+
+    def _load_operators(self, listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[_Operator, ...]:
+        keys = {operator: _metadata_key(listed, operator, batch_id) for operator in self._operator_ids(batch_id)}
+        for operator, key in keys.items():
+            if key is None:
+                folder = f"state/{operator}/_metadata"
+                raise self._incomplete(folder, batch_id, alternatives=(f"{folder}/v2/0", f"{folder}/metadata"))
+        known = {operator: key for operator, key in keys.items() if key is not None}
+        bodies = self._small.read(listed, {key: key for key in known.values() if key not in self._operators})
+        for key, body in bodies.items():
+            self._operators[key] = sparklog.parse_operator(body, f"{self._root}/{key}")
+        return tuple(
+            self._operator(self._operators[key], key, operator, listed) for operator, key in sorted(known.items())
+        )
+
+    def _operator(
+        self, metadata: sparklog.OperatorMetadata, key: str, operator: int, listed: Mapping[str, ObjectInfo]
+    ) -> _Operator:
+        if metadata.schema_paths:
+            schemas = [sparklog.relative_state_path(path, f"{self._root}/{key}") for path in metadata.schema_paths]
+        else:
+            schemas = [
+                name for name in listed if name.startswith(f"state/{operator}/") and name.endswith("/_metadata/schema")
+            ]
+        return _Operator(metadata, (key, *schemas))
+
+    def _operator_entry(self, metadata: sparklog.OperatorMetadata, batch_id: int) -> OperatorEntry:
+        """Describe an operator; the commit knows its partitions, metadata of version 1 those of its first batch."""
+        partitions = len((self._commits[batch_id].state_ids or {}).get(metadata.operator_id, ()))
+        return OperatorEntry(
+            uid=metadata.uid,
+            operator_id=metadata.operator_id,
+            name=metadata.name,
+            partitions=partitions,
+            placement=metadata.placement,
+        )
+
+    def _operator_ids(self, batch_id: int) -> tuple[int, ...]:
+        return tuple(sorted(self._commits[batch_id].state_ids or {}))
+
+    def _log_keys(
+        self, listed: Mapping[str, ObjectInfo], chains: tuple[tuple[int, state_files.Chain], ...], batch_id: int
+    ) -> list[str]:
+        oldest_version = min((chain.base_version for _, chain in chains), default=batch_id + 1)
+        oldest_commit = max(0, min(oldest_version - 1, batch_id - 1))
+        commits = [f"commits/{batch}" for batch in range(oldest_commit, batch_id)]
+        return [
+            *(key for key in commits if key in listed),
+            f"commits/{batch_id}",
+            *([f"offsets/{batch_id - 1}"] if batch_id > 0 else []),
+            f"offsets/{batch_id}",
+        ]
+
+    def _state_keys(
+        self, chains: tuple[tuple[int, state_files.Chain], ...], listed: Mapping[str, ObjectInfo], batch_id: int
+    ) -> list[str]:
+        snapshots = [chain.snapshot for _, chain in chains if chain.snapshot is not None]
+        bodies = self._small.read(listed, {key: key for key in snapshots if key not in self._ssts})
+        for key, body in bodies.items():
+            self._ssts[key] = sparklog.parse_snapshot_archive(body, f"{self._root}/{key}")
+        ssts = {f"{posixpath.dirname(key)}/SSTs/{file.name}": file for key in snapshots for file in self._ssts[key]}
+        for key, file in ssts.items():
+            if key in listed and listed[key].size_bytes != file.size_bytes:
+                what = f"has {listed[key].size_bytes} bytes instead of {file.size_bytes}"
+                raise self._incomplete(key, batch_id, what)
+        return [*snapshots, *ssts, *(key for _, chain in chains for key in chain.changelogs)]
+
+    def _entries(self, wanted: Iterable[str], listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[FileEntry, ...]:
+        keys: set[str] = set()
+        for key in wanted:
+            if key not in listed:
+                raise self._incomplete(key, batch_id)
+            keys.add(key)
+            keys.update(sidecar for sidecar in checksums.sidecars(key) if sidecar in listed)
+        vanished = self._small.load(listed, sorted(keys))
+        if vanished:
+            raise self._incomplete(vanished[0], batch_id)
+        return tuple(self._small.entry(key, listed[key]) for key in sorted(keys))
+
+    def _after(self, batch_id: int) -> int:
+        """Return the batch through which records of sinks that nothing is known of are not required."""
+        return batch_id if self._base is None else self._base.batch_id
+
+    def _forget_unused(self, chains: tuple[tuple[int, state_files.Chain], ...]) -> None:
+        oldest = min((chain.base_version for _, chain in chains), default=0) - 1
+        used = {chain.snapshot for _, chain in chains}
+        self._commits = {batch: commit for batch, commit in self._commits.items() if batch >= oldest}
+        self._ssts = {key: files for key, files in self._ssts.items() if key in used}
+
+    def _incomplete(
+        self, key: str, batch_id: int, what: str = "does not exist", *, alternatives: tuple[str, ...] = ()
+    ) -> errors.SnapshotCorruptError:
+        return listing.FilesAbsentError(
+            "ClosureIncomplete",
+            f"Batch {batch_id} cannot be closed over: {self._root}/{key} {what}. Start from an older snapshot.",
+            alternatives or (key,),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Operator:
+    metadata: sparklog.OperatorMetadata
+    keys: tuple[str, ...]
+
+
+def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int) -> str | None:
+    """Find an operator's metadata: the newest of version 2 that holds at the batch, else version 1."""
+    folder = f"state/{operator}/_metadata/v2/"
+    versions = [
+        file.number
+        for key in listed
+        if key.startswith(folder) and (file := sparklog.parse_log_file(key[len(folder) :])) and file.number <= batch_id
+    ]
+    first_version = f"state/{operator}/_metadata/metadata"
+    return f"{folder}{max(versions)}" if versions else first_version if first_version in listed else None
+
+
+def _source_keys(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> list[str]:
+    """Find the sources' logs: all of a plain log; of a file source's log the newest compact file and what follows."""
+    lines = _lines_of_folders(listed, offsets)
+    positions = {str(index): sparklog.file_source_position(line) for index, line in enumerate(lines)}
+    found: list[str] = []
+    for key in listed:
+        parts = key.split("/")
+        is_entry = len(parts) == 3 and parts[0] == "sources" and sparklog.parse_log_file(parts[2]) is not None
+        if is_entry and positions.get(parts[1]) is None:
+            found.append(key)
+    for source, position in positions.items():
+        if position is not None:
+            found += _file_source_keys(listed, f"sources/{source}", position)
+    return found
+
+
+def _lines_of_folders(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the offset line of each folder below `sources/`: a stream that a plan uses twice has two lines and one."""
+    numbers = [int(parts[1]) for key in listed if (parts := key.split("/"))[0] == "sources" and parts[1].isdigit()]
+    spare = len(offsets) - max(numbers, default=len(offsets)) - 1
+    found: list[str] = []
+    for line in offsets:
+        if spare > 0 and line in found:
+            spare -= 1
+        else:
+            found.append(line)
+    return tuple(found)
+
+
+def _file_source_keys(listed: Mapping[str, ObjectInfo], folder: str, position: int) -> list[str]:
+    """Walk a file source's log backwards: it has no gaps down to its newest compact file, or to its beginning."""
+    found: list[str] = []
+    for number in range(position, -1, -1):
+        plain, compact = f"{folder}/{number}", f"{folder}/{number}.compact"
+        if plain not in listed and compact not in listed:
+            raise listing.FilesAbsentError(
+                "ClosureIncomplete",
+                f"The log of a file source has no entry {plain}. Start from an older snapshot.",
+                (plain, compact),
+            )
+        found.append(compact if compact in listed else plain)
+        if compact in listed:
+            break
+    return found

@@ -1,0 +1,98 @@
+"""Copies of files between two places on storage, on the server's side wherever it can be.
+
+Between two places on one server, in other buckets too, no byte passes this process. Only between different servers, or
+a server and a disk, are the files read and written, a few at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from dataclasses import dataclass, field
+
+from statefulspark.checkpoint import read_cache
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.storage.port import ObjectStore
+
+_CONCURRENCY = 8
+
+StoreOpener = Callable[[str], ObjectStore]
+"""Opens the store rooted at a URI."""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotPlace:
+    """Where a snapshot's files are.
+
+    Attributes:
+        store: Any store.
+        root: What the manifest's paths are relative to: "" for a checkpoint, its folder for a savepoint.
+        seen: What has been read of it already, if anything was.
+    """
+
+    store: ObjectStore
+    root: str = ""
+    seen: read_cache.Look | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def reader(self) -> ObjectStore:
+        """What to read it with."""
+        return self.seen or self.store
+
+    def key(self, query: QueryEntry, path: str) -> str:
+        """Return the key of one of a query's files."""
+        folder = f"{self.root}/{query.path}" if self.root else query.path
+        return f"{folder}/{path}"
+
+
+def copy(
+    source: ObjectStore,
+    target: ObjectStore,
+    pairs: Sequence[tuple[str, str]],
+    *,
+    on_progress: Callable[[int], None] | None = None,
+) -> None:
+    """Copy objects; existing targets are overwritten, and repeating the call is safe.
+
+    Args:
+        source: Where the first of each pair is.
+        target: Where the second of each pair goes.
+        pairs: Keys.
+        on_progress: Called with the number of files done. What it raises ends the copy: no further file is begun.
+
+    Raises:
+        ObjectNotFoundError: A source is proven absent.
+    """
+    if not pairs:
+        return
+    if target.can_copy_from(source):
+        target.copy_from(source, pairs, on_progress=on_progress)
+        return
+    _stream(source, target, pairs, on_progress)
+
+
+def hadoop_uri(uri: str) -> str:
+    """Return a store's URI in the form that Spark uses: `s3a://` for `s3://`."""
+    return f"s3a://{uri[5:]}" if uri.startswith("s3://") else uri
+
+
+def _stream(
+    source: ObjectStore,
+    target: ObjectStore,
+    pairs: Sequence[tuple[str, str]],
+    on_progress: Callable[[int], None] | None,
+) -> None:
+    with futures.ThreadPoolExecutor(_CONCURRENCY) as pool:
+        copies = [pool.submit(_copy_one, source, target, old, new) for old, new in pairs]
+        try:
+            for done, finished in enumerate(futures.as_completed(copies), start=1):
+                finished.result()
+                if on_progress:
+                    on_progress(done)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _copy_one(source: ObjectStore, target: ObjectStore, old: str, new: str) -> None:
+    target.write(new, source.read(old))

@@ -1,0 +1,93 @@
+"""The job's front desk: takes requests and answers questions, from any thread, and leaves the work to the loop behind it."""
+
+from __future__ import annotations
+
+import queue
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+from statefulspark.contract import api, statistics
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark.coordinator import stats
+from statefulspark.driver.operations import Operations
+from statefulspark.driver.status import Board
+
+STALE_S = 30.0
+"""A loop that has not turned for this long is reported as dead."""
+
+StateRequest = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
+
+
+class Desk(ABC):
+    """Implements `server.control.Control`; the loop extends it and takes what is in the inbox."""
+
+    def __init__(self, board: Board) -> None:
+        """Answer from a board; `_publish` comes before the first question."""
+        self._board = board
+        self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._operations = Operations()
+        self._turned_at_s = time.monotonic()
+        self._status = board.status(())
+
+    def status(self) -> api.JobStatus:
+        """Return the status published last."""
+        return self._status
+
+    def checkpoints(self) -> statistics.Checkpoints:
+        """Return the statistics of all snapshots and the latest of them."""
+        return stats.answer(self._board.stats)
+
+    def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails | None:
+        """Return one snapshot, if it is in progress or among the latest."""
+        return stats.find(self._board.stats, snapshot_id)
+
+    def config(self) -> statistics.EffectiveConfig | None:
+        """Return how the driver was told to run."""
+        return self._board.config
+
+    def operation(self, request_id: str) -> api.Operation | None:
+        """Return a checkpoint, savepoint or stop by its request id."""
+        return self._operations.get(request_id)
+
+    def is_alive(self) -> bool:
+        """Tell whether the loop has turned within the last half minute."""
+        return time.monotonic() - self._turned_at_s < STALE_S
+
+    def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
+        """Queue a checkpoint, once per request id."""
+        operation, is_new = self._operations.begin(request.request_id, "checkpoint")
+        if is_new:
+            self._inbox.put(lambda: self._on_request(request, SnapshotKind.CHECKPOINT))
+        return operation
+
+    def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
+        """Queue a savepoint, once per request id."""
+        operation, is_new = self._operations.begin(request.request_id, "savepoint")
+        if is_new:
+            self._inbox.put(lambda: self._on_request(request, SnapshotKind.SAVEPOINT))
+        return operation
+
+    def request_stop(self, request: api.StopRequest) -> api.Operation:
+        """Queue a stop, once per request id."""
+        operation, is_new = self._operations.begin(request.request_id, "stop")
+        if is_new:
+            kind = SnapshotKind.SAVEPOINT if request.savepoint else SnapshotKind.CHECKPOINT
+            self._inbox.put(lambda: self._on_request(request, kind))
+        return operation
+
+    def drain(self) -> None:
+        """Finish the batch, complete a checkpoint and end with DRAINED."""
+        self._inbox.put(self._on_drain)
+
+    # The loop's side
+
+    def _publish(self, status: api.JobStatus) -> None:
+        self._status = status
+        self._turned_at_s = time.monotonic()
+
+    @abstractmethod
+    def _on_request(self, request: StateRequest, kind: SnapshotKind) -> None: ...
+
+    @abstractmethod
+    def _on_drain(self) -> None: ...

@@ -1,0 +1,150 @@
+"""The two-phase sinks of a job, and as whom they are called."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from statefulspark import errors
+from statefulspark.checkpoint import batch_records, lineage_records
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.contract.prepared import PreparedRecord
+from statefulspark.declaration import Output
+from statefulspark.sinks.base import SinkContext, TwoPhaseSink
+from statefulspark.sinks.standing import Descent, Position
+from statefulspark.storage.options import StorageOptions
+from statefulspark.storage.port import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Driver:
+    """Who commits, and where the job's state is.
+
+    Attributes:
+        store: The job's root.
+        options: How workers reach it.
+        job: `namespace/name`.
+        epoch: Of this driver.
+        generation: In which it runs.
+        descent: Where its state comes from.
+        takes_over_sinks: Somebody's word to write to sinks whatever they hold.
+    """
+
+    store: ObjectStore
+    options: StorageOptions
+    job: str
+    epoch: int
+    generation: int
+    descent: lineage_records.Descent | None = None
+    takes_over_sinks: bool = False
+
+    def descent_of(self, query_uid: str) -> Descent:
+        """Return what a sink of a query needs to know of other lineages."""
+        origin = self.descent
+        if origin is None:
+            return Descent()
+        return Descent(
+            lineage=origin.lineage,
+            generation=self.generation,
+            root=self.store.uri,
+            cuts=tuple(
+                Position(cut.lineage, cut.generation, cut.batches.get(query_uid, -1)) for cut in origin.ancestors
+            ),
+            unnamed=origin.unnamed,
+            takes_over=self.takes_over_sinks,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class JobSink:
+    """One sink of the job.
+
+    Attributes:
+        driver: The driver.
+        query_uid: The query that writes to it.
+        uid: Its uid.
+        sink: The sink itself.
+    """
+
+    driver: Driver
+    query_uid: str
+    uid: str
+    sink: TwoPhaseSink
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """What it is found by."""
+        return self.query_uid, self.uid
+
+    @property
+    def kind(self) -> str:
+        """Name of its class, as records have it."""
+        return type(self.sink).__name__
+
+    @property
+    def log(self) -> batch_records.SideLog:
+        """The records of its query."""
+        return batch_records.SideLog(self.driver.store, layout.query_root(self.driver.generation, self.query_uid))
+
+    def context(self, batch_id: int) -> SinkContext:
+        """Return the context of a batch that this driver writes."""
+        driver = self.driver
+        own = driver.descent_of(self.query_uid)
+        return SinkContext(
+            job=driver.job,
+            query_uid=self.query_uid,
+            uid=self.uid,
+            generation=driver.generation,
+            batch_id=batch_id,
+            epoch=driver.epoch,
+            committing_epoch=driver.epoch,
+            staging_uri=self._staging(driver.store.uri),
+            options=driver.options,
+            lineage=own.lineage,
+            descent=own,
+        )
+
+    def context_of(self, record: PreparedRecord) -> SinkContext:
+        """Return the context of a batch that somebody has prepared."""
+        elsewhere = record.root if record.root != self.driver.store.uri else None
+        return replace(
+            self.context(record.batch_id),
+            generation=record.generation,
+            epoch=record.epoch,
+            lineage=record.lineage,
+            prepared_at_uri=self._staging(elsewhere) if elsewhere else None,
+        )
+
+    def _staging(self, root: str) -> str:
+        return f"{root}/{layout.staging(self.query_uid, self.uid)}"
+
+
+def keys_of(outputs: Mapping[str, object]) -> frozenset[tuple[str, str]]:
+    """Return query and uid of every sink, from what the query functions returned by query uid."""
+    return frozenset((query_uid, output.uid) for query_uid, output in outputs.items() if isinstance(output, Output))
+
+
+def require_place(restored: Iterable[QueryEntry], sinks: Container[tuple[str, str]]) -> None:
+    """Refuse a job that lacks a sink whose transactions it would start from.
+
+    Args:
+        restored: The queries, as they are restored.
+        sinks: Query and uid of every sink that the job has now.
+
+    Raises:
+        SpecRejectedError: `NonRestoredState`.
+    """
+    lost = {
+        f"sink {entry.uid!r} of query {query.uid!r}"
+        for query in restored
+        for entry in query.prepared
+        if not entry.is_empty and (query.uid, entry.uid) not in sinks
+    }
+    if lost:
+        raise errors.SpecRejectedError(
+            "NonRestoredState",
+            f"The state on storage holds transactions of {', '.join(sorted(lost))}, which the job does not have, and their "
+            "records may not be visible yet. Give the job back those uids, or set allowNonRestoredState to start without "
+            "them.",
+        )

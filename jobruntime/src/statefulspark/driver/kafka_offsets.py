@@ -1,0 +1,184 @@
+"""Publishes how far Kafka sources have been read to consumer groups, so that tools which watch lag see the job.
+
+A source asks for it with one option of its own:
+
+```python
+spark.readStream.format("kafka").option("subscribe", "clicks").option(GROUP_OPTION, "clicks-job")...
+```
+After a checkpoint is complete, the offsets that its manifest holds are committed to that group, with the source's own
+`kafka.*` options (servers, security). Nothing is ever read back: a start goes by the checkpoint alone, so a group that is
+late, lost or moved by somebody does no harm. The group must have no members; a consumer of its own group beside the job
+would be refused as well. The admin client is the one that Spark's connector brings.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from py4j.protocol import Py4JError, Py4JJavaError
+
+from statefulspark import errors
+from statefulspark.planning import probe
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject, JVMView
+    from pyspark.sql import DataFrame, SparkSession
+
+    from statefulspark.contract.manifest import QueryEntry
+
+GROUP_OPTION = "statefulspark.publish.offsets.group"
+"""Option of a Kafka source: the consumer group that its offsets are published to."""
+_CLIENT_PREFIX = "kafka."
+_LIMITS = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetTarget:
+    """One source whose offsets are published.
+
+    Attributes:
+        query_uid: Of the query that reads it.
+        line: Its line in the offset log, from 0.
+        group: The consumer group.
+        client: Settings of Kafka's client.
+    """
+
+    query_uid: str
+    line: int
+    group: str
+    client: Mapping[str, str] = field(repr=False, compare=False)
+
+
+def targets(query_uid: str, frame: DataFrame) -> tuple[OffsetTarget, ...]:
+    """Return the sources of a query that ask for it.
+
+    Args:
+        query_uid: The query's uid.
+        frame: The stream that it writes.
+
+    Raises:
+        SpecRejectedError: `OffsetsGroupInvalid`: the option is on something else than a Kafka source, or empty.
+    """
+    analyzed = frame._jdf.queryExecution().analyzed()
+    relations = [node for node in probe.nodes(analyzed) if str(node.getClass().getSimpleName()) in probe.RELATIONS]
+    found = []
+    for line, relation in enumerate(relations):
+        options = _options_of(relation)
+        group = options.get(GROUP_OPTION)
+        if group is None:
+            continue
+        name = str(relation.sourceName())
+        if not group.strip() or name != "kafka":
+            raise errors.SpecRejectedError(
+                "OffsetsGroupInvalid",
+                f"The query {query_uid!r} sets {GROUP_OPTION} to {group!r} on a source of the format {name}; it takes the "
+                "name of a consumer group, on a source of the format kafka.",
+            )
+        client = {
+            key.removeprefix(_CLIENT_PREFIX): value for key, value in options.items() if key.startswith(_CLIENT_PREFIX)
+        }
+        found.append(OffsetTarget(query_uid, line, group, client))
+    return tuple(found)
+
+
+def parse_offsets(line: str) -> dict[str, dict[int, int]]:
+    """Read one source's line of the offset log.
+
+    Args:
+        line: As Spark's Kafka source writes it, for example `{"clicks":{"0":17}}`; `-` before the first batch.
+
+    Returns:
+        The next offset to read by partition, by topic.
+    """
+    if line.strip() in ("", "-"):
+        return {}
+    return {
+        topic: {int(partition): int(offset) for partition, offset in partitions.items()}
+        for topic, partitions in json.loads(line).items()
+    }
+
+
+class OffsetPublisher:
+    """Commits offsets to the groups of a job's sources; called from one thread."""
+
+    def __init__(self, session: SparkSession, wanted: Sequence[OffsetTarget]) -> None:
+        """Take the sources; nothing is asked of Kafka yet."""
+        jvm = session._jvm
+        assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+        self._jvm = jvm
+        self._targets = tuple(wanted)
+        self._admins: dict[OffsetTarget, JavaObject] = {}
+        self._troubled: set[OffsetTarget] = set()
+
+    def publish(self, entries: Sequence[QueryEntry]) -> None:
+        """Commit the offsets of a completed checkpoint.
+
+        A failure is logged, once until it is over, and fails nothing: the next checkpoint publishes newer offsets.
+
+        Args:
+            entries: The queries of the checkpoint's manifest.
+        """
+        lines = {entry.uid: entry.offsets for entry in entries}
+        for target in self._targets:
+            offsets = lines.get(target.query_uid, ())
+            if target.line < len(offsets):
+                self._publish_one(target, parse_offsets(offsets[target.line]))
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        while self._admins:
+            self._admins.popitem()[1].close()
+
+    def _publish_one(self, target: OffsetTarget, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        try:
+            self._alter(target, offsets)
+        except Py4JError as error:
+            self._admins.pop(target, None)
+            if target not in self._troubled:
+                self._troubled.add(target)
+                extra = {"query": target.query_uid, "group": target.group, "why": _why(error)}
+                _log.warning("offsets could not be published; the job goes on without", extra=extra)
+        else:
+            self._troubled.discard(target)
+
+    def _alter(self, target: OffsetTarget, offsets: Mapping[str, Mapping[int, int]]) -> None:
+        positions = self._jvm.java.util.HashMap()
+        for topic, partitions in offsets.items():
+            for partition, offset in partitions.items():
+                place = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+                positions.put(place, self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset))
+        if not positions.isEmpty():
+            self._admin(target).alterConsumerGroupOffsets(target.group, positions).all().get()
+
+    def _admin(self, target: OffsetTarget) -> JavaObject:
+        if target not in self._admins:
+            self._admins[target] = _connect(self._jvm, target)
+        return self._admins[target]
+
+
+def _connect(jvm: JVMView, target: OffsetTarget) -> JavaObject:
+    properties = jvm.java.util.Properties()
+    for key, value in {**target.client, **_LIMITS}.items():
+        properties.setProperty(key, value)
+    return cast("JavaObject", jvm.org.apache.kafka.clients.admin.AdminClient.create(properties))
+
+
+def _options_of(relation: JavaObject) -> dict[str, str]:
+    """Return a source's options; their names come in lower case."""
+    if str(relation.getClass().getSimpleName()) == "StreamingRelation":
+        return {}
+    options = relation.extraOptions().asCaseSensitiveMap()
+    return {str(key): str(options[key]) for key in options}
+
+
+def _why(error: Py4JError) -> str:
+    if isinstance(error, Py4JJavaError):
+        cause = error.java_exception.getCause() or error.java_exception
+        return str(cause.toString())
+    return str(error)

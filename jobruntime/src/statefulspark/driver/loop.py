@@ -1,0 +1,175 @@
+"""The job's own loop: one thread that feeds the coordinator and performs its commands.
+
+Everything that changes the job happens here, in order. Requests from the API and signals are posted to the inbox; work on
+storage runs in the background and posts its outcome back. A turn of the loop takes messages, looks at the queries, ticks
+the coordinator, sees whether a stop has reached its batch boundary, and publishes a status that other threads read.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import random
+import time
+
+from statefulspark import errors, failures
+from statefulspark.contract import api
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark.coordinator import model
+from statefulspark.driver import commands, control, notify, queries
+from statefulspark.driver.snapshot_writer import DRAIN_KEY, FINISHED_KEY, Ending
+
+LOOK_S = 0.05
+"""Longest wait between two looks at the queries: how late a barrier may be noticed."""
+
+_log = logging.getLogger(__name__)
+
+
+class JobLoop(commands.Conducting):
+    """Runs a started job until it ends; implements `server.control.Control`."""
+
+    def run(self) -> Ending:
+        """Turn until the job has ended; its queries are stopped when this returns."""
+        settings = self._coordinator.settings
+        # Flink spreads first triggers, so that jobs started together do not all write at once (A.85).
+        first_delay_s = random.uniform(settings.min_pause_s, settings.base_interval_s)  # noqa: S311 - not a secret
+        participants = frozenset(self._participants)
+        self._step(model.Started(time.monotonic(), participants, first_delay_s, self._hooks.identifiers))
+        while self._ending is None:
+            self._take_messages()
+            self._look()
+            self._advance_draining()
+            self._step(model.Tick(time.monotonic(), has_news=self._has_news()))
+            self._acknowledge_stop_at_boundary()
+            if self._pruning.take(time.monotonic()):
+                self._prune()
+            self._publish(self._build_status())
+        return self._end(self._ending)
+
+    def _take_messages(self) -> None:
+        try:
+            self._inbox.get(timeout=LOOK_S)()
+            while True:
+                self._inbox.get_nowait()()
+        except queue.Empty:
+            return
+
+    def _look(self) -> None:
+        self._standstill.look()
+        for query in self._queries:
+            if query.error is not None:
+                self._on_query_failed(query, query.error)
+        if self._standstill.has_finished:
+            self._stop_by_ourselves(FINISHED_KEY)
+
+    def _advance_draining(self) -> None:
+        try:
+            drained = self._standstill.advance(self._operations.report)
+        except errors.FencedError as error:
+            self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
+        except errors.StatefulSparkError as error:
+            message = f"The job could not be drained, and goes on when it is started again: {error.message}"
+            self._fail_interrupted(error.reason, message)
+            self._end_with(Ending(ExitCode.FAILED, error.reason, message))
+        else:
+            if drained is not None:
+                self._ask_for(drained, SnapshotKind.SAVEPOINT)
+
+    def _on_query_failed(self, query: queries.RunningQuery, error: str) -> None:
+        failure = failures.of_query(query.uid, error, fenced=self._fence.fenced)
+        if failure.reason == failures.STATE_DAMAGED:
+            self._note_damage(query, failure.message)
+        self._end_with(Ending(failure.code, failure.reason, failure.message))
+        refusal = self._refusals.take(query.uid)
+        if refusal is not None:
+            for pending in self._coordinator.pending:
+                if refusal.participant in pending.waiting_for:
+                    self._decline(pending.id, refusal.participant, refusal.message)
+        self._step(model.ParticipantFailed(time.monotonic(), query.uid, failure.message))
+
+    def _note_damage(self, query: queries.RunningQuery, said: str) -> None:
+        """Leave word for the next driver, which else would fail in the same way for ever."""
+        try:
+            self._writer.note_damage(query.uid, query.committed_batch, said)
+        except errors.StatefulSparkError as error:
+            _log.warning("the damage could not be noted", extra={"why": str(error)})
+
+    def _acknowledge_stop_at_boundary(self) -> None:
+        if self._stopping_id is None or self._stopped_at is not None:
+            return
+        if self._standstill.is_at_boundary:
+            self._acknowledge_all(self._stopping_id)
+
+    # Requests
+
+    def _on_request(self, request: control.StateRequest, kind: SnapshotKind) -> None:
+        is_stop = isinstance(request, api.StopRequest)
+        if is_stop and (self._stopping_id is not None or self._standstill.is_draining):
+            self._operations.fail(
+                request.request_id, "StopInProgress", "The job is stopping already; wait for it to end."
+            )
+        elif isinstance(request, api.StopRequest) and request.drain:
+            self._board.state = api.JobState.STOPPING
+            self._standstill.drain(request)
+        else:
+            self._ask_for(request, kind)
+
+    def _ask_for(self, request: control.StateRequest, kind: SnapshotKind) -> None:
+        self._requests[request.request_id] = request
+        is_stop, now_s = isinstance(request, api.StopRequest), time.monotonic()
+        self._step(model.Requested(now_s, model.Request(request.request_id, kind, request.trigger, now_s, is_stop)))
+
+    def _on_drain(self) -> None:
+        self._drain_wanted = True
+        self._fail_interrupted("StopInterrupted", "The driver was told to end before the job was drained.")
+        self._stop_by_ourselves(DRAIN_KEY)
+
+    def _stop_by_ourselves(self, key: str) -> None:
+        if self._stopping_id is None and self._ending is None:
+            now_s = time.monotonic()
+            request = model.Request(key, SnapshotKind.CHECKPOINT, Trigger.STOP, now_s, is_stop=True)
+            self._step(model.Requested(now_s, request))
+
+    def _fail_interrupted(self, reason: str, message: str) -> None:
+        """Give a stop up that has not drained the job yet; what it had planned the next driver finishes."""
+        self._was_interrupted |= self._standstill.is_draining
+        request = self._standstill.interrupt()
+        if request is not None:
+            self._operations.fail(request.request_id, reason, message)
+
+    # The end
+
+    def _resume(self) -> None:
+        """Go on after a stop that failed: the job was paused, never stopped."""
+        self._stopping_id = None
+        if self._was_interrupted:  # Queries stand at the end of event time; the next driver takes them back.
+            self._end_with(Ending(ExitCode.FAILED, "StopInterrupted", "The driver was told to end while it drained."))
+            return
+        self._board.state = api.JobState.RUNNING
+        self._standstill.open()
+        if self._drain_wanted:
+            self._stop_by_ourselves(DRAIN_KEY)  # The signal came during the stop that has failed.
+
+    def _end(self, ending: Ending) -> Ending:
+        self._standstill.close()
+        for query in self._queries:
+            query.handle.stop()
+        self._step(model.ShutDown(time.monotonic()))
+        self._announcer.stop_trying()
+        self._fail_interrupted("StopFailed", ending.message)
+        self._tell_of_stop(ending)
+        self._background.close(wait=ending.code is not ExitCode.FENCED)
+        if self._pruning.is_wanted and ending.is_clean:
+            self._prune_now()
+        self._board.state = ending.state
+        self._publish(self._build_status(ending.message))
+        return ending
+
+    def _tell_of_stop(self, ending: Ending) -> None:
+        """Fail the operation of a stop whose snapshot is complete, and which did not end the job (A.164)."""
+        if self._stopped_at is not None:
+            request, summary = self._stopped_at
+            told = summary.location in ending.message
+            message = ending.message if told else notify.uncommitted(summary.location, ending.message)
+            self._operations.fail(request.key, "StopFailed", message)

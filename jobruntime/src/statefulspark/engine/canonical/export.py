@@ -1,0 +1,291 @@
+"""Taking a canonical savepoint: the state of committed batches, read with the engine, written as Parquet.
+
+It reads the files of a cut, which the caller keeps from being pruned, and writes only to the savepoint's folder, so that
+the job goes on beside it. One task reads one partition after the other (`parallelism=1`): it needs disk for the state of one
+partition and about 100 MB of memory, and takes one core from the job. More tasks are faster and need that many times more.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+from pydantic import JsonValue
+from pyspark.errors import PySparkException
+from pyspark.sql import functions as sql
+from pyspark.sql import types as spark_types
+
+from statefulspark import clock, errors
+from statefulspark.canonical import documents, engine_files, key_columns, skeleton
+from statefulspark.checkpoint import plans, progress, savepoint, small_files, transfer
+from statefulspark.contract import api, layout
+from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
+from statefulspark.contract.placement import Placement
+from statefulspark.engine.canonical import state_tables, tasks
+from statefulspark.storage.port import ObjectStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from statefulspark.storage import StorageOptions
+
+WIDE = "family_{}"
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """One canonical savepoint that is being taken.
+
+    Attributes:
+        source: Holds the cut's files.
+        source_hadoop: URI of that store as Spark sees it.
+        target: Where the savepoint goes.
+        options: How workers reach the target.
+        parallelism: Partitions that are read at a time.
+        on_progress: Hears of every operator that is written.
+        lifetimes_ms: Time to live by state by operator uid, where expired entries are to be left out.
+    """
+
+    source: ObjectStore
+    source_hadoop: str
+    target: savepoint.SavepointTarget
+    options: StorageOptions
+    parallelism: int = 1
+    on_progress: progress.Report | None = None
+    lifetimes_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+
+    def place(self, query: QueryEntry) -> tasks.Place:
+        """Return where a query's files go."""
+        return tasks.Place(self.target.store.uri, f"{self.target.folder}/{folder_of(query)}", self.options)
+
+
+def folder_of(query: QueryEntry) -> str:
+    """Return a query's folder in the savepoint."""
+    return f"{layout.SAVEPOINT_FILES}/{query.uid}"
+
+
+def export(session: SparkSession, queries: Sequence[QueryEntry], work: Export) -> tuple[QueryEntry, ...]:
+    """Write everything of a canonical savepoint but its manifest.
+
+    Args:
+        session: Any session of the application.
+        queries: The cut: closures of committed batches, with what is known of their operators.
+        work: From where to where.
+
+    Returns:
+        The queries as the manifest names them, with paths relative to the savepoint's folder.
+
+    Raises:
+        SnapshotCorruptError: State is missing or damaged.
+        StateUnknownError: `CanonicalFailed`: Spark could not read or write; the message says why.
+    """
+    beside = state_tables.side_session(session)
+    count = _Count(sum(len(query.operators) for query in queries), work.on_progress)
+    entries = []
+    for query in queries:
+        states = []
+        for operator in query.operators:
+            states.append(_export_operator(beside, query, operator, work))
+            count.one_more()
+        entries.append(_finish(query, tuple(states), work))
+    return tuple(entries)
+
+
+class _Count:
+    """Tells how many operators are written."""
+
+    def __init__(self, total: int, report: progress.Report | None) -> None:
+        self._total = total
+        self._report = report
+        self._done = -1
+        self.one_more()
+
+    def one_more(self) -> None:
+        self._done += 1
+        if self._report:
+            self._report(api.Progress(unit="operators", done=self._done, total=self._total))
+
+
+def _export_operator(
+    session: SparkSession, query: QueryEntry, operator: OperatorEntry, work: Export
+) -> documents.OperatorState:
+    metadata = engine_files.operator_metadata(work.source, query, operator.operator_id)
+    try:
+        if plans.is_engines_own(operator):
+            stores = tuple(_export_store(session, query, operator, name, work) for name in metadata.store_names)
+            return _state(operator, stores=stores)
+        return _export_keyed(session, query, operator, metadata.store_names[0], work)
+    except PySparkException as error:
+        raise failed(
+            f"The state of operator {operator.uid!r} of query {query.uid!r} cannot be written", error
+        ) from error
+
+
+def _read(
+    session: SparkSession, query: QueryEntry, operator: OperatorEntry, store: str, work: Export
+) -> tuple[DataFrame, spark_types.StructType]:
+    root = f"{work.source_hadoop}/{query.path}"
+    metadata = engine_files.operator_metadata(work.source, query, operator.operator_id)
+    families = state_tables.read_families(
+        session, root, operator.operator_id, store, engine_files.schema_paths(metadata, store)
+    )
+    kept = state_tables.storable(families)
+    return state_tables.read_store(session, root, query.batch_id, operator.operator_id, store, kept), kept
+
+
+def _export_keyed(
+    session: SparkSession, query: QueryEntry, operator: OperatorEntry, store: str, work: Export
+) -> documents.OperatorState:
+    frame, _ = _read(session, query, operator, store, work)
+    placement = operator.placement or Placement.HASHED
+    head, log = sql.col(f"`{placement.head(operator.uid)}`"), sql.col(f"`{placement.log(operator.uid)}`")
+    group = sql.col(f"{state_tables.PARTITION_KEY}.key_group")
+    # The operator's timers in the engine only wake key groups; a restore sets them again.
+    rows = (
+        frame.filter(head.isNotNull() | log.isNotNull())
+        .coalesce(work.parallelism)
+        .select(
+            # Spark's hash of what stands for a key group is its number.
+            (sql.hash(group) if placement is Placement.EVEN else group).alias("key_group"),
+            sql.coalesce(head["value"]["version"], log["key"]["userKey"]["version"]).alias("version"),
+            head["value"]["layout"].alias("layout"),
+            log["value"]["blob"].alias("blob"),
+        )
+    )
+    task = tasks.KeyedExport(
+        work.place(query),
+        operator.uid,
+        key_columns.parse(operator.key),
+        _groups_of(operator, query),
+        lifetimes_ms=tuple(work.lifetimes_ms.get(operator.uid, {}).items()),
+        now_ms=int(clock.utc_now().timestamp() * 1000),
+    )
+    states: dict[str, documents.KeyedState] = {}
+    types: tuple[str, ...] = ()
+    for result in _run(rows, task):
+        state = documents.KeyedState.model_validate_json(cast("str", result["state"]))
+        before = states.get(state.name)
+        files = (*(before.files if before else ()), *state.files)
+        states[state.name] = state.model_copy(update={"files": files})
+        types = tuple(cast("list[str]", result["types"]))
+    kept = tuple(states[name] for name in sorted(states))
+    return _state(operator, states=kept).model_copy(update={"key_types": types})
+
+
+def _groups_of(operator: OperatorEntry, query: QueryEntry) -> int:
+    if operator.max_parallelism is None:
+        raise errors.SpecRejectedError(
+            "MaxParallelismUnknown",
+            f"The snapshot does not tell how many key groups operator {operator.uid!r} of query {query.uid!r} has. Start "
+            "the unchanged job once; its next snapshot tells.",
+        )
+    return operator.max_parallelism
+
+
+def _export_store(
+    session: SparkSession, query: QueryEntry, operator: OperatorEntry, store: str, work: Export
+) -> documents.StoreState:
+    frame, families = _read(session, query, operator, store, work)
+    folders = tuple(
+        (family.name, documents.family_folder(operator.uid, number, store, family.name))
+        for number, family in enumerate(families.fields)
+    )
+    found: dict[str, list[documents.PartFile]] = {name: [] for name, _ in folders}
+    for result in _run(frame.coalesce(work.parallelism), tasks.FamilyExport(work.place(query), folders)):
+        part = documents.PartFile.model_validate_json(cast("str", result["part"]))
+        found[cast("str", result["family"])].append(part)
+    partition_key = frame.schema[state_tables.PARTITION_KEY].dataType
+    if not state_tables.fits_parquet(partition_key) and cast("spark_types.StructType", partition_key).fields:
+        raise errors.SpecRejectedError(
+            "StateTypeUnsupported",
+            f"Operator {operator.uid!r} of query {query.uid!r} is grouped by {partition_key.simpleString()}, which Parquet "
+            "has no columns for. Take a native savepoint.",
+        )
+    return documents.StoreState(
+        name=store,
+        partition_key=_json(partition_key),
+        families=tuple(
+            documents.FamilyState(
+                name=family.name,
+                key=_side(family, "key"),
+                value=_side(family, "value"),
+                files=tuple(found[family.name]),
+            )
+            for family in families.fields
+        ),
+    )
+
+
+def _side(family: spark_types.StructField, side: str) -> JsonValue:
+    return _json(cast("spark_types.StructType", family.dataType)[side].dataType)
+
+
+def _json(kind: spark_types.DataType) -> JsonValue:
+    return cast("JsonValue", json.loads(kind.json()))
+
+
+def _run(frame: DataFrame, task: tasks.KeyedExport | tasks.FamilyExport) -> Iterator[dict[str, object]]:
+    for row in frame.mapInArrow(task, tasks.RESULT).collect():
+        yield json.loads(row[0])
+
+
+def _state(
+    operator: OperatorEntry,
+    *,
+    states: tuple[documents.KeyedState, ...] = (),
+    stores: tuple[documents.StoreState, ...] = (),
+) -> documents.OperatorState:
+    return documents.OperatorState(
+        uid=operator.uid,
+        operator_id=operator.operator_id,
+        name=operator.name,
+        max_parallelism=operator.max_parallelism,
+        states=states,
+        stores=stores,
+    )
+
+
+def _finish(query: QueryEntry, states: tuple[documents.OperatorState, ...], work: Export) -> QueryEntry:
+    """Copy what stays as it is, write the document, and describe the query."""
+    folder = f"{work.target.folder}/{folder_of(query)}"
+    kept = [file.path for file in query.files if skeleton.belongs(query, file.path)]
+    transfer.copy(work.source, work.target.store, [(f"{query.path}/{path}", f"{folder}/{path}") for path in kept])
+    if not query.files:
+        return query.model_copy(update={"path": folder_of(query)})
+    work.target.store.write(f"{folder}/{documents.QUERY_DOCUMENT}", _document(query, states).to_json(indent=1).encode())
+    wanted = [*kept, documents.QUERY_DOCUMENT, *(file.path for state in states for file in state.files)]
+    listing = {info.key[len(folder) + 1 :]: info for info in work.target.store.list(folder)}
+    missing = [path for path in wanted if path not in listing]
+    if missing:
+        raise errors.SnapshotCorruptError(
+            "CopyIncomplete",
+            f"{work.target.uri}/{missing[0]} does not exist after it was written; no savepoint was made.",
+        )
+    sums = {file.path: file.crc32 for file in query.files}
+    files: tuple[FileEntry, ...] = tuple(
+        small_files.file_entry(path, listing[path], crc32=sums.get(path)) for path in sorted(wanted)
+    )
+    return query.model_copy(update={"path": folder_of(query), "files": files})
+
+
+def _document(query: QueryEntry, states: tuple[documents.OperatorState, ...]) -> documents.QueryDocument:
+    named = query.sources if len(query.sources) == len(query.offsets) else ()
+    positions = tuple(
+        documents.SourcePosition(
+            name=named[index].name if named else f"source {index}",
+            description=named[index].description if named else "",
+            offset=None if line == "-" else json.loads(line),
+        )
+        for index, line in enumerate(query.offsets)
+    )
+    return documents.QueryDocument(uid=query.uid, batch_id=query.batch_id, sources=positions, operators=states)
+
+
+def failed(what: str, error: PySparkException) -> errors.StateUnknownError:
+    """Return the error for what Spark could not do, with the last line of what it said."""
+    said = [line.strip() for line in str(error).splitlines() if line.strip()]
+    ours = [line for line in said if line.startswith("statefulspark.errors.")]
+    why = ours[-1].partition(": ")[2] if ours else said[0] if said else type(error).__name__
+    return errors.StateUnknownError("CanonicalFailed", f"{what}: {why}")

@@ -1,0 +1,339 @@
+"""What runs on workers: state into Parquet parts, and Parquet parts into key groups. Batches in, batches out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import cast
+
+import pyarrow as pa
+from pyspark import TaskContext
+
+from statefulspark import storage
+from statefulspark.canonical import documents, groups, key_columns, parts, rows
+from statefulspark.contract.placement import Placement
+from statefulspark.engine.canonical import state_tables
+from statefulspark.evolution import keyed_states
+from statefulspark.operators.keyed import packing
+from statefulspark.state import chunks, codec, expiry, keygroups, kinds
+from statefulspark.storage import StorageOptions
+
+RESULT = "result string"
+_ENTRY = (
+    ("state", pa.int32()),
+    ("key", pa.binary()),
+    ("sub", pa.binary()),
+    ("value", pa.binary()),
+    ("renewed", pa.int64()),
+)
+ENTRIES = "state int, key binary, sub binary, value binary, renewed bigint"
+GROUPS = "key_group int, version bigint, id string, base bigint, layout binary, blob binary, has_timers boolean"
+_GROUPS_ARROW = pa.schema(
+    [
+        ("key_group", pa.int32()),
+        ("version", pa.int64()),
+        ("id", pa.string()),
+        ("base", pa.int64()),
+        ("layout", pa.binary()),
+        ("blob", pa.binary()),
+        ("has_timers", pa.bool_()),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A query's folder on storage, as a worker opens it."""
+
+    uri: str
+    folder: str
+    options: StorageOptions
+
+    def store(self) -> storage.ObjectStore:
+        """Open the store."""
+        return storage.open_store(self.uri, self.options)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedExport:
+    """Writes the keyed state of one of our operators.
+
+    Attributes:
+        place: Where the query's files go.
+        operator: Uid.
+        key_types: As recorded; None if they are not known.
+        max_parallelism: Number of key groups.
+        lifetimes_ms: Time to live by state, where expired entries are to be left out.
+        now_ms: Processing time.
+        flush_bytes: State that is gathered before it is written.
+    """
+
+    place: Place
+    operator: str
+    key_types: tuple[str, ...] | None
+    max_parallelism: int
+    lifetimes_ms: tuple[tuple[str, int], ...] = ()
+    now_ms: int = 0
+    flush_bytes: int = parts.FLUSH_BYTES
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write parts of rows `(key_group, version, layout | blob)`; yield a JSON text per part."""
+        work = _KeyedWork(self)
+        reader = groups.GroupReader(self.operator)
+        for batch in batches:
+            for group, version, layout, blob in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                if layout is not None:
+                    reader.head(group, version, layout)
+                    continue
+                finished = reader.chunk(group, version, blob)
+                yield from work.take(finished, len(blob))
+        yield from work.take(reader.finish(), self.flush_bytes)
+        reader.require_complete()
+        yield from work.flush()
+
+
+@dataclass(slots=True)
+class _KeyedWork:
+    task: KeyedExport
+    gathered: dict[chunks.StateMeta, list[rows.Row]] = field(default_factory=dict)
+    sample: list[tuple[object, int]] = field(default_factory=list)
+    size_bytes: int = 0
+    written: int = 0
+
+    def take(self, finished: tuple[int, chunks.Chunk] | None, size_bytes: int) -> Iterator[pa.RecordBatch]:
+        self.size_bytes += size_bytes
+        if finished is None:
+            return
+        group, chunk = finished
+        alive = expiry.without_expired(chunk, dict(self.task.lifetimes_ms), self.task.now_ms)
+        for meta, row in groups.to_rows(alive):
+            self.gathered.setdefault(meta, []).append(row)
+            if len(self.sample) < key_columns.SAMPLE:
+                self.sample.append((row[0], group))
+        if self.size_bytes >= self.task.flush_bytes:
+            yield from self.flush()
+
+    def flush(self) -> Iterator[pa.RecordBatch]:
+        """Write what was gathered; every part says with which key types it was checked."""
+        if not self.gathered:
+            return
+        task = self.task
+        types = key_columns.settle(
+            task.operator, self.sample, declared=task.key_types, max_parallelism=task.max_parallelism
+        )
+        store, results = task.place.store(), []
+        for meta, found in self.gathered.items():
+            name = documents.part_name(_task_number(), self.written)
+            path = f"{documents.states_folder(task.operator, meta.name)}/{name}"
+            part = parts.write(store, task.place.folder, path, rows.to_table(meta, found, len(types)))
+            state = documents.KeyedState(
+                name=meta.name, kind=meta.kind.value, type=meta.type_text, has_ttl=meta.has_ttl, files=(part,)
+            )
+            results.append(json.dumps({"state": state.to_json(), "types": types}))
+        self.gathered, self.size_bytes, self.written = {}, 0, self.written + 1
+        yield _results(results)
+
+
+@dataclass(frozen=True, slots=True)
+class FamilyExport:
+    """Writes the column families of a store of one of Spark's own operators.
+
+    Attributes:
+        place: Where the query's files go.
+        folders: Folder by family.
+        flush_bytes: State that is gathered before it is written.
+    """
+
+    place: Place
+    folders: tuple[tuple[str, str], ...]
+    flush_bytes: int = parts.FLUSH_BYTES
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write parts of `partition_key`, a column per family; yield a JSON text per part."""
+        gathered: dict[str, list[pa.Table]] = {}
+        ordinal, size_bytes, written = _task_number() << 40, 0, 0
+        for batch in batches:
+            for family, _ in self.folders:
+                table = _family_rows(batch, family, ordinal)
+                if table.num_rows:
+                    gathered.setdefault(family, []).append(table)
+            ordinal += batch.num_rows
+            size_bytes += batch.nbytes
+            if size_bytes >= self.flush_bytes:
+                yield self._flush(gathered, written)
+                gathered, size_bytes, written = {}, 0, written + 1
+        if gathered:
+            yield self._flush(gathered, written)
+
+    def _flush(self, gathered: dict[str, list[pa.Table]], number: int) -> pa.RecordBatch:
+        store, folders = self.place.store(), dict(self.folders)
+        results = []
+        for family, found in gathered.items():
+            path = f"{folders[family]}/{documents.part_name(_task_number(), number)}"
+            part = parts.write(store, self.place.folder, path, pa.concat_tables(found))
+            results.append(json.dumps({"family": family, "part": part.to_json()}))
+        return _results(results)
+
+
+def _family_rows(batch: pa.RecordBatch, family: str, first: int) -> pa.Table:
+    numbered = pa.table(
+        {
+            state_tables.PARTITION_KEY: batch.column(0),
+            state_tables.ORDINAL: pa.array(range(first, first + batch.num_rows), pa.int64()),
+            "family": batch.column(family),
+        }
+    )
+    kept = numbered.filter(numbered.column("family").is_valid()).combine_chunks()
+    both = kept.column("family")
+    sides = both.combine_chunks() if isinstance(both, pa.ChunkedArray) else both
+    return kept.drop_columns(["family"]).append_column("key", sides.field(0)).append_column("value", sides.field(1))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadStates:
+    """Reads parts of keyed states as entries, with the key's columns as the engine hashes them.
+
+    Attributes:
+        place: Where the query's files are.
+        states: The operator's states; the entries name them by position.
+        key_types: Spark's types of the key's columns.
+    """
+
+    place: Place
+    states: tuple[documents.KeyedState, ...]
+    key_types: tuple[str, ...]
+
+    @property
+    def schema(self) -> str:
+        """Columns of what is yielded."""
+        kinds = map(keygroups.hashed_as, self.key_types)
+        hashed = (f"hash_{index} {kind}" for index, kind in enumerate(kinds))
+        return ", ".join([ENTRIES, *hashed])
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the parts that are named by `(position of the state, position of the part)`."""
+        store = self.place.store()
+        for batch in batches:
+            for state, part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                yield from self._entries(store, state, part)
+
+    def _entries(self, store: storage.ObjectStore, position: int, part: int) -> Iterator[pa.RecordBatch]:
+        state = self.states[position]
+        file = state.files[part]
+        table = parts.read(store, self.place.folder, file)
+        for start in range(0, table.num_rows, 50_000):
+            piece = table.slice(start, 50_000)
+            found = list(rows.from_table(keyed_states.meta_of(state), piece, len(self.key_types), file.path))
+            yield self._batch(position, found)
+
+    def _batch(self, position: int, found: list[rows.Row]) -> pa.RecordBatch:
+        keys, subs, held, renewed = zip(*found, strict=True)
+        entries = (
+            [position] * len(found), map(codec.pack, keys), map(codec.pack, subs), map(codec.pack, held), renewed,
+        )  # fmt: skip
+        columns = [pa.array(column, kind) for column, (_, kind) in zip(entries, _ENTRY, strict=True)]
+        split = [key_columns.parts(key, len(self.key_types)) for key in keys]
+        hashed = [
+            pa.array([key[index] for key in split], _arrow_type(keygroups.hashed_as(kind)))
+            for index, kind in enumerate(self.key_types)
+        ]
+        names = [*(name for name, _ in _ENTRY), *(f"hash_{index}" for index in range(len(hashed)))]
+        return pa.RecordBatch.from_arrays([*columns, *hashed], names=names)
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFamily:
+    """Reads parts of a column family as they are.
+
+    Attributes:
+        place: Where the query's files are.
+        files: The family's parts.
+    """
+
+    place: Place
+    files: tuple[documents.PartFile, ...]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Read the parts whose positions come in."""
+        store = self.place.store()
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from parts.read(store, self.place.folder, self.files[number]).to_batches(max_chunksize=10_000)
+
+
+@dataclass(frozen=True, slots=True)
+class BuildGroups:
+    """Builds key groups from entries that are sorted by group, in the last column.
+
+    Attributes:
+        states: As in `ReadStates`.
+        key_types: Likewise.
+        placement: What stands for a key group in the state.
+    """
+
+    states: tuple[documents.KeyedState, ...]
+    key_types: tuple[str, ...]
+    placement: Placement
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield a row per key group: head and chunk."""
+        metas = [keyed_states.meta_of(state) for state in self.states]
+        current: int | None = None
+        found: dict[chunks.StateMeta, list[rows.Row]] = {}
+        for batch in batches:
+            for state, key, sub, value, renewed, group in zip(
+                *(column.to_pylist() for column in batch.columns), strict=True
+            ):
+                if group != current and found:
+                    yield self._row(cast("int", current), found)
+                    found = {}
+                current = group
+                row = (codec.unpack(key), codec.unpack(sub), codec.unpack(value), renewed)
+                found.setdefault(metas[state], []).append(row)
+        if current is not None and found:
+            yield self._row(current, found)
+
+    def _row(self, group: int, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
+        standing = packing.of_group(group, self.placement)
+        return _group_row(standing, groups.build(found, ", ".join(self.key_types)), found)
+
+
+def _group_row(group: int, stored: groups.StoredGroup, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
+    head = stored.head
+    timers = any(meta.kind is kinds.TIMERS for meta in found)
+    columns = [[group], [head.version], [head.unique_id], [head.base], [head.pack_layout()], [stored.blob], [timers]]
+    arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _GROUPS_ARROW, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=_GROUPS_ARROW)
+
+
+def _arrow_type(kind: str) -> pa.DataType:
+    """Return the Arrow type of a key column; workers have no engine to ask."""
+    if kind.startswith("decimal("):
+        precision, scale = (int(number) for number in kind[len("decimal(") : -1].split(","))
+        return pa.decimal128(precision, scale)
+    return _ARROW_TYPES[kind]
+
+
+_ARROW_TYPES = {
+    "string": pa.string(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+    "tinyint": pa.int8(),
+    "smallint": pa.int16(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "date": pa.date32(),
+    "timestamp": pa.timestamp("us", "UTC"),
+    "timestamp_ntz": pa.timestamp("us"),
+}
+"""Types that a key may have; see `keyed.operator`."""
+
+
+def _results(texts: list[str]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array(texts, pa.string())], names=["result"])
+
+
+def _task_number() -> int:
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())

@@ -1,0 +1,129 @@
+"""The settings of a driver's Spark session: what the guarantees rest on, and what belongs to the user.
+
+Settings in `_guaranteed` are not the user's choice; asking for another value is refused by name (`contract.engine`).
+Everything else has a default that suits streaming on a few cores and can be overridden. This module needs no PySpark.
+"""
+
+from __future__ import annotations
+
+import os
+
+from statefulspark.contract import config
+from statefulspark.engine import gateway
+from statefulspark.storage import StorageOptions
+
+FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
+WORKER_DAEMON = "statefulspark.workers.daemon"
+STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+JARS = gateway.JARS
+
+
+def storage_options(place: config.StorageConfig) -> StorageOptions:
+    """Return how the object store is reached: from the configuration, with credentials from the environment."""
+    return StorageOptions.from_env(
+        endpoint=place.endpoint,
+        region=place.region,
+        path_style=place.path_style,
+        allow_local_files=place.allow_local_files,
+    )
+
+
+def spark_conf(job: config.JobConfig, options: StorageOptions) -> dict[str, str]:
+    """Return every setting of a job's session.
+
+    Args:
+        job: The driver's configuration.
+        options: Endpoint and credentials of the object store.
+    """
+    master = job.engine.master or "local[*]"
+    return {
+        "spark.app.name": f"{job.namespace}/{job.name}",
+        "spark.master": master,
+        **_defaults(),
+        **worker_settings(),
+        **_local(master),
+        **job.engine.conf,
+        **job.engine.platform,
+        **_guaranteed(),
+        **_storage(options),
+    }
+
+
+def _guaranteed() -> dict[str, str]:
+    return {
+        "spark.sql.streaming.stateStore.providerClass": STATE_PROVIDER,
+        "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+        "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
+        "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
+        # Deleting is the pruner's: Spark would remove files that a retained checkpoint still needs.
+        "spark.sql.streaming.minBatchesToRetain": "1000000000",
+        "spark.sql.streaming.fileSource.log.deletion": "false",
+        "spark.driver.extraClassPath": f"{JARS}/*",
+        "spark.executor.extraClassPath": f"{JARS}/*",
+    }
+
+
+def _local(master: str) -> dict[str, str]:
+    """Keep an engine without executors off the network."""
+    if not master.startswith("local"):
+        return {}
+    return {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def _defaults() -> dict[str, str]:
+    cores = str(max(2, os.cpu_count() or 2))
+    return {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        # Spark pins this at a query's first batch; 200, its default, means 200 small files a batch.
+        "spark.sql.shuffle.partitions": cores,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.streaming.metricsEnabled": "true",
+        "spark.sql.streaming.numRecentProgressUpdates": "200",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+        "spark.sql.execution.arrow.pyspark.enabled": "true",
+        "spark.scheduler.mode": "FAIR",
+        # Counting rows means looking each key up once more before it is written, and again when changelogs are replayed.
+        "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+    }
+
+
+def worker_settings() -> dict[str, str]:
+    """Return the settings of Python workers."""
+    return {
+        # A worker that starts on a busy machine may take longer than the 15 s that Spark allows it.
+        "spark.python.authenticate.socketTimeout": "120s",
+        "spark.python.daemon.module": WORKER_DAEMON,
+        "spark.executorEnv.STATEFULSPARK_KEEP_WORKERS": "true",
+        # Spark sets this for some Python operators and not for others, and starts a daemon for each of both then.
+        "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
+        # Larger functions go to workers as broadcast variables, which Spark's own worker on the driver cannot read: a keyed
+        # function above this does not start. 1 MB by default.
+        "spark.broadcast.UDFCompressionThreshold": "256m",
+    }
+
+
+def _storage(options: StorageOptions) -> dict[str, str]:
+    prefix = "spark.hadoop.fs.s3a."
+    conf = {
+        prefix + "path.style.access": str(options.path_style).lower(),
+        prefix + "endpoint.region": options.region or "us-east-1",
+        # One round trip less for each PUT; the servers answer errors without it all the same.
+        prefix + "connection.expect.continue": "false",
+        prefix + "change.detection.mode": "none",
+        prefix + "attempts.maximum": "10",
+        prefix + "connection.establish.timeout": "15s",
+        prefix + "connection.maximum": "64",
+    }
+    if options.endpoint:
+        conf[prefix + "endpoint"] = options.endpoint
+        conf[prefix + "connection.ssl.enabled"] = str(options.endpoint.startswith("https")).lower()
+    if options.access_key and options.secret_key:
+        conf[prefix + "access.key"] = options.access_key
+        conf[prefix + "secret.key"] = options.secret_key
+        if options.session_token:
+            conf[prefix + "session.token"] = options.session_token
+            conf[prefix + "aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+        else:
+            conf[prefix + "aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+    return conf

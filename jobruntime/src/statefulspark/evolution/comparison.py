@@ -1,0 +1,262 @@
+"""What becomes of a query's state when the job has changed: kept, moved, added, dropped, or refused. Pure.
+
+Operators are matched by uid; Spark's own, which have none, by name and order (Flink A.149 to A.151: an id that is made
+from the topology holds only as long as the topology does). Sources are matched by name. Everything that can be known
+before Spark runs a batch is checked here, so that a job that does not fit is refused while nothing has been written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.checkpoint import plans
+from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SourceEntry
+from statefulspark.evolution import definitions, parallelism, rewrite, sources
+
+
+@dataclass(frozen=True, slots=True)
+class Evolution:
+    """What becomes of one query's state.
+
+    Attributes:
+        query: What is restored.
+        planned: The query as it would run.
+        operators: New operator id by old one, of those that are kept.
+        added: Operators that begin with empty state.
+        dropped: Operators whose state is left behind.
+        lines: See `rewrite.Rewrite`.
+        dropped_sources: Sources whose position is left behind.
+        partitions: New number of state partitions; None keeps what there is.
+        warnings: Changes that the state goes on with, and that somebody should know of, a sentence each.
+        state_changes: What becomes of single states of keyed operators, a sentence each; see `keyedstates`.
+    """
+
+    query: QueryEntry
+    planned: plans.PlannedQuery
+    operators: Mapping[int, int]
+    added: tuple[plans.PlannedOperator, ...]
+    dropped: tuple[OperatorEntry, ...]
+    lines: tuple[int | None, ...]
+    dropped_sources: tuple[SourceEntry, ...]
+    partitions: int | None
+    warnings: tuple[str, ...] = ()
+    state_changes: tuple[str, ...] = ()
+
+    @property
+    def rewrite(self) -> rewrite.Rewrite:
+        """How the query's files change."""
+        identity = rewrite.Rewrite.identity(self.query)
+        logs = identity.source_logs if self.keeps_sources else sources.logs(self.query, self.planned, self.lines)
+        return rewrite.Rewrite(self.operators, self.lines, logs)
+
+    @property
+    def keeps_sources(self) -> bool:
+        """Whether every source stays where it is."""
+        return self.lines == tuple(range(len(self.query.offsets)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the state can be used as it is."""
+        moved = any(old != new for old, new in self.operators.items())
+        return not (moved or self.added or self.dropped or self.partitions) and self.keeps_sources
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """State without a place in the job, as errors name it."""
+        query = f"of query {self.query.uid!r}"
+        return (
+            *(f"operator {operator.uid!r} {query}" for operator in self.dropped),
+            *(f"source {source.name!r} {query}" for source in self.dropped_sources),
+        )
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """Every change, for people."""
+        uid = f"query {self.query.uid!r}"
+        by_id = {operator.operator_id: operator for operator in self.query.operators}
+        moved = [by_id[old].uid for old, new in self.operators.items() if old != new]
+        names = self.planned.source_entries
+        told = [
+            *(f"{uid}: operator {name!r} has another place in the plan" for name in moved),
+            *(f"{uid}: operator {operator.entry_uid!r} is new and starts empty" for operator in self.added),
+            *(f"{uid}: the state of operator {operator.uid!r} is left behind" for operator in self.dropped),
+            *(f"{uid}: the position of source {source.name!r} is left behind" for source in self.dropped_sources),
+        ]
+        if not self.keeps_sources:
+            new = [names[index].name for index, line in enumerate(self.lines) if line is None]
+            told += [f"{uid}: source {name!r} is new and starts where its options say" for name in new]
+            kept = [line for line in self.lines if line is not None]
+            told += [f"{uid}: sources have another order"] if kept != sorted(kept) else []
+        if self.partitions:
+            told.append(
+                f"{uid}: state is spread over {self.partitions} partitions instead of {partitions_of(self.query)}"
+            )
+        return (*told, *self.state_changes)
+
+
+def compare(
+    queries: Iterable[QueryEntry], planned: Iterable[plans.PlannedQuery], *, label: str, allow_non_restored_state: bool
+) -> tuple[Evolution, ...]:
+    """Compare the state of a job with its plan; nothing is changed.
+
+    Args:
+        queries: What is restored, of queries that the job has.
+        planned: Every query of the job.
+        label: Names the snapshot in errors.
+        allow_non_restored_state: The explicit word that state without a place is to be dropped.
+
+    Returns:
+        What becomes of each restored query, in the order of the job.
+
+    Raises:
+        SpecRejectedError: See `evolve`, and `NonRestoredState`.
+    """
+    restored = {query.uid: query for query in queries}
+    everything = tuple(planned)
+    for one in everything:
+        sources.require_distinct(one)
+        parallelism.require_enough_groups(one, restored.get(one.uid))
+    found = tuple(evolve(restored[one.uid], one) for one in everything if one.uid in restored)
+    if not allow_non_restored_state:
+        require_place(found, label)
+    return found
+
+
+def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
+    """Compare a query's state with its plan.
+
+    Args:
+        query: What is restored; a query that has committed nothing fits every plan.
+        planned: The query as it would run.
+
+    Returns:
+        What becomes of the state. Whether dropped state is allowed is for `require_place` to say.
+
+    Raises:
+        SpecRejectedError: `OperatorsAmbiguous`, `KeyChanged`, `ValueChanged`, `OutputModeChanged`, `WindowChanged`,
+            `AggregationChanged`, `JoinChanged`, `MaxParallelismChanged`, `MaxParallelismExceeded`, `TimeZoneChanged`,
+            `SourcesAmbiguous`; the message names uid, both values and the way out.
+    """
+    if query.batch_id < 0:
+        return _fresh(query, planned)
+    pairs = _pairs(query, planned)
+    for old, new in pairs:
+        _require_same(query, old, new)
+    _require_time_zone(query, planned)
+    kept = {old.operator_id for old, _ in pairs}
+    continued = {new.operator_id for _, new in pairs}
+    lines = sources.match(query, planned)
+    return Evolution(
+        query=query,
+        planned=planned,
+        operators={old.operator_id: new.operator_id for old, new in pairs},
+        added=tuple(operator for operator in planned.operators if operator.operator_id not in continued),
+        dropped=tuple(operator for operator in query.operators if operator.operator_id not in kept),
+        lines=lines,
+        dropped_sources=sources.dropped(query, lines),
+        partitions=parallelism.wanted_partitions(query, planned),
+        warnings=tuple(
+            sentence
+            for old, new in pairs
+            for sentence in definitions.warnings(_where(query, old), old.definition, new.definition)
+        ),
+    )
+
+
+def require_place(evolutions: Iterable[Evolution], label: str) -> None:
+    """Refuse to leave state behind that nobody allowed to be left behind (Flink A.167).
+
+    Raises:
+        SpecRejectedError: `NonRestoredState`: names every operator and source without a place, and the way out.
+    """
+    lost = [name for evolution in evolutions for name in evolution.lost]
+    if lost:
+        raise errors.SpecRejectedError(
+            "NonRestoredState",
+            f"{label} holds state of {', '.join(lost)}, which the job does not have. Give the job back those uids and "
+            "source names, or set allowNonRestoredState to start without that state; it stays in the snapshot.",
+        )
+
+
+def partitions_of(query: QueryEntry) -> int:
+    """Return how many partitions a query's state has, 0 if it has none."""
+    return max((operator.partitions for operator in query.operators), default=0)
+
+
+def _fresh(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
+    """Return the evolution of a query that has no state: there is nothing to change."""
+    return Evolution(query, planned, {}, (), (), tuple(range(len(query.offsets))), (), None)
+
+
+def _pairs(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[tuple[OperatorEntry, plans.PlannedOperator], ...]:
+    """Return each operator of the snapshot that the plan has too, with its place in the plan."""
+    by_uid = {operator.uid: operator for operator in planned.operators if operator.uid is not None}
+    named = [(old, by_uid[old.uid]) for old in query.operators if not plans.is_engines_own(old) and old.uid in by_uid]
+    engines = [old for old in query.operators if plans.is_engines_own(old)]
+    nameless = [new for new in planned.operators if new.uid is None]
+    for name in dict.fromkeys(old.name for old in engines):
+        olds = [old for old in engines if old.name == name]
+        news = [new for new in nameless if new.name == name]
+        named += _paired_by_order(query, olds, news)
+    return tuple(named)
+
+
+def _paired_by_order(
+    query: QueryEntry, olds: Sequence[OperatorEntry], news: Sequence[plans.PlannedOperator]
+) -> list[tuple[OperatorEntry, plans.PlannedOperator]]:
+    """Match operators of one kind: by their keys where those tell them apart, else by order."""
+    old_keys, new_keys = [(old.key, old.value) for old in olds], [(new.key, new.value) for new in news]
+    tells_apart = None not in [key for key, _ in old_keys] and len({*old_keys}) == len(olds)
+    if tells_apart and len({*new_keys}) == len(news) and ({*old_keys} <= {*new_keys} or {*new_keys} <= {*old_keys}):
+        by_key = {(new.key, new.value): new for new in news}
+        return [(old, by_key[(old.key, old.value)]) for old in olds if (old.key, old.value) in by_key]
+    if not news or len(olds) == len(news):
+        return list(zip(olds, news, strict=False))
+    raise errors.SpecRejectedError(
+        "OperatorsAmbiguous",
+        f"Query {query.uid!r} had {len(olds)} operators {olds[0].name!r} and has {len(news)} now, and nothing tells which "
+        f"of them is whose: Spark's own operators have no uid, and their keys are {_keys(old_keys)} and "
+        f"{_keys(new_keys)}. Move the new one into a query with a uid of its own, use ss.keyed_process, which has one, or "
+        "start the query fresh under another uid with allowNonRestoredState.",
+    )
+
+
+def _keys(keys: Sequence[tuple[str | None, str | None]]) -> str:
+    return " / ".join(f"({key or 'unknown'})" for key, _ in keys)
+
+
+def _require_same(query: QueryEntry, old: OperatorEntry, new: plans.PlannedOperator) -> None:
+    """Refuse an operator that could not read its state."""
+    where = _where(query, old)
+    checks = (
+        ("KeyChanged", "a key of type", old.key, new.key),
+        ("ValueChanged", "values of type", old.value, new.value),
+        ("OutputModeChanged", "the output mode and clock", old.mode, new.mode),
+    )
+    for reason, what, was, now in checks:
+        if was is not None and now is not None and was != now:
+            raise errors.SpecRejectedError(
+                reason,
+                f"The state of {where} was written with {what} ({was}) and the job declares ({now}), with which it cannot "
+                "be read. Set it back, restore a canonical savepoint with a conversion, or give the operator another uid "
+                "and set allowNonRestoredState, which starts it empty.",
+            )
+    definitions.require_same_meaning(where, old.definition, new.definition)
+    parallelism.require_same_groups(query.uid, old, new.max_parallelism)
+
+
+def _where(query: QueryEntry, operator: OperatorEntry) -> str:
+    return f"operator {operator.uid!r} of query {query.uid!r}"
+
+
+def _require_time_zone(query: QueryEntry, planned: plans.PlannedQuery) -> None:
+    """Refuse to cut days and windows at other hours than the state was (Spark does not notice)."""
+    was, now = query.time_zone, planned.time_zone
+    if query.operators and was is not None and now is not None and was != now:
+        raise errors.SpecRejectedError(
+            "TimeZoneChanged",
+            f"The state of query {query.uid!r} was written with spark.sql.session.timeZone={was} and the job sets {now}; "
+            f"days, hours and windows in it would not be the same. Set {was} again, or start fresh.",
+        )

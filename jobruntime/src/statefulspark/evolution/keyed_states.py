@@ -1,0 +1,94 @@
+"""What becomes of the single states of keyed operators when a job has changed. Pure.
+
+The types that manifests name are compared with the declared ones before anything runs. Key groups are migrated one by one,
+so a group that was not touched since an earlier change may still hold what the manifest no longer names; it is compared
+again when a batch first reads it, by the same rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from statefulspark import errors
+from statefulspark.contract.manifest import KeyedStateEntry
+from statefulspark.evolution.comparison import Evolution
+from statefulspark.state import chunks, evolution, kindtypes
+
+Declarations = Mapping[str, tuple[evolution.Declaration, ...] | None]
+"""Declared states by operator uid; None where they are not known before the first batch."""
+
+
+def meta_of(entry: KeyedStateEntry) -> chunks.StateMeta:
+    """Return what chunks say about a state."""
+    return chunks.StateMeta(entry.name, kindtypes.named(entry.kind, entry.name), entry.type, entry.has_ttl)
+
+
+def entry_of(meta: chunks.StateMeta) -> KeyedStateEntry:
+    """Return what manifests say about a state."""
+    return KeyedStateEntry(name=meta.name, kind=meta.kind.value, type=meta.type_text, has_ttl=meta.has_ttl)
+
+
+def compare(change: Evolution, declared: Declarations) -> Evolution:
+    """Compare the states of a query's keyed operators with what the job declares.
+
+    Args:
+        change: What becomes of the query.
+        declared: The job's states.
+
+    Returns:
+        The same, with what becomes of single states.
+
+    Raises:
+        SpecRejectedError: `StateTypeIncompatible`, `StateTtlIncompatible`: a state cannot be taken over; the message names
+            query, operator, state and both types.
+    """
+    kept = [operator for operator in change.query.operators if operator.operator_id in change.operators]
+    changes: list[str] = []
+    warnings: list[str] = []
+    for operator in kept:
+        if operator.states is None or operator.uid not in declared:
+            continue
+        where = f"operator {operator.uid!r} of query {change.query.uid!r}"
+        states = declared[operator.uid]
+        if states is None:
+            warnings.append(
+                f"{where}: it could not be opened on the driver; its types are compared when the first batch reads them"
+            )
+            continue
+        changes += _changes(operator.states, states, where)
+        warnings += _unused(operator.states, states, where)
+    return replace(change, state_changes=tuple(changes), warnings=(*change.warnings, *warnings))
+
+
+def _changes(
+    entries: Iterable[KeyedStateEntry], declared: Iterable[evolution.Declaration], where: str
+) -> Iterator[str]:
+    stored = {entry.name: meta_of(entry) for entry in entries}
+    for declaration in declared:
+        name = declaration.meta.name
+        if name not in stored:
+            yield f"{where}: state {name!r} is new and starts empty"
+        elif stored[name] != declaration.meta:
+            yield from _resolved(stored[name], declaration, where)
+
+
+def _resolved(stored: chunks.StateMeta, declaration: evolution.Declaration, where: str) -> Iterator[str]:
+    try:
+        resolution = evolution.resolve(stored, declaration)
+    except errors.SpecRejectedError as error:
+        raise errors.SpecRejectedError(error.reason, f"{where}: {error.message}") from error
+    name = declaration.meta.name
+    if resolution.convert is not None:
+        was, now = stored.type_text, declaration.meta.type_text
+        yield f"{where}: state {name!r} is migrated from {was} to {now}, each key group when it is next used"
+    if resolution.ttl_change:
+        verb = "gets a time to live" if resolution.ttl_change == "on" else "loses its time to live"
+        yield f"{where}: state {name!r} {verb}"
+
+
+def _unused(stored: Iterable[KeyedStateEntry], declared: Iterable[evolution.Declaration], where: str) -> Iterator[str]:
+    names = {declaration.meta.name for declaration in declared}
+    for entry in stored:
+        if entry.name not in names:
+            yield f"{where}: state {entry.name!r} is no longer declared; what it holds is kept until it is declared again"

@@ -1,0 +1,316 @@
+"""Rewriting a cut for a job whose plan has changed: which file goes where, and what the small files say then. Pure.
+
+Spark finds state by position: operator 0, source 1. State belongs to a uid and a position to a source's name, so when a
+plan has them elsewhere the cut is rewritten on its way into the new generation: folders `state/<op>` and `sources/<n>`
+move, operator metadata and the commit log name the new operators, the offset log has a line per source of the new plan.
+State files themselves hold no position and are copied as they are.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from statefulspark.checkpoint import checksums, plans, sparklog
+from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
+
+NO_OFFSET: Final = "-"
+"""Line of a source that has not read anything: it begins where its options say."""
+
+_METADATA_V2 = re.compile(r"^state/\d+/_metadata/v2/\d+$")
+_METADATA_V1 = re.compile(r"^state/\d+/_metadata/metadata$")
+_LOG_ENTRY = re.compile(r"^(commits|offsets)/\d+$")
+_NUMBERED = re.compile(r"^(state|sources)/(\d+)/(.+)$")
+_SPARKS = frozenset({"metadata", "offsets", "commits", "sources", "state"})
+_DOCUMENT: Final = TypeAdapter(dict[str, JsonValue])
+
+Document = dict[str, JsonValue]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """How the files of one query change on the way into a new generation.
+
+    Attributes:
+        operators: New operator id by old one; state of operators that are not named is left behind.
+        lines: For each source of the new plan the old line that it goes on from; None begins anew.
+        source_logs: New folder by old one; logs of sources that are not named are left behind.
+    """
+
+    operators: Mapping[int, int]
+    lines: tuple[int | None, ...]
+    source_logs: Mapping[int, int]
+    _kept: Mapping[str, Mapping[int, int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_kept", {"state": self.operators, "sources": self.source_logs})
+
+    @classmethod
+    def identity(cls, entry: QueryEntry) -> Rewrite:
+        """Return the rewrite that changes nothing but absolute paths."""
+        operators = {
+            int(match[2]) for file in entry.files if (match := _NUMBERED.match(file.path)) and match[1] == "state"
+        }
+        logs = {
+            int(match[2]) for file in entry.files if (match := _NUMBERED.match(file.path)) and match[1] == "sources"
+        }
+        return cls(
+            {number: number for number in operators},
+            tuple(range(len(entry.offsets))),
+            {number: number for number in logs},
+        )
+
+    @property
+    def moves_operators(self) -> bool:
+        """Whether an operator gets another id."""
+        return any(old != new for old, new in self.operators.items())
+
+    def place(self, path: str) -> str | None:
+        """Return where a file goes, relative to the query's root; None if it is left behind."""
+        match = _NUMBERED.match(path)
+        if match is None:
+            return path
+        new = self._kept[match[1]].get(int(match[2]))
+        return None if new is None else f"{match[1]}/{new}/{match[3]}"
+
+    def is_rewritten(self, entry: QueryEntry, path: str) -> bool:
+        """Tell whether a file's content changes, or may hold a path."""
+        if _METADATA_V2.match(path):
+            return True
+        if _METADATA_V1.match(path):
+            return self.moves_operators
+        match = _LOG_ENTRY.match(path)
+        if match is None:
+            return False
+        if match[1] == "offsets":
+            return self.lines != tuple(range(len(entry.offsets)))
+        known = {operator.operator_id for operator in entry.operators}
+        return self.moves_operators or not known <= self.operators.keys()
+
+    def body(self, path: str, body: bytes, source: str, new_root: str) -> bytes:
+        """Return what a rewritten file says.
+
+        Args:
+            path: The file, as `is_rewritten` was asked.
+            body: Its content.
+            source: Where it came from, for the error.
+            new_root: Hadoop URI of the new checkpoint root.
+
+        Raises:
+            SnapshotCorruptError: `SparkLogUnreadable`.
+        """
+        if path.startswith("state/"):
+            return relocate_operator(body, source, self.operators, new_root)
+        if path.startswith("commits/"):
+            return renumber_commit(body, source, self.operators)
+        return reorder_offsets(body, source, self.lines)
+
+
+def files_to_copy(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[FileEntry, str], ...]:
+    """Return each file that is copied as it is, with the path that it gets.
+
+    Checksum files of what is rewritten are left behind: they would not match, and Spark does without them.
+    """
+    rewritten = {path for path in (file.path for file in entry.files) if rewrite.is_rewritten(entry, path)}
+    stale = {sidecar for path in rewritten for sidecar in checksums.sidecars(path)}
+    return tuple(
+        (file, place)
+        for file in entry.files
+        if file.path not in rewritten and file.path not in stale and (place := rewrite.place(file.path)) is not None
+    )
+
+
+def files_to_rewrite(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[str, str], ...]:
+    """Return old and new path of each file whose content changes."""
+    return tuple(
+        (file.path, place)
+        for file in entry.files
+        if rewrite.is_rewritten(entry, file.path) and (place := rewrite.place(file.path)) is not None
+    )
+
+
+def entry_after(entry: QueryEntry, rewrite: Rewrite) -> QueryEntry:
+    """Return operators and offsets of a query as they are after the rewrite; files are as they were."""
+    operators = (_moved(operator, rewrite.operators) for operator in entry.operators)
+    kept = sorted((operator for operator in operators if operator), key=lambda operator: operator.operator_id)
+    lines = tuple(NO_OFFSET if line is None else entry.offsets[line] for line in rewrite.lines)
+    names = tuple(entry.sources[line] for line in rewrite.lines if line is not None) if entry.sources else ()
+    return entry.model_copy(
+        update={
+            "operators": tuple(kept),
+            "offsets": lines if entry.offsets else (),
+            "sources": names if len(names) == len(lines) else (),
+        }
+    )
+
+
+def place_of_empty(path: str, operators: Container[int], *, version: int) -> str | None:
+    """Return where a file of an empty first batch goes, as if it were of another version; None if it is not wanted.
+
+    Args:
+        path: A file below `state/`, relative to the root that it was made in.
+        operators: Ids of the operators that are wanted.
+        version: The version that state has where it goes.
+    """
+    match = _NUMBERED.match(path)
+    if match is None or match[1] != "state" or int(match[2]) not in operators:
+        return None
+    folder, name = posixpath.split(path)
+    if name.startswith("."):
+        return None
+    file = sparklog.parse_state_file(name.removesuffix(".crc"))
+    return path if file is None else posixpath.join(folder, f"{version}{name[name.index('_') :]}")
+
+
+def holds_paths(path: str) -> bool:
+    """Tell whether a file contains absolute paths and has to be rewritten when it moves."""
+    return _METADATA_V2.match(path) is not None
+
+
+def is_first_metadata(path: str) -> bool:
+    """Tell whether a file is an operator's metadata of version 1, which is written once."""
+    return _METADATA_V1.match(path) is not None
+
+
+def is_sparks(path: str) -> bool:
+    """Tell whether Spark reads a file of a query's root; all others are ours."""
+    return posixpath.normpath(path).split("/", 1)[0] in _SPARKS
+
+
+def relocate_operator(body: bytes, source: str, operators: Mapping[int, int], new_root: str) -> bytes:
+    """Rewrite an operator's metadata: its id, and the absolute paths of its schemas.
+
+    Args:
+        body: A file `state/<op>/_metadata/v2/<batch>` or `state/<op>/_metadata/metadata`.
+        source: Where it came from, for the error.
+        operators: New operator id by old one.
+        new_root: Hadoop URI of the new checkpoint root, for example `s3a://bucket/prefix/delays`.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    old = sparklog.parse_operator(body, source).operator_id
+    new = operators.get(old, old)
+    version, document = _document(body, source)
+    information = document["operatorInfo"]
+    stores = document["stateStoreInfo"]
+    if isinstance(information, dict) and isinstance(stores, list):
+        document["operatorInfo"] = {**information, "operatorId": new}
+        document["stateStoreInfo"] = [_relocated(store, source, new, new_root) for store in stores]
+    return _packed(version, document)
+
+
+def with_partitions(body: bytes, source: str, partitions: int) -> bytes:
+    """Rewrite an operator's metadata to say over how many partitions its state is spread.
+
+    Args:
+        body: A file `state/<op>/_metadata/metadata`: Spark's offline repartition does not write it anew (4.2.0), and what
+            reads state offline would miss the partitions beyond the old number.
+        source: Where it came from, for the error.
+        partitions: The number.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    sparklog.parse_operator(body, source)
+    version, document = _document(body, source)
+    stores = document["stateStoreInfo"]
+    if isinstance(stores, list):
+        spread: list[JsonValue] = [
+            {**store, "numPartitions": partitions} if isinstance(store, dict) else store for store in stores
+        ]
+        document["stateStoreInfo"] = spread
+    return _packed(version, document)
+
+
+def renumber_commit(body: bytes, source: str, operators: Mapping[int, int]) -> bytes:
+    """Rewrite a commit: state of each operator under its new id, none of operators that are left behind.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    ids = sparklog.parse_commit(0, body, source).state_ids
+    version, document = _document(body, source)
+    if ids is not None:
+        kept = sorted((operators[old], partitions) for old, partitions in ids.items() if old in operators)
+        document["stateUniqueIds"] = {str(new): _as_lists(partitions) for new, partitions in kept}
+    return _packed(version, document)
+
+
+def add_to_commit(body: bytes, source: str, added: Mapping[int, Sequence[Sequence[str]]]) -> bytes:
+    """Name the state of more operators in a commit.
+
+    Args:
+        body: The commit.
+        source: Where it came from, for the error.
+        added: By operator id, then partition, the unique ids of its state stores.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`.
+    """
+    known = sparklog.parse_commit(0, body, source).state_ids or {}
+    version, document = _document(body, source)
+    both = {**known, **added}
+    document["stateUniqueIds"] = {str(number): _as_lists(both[number]) for number in sorted(both)}
+    return _packed(version, document)
+
+
+def reorder_offsets(body: bytes, source: str, lines: Sequence[int | None]) -> bytes:
+    """Rewrite an entry of the offset log to the sources of another plan.
+
+    Args:
+        body: The entry.
+        source: Where it came from, for the error.
+        lines: See `Rewrite`.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`: it is damaged, or has fewer lines than asked for.
+    """
+    old = sparklog.parse_offsets(body, source)
+    if any(line is not None and line >= len(old) for line in lines):
+        raise sparklog.unreadable(source, f"it has lines for {len(old)} sources, and more are wanted")
+    version, metadata, *_ = body.decode().split("\n")
+    new = [NO_OFFSET if line is None else old[line] for line in lines]
+    return "\n".join([version, metadata, *new]).encode()
+
+
+def _relocated(store: JsonValue, source: str, operator: int, new_root: str) -> JsonValue:
+    if not isinstance(store, dict) or not isinstance(paths := store.get("stateSchemaFilePaths"), list):
+        return store
+    moved = [f"{new_root}/{_state_path(str(path), source, operator)}" for path in paths]
+    return {**store, "stateSchemaFilePaths": list[JsonValue](moved)}
+
+
+def _state_path(path: str, source: str, operator: int) -> str:
+    inside = sparklog.relative_state_path(path, source).split("/", 2)[2]
+    return posixpath.join("state", str(operator), inside)
+
+
+def _moved(operator: OperatorEntry, operators: Mapping[int, int]) -> OperatorEntry | None:
+    new = operators.get(operator.operator_id)
+    if new is None:
+        return None
+    uid = plans.engine_uid(operator.name, new) if plans.is_engines_own(operator) else operator.uid
+    return operator.model_copy(update={"operator_id": new, "uid": uid})
+
+
+def _document(body: bytes, source: str) -> tuple[str, Document]:
+    version, _, text = body.decode().partition("\n")
+    try:
+        return version, _DOCUMENT.validate_json(text)
+    except ValidationError as error:
+        raise sparklog.unreadable(source, error.errors()[0]["msg"]) from error
+
+
+def _packed(version: str, document: Document) -> bytes:
+    return f"{version}\n{json.dumps(document, separators=(',', ':'))}".encode()
+
+
+def _as_lists(partitions: Sequence[Sequence[str]]) -> JsonValue:
+    return [list[JsonValue](stores) for stores in partitions]

@@ -1,0 +1,241 @@
+"""Says what a failure means for the next start: pure text in, exit code and reason out.
+
+A failure that an unchanged restart repeats for certain must not be retried; everything unknown is retried, with backoff.
+The error classes are Spark's (`common/utils/src/main/resources/error/error-conditions.json`, Spark 4.2).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from statefulspark import errors, usercode
+from statefulspark.contract.exit_codes import ExitCode
+
+_INCOMPATIBLE = (
+    "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+    "STATE_STORE_SCHEMA_MUST_BE_NULLABLE",
+    "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+    "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+    "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+    "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
+    "sources in the checkpoint offsets and now there are",
+    # Ours, raised in a Python worker when a key group is first opened.
+    "SpecRejectedError: StateKeyTypeIncompatible",
+    "SpecRejectedError: StateTypeIncompatible",
+    "SpecRejectedError: StateTtlIncompatible",
+)
+_DAMAGED = (
+    "CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED",
+    "STATE_STORE_ROW_CHECKSUM_VERIFICATION_FAILED",
+    "CANNOT_LOAD_STATE_STORE.AUTO_SNAPSHOT_REPAIR_FAILED",
+    "CANNOT_LOAD_STATE_STORE.CANNOT_READ_",
+    "CANNOT_LOAD_STATE_STORE.INVALID_CHANGE_LOG_READER_VERSION",
+    "CANNOT_LOAD_STATE_STORE.INVALID_CHECKPOINT_LINEAGE",
+    "CANNOT_LOAD_STATE_STORE.SNAPSHOT_PARTITION_ID_NOT_FOUND",
+    "CANNOT_LOAD_STATE_STORE.UNEXPECTED_FILE_SIZE",
+    "CANNOT_LOAD_STATE_STORE.UNEXPECTED_VERSION",
+    "CANNOT_LOAD_STATE_STORE.KEY_ROW_FORMAT_VALIDATION_FAILURE",
+    "CANNOT_LOAD_STATE_STORE.VALUE_ROW_FORMAT_VALIDATION_FAILURE",
+    # Ours, raised in a Python worker that reads chunks of keyed state.
+    "SnapshotCorruptError: ",
+)
+_NEWER = "statefulspark.errors.FormatVersionError: "
+"""State that a later release wrote is not damaged: nothing is noted against it, and no older state is taken for it."""
+_DAMAGED_WHILE_LOADING = (
+    "java.io.FileNotFoundException",
+    "java.io.EOFException",
+    "java.util.zip.ZipException",
+    "org.rocksdb.RocksDBException: Corruption",
+    "java.io.IOException: Stream is corrupted",
+    "com.github.luben.zstd.ZstdIOException",
+    "Invalid checksum",
+)
+"""Causes that mean damage when a state store could not be loaded and Spark has no class for why."""
+_SLOW_START = (
+    "STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE",
+    "Python worker failed to connect back",
+    "Timed out while waiting for the Python worker to connect back",
+)
+STATE_DAMAGED = "StateDamaged"
+_DECLARED_WRONGLY = (
+    *("JobFileMissing", "JobFileRaised", "NoQueries", "NoQuery", "ParameterMissing", "QueryInvalid"),
+    *("OperatorUidInvalid", "OperatorUidTaken", "UidDuplicate", "UidInvalid"),
+    *("HookFailed", "HookInvalid"),
+    *("FunctionInvalid", "FunctionNotCopyable", "MaxParallelismInvalid", "OutputModeInvalid", "OutputSchemaInvalid"),
+    *("InputNotStreaming", "TimeoutInvalid", "WatermarkMissing"),
+    *("ParallelismInvalid", "TimeModeInvalid", "TimersInvalid", "TimersNotDeclared"),
+    *(
+        "GroupingInvalid",
+        "InitialStateInvalid",
+        "KeyColumnUnknown",
+        "KeyMissing",
+        "KeyTypeUnsupported",
+    ),
+    *("KeyedStateOutsideKey", "KeyedStateOutsideTable", "NoCurrentKey", "StateValueTypeUnsupported"),
+    *("StateDeclaredTooLate", "StateDescriptorInvalid", "StateNameInvalid", "StateNameTaken", "StateTypeInvalid"),
+    *("TtlCleanupInvalid", "TtlInvalid", "TtlNotPositive", "TtlTooLong"),
+    *("BufferInvalid", "OffsetsGroupInvalid", "SchemaInvalid", "SinkInvalid", "SinkSettingRefused"),
+    *("SourceNameInvalid", "SourceNameTaken", "SourceNotSingle"),
+)
+"""Reasons for which the job file has to be corrected."""
+_NOT_INSTALLED = frozenset({"JarsMissing", "JavaMissing", "JvmNotStarted", "SparkMissing"})
+"""Internal errors that say what to do; the others are bugs."""
+_GOES_ON = "It goes on when it is started again."
+_STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})
+_BY_REASON = {
+    "NonRestoredState": ExitCode.INCOMPATIBLE_STATE,
+    "StateTypeIncompatible": ExitCode.INCOMPATIBLE_STATE,
+    "StateTtlIncompatible": ExitCode.INCOMPATIBLE_STATE,
+    "StateModeIncompatible": ExitCode.INCOMPATIBLE_STATE,
+    "StateKeyTypeIncompatible": ExitCode.INCOMPATIBLE_STATE,
+    # A changed job that could not read its state; see evolution/comparison.py and evolution/definitions.py.
+    "AggregationChanged": ExitCode.INCOMPATIBLE_STATE,
+    "JoinChanged": ExitCode.INCOMPATIBLE_STATE,
+    "KeyChanged": ExitCode.INCOMPATIBLE_STATE,
+    "MaxParallelismChanged": ExitCode.INCOMPATIBLE_STATE,
+    "MaxParallelismExceeded": ExitCode.INCOMPATIBLE_STATE,
+    "OperatorsAmbiguous": ExitCode.INCOMPATIBLE_STATE,
+    "OutputModeChanged": ExitCode.INCOMPATIBLE_STATE,
+    "SourcesAmbiguous": ExitCode.INCOMPATIBLE_STATE,
+    "TimeZoneChanged": ExitCode.INCOMPATIBLE_STATE,
+    "ValueChanged": ExitCode.INCOMPATIBLE_STATE,
+    # A sink that holds what the state does not account for; see sinks/marker.py.
+    "SinkAhead": ExitCode.INCOMPATIBLE_STATE,
+    "SinkTaken": ExitCode.INCOMPATIBLE_STATE,
+    "WindowChanged": ExitCode.INCOMPATIBLE_STATE,
+    "PortUnavailable": ExitCode.FAILED,
+    "SnapshotNotFound": ExitCode.SNAPSHOT_NOT_FOUND,
+    **dict.fromkeys(_DECLARED_WRONGLY, ExitCode.BAD_JOB),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """How to end because of something."""
+
+    code: ExitCode
+    reason: str
+    message: str
+
+
+def of_error(error: errors.StatefulSparkError) -> Failure:
+    """Classify an error of ours."""
+    message = f"{error.message} {usercode.REPORT_IT}" if is_a_bug(error) else error.message
+    return Failure(_code_of(error), error.reason, message)
+
+
+def is_a_bug(error: errors.StatefulSparkError) -> bool:
+    """Tell whether an error is one that a person can only report."""
+    return isinstance(error, errors.InternalError) and error.reason not in _NOT_INSTALLED
+
+
+def of_unexpected(error: Exception) -> Failure:
+    """Classify an error that nobody raised on purpose: it is ours, since what the job's code raises is a `UserCodeError`."""
+    message = f"The driver failed with {usercode.in_one_line(error)}. {usercode.REPORT_IT} {_GOES_ON}"
+    return Failure(ExitCode.FAILED, "DriverFailed", message)
+
+
+def _code_of(error: errors.StatefulSparkError) -> ExitCode:
+    if isinstance(error, errors.FencedError):
+        return ExitCode.FENCED
+    if error.reason in _BY_REASON:
+        return _BY_REASON[error.reason]
+    if error.reason in _STORAGE or isinstance(error, errors.TransientError):
+        return ExitCode.STORAGE_UNAVAILABLE
+    if isinstance(error, errors.SpecRejectedError):
+        return ExitCode.USAGE
+    return ExitCode.STATE_UNKNOWN if isinstance(error, errors.StateUnknownError) else ExitCode.FAILED
+
+
+def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
+    """Classify the exception that ended a query.
+
+    Args:
+        uid: The query.
+        text: Spark's message and stack trace.
+        fenced: Whether the epoch's fence refused a write of this driver.
+    """
+    sentence = _sentence(uid, text)
+    if fenced or "io.statefulspark.checkpoint.FencedException" in text:
+        return Failure(ExitCode.FENCED, "Fenced", sentence)
+    if any(marker in text for marker in _INCOMPATIBLE):
+        return Failure(ExitCode.INCOMPATIBLE_STATE, "StateIncompatible", sentence)
+    if _NEWER in text:
+        return Failure(ExitCode.STATE_UNKNOWN, "FormatVersionUnknown", sentence)
+    if _is_damage(text):
+        return Failure(ExitCode.FAILED, STATE_DAMAGED, sentence)
+    if lost_a_race(text):
+        return Failure(ExitCode.FAILED, "ConcurrentDriver", sentence)
+    return Failure(ExitCode.FAILED, "QueryFailed", sentence)
+
+
+def _sentence(uid: str, text: str) -> str:
+    """Return what ended a query: at the line of the job, or as an error of ours that is to be reported."""
+    what, users = essence(text), calls_of_job(text)
+    if _INTERNAL_ERROR in text:
+        return f"The query {uid!r} failed: {what} {usercode.REPORT_IT}"
+    is_told = not users or f"{users[-1].file} line {users[-1].line}" in what
+    return f"The query {uid!r} failed{'' if is_told else f' at {users[-1].place}'}: {what}"
+
+
+def calls_of_job(text: str) -> tuple[usercode.Frame, ...]:
+    """Return the calls in the job's code that the exception of a query names; none if the error is ours.
+
+    An exception that no code of ours has wrapped came from a function that Spark itself called, such as a UDF.
+    """
+    return () if _INTERNAL_ERROR in text else usercode.in_text(text)
+
+
+def is_slow_start(text: str) -> bool:
+    """Tell whether a query ended because a Python worker was not up in time, before it had done anything.
+
+    Python workers on the driver (of stateful operators, sources and the planner) come from
+    `PythonWorkerFactory.createSimpleWorker`, which gives a new process ten seconds to connect back, by no setting (Spark
+    4.2); a busy node may exceed that. `StreamingPythonRunner` then waits for its first answer, with an error of its own.
+    Starting the query again is safe: it goes on where its log ends.
+    """
+    return any(marker in text for marker in _SLOW_START)
+
+
+def lost_a_race(text: str) -> bool:
+    """Tell whether a query ended because somebody else wrote an entry of its log first.
+
+    After a take-over that is the driver before: it committed the batch that it had checked its epoch for. Starting the
+    query again is safe, since Spark reads the log anew and goes on after that batch.
+    """
+    return "CONCURRENT_STREAM_LOG_UPDATE" in text or "Multiple streaming queries are concurrently using" in text
+
+
+def _is_damage(text: str) -> bool:
+    """Tell whether Spark found a file of the state that is missing or not what was written.
+
+    A store that cannot be asked is no damage: it says nothing about the file.
+    """
+    if any(marker in text for marker in _DAMAGED):
+        return True
+    return "CANNOT_LOAD_STATE_STORE" in text and any(cause in text for cause in _DAMAGED_WHILE_LOADING)
+
+
+def essence(text: str, limit: int = 800) -> str:
+    """Keep what a person needs: the last Python error if there is one, else the first line of Spark's message."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    python = [line for line in lines if not line.startswith(("at ", "File ", "^")) and _is_python_error(line)]
+    chosen = (
+        python[-1] if python and "Traceback (most recent call last)" in text else (lines[0] if lines else "no message")
+    )
+    return _OUR_ERROR.sub("", chosen)[:limit]
+
+
+_INTERNAL_ERROR = "statefulspark.errors.InternalError: "
+_OUR_ERROR = re.compile(
+    r"^statefulspark\.errors\.(?:SpecRejectedError|UserCodeError|InternalError): (?:FunctionFailed: |Unexpected: )?"
+)
+
+
+def _is_python_error(line: str) -> bool:
+    name, separator, _ = line.partition(": ")
+    return (
+        bool(separator) and name.replace(".", "").isidentifier() and name.endswith(("Error", "Exception", "Interrupt"))
+    )

@@ -1,0 +1,191 @@
+"""Gives declared functions their state: what they had at the point where their query goes on.
+
+A source goes on after the segment that the newest offsets name, committed or not, since a planned batch runs again with
+what its offsets say. A sink goes on after the last committed batch, since what came after it will come again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from statefulspark import errors
+from statefulspark.checkpoint import batch_records, segments, sparklog
+from statefulspark.checkpoint.segments import SegmentName
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.declaration import Output
+from statefulspark.operators.functions.registry import DeclaredSource, SourceRegistry
+from statefulspark.operators.functions.sink import BoundSink, Noting
+from statefulspark.operatorstate import record, subtasks
+from statefulspark.operatorstate.batches import SinkRun
+from statefulspark.operatorstate.model import OperatorState
+from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.sources import feed as feeds
+from statefulspark.sources.running import RunningSource
+from statefulspark.storage.options import StorageOptions
+from statefulspark.storage.port import ObjectStore
+
+_log = logging.getLogger(__name__)
+
+
+class Place(Protocol):
+    """Where the job's state is, and the epoch under which this driver may write it."""
+
+    @property
+    def store(self) -> ObjectStore:
+        """The job's root."""
+        ...
+
+    @property
+    def options(self) -> StorageOptions:
+        """How workers reach the store."""
+        ...
+
+    @property
+    def epoch(self) -> int:
+        """Of this driver."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where and as what the functions of a query start.
+
+    Attributes:
+        store: The query's root.
+        epoch: Of this driver.
+        checkpoint_id: Number of the restored snapshot; None if the job starts empty.
+        options: How workers reach the store.
+        next_checkpoint_id: The number that the next checkpoint will have.
+    """
+
+    store: ObjectStore
+    epoch: int
+    checkpoint_id: int | None
+    options: StorageOptions
+    next_checkpoint_id: Callable[[], int]
+
+
+def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None:
+    """Restore the sources of a query and offer them to Spark; they begin to run when Spark first asks.
+
+    A batch that was planned and not committed runs again with the segment that its offsets name, so a source goes on
+    after the newest offsets, committed or not.
+
+    Cost: a listing and a GET if the query has sources, and a GET per source.
+
+    Raises:
+        SnapshotCorruptError: `SegmentMissing`, `SegmentDamaged`, `OperatorStateDamaged`, `SparkLogUnreadable`.
+        StatefulSparkError: `StateInitializationFailed`.
+    """
+    declared = registry.of_query(query_uid)
+    positions = _positions(start.store)
+    strangers = [name for uid, name in positions.items() if uid not in {one.uid for one in declared}]
+    for one in declared:
+        position = positions.get(one.uid)
+        state = None if position is None else _state_at(start.store, position)
+        if position is None:
+            # A source that takes the place of a dropped one goes on with its numbers: Spark only compares offsets.
+            position = strangers.pop(0) if strangers else segments.beginning(one.uid)
+        registry.rendezvous.offer(one.feed_id, _feed(one, start, position, state), start.options)
+        _log.info("source bound", extra={"source": one.uid, "segment": position.segment, "restored": state is not None})
+
+
+def bind_sink(
+    output: Output, start: Start, restored: QueryEntry | None, noting: Noting = contextlib.nullcontext
+) -> BoundSink:
+    """Restore the sink function of a query, with its state after the last committed batch.
+
+    Cost: a listing, and a GET if it has state.
+
+    Args:
+        output: What the query function returned, with a `FunctionSink`.
+        start: Where the query starts.
+        restored: The query as it is restored; None if it starts empty.
+        noting: See `BoundSink`.
+
+    Raises:
+        SnapshotCorruptError: `OperatorStateDamaged`.
+        StatefulSparkError: `StateInitializationFailed`, `FunctionFailed`.
+    """
+    assert isinstance(output.sink, FunctionSink)  # noqa: S101 - the caller has looked
+    log = batch_records.SideLog(start.store, "")
+    committed = restored.batch_id if restored is not None else -1
+    # The listing may lag behind what the cut is known to need.
+    named = (
+        [batch_records.of_key(one.path) for one in restored.operator_states if one.uid == output.uid]
+        if restored
+        else []
+    )
+    found = batch_records.latest(
+        log.newest(batch_records.RecordKind.OPERATOR_STATE, output.uid, at_batch=committed), *named
+    )
+    state = None
+    if found is not None:
+        state = record.decode(log.read(found), f"{start.store.uri}/{found.key}", uid=output.uid)
+    heard = start.next_checkpoint_id() - 1
+    run = SinkRun(
+        output.uid,
+        output.sink,
+        restored=state,
+        checkpoint_id=start.checkpoint_id,
+        heard=heard,
+        committed=committed,
+    )
+    _log.info("sink function bound", extra={"sink": output.uid, "batch": committed, "restored": state is not None})
+    return BoundSink(run, output.uid, log, start.epoch, start.next_checkpoint_id, noting)
+
+
+def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Collection[str]) -> None:
+    """Refuse a query that lacks a function whose state it would start from.
+
+    Args:
+        restored: The query, as it is restored.
+        sources: Its stateful sources now.
+        sinks: Its sink functions now.
+
+    Raises:
+        SpecRejectedError: `NonRestoredState`.
+    """
+    written = [entry.uid for entry in restored.operator_states]
+    lost = [f"source {uid!r}" for uid in segments.in_offsets(restored.offsets) if uid not in sources]
+    lost += [f"function {uid!r}" for uid in written if uid not in sinks]
+    if lost:
+        raise errors.SpecRejectedError(
+            "NonRestoredState",
+            f"The state on storage holds state of {', '.join(lost)} of query {restored.uid!r}, which the job does not "
+            "have. Give the job back those uids, or set allowNonRestoredState to start without that state; it stays in "
+            "the snapshot.",
+        )
+
+
+def _feed(one: DeclaredSource, start: Start, position: SegmentName, state: OperatorState | None) -> feeds.SourceFeed:
+    function = subtasks.Subtasks(one.uid, one.function, one.parallelism)
+    function.initialize(state, start.checkpoint_id)
+    return feeds.SourceFeed(
+        RunningSource(function, columns=tuple(one.schema.names), capacity=one.buffer_rows),
+        store=start.store,
+        schema=one.schema,
+        epoch=start.epoch,
+        position=position,
+        next_checkpoint_id=start.next_checkpoint_id,
+    )
+
+
+def _positions(store: ObjectStore) -> Mapping[str, SegmentName]:
+    """Return the segment that each source has reached, by the newest entry of the offset log."""
+    numbers = [int(name) for name in store.list_names("offsets") if name.isdigit()]
+    if not numbers:
+        return {}
+    key = f"offsets/{max(numbers)}"
+    return segments.in_offsets(sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}"))
+
+
+def _state_at(store: ObjectStore, position: SegmentName) -> OperatorState | None:
+    if position.segment == 0:
+        return None
+    body = feeds.read(store, position).state
+    return None if body is None else record.decode(body, f"{store.uri}/{position.key}", uid=position.uid)

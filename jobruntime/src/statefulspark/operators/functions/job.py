@@ -1,0 +1,166 @@
+"""All functions with operator state in one job: declared while queries are built, restored, notified, closed."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from statefulspark import errors
+from statefulspark.checkpoint import segments
+from statefulspark.contract import layout
+from statefulspark.declaration import Output
+from statefulspark.operators import declines
+from statefulspark.operators.functions import binding, registry, sink
+from statefulspark.operatorstate.sink import FunctionSink
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from statefulspark.contract.manifest import QueryEntry
+    from statefulspark.recovery.plan import StartPlan
+
+
+class JobFunctions:
+    """The driver's one record of its functions."""
+
+    def __init__(self) -> None:
+        """Know of none."""
+        self._sources = registry.SourceRegistry()
+        self._outputs: dict[str, Output] = {}
+        self._sinks: dict[str, sink.BoundSink] = {}
+        self._next_checkpoint_id = 1
+        self.refusals = declines.Refusals()
+        """What its functions, and others, could not prepare."""
+
+    def next_checkpoint_id(self) -> int:
+        """Return the number of the next checkpoint that may cover what is done now."""
+        return self._next_checkpoint_id
+
+    @property
+    def participants(self) -> dict[str, str]:
+        """How the coordinator names every function, and the query whose batches make its state durable."""
+        sources = {one.uid: one.query_uid for one in self._sources.declared}
+        sinks = {output.uid: query_uid for query_uid, output in self._outputs.items()}
+        return {f"operator:{uid}": query_uid for uid, query_uid in {**sources, **sinks}.items()}
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """By uid of a query its bound sink function, if each batch has a record of what the function holds."""
+        return {query_uid: one.uid for query_uid, one in self._sinks.items() if one.run.is_stateful}
+
+    @contextlib.contextmanager
+    def collecting(self, query_uid: str) -> Iterator[None]:
+        """Record the functions that a query function declares inside the block."""
+        with registry.collecting(self._sources, query_uid=query_uid):
+            yield
+
+    def declare(self, query_uid: str, output: object) -> None:
+        """Record the function that a query writes to, if it does.
+
+        Raises:
+            SpecRejectedError: `OperatorUidTaken`, or `FunctionInvalid`: its broadcast condition is none.
+        """
+        if not isinstance(output, Output) or not isinstance(output.sink, FunctionSink):
+            return
+        if f"operator:{output.uid}" in self.participants:
+            raise errors.SpecRejectedError(
+                "OperatorUidTaken",
+                f"Two functions of the job have the uid {output.uid!r}. State is found by uid, so give each its own.",
+            )
+        sink.check_condition(output, output.sink.broadcast)
+        self._outputs[query_uid] = output
+
+    def require_place(self, queries: Iterable[QueryEntry]) -> None:
+        """Refuse a job that lacks a function whose state it would start from.
+
+        Raises:
+            SpecRejectedError: `NonRestoredState`.
+        """
+        for entry in queries:
+            sinks = [self._outputs[entry.uid].uid] if entry.uid in self._outputs else []
+            binding.require_place(entry, sources=[one.uid for one in self._sources.of_query(entry.uid)], sinks=sinks)
+
+    def bind(self, place: binding.Place, plan: StartPlan) -> dict[str, DataStreamWriter]:
+        """Restore every function, before any query starts.
+
+        Args:
+            place: The job's state, and the epoch under which it is written.
+            plan: Where the job starts, carried out.
+
+        Returns:
+            What to start instead of the outputs that were declared, by uid of the query.
+
+        Raises:
+            StatefulSparkError: See `binding`.
+        """
+        self._next_checkpoint_id = plan.next_snapshot_id
+        if self._sources.declared:
+            self._sources.rendezvous.refused = self._source_refused
+        for query_uid in dict.fromkeys(one.query_uid for one in self._sources.declared):
+            binding.bind_sources(self._sources, query_uid, self._start(place, plan, query_uid))
+        for query_uid, output in self._outputs.items():
+            restored = next((entry for entry in plan.queries if entry.uid == query_uid), None)
+            start = self._start(place, plan, query_uid)
+            self._sinks[query_uid] = binding.bind_sink(output, start, restored, self._refusing(query_uid, output.uid))
+        return {query_uid: self._sinks[query_uid].writer(output) for query_uid, output in self._outputs.items()}
+
+    def snapshot_begun(self, snapshot_id: int) -> None:
+        """Take note that a snapshot has begun: what is done from now on is covered by a later one."""
+        self._next_checkpoint_id = snapshot_id + 1
+
+    def snapshot_covers(self, snapshot_id: int, queries: Iterable[QueryEntry]) -> None:
+        """Take note of what a snapshot holds, before it can be complete: functions hear of no more than that."""
+        for entry in queries:
+            if entry.uid in self._sinks:
+                self._sinks[entry.uid].run.covers(snapshot_id, entry.batch_id)
+            held = segments.in_offsets(entry.offsets)
+            for feed in self._sources.feeds:
+                if feed.source.uid in held:
+                    feed.covers(snapshot_id, held[feed.source.uid].segment)
+
+    def notify_complete(self, checkpoint_id: int) -> None:
+        """Tell every listener that a checkpoint is complete.
+
+        Raises:
+            StatefulSparkError: `NotifyFailed`; the job has to fail.
+        """
+        for one in self._sinks.values():
+            one.run.notify_complete(checkpoint_id)
+        for feed in self._sources.feeds:
+            feed.notify_complete(checkpoint_id)
+
+    def notify_aborted(self, checkpoint_id: int) -> None:
+        """Tell every listener that a checkpoint was given up.
+
+        Raises:
+            StatefulSparkError: `NotifyFailed`; the job has to fail.
+        """
+        for one in self._sinks.values():
+            one.run.notify_aborted(checkpoint_id)
+        for feed in self._sources.feeds:
+            feed.notify_aborted(checkpoint_id)
+
+    def close(self) -> None:
+        """End every function; its queries are stopped before."""
+        for one in self._sinks.values():
+            one.run.close()
+        self._sources.close()
+
+    def _refusing(self, query_uid: str, uid: str) -> sink.Noting:
+        return lambda: self.refusals.noting(query_uid, f"operator:{uid}")
+
+    def _source_refused(self, feed_id: str, error: errors.StatefulSparkError) -> None:
+        """Note a source whose state cannot be taken; one that fails to produce rows is a failure of its query."""
+        declared = next((one for one in self._sources.declared if one.feed_id == feed_id), None)
+        if declared is not None and error.reason == "SnapshotFailed":
+            self.refusals.note(declared.query_uid, f"operator:{declared.uid}", error)
+
+    def _start(self, place: binding.Place, plan: StartPlan, query_uid: str) -> binding.Start:
+        return binding.Start(
+            store=place.store.child(layout.query_root(plan.generation, query_uid)),
+            epoch=place.epoch,
+            checkpoint_id=plan.restored.id if plan.restored else None,
+            options=place.options,
+            next_checkpoint_id=self.next_checkpoint_id,
+        )

@@ -1,0 +1,124 @@
+"""Brings a batch's rows to a sink function on the driver, streamed, and makes its state durable before the commit."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import functions as sql
+from pyspark.sql.types import BooleanType
+
+from statefulspark import clock, errors
+from statefulspark.checkpoint import batch_records
+from statefulspark.contract import base
+from statefulspark.contract.prepared import UnchangedRecord
+from statefulspark.operators import spark_errors
+from statefulspark.operatorstate.functions import FunctionSnapshotContext
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from statefulspark.declaration import Output
+    from statefulspark.operatorstate.batches import SinkRun
+
+Noting = Callable[[], contextlib.AbstractContextManager[None]]
+
+_NOBODY = "false"
+"""The broadcast condition of a function without a broadcast input."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundSink:
+    """A sink function in its query.
+
+    Attributes:
+        run: The function.
+        uid: Its uid.
+        log: Where its state is kept.
+        epoch: Of this driver.
+        next_checkpoint_id: The number that the next checkpoint will have.
+        noting: Makes the block in which the function takes part in a snapshot.
+    """
+
+    run: SinkRun
+    uid: str
+    log: batch_records.SideLog
+    epoch: int
+    next_checkpoint_id: Callable[[], int]
+    noting: Noting = contextlib.nullcontext
+
+    def write_batch(self, frame: DataFrame, batch_id: int) -> None:
+        """Give a batch to the function, then make its state durable: Spark commits the batch after this.
+
+        Rows come partition by partition, one Spark job each, with the next one running ahead; the driver holds two
+        partitions at most.
+
+        Raises:
+            StatefulSparkError: The function failed, or its state cannot be kept; the batch is not committed.
+        """
+        with spark_errors.ours(f"Writing a batch to the function of sink {self.uid!r}"):
+            self._write(frame, batch_id)
+
+    def _write(self, frame: DataFrame, batch_id: int) -> None:
+        self.run.begin(batch_id)
+        to_all = sql.coalesce(sql.expr(self.run.broadcast or _NOBODY), sql.lit(False))  # noqa: FBT003 - a SQL value
+        marked = frame.select(sql.spark_partition_id(), to_all, sql.struct("*"))
+        for partition, is_broadcast, row in marked.toLocalIterator(prefetchPartitions=True):
+            if is_broadcast:
+                self.run.invoke_broadcast(row)
+            else:
+                self.run.invoke(partition, row)
+        self.keep(batch_id)
+
+    def keep(self, batch_id: int) -> None:
+        """Make the state after a batch durable, or if the batch did not change it, which state holds. Cost: one PUT.
+
+        Each batch has a record, so that one that is not there is known to be lost.
+
+        Raises:
+            StatefulSparkError: See `write_batch`.
+        """
+        now_ms = int(clock.utc_now().timestamp() * 1000)
+        with self.noting():
+            body = self.run.end(FunctionSnapshotContext(self.next_checkpoint_id(), now_ms))
+            recorded = self.run.recorded_batch
+            if body is not None:
+                self.log.write(self._name(batch_records.RecordKind.OPERATOR_STATE, batch_id), base.seal(body))
+            elif recorded is not None:
+                state = self._name(batch_records.RecordKind.OPERATOR_STATE, recorded)
+                unchanged = UnchangedRecord(record=state.key)
+                self.log.write(self._name(batch_records.RecordKind.UNCHANGED, batch_id), unchanged.sealed())
+
+    def _name(self, kind: batch_records.RecordKind, batch_id: int) -> batch_records.RecordName:
+        return batch_records.RecordName(kind, self.uid, batch_id, self.epoch)
+
+    def writer(self, output: Output) -> DataStreamWriter:
+        """Return the query's writer, with the function behind it."""
+        writer = output.frame.writeStream.outputMode(output.mode).foreachBatch(self.write_batch)
+        return writer.trigger(processingTime=output.trigger) if output.trigger else writer
+
+
+def check_condition(output: Output, condition: str | None) -> None:
+    """Refuse a broadcast condition that Spark cannot evaluate on the stream.
+
+    Raises:
+        SpecRejectedError: `FunctionInvalid`.
+    """
+    if condition is None:
+        return
+    try:
+        kind = output.frame.select(sql.expr(condition)).schema[0].dataType
+    except AnalysisException as error:
+        raise errors.SpecRejectedError(
+            "FunctionInvalid",
+            f"The sink {output.uid!r} has broadcast={condition!r}, which is no condition on its rows: {error}",
+        ) from error
+    if not isinstance(kind, BooleanType):
+        raise errors.SpecRejectedError(
+            "FunctionInvalid",
+            f"The sink {output.uid!r} has broadcast={condition!r}, which is of type {kind.simpleString()}; use a condition.",
+        )

@@ -1,0 +1,156 @@
+"""A function of `applyInPandasWithState` as a function of our keyed operator: what it is called with, and when.
+
+Per key and batch: the rows, then the timeout if it is over. The function works on Spark's own `GroupState`; what it did to
+it is stored when its output has been read to the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import cast
+
+import pandas as pd
+from pyspark import errors as spark_errors
+from pyspark.sql import types as spark_types
+from pyspark.sql.streaming.state import GroupState
+
+from statefulspark import state as keyed_state
+from statefulspark.operators.groupstate import frames, timeouts
+from statefulspark.operators.transform import forms, wrapping
+from statefulspark.operators.transform.wrapping import Called
+
+StateFunction = Callable[[tuple[object, ...], Iterable[pd.DataFrame], GroupState], Iterable[pd.DataFrame]]
+STATE = "state"
+"""Name of the state, for those who read it."""
+
+
+class GroupStateFunction(wrapping.WrappedFunction):
+    """Runs a function of Spark's older operator.
+
+    Args:
+        function: The user's.
+        timeout: What its timeouts go by.
+        schema: The state.
+        width: Number of columns of the output.
+        given: Makes what it is called with.
+        has_watermark: Whether the input has a watermark.
+    """
+
+    def __init__(
+        self,
+        function: StateFunction,
+        *,
+        timeout: timeouts.Timeout,
+        schema: spark_types.StructType,
+        width: int,
+        given: frames.StateFrames,
+        has_watermark: bool,
+    ) -> None:
+        self._function, self._timeout, self._schema, self._width = function, timeout, schema, width
+        self.given, self._has_watermark = given, has_watermark
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return getattr(self._function, "__qualname__", type(self._function).__qualname__)
+
+    def open(self, ctx: keyed_state.KeyedContext) -> None:
+        """Declare the state."""
+        self._form = forms.RowForm(self._schema)
+        descriptor = keyed_state.ValueState[tuple[object, ...]](STATE, self._form)  # type: ignore[arg-type]
+        self._value = ctx.state(descriptor)
+        times = ctx.timer_service
+        # Before there is a watermark Spark has 0.
+        self._now_ms, self._watermark_ms = times.current_processing_time(), max(0, times.current_watermark())
+        event_time = self._timeout is timeouts.Timeout.EVENT_TIME
+        self._timeouts = timeouts.Timeouts(ctx, self._watermark_ms if event_time else self._now_ms)
+
+    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> list[object]:
+        """Hand over the rows of each key, and return what came out."""
+        output: list[object] = []
+        for called in given:
+            ctx.enter(called.key)
+            state = self._state()
+            with wrapping.USER_CODE:
+                output.extend(self._called(called.spark_key, iter(called.items), state))
+            self._settle(state)
+        ctx.leave()
+        return output
+
+    def fire(self, ctx: keyed_state.KeyedContext) -> list[object]:
+        """Call for the keys of the bound key group whose timeouts are over, and return what came out."""
+        output: list[object] = []
+        if self._timeout is timeouts.Timeout.NONE:
+            return output
+        for at_ms, key in self._timeouts.take_over():
+            ctx.enter(key)
+            called, state = self.given.timed_out(key), self._state(has_timed_out=True)
+            with wrapping.USER_CODE:
+                output.extend(self._called(called.spark_key, called.items, state))
+            self._settle(state, kept_ms=at_ms)
+        ctx.leave()
+        return output
+
+    def is_overdue(self) -> bool:
+        """Tell whether timeouts of the bound key group are over and wait for the next batch."""
+        return self._timeout is not timeouts.Timeout.NONE and self._timeouts.is_overdue()
+
+    def _state(self, *, has_timed_out: bool = False) -> GroupState:
+        stored = self._value.value()
+        return GroupState(
+            optionalValue=None if stored is None else spark_types.Row(*self._form.load(stored)),  # type: ignore[arg-type]
+            batchProcessingTimeMs=self._now_ms,
+            eventTimeWatermarkMs=self._watermark_ms if self._has_watermark else GroupState.NO_TIMESTAMP,
+            timeoutConf=self._timeout.value,
+            hasTimedOut=has_timed_out,
+            watermarkPresent=self._has_watermark,
+            defined=stored is not None,
+            updated=False,
+            removed=False,
+            timeoutTimestamp=GroupState.NO_TIMESTAMP,
+            keyAsUnsafe=b"",
+            valueSchema=self._schema,
+        )
+
+    def _called(self, key: tuple[object, ...], items: Iterable[object], state: GroupState) -> Iterator[pd.DataFrame]:
+        result = self._function(key, cast("Iterable[pd.DataFrame]", items), state)
+        if isinstance(result, pd.DataFrame):
+            raise _wrong_return("iterable of pandas.DataFrame", type(result).__name__)
+        if not isinstance(result, Iterable):
+            raise _wrong_return("iterable", type(result).__name__)
+        return (frame for frame in map(self._checked, result) if len(frame))
+
+    def _checked(self, frame: object) -> pd.DataFrame:
+        if not isinstance(frame, pd.DataFrame):
+            raise _wrong_return("iterator of pandas.DataFrame", f"iterator of {type(frame).__name__}")
+        if len(frame.columns) != self._width and not (len(frame.columns) == 0 and frame.empty):
+            raise spark_errors.PySparkRuntimeError(
+                errorClass="RESULT_COLUMN_SCHEMA_MISMATCH",
+                messageParameters={"expected": str(self._width), "actual": str(len(frame.columns))},
+            )
+        return frame
+
+    def _settle(self, state: GroupState, *, kept_ms: int | None = None) -> None:
+        """Store what a call did: as in Spark, one that did nothing to state and timeout leaves both as they are."""
+        at_ms = int(state._timeout_timestamp)
+        has_timeout = at_ms != GroupState.NO_TIMESTAMP
+        if not (state._updated or state._removed or has_timeout):
+            if kept_ms is not None:
+                self._timeouts.set(kept_ms)
+            return
+        if state.exists:
+            with wrapping.USER_CODE:  # What the call has put there is only looked at now.
+                stored = self._form.store(state._value)
+            self._value.update(stored)
+        else:
+            self._value.clear()
+        if has_timeout:
+            self._timeouts.set(at_ms)
+        elif self._timeout is not timeouts.Timeout.NONE:
+            self._timeouts.clear()
+
+
+def _wrong_return(expected: str, actual: str) -> spark_errors.PySparkTypeError:
+    return spark_errors.PySparkTypeError(
+        errorClass="UDF_RETURN_TYPE", messageParameters={"expected": expected, "actual": actual}
+    )

@@ -1,0 +1,170 @@
+"""`apply_in_pandas_with_state`: Spark's older stateful operator on our state.
+
+A function that was written for `GroupedData.applyInPandasWithState` runs unchanged; the call changes. Where results differ
+from Spark's is told in docs/state.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Unpack
+
+from pyspark.sql import DataFrame, GroupedData
+from pyspark.sql import types as spark_types
+
+from statefulspark import errors
+from statefulspark.operators.groupstate import frames, function, processor, timeouts
+from statefulspark.operators.keyed import declaring, operator, registry
+from statefulspark.operators.keyed import processor as keyed_processor
+from statefulspark.operators.transform import grouping, lateness, limits, modes
+from statefulspark.operators.transform import operator as transform_operator
+from statefulspark.operators.transform import processor as transform_processor
+from statefulspark.state import cache, ttl
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The arguments of one call."""
+
+    uid: str
+    function: function.StateFunction
+    output: spark_types.StructType
+    state: spark_types.StructType
+    timeout: timeouts.Timeout
+    options: operator.Options
+
+
+def apply_in_pandas_with_state(
+    grouped: GroupedData,
+    func: function.StateFunction,
+    outputStructType: spark_types.StructType | str,  # noqa: N803 - Spark's name
+    stateStructType: spark_types.StructType | str,  # noqa: N803 - Spark's name
+    outputMode: str,  # noqa: N803 - Spark's name
+    timeoutConf: str,  # noqa: N803 - Spark's name
+    *,
+    uid: str,
+    **options: Unpack[operator.Options],
+) -> DataFrame:
+    """Run a function over pandas frames with a state for each key, as `df.groupBy(…).applyInPandasWithState(…)` does.
+
+    The rows of a key in a batch come as one frame, or as several of `spark.sql.execution.arrow.maxRecordsPerBatch` rows. A
+    key that has timed out comes with one frame without rows.
+
+    Args:
+        grouped: `df.groupBy(…)`, of a stream.
+        func: Called with the key as a tuple, an iterator of frames and Spark's `GroupState`; gives an iterable of frames.
+        outputStructType: Columns of the frames that it gives.
+        stateStructType: Columns of the state.
+        outputMode: "Update" or "Append"; the output mode of the query.
+        timeoutConf: A member of `pyspark.sql.streaming.state.GroupStateTimeout`; fixed for the life of the state.
+        uid: Names the state of this operator for as long as the job lives: 1 to 63 lower-case letters, digits, `-`
+            and `_`.
+        options: `max_parallelism`, `cache_bytes` and `disk_bytes`, as for `keyed_process`.
+
+    Returns:
+        What the function gave.
+
+    Raises:
+        SpecRejectedError: An argument cannot be used; the message names it.
+    """
+    registry.check_uid(uid)
+    output_mode = modes.output_mode(outputMode, "applyInPandasWithState")
+    call = _Call(
+        uid,
+        _checked_function(func, uid),
+        operator.parse_schema(outputStructType, uid),
+        operator.parse_schema(stateStructType, uid),
+        timeouts.of(timeoutConf),
+        options,
+    )
+    source = grouping.of(grouped, f"The input of keyed operator '{uid}'")
+    transform_operator.check_key(source, uid)
+    groups = operator.key_groups(source.df, uid, options.get("max_parallelism"))
+    event_time = _event_time(call, source.df)
+    settings = _settings(call, source)
+    wrapped = _wrapped(call, source, settings, has_watermark=event_time is not None)
+    handed = transform_processor.Handed(
+        rows=wrapped.given,
+        initial=None,
+        frames=True,
+        late=event_time if call.timeout is timeouts.Timeout.EVENT_TIME else None,
+        max_parallelism=groups,
+    )
+    registry.declare(
+        uid=uid,
+        max_parallelism=groups,
+        key=source.key_names,
+        key_type=settings.key_type,
+        function=wrapped.name,
+        declared=declaring.declared_by(
+            wrapped, uid, method=wrapped.name, domains=settings.domains, ttl_change=settings.ttl_change
+        ),
+    )
+    packed = operator.pack_by_group(source.df, transform_operator.parts(source), groups, settings)
+    return packed.transformWithStateInPandas(
+        processor.GroupStateProcessor(wrapped, settings, handed), call.output, output_mode, call.timeout.mode.value
+    )
+
+
+def _checked_function(func: function.StateFunction, uid: str) -> function.StateFunction:
+    if not callable(func):
+        raise errors.SpecRejectedError(
+            "FunctionInvalid", f"The function of keyed operator '{uid}' cannot be called: it is {func!r:.100}."
+        )
+    return func
+
+
+def _event_time(call: _Call, df: DataFrame) -> lateness.EventTime | None:
+    if not df.isStreaming:
+        raise errors.SpecRejectedError(
+            "InputNotStreaming",
+            f"The input of keyed operator '{call.uid}' is no stream. applyInPandasWithState is unsupported in batch "
+            "query. Use applyInPandas instead.",
+        )
+    event_time = lateness.of(df)
+    if event_time is None and call.timeout is timeouts.Timeout.EVENT_TIME:
+        raise errors.SpecRejectedError(
+            "WatermarkMissing",
+            f"Keyed operator '{call.uid}' has {call.timeout.value}, and its input has no watermark. Watermark must be "
+            "specified in the query using [Dataset/DataFrame].withWatermark() for using event-time timeout.",
+        )
+    return event_time
+
+
+def _settings(call: _Call, source: grouping.Grouping) -> keyed_processor.Settings:
+    return keyed_processor.Settings(
+        uid=call.uid,
+        key=source.key,
+        key_type=transform_operator.key_type(source),
+        schema=call.output,
+        timezone=str(source.df.sparkSession.conf.get("spark.sql.session.timeZone")),
+        cache_bytes=call.options.get("cache_bytes", cache.DEFAULT_LIMIT_BYTES),
+        disk_bytes=call.options.get("disk_bytes"),
+        domains=call.timeout.mode.domains,
+        ttl_change=call.options.get("ttl_change", ttl.TtlChange.REFUSE),
+        placement=registry.placement_of(call.uid),
+    )
+
+
+def _wrapped(
+    call: _Call, source: grouping.Grouping, settings: keyed_processor.Settings, *, has_watermark: bool
+) -> function.GroupStateFunction:
+    session = source.df.sparkSession
+    extended = str(session.conf.get(_EXTENDED_INTEGERS, "false")).lower() == "true"
+    return function.GroupStateFunction(
+        call.function,
+        timeout=call.timeout,
+        schema=call.state,
+        width=len(call.output),
+        given=frames.StateFrames(
+            source.df.schema,
+            source.key,
+            reading=frames.Reading(settings.timezone, extended, limits.of(session)),
+            names=source.names,
+            hidden=source.hidden,
+        ),
+        has_watermark=has_watermark,
+    )
+
+
+_EXTENDED_INTEGERS = "spark.sql.execution.pythonUDF.pandas.preferIntExtensionDtype"

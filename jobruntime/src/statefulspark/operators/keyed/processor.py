@@ -1,0 +1,293 @@
+"""The stateful processor that runs a keyed function over the key groups of a partition.
+
+Spark calls it once per key group and batch, with the packed rows of the group, and once more for key groups without rows
+whose timers are due. State lives in Spark's state store as chunks; the tables built from them stay in this worker
+process between batches (`cache`), validated each time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+from pyspark.sql.streaming import stateful_processor
+
+from statefulspark import errors, usercode
+from statefulspark.contract.placement import Placement
+from statefulspark.operators import spark_errors
+from statefulspark.operators.keyed import caching, cleaning, log, packing, pausing, rows
+from statefulspark.state import cache, evolution, functions, store, timers, ttl
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def new_id() -> str:
+    """Return an id that no other attempt has."""
+    return os.urandom(8).hex()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How an operator runs, besides its function.
+
+    Attributes:
+        uid: The operator's uid.
+        key: Key columns.
+        key_type: Their types.
+        schema: Output columns.
+        timezone: Session time zone.
+        cache_bytes: Memory that tables may take in a worker, estimated.
+        disk_bytes: Disk of an executor that key groups beyond that may take; None is what is free.
+        domains: Time domains in which it has timers.
+        ttl_change: What happens when a time to live was switched on or off.
+        placement: How key groups are spread over partitions.
+        key_groups: How many there are.
+    """
+
+    uid: str
+    key: tuple[str, ...]
+    key_type: str
+    schema: spark_types.StructType
+    timezone: str
+    cache_bytes: int = cache.DEFAULT_LIMIT_BYTES
+    disk_bytes: int | None = None
+    domains: frozenset[timers.TimeDomain] = field(default_factory=frozenset)
+    ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE
+    placement: Placement = Placement.EVEN
+    key_groups: int = 0
+
+    @property
+    def clock(self) -> timers.TimeDomain:
+        """What wakes key groups without rows: processing time if any timer is on it, else the watermark."""
+        processing = timers.TimeDomain.PROCESSING_TIME
+        return processing if processing in self.domains else timers.TimeDomain.EVENT_TIME
+
+
+class KeyedProcessor(stateful_processor.StatefulProcessor):
+    """Runs a `KeyedProcessFunction` per key, by key group.
+
+    Args:
+        function: The user's function.
+        settings: Everything else.
+    """
+
+    def __init__(self, function: functions.KeyedProcessFunction, settings: Settings) -> None:
+        self._function = function
+        self._settings = settings
+        self._context: functions.KeyedContext | None = None
+        self._done: set[int] = set()
+
+    def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
+        """Declare the state variables. Spark calls this on the driver too, so the function is not opened here."""
+        self._log = log.SparkChunkLog(handle, self._settings.uid, self._settings.placement)
+
+    def handleInputRows(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[int],
+        rows: Iterator[pd.DataFrame],
+        timerValues: object,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Work on the rows of one key group, and on its timers."""
+        with self._ours():
+            table = packing.unpack([blob for frame in rows for blob in frame[packing.ROWS]])
+            yield from self._work_on(self._group_of(key), table)
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[int],
+        timerValues: object,  # noqa: N803 - Spark's name
+        expiredTimerInfo: object,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Work on the timers of a key group that had no rows in this batch."""
+        group = self._group_of(key)
+        with self._ours():
+            if group not in self._done:
+                yield from self._work_on(group, None)
+
+    def close(self) -> None:
+        """Close the function, if it was opened."""
+        self._done.clear()
+        with self._ours():
+            if self._context is not None:
+                self._clean(self._context)
+                self._context = None
+                self._close_function()
+
+    def _ours(self) -> contextlib.AbstractContextManager[None]:
+        """Tell what fails in here from what a call of the user's code raised, which is caught where it is made."""
+        return spark_errors.ours(f"Keyed operator '{self._settings.uid}'")
+
+    def _group_of(self, key: tuple[int]) -> int:
+        return packing.group_of(int(key[0]), self._settings.placement)
+
+    def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
+        context = self._context or self._open_for(group)
+        with pausing.collection_paused():
+            keys = self._batch_keys(context, table)
+            loaded = store.load(self._log, self._tables, group, keys=keys, in_arrays=context.has_arrays_only)
+        if loaded.head is not None:
+            evolution.check_key_type(loaded.head.key_type, self._settings.key_type, self._settings.uid)
+        context.bind(loaded.tables, group)
+        output: list[object] | pa.Table = []
+        if table is not None and isinstance(self._function, functions.VectorizedProcessFunction):
+            output = self._process_table(context, self._function, table)
+        elif table is not None:
+            output = self._process(context, table)
+        if self._settings.domains:
+            self._fire(context, cast("list[object]", output))
+            self._done.add(group)
+            wake_ms = context.next_wake_ms(self._settings.clock)
+            if wake_ms is not None:
+                self._log.wake_at(wake_ms)
+        with pausing.collection_paused():
+            store.commit(
+                self._log,
+                self._tables,
+                loaded,
+                new_id=new_id,
+                before_full=context.drop_expired,
+                key_type=self._settings.key_type,
+            )
+            frame = self._output.to_pandas(output) if len(output) else None
+        if frame is not None:
+            yield frame
+
+    def _clean(self, context: functions.KeyedContext) -> None:
+        """Look for expired entries in key groups that had no rows in this batch."""
+        if context.cleans_on_the_way:
+            partition = cleaning.Partition(self._log, self._tables, self._settings.placement, self._settings.key_type)
+            cleaning.clean(context, partition, new_id=new_id)
+
+    def _batch_keys(
+        self, context: functions.KeyedContext, table: pa.Table | None
+    ) -> Callable[[], Collection[object]] | None:
+        """Return what tells the keys of the rows, or None where rows of other keys may be needed, too."""
+        if table is None or self._settings.domains or context.cleans_on_the_way:
+            return None
+        return lambda: set(rows.to_keys(table, self._settings.key))
+
+    def _open_for(self, group: int) -> functions.KeyedContext:
+        context, settings = self._open(), self._settings
+        if context.cleans_on_the_way:
+            cleaning.walk(context, settings.uid, settings.placement, group=group, groups=settings.key_groups)
+        return context
+
+    def _open(self) -> functions.KeyedContext:
+        settings = self._settings
+        self._tables = caching.open_cache(
+            settings.uid, cache_bytes=settings.cache_bytes, disk_bytes=settings.disk_bytes
+        )
+        # Not at the top: see there.
+        from statefulspark.operators.keyed import frames
+
+        self._output = frames.OutputSchema(settings.schema, settings.uid, settings.timezone)
+        now_ms, watermark_ms = self._log.times()
+        context = functions.KeyedContext(
+            settings.uid,
+            now_ms,
+            watermark_ms=timers.watermark_of(watermark_ms),
+            domains=settings.domains,
+            ttl_change=settings.ttl_change,
+            is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
+        )
+        self._open_function(context)
+        context.opened()
+        self._context = context
+        return context
+
+    def _open_function(self, context: functions.KeyedContext) -> None:
+        try:
+            self._function.open(context)
+        except Exception as error:
+            raise self._failed("open", "", error) from error
+
+    def _close_function(self) -> None:
+        try:
+            self._function.close()
+        except Exception as error:
+            raise self._failed("close", "", error) from error
+
+    def _process(self, context: functions.KeyedContext, table: pa.Table) -> list[object]:
+        output: list[object] = []
+        process = self._function.process
+        cleans = context.cleans_for_every_record
+        try:
+            for key, group in self._grouped(table).items():
+                context.enter(key)
+                if cleans:
+                    context.clean(len(group))
+                try:
+                    yielded = process(key, group, context)
+                    if yielded is not None:
+                        output.extend(yielded)
+                except Exception as error:
+                    raise self._failed("process", f" for key {key!r:.200}", error) from error
+        finally:
+            context.leave()
+        return output
+
+    def _process_table(
+        self, context: functions.KeyedContext, function: functions.VectorizedProcessFunction, table: pa.Table
+    ) -> pa.Table | list[object]:
+        key = self._settings.key
+        context.clean(table.num_rows)
+        context.enter_group(lambda part: rows.to_keys(part, key), rows.to_values)
+        try:
+            emitted = function.process_table(table, context)
+            return emitted if emitted is not None and len(emitted) else []
+        except Exception as error:
+            raise self._failed("process_table", "", error) from error
+        finally:
+            context.leave()
+
+    def _grouped(self, table: pa.Table) -> dict[object, list[functions.InputRow]]:
+        with pausing.collection_paused():
+            return _by_key(rows.to_keys(table, self._settings.key), rows.to_rows(table))
+
+    def _fire(self, context: functions.KeyedContext, output: list[object]) -> None:
+        on_timer = self._function.on_timer
+        try:
+            for at_ms in context.due():
+                try:
+                    yielded = on_timer(at_ms, context)
+                    if yielded is not None:
+                        output.extend(yielded)
+                except Exception as error:
+                    raise self._failed("on_timer", "", error) from error
+        finally:
+            context.leave()
+
+    @property
+    def _function_name(self) -> str:
+        return type(self._function).__qualname__
+
+    def _failed(self, method: str, where: str, error: Exception) -> errors.StatefulSparkError:
+        """Return the error for what a call of the user's code raised.
+
+        What the code asked of us and was refused keeps its reason, and other errors of ours stay what they are.
+        """
+        what = f"{self._function_name}.{method}() of keyed operator '{self._settings.uid}' failed{where}"
+        if isinstance(error, errors.SpecRejectedError):
+            refused = errors.SpecRejectedError(error.reason, f"{what}: {error.message.removesuffix('.')}.")
+            usercode.note_calls(refused, error)
+            return refused
+        if isinstance(error, errors.StatefulSparkError) and not isinstance(error, errors.UserCodeError):
+            return error
+        cause = error.raised if isinstance(error, errors.UserCodeError) else error
+        told = f"{type(cause).__name__}: {cause}".removesuffix(".")
+        hint = "The batch was not committed and no state was changed."
+        return usercode.made(cause, reason="FunctionFailed", message=f"{what}: {told}. {hint}")
+
+
+def _by_key(keys: Sequence[object], values: Sequence[functions.InputRow]) -> dict[object, list[functions.InputRow]]:
+    grouped: dict[object, list[functions.InputRow]] = {}
+    group_of = grouped.setdefault
+    for key, row in zip(keys, values, strict=True):
+        group_of(key, []).append(row)
+    return grouped

@@ -1,0 +1,85 @@
+"""Keys of Spark's operator as keys of our state: structs field by field, and floats by their bits.
+
+A key of our state is a value that equals itself, has a hash, and comes back from storage as it was. NaN does not equal
+itself, and a struct comes from Arrow as a dict. So a struct is one more column, true where the struct is null, and then its
+fields; a float or double is the integer with its bits, where all NaN are one and -0.0 is 0.0, as Spark's own hash has them.
+What a key is made of is written down as the type of the key: `struct, double, string` for `struct<d:double,s:string>`.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import types as spark_types
+
+from statefulspark.operators.keyed import rows as keyed_rows
+from statefulspark.state import keygroups
+
+KEPT_AS_BITS = (spark_types.FloatType, spark_types.DoubleType)
+_BITS = {"double": (np.int64, "<d", "<q"), "float": (np.int32, "<f", "<i")}
+
+
+def type_of(kind: spark_types.DataType) -> tuple[str, ...]:
+    """Return the types of what a column of a key is made of."""
+    if isinstance(kind, spark_types.StructType):
+        return (keygroups.STRUCT, *(part for field in kind.fields for part in type_of(field.dataType)))
+    return (kind.simpleString(),)
+
+
+def to_keys(table: pa.Table, columns: Sequence[str], kinds: Sequence[spark_types.DataType]) -> list[object]:
+    """Return the key of each row: a value, or a tuple where it is made of several.
+
+    Args:
+        table: The rows.
+        columns: Key columns.
+        kinds: Their types.
+    """
+    given = zip(columns, kinds, strict=True)
+    parts = [part for column, kind in given for part in _parts(table.column(column), kind)]
+    return parts[0] if len(parts) == 1 else list(zip(*parts, strict=True))
+
+
+def values_of(key: object, kinds: Sequence[spark_types.DataType]) -> list[object]:
+    """Return the values of the key columns that a key was made of; structs as tuples."""
+    is_one = len([part for kind in kinds for part in type_of(kind)]) == 1
+    parts = iter((key,) if is_one else cast("tuple[object, ...]", key))
+    return [_value(parts, kind) for kind in kinds]
+
+
+def _parts(column: pa.ChunkedArray, kind: spark_types.DataType) -> Iterator[list[object]]:
+    if isinstance(kind, spark_types.StructType):
+        yield [True if is_null else None for is_null in column.is_null().to_pylist()]
+        for index, field in enumerate(kind.fields):
+            yield from _parts(pc.struct_field(column, [index]), field.dataType)
+    elif kind.simpleString() in _BITS:
+        yield _bits(column, kind.simpleString())
+    else:
+        yield keyed_rows.to_values(column)
+
+
+def _bits(column: pa.ChunkedArray, kind: str) -> list[object]:
+    integers, _, _ = _BITS[kind]
+    numbers = pc.fill_null(column, 0.0).to_numpy().copy()
+    numbers[np.isnan(numbers)] = np.nan
+    numbers[numbers == 0] = 0
+    bits: list[object] = numbers.view(integers).tolist()
+    if not column.null_count:
+        return bits
+    return [None if is_null else one for one, is_null in zip(bits, column.is_null().to_pylist(), strict=True)]
+
+
+def _value(parts: Iterator[object], kind: spark_types.DataType) -> object:
+    if isinstance(kind, spark_types.StructType):
+        is_null = next(parts)
+        fields = [_value(parts, field.dataType) for field in kind.fields]
+        return None if is_null else tuple(fields)
+    part = next(parts)
+    if part is None or kind.simpleString() not in _BITS:
+        return part
+    _, number, integer = _BITS[kind.simpleString()]
+    return struct.unpack(number, struct.pack(integer, part))[0]

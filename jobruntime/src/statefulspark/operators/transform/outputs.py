@@ -1,0 +1,110 @@
+"""What a processor yields as the frame that Spark takes: Rows made columns as Spark does it, or frames as they are.
+
+In Rows a map is a dict, or a list of pairs, as the maps of the input are. Arrow takes both, wherever they are nested; the
+operator that ours runs in takes dicts only. So nested values go through Arrow, and what comes back has dicts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from typing import cast
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql import types as spark_types
+
+from statefulspark.operators.keyed import frames
+
+Shape = Callable[[object], object]
+
+
+class RowOutput(frames.OutputSchema):
+    """Rows of Spark's as columns: matched by name, what is missing is null, what is more is left out.
+
+    Args:
+        schema: Names and types of the columns.
+        uid: The operator; named in errors.
+        timezone: Session time zone.
+    """
+
+    def __init__(self, schema: spark_types.StructType, uid: str, timezone: str) -> None:
+        super().__init__(schema, uid, timezone)
+        self._shapes = [_shape(field.dataType) for field in schema.fields]
+
+    def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
+        """Build the frame that Spark takes."""
+        return super().to_pandas([self._in_order(row) for row in rows])
+
+    def _in_order(self, row: object) -> tuple[object, ...]:
+        if not isinstance(row, spark_types.Row) or not hasattr(row, "__fields__"):
+            raise self._rejected(row)
+        if any(self._nested):
+            values = row.asDict(True)  # noqa: FBT003 - Spark's signature
+            return tuple([values.get(name) for name in self._names])
+        fields = tuple(row.__fields__)
+        if fields == tuple(self._names):
+            return row
+        values = dict(zip(fields, row, strict=True))
+        return tuple([values.get(name) for name in self._names])
+
+    def _nested_column(self, index: int, values: tuple[object, ...]) -> object:
+        column, shape = self._array(index, values).to_pylist(), self._shapes[index]
+        return pd.Series(column if shape is None else list(map(shape, column)), dtype="object")
+
+
+class FrameOutput:
+    """Frames of pandas, as they are: Spark checks them."""
+
+    def to_pandas(self, frames: list[object]) -> list[object]:
+        """Return the frames."""
+        return frames
+
+
+def _shape(kind: spark_types.DataType) -> Shape | None:
+    """Return what makes dicts of the maps in a value; None for a type without maps."""
+    if isinstance(kind, spark_types.MapType):
+        return _map_shape(_shape(kind.keyType), _shape(kind.valueType))
+    if isinstance(kind, spark_types.ArrayType):
+        element = _shape(kind.elementType)
+        return None if element is None else _array_shape(element)
+    if isinstance(kind, spark_types.StructType):
+        fields = {field.name: shape for field in kind.fields if (shape := _shape(field.dataType)) is not None}
+        return _struct_shape(fields) if fields else None
+    return None
+
+
+def _map_shape(key: Shape | None, value: Shape | None) -> Shape:
+    key, value = key or _same, value or _same
+
+    def shape(pairs: object) -> object:
+        if pairs is None:
+            return None
+        entries = cast("Iterable[tuple[object, object]]", pairs)
+        return {_hashable(key(one)): value(other) for one, other in entries}
+
+    return shape
+
+
+def _array_shape(element: Shape) -> Shape:
+    return lambda items: None if items is None else [element(item) for item in cast("Iterable[object]", items)]
+
+
+def _struct_shape(fields: dict[str, Shape]) -> Shape:
+    def shape(struct: object) -> object:
+        if struct is None:
+            return None
+        values = cast("dict[str, object]", struct)
+        return values | {name: of(values[name]) for name, of in fields.items()}
+
+    return shape
+
+
+def _hashable(key: object) -> Hashable:
+    # Spark takes tuples for structs and for arrays, too.
+    if isinstance(key, dict):
+        return tuple([_hashable(value) for value in key.values()])
+    return tuple([_hashable(value) for value in key]) if isinstance(key, list) else key
+
+
+def _same(value: object) -> object:
+    return value

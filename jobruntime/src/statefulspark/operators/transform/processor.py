@@ -1,0 +1,198 @@
+"""The stateful processor that runs a user's by key group: initial state, late rows, and timers as Spark fires them.
+
+What a batch does with a key group is that of `keyed.processor`; this one says what is done with its rows and its
+timers, and what Spark does besides: rows before the watermark are dropped, initial state comes in the first batch, and
+timers that are set in a callback wait for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from typing import cast
+
+import pandas as pd
+import pyarrow as pa
+from pyspark.sql.streaming import stateful_processor
+from pyspark.sql.streaming import stateful_processor_api_client as client
+
+from statefulspark import errors
+from statefulspark import state as keyed_state
+from statefulspark.operators.keyed import log, packing, processor
+from statefulspark.operators.transform import deleting, inputs, lateness, outputs, wrapping
+from statefulspark.state import keygroups, store
+
+_METHODS = {"open": "init", "process": "handleInputRows", "on_timer": "handleExpiredTimer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """How rows go in and out.
+
+    Attributes:
+        rows: Makes what the processor is called with of the input.
+        initial: The same for initial state; None without any.
+        frames: Whether pandas frames come out, and not Rows.
+        late: Drops late rows; None where there are none.
+        max_parallelism: Number of key groups.
+    """
+
+    rows: inputs.Inputs
+    initial: inputs.Inputs | None
+    frames: bool
+    late: lateness.EventTime | None
+    max_parallelism: int = keygroups.DEFAULT_MAX_PARALLELISM
+
+
+class TransformProcessor(processor.KeyedProcessor):
+    """Runs a `StatefulProcessor` per key, by key group.
+
+    Args:
+        wrapped: The user's processor, as a function.
+        settings: How the operator runs.
+        handed: How rows go in and out.
+    """
+
+    def __init__(self, wrapped: wrapping.WrappedFunction, settings: processor.Settings, handed: Handed) -> None:
+        super().__init__(wrapped, settings)
+        self._wrapped, self._handed = wrapped, handed
+        self._initializes = False
+        self._overdue: set[int] = set()
+        self._group = -1
+
+    def init(self, handle: stateful_processor.StatefulProcessorHandle) -> None:
+        """Declare the state variables."""
+        self._log = _Log(handle, self._settings.uid, self._settings.placement)
+        self._client = handle._statefulProcessorApiClient
+        self._wrapped.parse_schema = self._client._parse_string_schema
+        if self._handed.late is not None:
+            self._watermarks = lateness.WatermarkLog(handle, self._settings.uid)
+
+    def handleInitialState(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[int],
+        initialState: pd.DataFrame,  # noqa: N803 - Spark's name
+        timerValues: object,  # noqa: N803 - Spark's name
+    ) -> None:
+        """Hand initial state of a key group over; its rows may follow."""
+        self._initializes = True
+        group = self._group_of(key)
+        with self._ours():
+            for _ in self._work_on(group, packing.unpack(list(initialState[packing.ROWS]))):
+                pass
+        self._initializes = False
+        # Timers that are set and due already fire after the rows; without rows Spark calls for them.
+        self._done.discard(group)
+
+    def handleExpiredTimer(  # noqa: N802 - Spark's name
+        self,
+        key: tuple[int],
+        timerValues: object,  # noqa: N803 - Spark's name
+        expiredTimerInfo: object,  # noqa: N803 - Spark's name
+    ) -> Iterator[pd.DataFrame]:
+        """Work on the timers of a key group that had no rows in this batch."""
+        yield from super().handleExpiredTimer(key, timerValues, expiredTimerInfo)
+        if self._group_of(key) in self._overdue:
+            # Spark forgets the timer that it calls for, so the next batch needs another one that is due.
+            at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
+            self._log.wake_at(at_ms - 1)
+
+    def close(self) -> None:
+        """Close the processor, which as in Spark is initialised where there were no rows, too, and note the watermark."""
+        with self._ours():
+            if self._client.handle_state is not client.StatefulProcessorHandleState.PRE_INIT:
+                self._context = self._context or self._open()
+                self._deleting.clean_others(self._groups(), self._load, self._commit)
+        super().close()
+        self._overdue.clear()
+        if self._handed.late is not None:
+            self._watermarks.note(self._log.times()[1])
+
+    def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
+        self._group = group
+        if table is not None and not self._initializes and self._handed.late is not None:
+            current = packing.of_group(group, self._settings.placement)
+            table = self._handed.late.on_time(table, self._watermarks.before_ms(current, self._log.times()[1]))
+        if self._context is None:
+            self._context = self._open()
+        self._deleting.clean(group, self._load, self._commit)
+        for output in super()._work_on(group, table):
+            yield from output if isinstance(output, list) else (output,)
+
+    def _batch_keys(
+        self, context: keyed_state.KeyedContext, table: pa.Table | None
+    ) -> Callable[[], Collection[object]] | None:
+        # Initial state has key columns of its own.
+        if self._initializes or super()._batch_keys(context, table) is None:
+            return None
+        return lambda: set(self._handed.rows.keys(table))
+
+    def _open(self) -> keyed_state.KeyedContext:
+        context = super()._open()
+        settings = self._settings
+        rows = outputs.RowOutput(settings.schema, settings.uid, settings.timezone)
+        self._output = outputs.FrameOutput() if self._handed.frames else rows  # type: ignore[assignment]
+        run = deleting.current_run() if self._wrapped.deleted_for_good else None
+        self._deleting = deleting.Deleting(self._settings.uid, self._wrapped.deleted, run)
+        return context
+
+    def _process(self, context: keyed_state.KeyedContext, table: pa.Table) -> list[object]:
+        try:
+            if not self._initializes:
+                return self._wrapped.rows(context, self._handed.rows.by_key(table)) if len(table) else []
+            self._wrapped.initialize(context, cast("inputs.Inputs", self._handed.initial).by_key(table))
+        except errors.StatefulSparkError as error:
+            raise self._failed("handleInitialState" if self._initializes else "process", "", error) from error
+        return []
+
+    def _fire(self, context: keyed_state.KeyedContext, output: list[object]) -> None:
+        if self._initializes:
+            return
+        try:
+            output.extend(self._wrapped.fire(context))
+        except errors.StatefulSparkError as error:
+            raise self._failed("on_timer", "", error) from error
+        if self._wrapped.is_overdue():
+            self._overdue.add(self._group)
+
+    # Of what the wrapped function does, only what the user's code raised is a `UserCodeError`.
+
+    def _open_function(self, context: keyed_state.KeyedContext) -> None:
+        try:
+            self._wrapped.open(context)
+        except errors.StatefulSparkError as error:
+            raise self._failed("open", "", error) from error
+
+    def _close_function(self) -> None:
+        try:
+            self._wrapped.close()
+        except errors.StatefulSparkError as error:
+            raise self._failed("close", "", error) from error
+
+    def _failed(self, method: str, where: str, error: Exception) -> errors.StatefulSparkError:
+        return super()._failed(_METHODS.get(method, method), where, error)
+
+    @property
+    def _function_name(self) -> str:
+        return self._wrapped.name
+
+    def _groups(self) -> Iterator[int]:
+        """Make one key group after the other the current one: those of other partitions, too, which have nothing here."""
+        for group in range(self._handed.max_parallelism):
+            self._client.set_implicit_key((packing.of_group(group, self._settings.placement),))
+            yield group
+        self._client.remove_implicit_key()
+
+    def _load(self, group: int) -> store.LoadedGroup:
+        return store.load(self._log, self._tables, group)
+
+    def _commit(self, loaded: store.LoadedGroup) -> None:
+        store.commit(self._log, self._tables, loaded, new_id=processor.new_id, key_type=self._settings.key_type)
+
+
+class _Log(log.SparkChunkLog):
+    """A log that wakes at any moment: Spark's clock starts at 0, and its timers may be due before that."""
+
+    def wake_at(self, moment_ms: int) -> None:
+        """Have Spark call for the current key group once the clock reaches a moment; asking again is fine."""
+        self._handle.registerTimer(moment_ms)

@@ -1,0 +1,180 @@
+"""How an operator's state is written down: one JSON document per function, with the lists of all its subtasks.
+
+```
+{"formatVersion": 1, "uid": "out", "parallelism": 2, "states": [
+  {"name": "buffered", "mode": "SPLIT_DISTRIBUTE", "type": "array<any>",
+   "parts": [{"values": [1, 2]}, {"values": []}], "subtasks": [0, 1]}]}
+```
+`parts` are the different contents, `subtasks` says which of them each subtask has: equal copies of a union or a broadcast
+are written once. A part whose elements are plain JSON is written as `values`, for people and tools; any other as
+`msgpack`, base64 of the codec of keyed state. Reading never runs code. Equal state gives equal bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+from typing import ClassVar, cast
+
+from pydantic import Field, ValidationError
+
+from statefulspark import errors
+from statefulspark.contract import base, formats
+from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, Part, StateMeta
+from statefulspark.state import codec
+
+_PLAIN_INT_LIMIT = 2**53
+"""Other readers of JSON take larger whole numbers for floating point."""
+
+
+class PartRecord(base.WireModel):
+    """The elements of a state in one subtask; exactly one of the two fields is set."""
+
+    values: tuple[object, ...] | None = None
+    msgpack: str | None = None
+
+
+class StateRecord(base.WireModel):
+    """One named state."""
+
+    name: str
+    mode: Mode
+    type: str
+    parts: tuple[PartRecord, ...]
+    """The different contents; entries of a broadcast state are pairs."""
+    subtasks: tuple[int, ...]
+    """For each subtask the index of its content in `parts`."""
+
+
+class OperatorRecord(base.SealedDocument):
+    """Everything that one function keeps."""
+
+    FORMAT: ClassVar = formats.OPERATOR_STATE
+    format_version: int = formats.OPERATOR_STATE.writes
+
+    uid: str
+    parallelism: int = Field(ge=1)
+    states: tuple[StateRecord, ...] = ()
+
+
+def encode(uid: str, state: OperatorState) -> bytes:
+    """Write an operator's state.
+
+    Args:
+        uid: The function's uid.
+        state: Its state.
+
+    Returns:
+        UTF-8 JSON; equal for equal state.
+
+    Raises:
+        SpecRejectedError: `StateValueTypeUnsupported`: an element cannot be stored; the error names the state.
+    """
+    states = [_encode_state(state.states[name]) for name in sorted(state.states)]
+    version = formats.OPERATOR_STATE.writes
+    document = {"formatVersion": version, "uid": uid, "parallelism": state.parallelism, "states": states}
+    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode(body: bytes, source: str, *, uid: str | None = None) -> OperatorState:
+    """Read an operator's state.
+
+    Args:
+        body: What `encode` wrote, in this release or an earlier one.
+        source: Where it came from, for the error.
+        uid: Whose state it has to be; None takes any.
+
+    Raises:
+        SnapshotCorruptError: `DocumentUnreadable` or `OperatorStateDamaged`.
+        FormatVersionError: It is of a version that this release cannot read.
+    """
+    record = OperatorRecord.parse(body, source)
+    if uid is not None and record.uid != uid:
+        raise _damaged(source, f"it is the state of {record.uid!r}, not of {uid!r}")
+    try:
+        states = {one.name: _decode_state(one, record.parallelism) for one in record.states}
+    except (ValueError, IndexError, TypeError, ValidationError) as error:
+        raise _damaged(source, str(error)) from error
+    return OperatorState(record.parallelism, states)
+
+
+def _encode_state(state: NamedState) -> dict[str, object]:
+    bodies: dict[bytes, int] = {}
+    contents: list[dict[str, object]] = []
+    subtasks = []
+    for part in state.parts:
+        packed = _pack(state.meta, part)
+        if packed not in bodies:
+            bodies[packed] = len(contents)
+            contents.append(_content(state.meta.mode, part, packed))
+        subtasks.append(bodies[packed])
+    return {
+        "name": state.meta.name,
+        "mode": state.meta.mode.value,
+        "type": state.meta.type_text,
+        "parts": contents,
+        "subtasks": subtasks,
+    }
+
+
+def _pack(meta: StateMeta, part: Part) -> bytes:
+    try:
+        return codec.pack(codec.pack_column(part))
+    except (TypeError, ValueError, OverflowError) as error:
+        raise codec.type_rejected(meta.name, str(error)) from error
+
+
+def _content(mode: Mode, part: Part, packed: bytes) -> dict[str, object]:
+    values = [list(cast("tuple[object, object]", pair)) for pair in part] if mode is Mode.BROADCAST else list(part)
+    if _is_plain(values):
+        return {"values": values}
+    return {"msgpack": base64.b64encode(packed).decode()}
+
+
+def _is_plain(value: object) -> bool:
+    """Tell whether a value comes back from JSON exactly as it was, with every reader."""
+    kind = type(value)
+    if kind in (bool, type(None), str):
+        return True
+    if kind is int:
+        return abs(cast("int", value)) <= _PLAIN_INT_LIMIT
+    if kind is float:
+        return math.isfinite(cast("float", value))
+    if kind is list:
+        return all(map(_is_plain, cast("list[object]", value)))
+    if kind is dict:
+        entries = cast("dict[object, object]", value)
+        return all(type(key) is str for key in entries) and all(map(_is_plain, entries.values()))
+    return False
+
+
+def _decode_state(stored: StateRecord, parallelism: int) -> NamedState:
+    meta = StateMeta(stored.name, stored.mode, stored.type)
+    parts = [_decode_part(stored.mode, part) for part in stored.parts]
+    if len(stored.subtasks) != parallelism or any(not 0 <= index < len(parts) for index in stored.subtasks):
+        raise ValueError(f"state {stored.name!r} does not have a content for each of {parallelism} subtasks")
+    return NamedState(meta, tuple(parts[index] for index in stored.subtasks))
+
+
+def _decode_part(mode: Mode, stored: PartRecord) -> Part:
+    if stored.msgpack is not None:
+        column = codec.unpack(base64.b64decode(stored.msgpack, validate=True))
+        return tuple(codec.unpack_column(_as_list(column)))
+    if stored.values is None:
+        raise ValueError("a content has neither values nor msgpack")
+    if mode is Mode.BROADCAST:
+        return tuple((entry, value) for entry, value in cast("tuple[tuple[object, object], ...]", stored.values))
+    return stored.values
+
+
+def _as_list(value: object) -> list[object]:
+    if not isinstance(value, list):
+        raise ValueError("a content is no column")
+    return value
+
+
+def _damaged(source: str, why: str) -> errors.SnapshotCorruptError:
+    return errors.SnapshotCorruptError(
+        "OperatorStateDamaged", f"{source} cannot be used: {why}. Start from an older snapshot."
+    )

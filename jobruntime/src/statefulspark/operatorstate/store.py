@@ -1,0 +1,283 @@
+"""The store that a subtask gets its states from, and the handles to them.
+
+A state that was restored and is not asked for stays as it is and is written again with the next snapshot, so that a job
+which stops using a state for a while does not lose it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar, cast
+
+from statefulspark import errors
+from statefulspark.operatorstate.model import Mode, Part, StateMeta, SubtaskState
+from statefulspark.state import chunks, conversions, descriptors, evolution, kinds
+
+T = TypeVar("T")
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How values are stored: types of the user's own, and what an older version of the job has written.
+
+    Attributes:
+        conversion: Between values and storable ones; None if they are the same.
+        migrate: Turns what was stored before into what is stored now; None if they are the same.
+    """
+
+    conversion: conversions.Conversion | None = None
+    migrate: Callable[[object], object] | None = None
+
+    def read(self, stored: object) -> object:
+        """Return the value of a stored one."""
+        if stored is None:
+            return None
+        now = stored if self.migrate is None else self.migrate(stored)
+        return now if self.conversion is None else self.conversion.decode(now)
+
+    def write(self, value: object) -> object:
+        """Return what is stored for a value."""
+        return value if value is None or self.conversion is None else self.conversion.encode(value)
+
+
+class OperatorListHandle(Generic[T]):
+    """The list of one subtask. Unset reads as an empty list, never None; None is no element."""
+
+    __slots__ = ("_elements", "_form")
+
+    def __init__(self, part: Part = (), form: Form | None = None) -> None:
+        """Hold stored elements.
+
+        Args:
+            part: As they are stored.
+            form: Between values and their stored form; None stores values as they are.
+        """
+        self._form = form or Form()
+        self._elements = [cast("T", self._form.read(element)) for element in part]
+
+    def get(self) -> list[T]:
+        """Return the elements in order, as a list of its own."""
+        return list(self._elements)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self.get())
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def add(self, value: T) -> None:
+        """Append an element.
+
+        Raises:
+            SpecRejectedError: It is None.
+        """
+        self.add_all((value,))
+
+    def add_all(self, values: Iterable[T]) -> None:
+        """Append elements; none is fine.
+
+        Raises:
+            SpecRejectedError: The iterable, or one of the elements, is None.
+        """
+        self._elements.extend(_without_none(values))
+
+    def update(self, values: Iterable[T]) -> None:
+        """Replace the list; with no elements this clears it.
+
+        Raises:
+            SpecRejectedError: The iterable, or one of the elements, is None.
+        """
+        self._elements = _without_none(values)
+
+    def clear(self) -> None:
+        """Remove every element."""
+        self._elements = []
+
+    def part(self) -> Part:
+        """Return the elements as they are written down."""
+        return tuple(self._form.write(element) for element in self._elements)
+
+
+class BroadcastHandle(Generic[K, V]):
+    """A map of which every subtask holds a copy; the function has to change all copies alike. An entry may hold None."""
+
+    __slots__ = ("_entries", "_form")
+
+    def __init__(self, part: Part = (), form: Form | None = None) -> None:
+        """Hold stored entries; see `OperatorListHandle`. Keys are stored as they are."""
+        self._form = form or Form()
+        pairs = cast("tuple[tuple[K, object], ...]", part)
+        self._entries = {entry: cast("V", self._form.read(value)) for entry, value in pairs}
+
+    def get(self, entry: K) -> V | None:
+        """Return the value of an entry, or None when there is no such entry."""
+        return self._entries.get(entry)
+
+    def contains(self, entry: K) -> bool:
+        """Tell whether there is an entry, also one that holds None."""
+        return entry in self._entries
+
+    __contains__ = contains
+
+    def put(self, entry: K, value: V) -> None:
+        """Set an entry."""
+        self._entries[entry] = value
+
+    def put_all(self, entries: Mapping[K, V]) -> None:
+        """Set many entries."""
+        self._entries.update(entries)
+
+    def remove(self, entry: K) -> None:
+        """Remove an entry; an absent one is fine."""
+        self._entries.pop(entry, None)
+
+    def entries(self) -> list[tuple[K, V]]:
+        """Return all entries. The order is not part of the contract."""
+        return list(self._entries.items())
+
+    items = entries
+
+    def keys(self) -> list[K]:
+        """Return the keys of all entries."""
+        return list(self._entries)
+
+    def values(self) -> list[V]:
+        """Return the values of all entries."""
+        return list(self._entries.values())
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self.keys())
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def is_empty(self) -> bool:
+        """Tell whether there is no entry."""
+        return not self._entries
+
+    def clear(self) -> None:
+        """Remove every entry."""
+        self._entries = {}
+
+    def part(self) -> Part:
+        """Return the entries as they are written down, in an order that only depends on what was put when."""
+        return tuple((entry, self._form.write(value)) for entry, value in self._entries.items())
+
+
+_ListOrMap = descriptors.ListState[object] | descriptors.MapState[object, object]
+_Handle = OperatorListHandle[object] | BroadcastHandle[object, object]
+
+
+class OperatorStateStore:
+    """The states of one subtask, by name. Handed to `initialize_state`; the handles stay valid for its life."""
+
+    def __init__(self, restored: Mapping[str, SubtaskState] | None = None) -> None:
+        """Begin with what was restored."""
+        self._restored = dict(restored or {})
+        self._metas: dict[str, StateMeta] = {}
+        self._handles: dict[str, _Handle] = {}
+
+    def get_list_state(self, descriptor: descriptors.ListState[T]) -> OperatorListHandle[T]:
+        """Return a list that is divided evenly when the parallelism changes.
+
+        Args:
+            descriptor: `ListState(name)`; asking again for the same gives the same handle.
+
+        Raises:
+            SpecRejectedError: `StateDescriptorInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
+        """
+        return cast("OperatorListHandle[T]", self._handle(descriptor, descriptors.ListState, Mode.SPLIT))
+
+    def get_union_list_state(self, descriptor: descriptors.ListState[T]) -> OperatorListHandle[T]:
+        """Return a list of which every subtask gets all elements of all subtasks at every restore.
+
+        Meant for few elements: it is as long as all lists together. See `get_list_state` for arguments and errors.
+        """
+        return cast("OperatorListHandle[T]", self._handle(descriptor, descriptors.ListState, Mode.UNION))
+
+    def get_broadcast_state(self, descriptor: descriptors.MapState[K, V]) -> BroadcastHandle[K, V]:
+        """Return a map of which every subtask, new ones too, gets a copy at every restore.
+
+        Args:
+            descriptor: `MapState(name)`; asking again for the same gives the same handle.
+
+        Raises:
+            SpecRejectedError: `StateDescriptorInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
+        """
+        return cast("BroadcastHandle[K, V]", self._handle(descriptor, descriptors.MapState, Mode.BROADCAST))
+
+    def contents(self) -> dict[str, SubtaskState]:
+        """Return every state as it is now, also restored ones that nobody asked for."""
+        asked = {name: SubtaskState(self._metas[name], handle.part()) for name, handle in self._handles.items()}
+        return {**self._restored, **asked}
+
+    def _handle(self, descriptor: object, expected: type, mode: Mode) -> _Handle:
+        if not isinstance(descriptor, expected):
+            raise errors.SpecRejectedError(
+                "StateDescriptorInvalid",
+                f"A {mode.value} state takes a descriptor such as {expected.__name__}('name'), not "
+                f"{type(descriptor).__name__}.",
+            )
+        chosen = cast("_ListOrMap", descriptor)
+        meta = _meta_of(chosen, mode)
+        if meta.name in self._handles:
+            _require_mode(self._metas[meta.name], meta)
+            _resolve(self._metas[meta.name], meta, chosen)
+            return self._handles[meta.name]
+        part: Part = ()
+        form = Form(_conversion(chosen, meta))
+        if meta.name in self._restored:
+            stored = self._restored[meta.name]
+            _require_mode(stored.meta, meta)
+            resolution = _resolve(stored.meta, meta, chosen)
+            part, meta = stored.part, replace(meta, type_text=resolution.meta.type_text)
+            form = Form(conversions.of(chosen.value_type, resolution.kind), resolution.convert)
+        self._metas[meta.name] = meta
+        self._handles[meta.name] = (
+            BroadcastHandle(part, form) if mode is Mode.BROADCAST else OperatorListHandle(part, form)
+        )
+        return self._handles[meta.name]
+
+
+def _meta_of(descriptor: _ListOrMap, mode: Mode) -> StateMeta:
+    if descriptor.ttl is not None:
+        raise errors.SpecRejectedError(
+            "StateDescriptorInvalid",
+            f"State '{descriptor.name}' has a time to live, which operator state does not know; leave it out.",
+        )
+    return StateMeta(descriptor.name, mode, descriptor.type_text)
+
+
+def _require_mode(before: StateMeta, now: StateMeta) -> None:
+    if before.mode is not now.mode:
+        raise errors.SpecRejectedError(
+            "StateModeIncompatible",
+            f"Incompatible state assignment modes. Was [{before.mode.value}], registered with [{now.mode.value}]. "
+            f"State '{now.name}' was declared with the first; declare it so again, or give the new one another name.",
+        )
+
+
+def _resolve(before: StateMeta, now: StateMeta, descriptor: _ListOrMap) -> evolution.Resolution:
+    """Compare types as keyed state does; see `evolution.resolve`."""
+    return evolution.resolve(_keyed(before), evolution.Declaration(_keyed(now), descriptor.value_type))
+
+
+def _conversion(descriptor: _ListOrMap, meta: StateMeta) -> conversions.Conversion | None:
+    return conversions.of(descriptor.value_type, evolution.value_type(_keyed(meta)))
+
+
+def _keyed(meta: StateMeta) -> chunks.StateMeta:
+    kind = kinds.MAP if meta.mode is Mode.BROADCAST else kinds.LIST
+    return chunks.StateMeta(meta.name, kind, meta.type_text, has_ttl=False)
+
+
+def _without_none(values: Iterable[T] | None) -> list[T]:
+    if values is None:
+        raise errors.SpecRejectedError("NullInState", "List of values to add cannot be null.")
+    checked = list(values)
+    if any(value is None for value in checked):
+        raise errors.SpecRejectedError("NullInState", "You cannot add null to a ListState.")
+    return checked

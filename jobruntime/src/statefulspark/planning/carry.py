@@ -1,0 +1,186 @@
+"""The steps of a changed start that need Spark: empty state for new operators, and another number of partitions.
+
+They work inside a generation that is filled with copies and has no record yet, so that nobody uses it if one fails.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from statefulspark import errors
+from statefulspark.checkpoint import checksums, closure, plans, required_records, sparklog, transfer
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.declaration import Output
+from statefulspark.evolution import comparison, rewrite
+from statefulspark.planning import empty_state, repartition
+from statefulspark.storage.port import ObjectStore
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_OFFSET_LOG = b"v1\n"
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """What a query writes, and how.
+
+    Attributes:
+        frame: Its DataFrame.
+        mode: Output mode: `append`, `update` or `complete`.
+    """
+
+    frame: DataFrame
+    mode: str
+
+
+def stream_of(output: DataStreamWriter | Output, uid: str) -> Stream:
+    """Return the stream behind what a query function returned.
+
+    Raises:
+        SpecRejectedError: `QueryInvalid`: it is no stream.
+    """
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    if isinstance(output, DataStreamWriter):
+        # Spark keeps the mode in a private field; the class has no getter that the gateway may call.
+        field = output._jwrite.getClass().getDeclaredField("outputMode")
+        field.setAccessible(True)
+        return Stream(output._df, str(field.get(output._jwrite).toString()).lower())
+    if isinstance(output, Output):
+        return Stream(output.frame, output.mode)
+    raise errors.SpecRejectedError(
+        "QueryInvalid",
+        f"The query {uid!r} returned {type(output).__name__}; return ss.write(...) or a DataStreamWriter that is not "
+        "started yet.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Carrier:
+    """Finishes a new generation; `finish` goes to `restore.carry_out`.
+
+    Attributes:
+        session: The session.
+        store: The job's root.
+        hadoop_root: The same as Spark names it.
+        epoch: Ours; names the scratch folder.
+        planned: Every query of the job.
+        streams: What they write, by uid.
+        evolutions: What becomes of restored queries, by uid.
+    """
+
+    session: SparkSession
+    store: ObjectStore
+    hadoop_root: str
+    epoch: int
+    planned: tuple[plans.PlannedQuery, ...]
+    streams: Mapping[str, Stream]
+    evolutions: Mapping[str, comparison.Evolution]
+
+    def finish(self, generation: int, queries: tuple[QueryEntry, ...]) -> tuple[QueryEntry, ...]:
+        """Add empty state, spread state anew, and describe every query of the job as it is then.
+
+        Raises:
+            StateUnknownError: `EmptyStateFailed` or `RepartitionFailed`: nothing is in use yet.
+            SnapshotCorruptError: What was made does not hold together.
+        """
+        found = {query.uid: query for query in queries}
+        return tuple(
+            self._finished(found[one.uid], one)
+            if one.uid in found and found[one.uid].batch_id >= 0
+            else plans.declared(one, layout.query_root(generation, one.uid))
+            for one in self.planned
+        )
+
+    def _finished(self, entry: QueryEntry, planned: plans.PlannedQuery) -> QueryEntry:
+        change = self.evolutions.get(entry.uid)
+        if change is None or change.is_empty:
+            return plans.annotate(entry, planned)
+        batch = entry.batch_id
+        if change.added:
+            self._timed("empty state added", entry, lambda: self._add_empty_state(entry, change))
+        if change.partitions is not None:
+            partitions = change.partitions
+            self._timed("state repartitioned", entry, lambda: self._repartition(entry, partitions))
+            batch += 1
+        closed = closure.close_over(self.store, entry.path, batch)
+        named = {file.path for file in closed.files}
+        ours = tuple(file for file in entry.files if file.path not in named and not rewrite.is_sparks(file.path))
+        return plans.annotate(
+            entry.model_copy(
+                update={
+                    "batch_id": batch,
+                    "files": (*closed.files, *ours),
+                    "operators": closed.operators,
+                    "offsets": closed.offsets,
+                }
+            ),
+            planned,
+        )
+
+    def _timed(self, what: str, entry: QueryEntry, step: Callable[[], None]) -> None:
+        began_s = time.monotonic()
+        step()
+        _log.info(what, extra={"query": entry.uid, "seconds": round(time.monotonic() - began_s, 2)})
+
+    def _add_empty_state(self, entry: QueryEntry, change: comparison.Evolution) -> None:
+        scratch = f"{layout.scratch(self.epoch)}/{entry.uid}"
+        _remove(self.store, layout.scratch(self.epoch))
+        self.store.write(f"{scratch}/offsets/0", _OFFSET_LOG)
+        stream = self.streams[entry.uid]
+        try:
+            tried = empty_state.run(
+                stream.frame,
+                stream.mode,
+                f"{self.hadoop_root}/{scratch}",
+                partitions=comparison.partitions_of(entry) or self._pinned_partitions(entry),
+                operators={operator.operator_id for operator in change.added},
+            )
+            self._install(entry, scratch, tried)
+        finally:
+            _remove(self.store, layout.scratch(self.epoch))
+
+    def _repartition(self, entry: QueryEntry, partitions: int) -> None:
+        repartition.repartition(self.session, f"{self.hadoop_root}/{entry.path}", partitions)
+        required_records.note_unchanged(self.store, entry, epoch=self.epoch)
+        for info in self.store.list(f"{entry.path}/state"):
+            if rewrite.is_first_metadata(info.key[len(entry.path) + 1 :]):
+                told = rewrite.with_partitions(self.store.read(info.key), f"{self.store.uri}/{info.key}", partitions)
+                self.store.delete_many(list(checksums.sidecars(info.key)))
+                self.store.write(info.key, told)
+
+    def _pinned_partitions(self, entry: QueryEntry) -> int:
+        """Return the number of partitions that Spark keeps to for a query that has no state yet."""
+        key = f"{entry.path}/offsets/{entry.batch_id}"
+        pinned = sparklog.pinned_partitions(self.store.read(key), f"{self.store.uri}/{key}")
+        return pinned or int(self.session.conf.get("spark.sql.shuffle.partitions") or 1)
+
+    def _install(self, entry: QueryEntry, scratch: str, tried: empty_state.Trial) -> None:
+        """Copy empty state to where the batch that was restored expects it, and name it in the commit log."""
+        pairs: list[tuple[str, str]] = []
+        moved: list[tuple[str, str]] = []
+        for info in self.store.list(f"{scratch}/state"):
+            path = info.key[len(scratch) + 1 :]
+            place = rewrite.place_of_empty(path, tried.ids, version=entry.batch_id + 1)
+            if place is not None:
+                (moved if rewrite.holds_paths(path) else pairs).append((info.key, f"{entry.path}/{place}"))
+        transfer.copy(self.store, self.store, pairs)
+        for old, new in moved:
+            root = f"{self.hadoop_root}/{entry.path}"
+            self.store.write(new, rewrite.relocate_operator(self.store.read(old), f"{self.store.uri}/{old}", {}, root))
+        commit = f"{entry.path}/commits/{entry.batch_id}"
+        named = rewrite.add_to_commit(self.store.read(commit), f"{self.store.uri}/{commit}", tried.ids)
+        self.store.delete_many(list(checksums.sidecars(commit)))
+        self.store.write(commit, named)
+
+
+def _remove(store: ObjectStore, folder: str) -> None:
+    store.delete_many([info.key for info in store.list(folder)])

@@ -1,0 +1,129 @@
+"""What an operator was declared with and its types do not show, read from Spark's physical plan (Spark 4.2).
+
+A time window is arithmetic by the time it is planned: start and end of a window are computed from the event's time with its
+length, slide and start as numbers. They are read from there, since nothing else of the plan has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from statefulspark.evolution.definitions import Aspect
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+
+_AGGREGATES = frozenset({"HashAggregateExec", "ObjectHashAggregateExec", "SortAggregateExec", "MergingSessionsExec"})
+_MAKES_COLUMNS = frozenset({"ProjectExec", "ExpandExec"})
+_IDS = re.compile(r"#\d+L?(-T\d+ms)?")
+_LENGTH = re.compile(r"END\) - \d+\) \+ (\d+)")
+_SLIDE = re.compile(r"\) % (\d+)\)")
+_START = re.compile(r"LongType\) - (\d+)\) %")
+_GAP = re.compile(r"precisetimestampconversion\(\w+ \+ (?P<gap>.+?), TimestampType, LongType\)")
+_US_PER_S = 1_000_000
+
+
+def of_aggregation(node: JavaObject, keys: JavaObject) -> dict[str, str]:
+    """Return what an aggregation was declared with: functions, names of the key, window or gap, watermark."""
+    child = node.child()
+    found: dict[str, str] = {}
+    if _kind(child) in _AGGREGATES:
+        functions = (one.aggregateFunction().prettyName() for one in _each(child.aggregateExpressions()))
+        found[Aspect.FUNCTIONS] = ", ".join(str(name) for name in functions)
+    marks = {str(key.name()): str(key.metadata().json()) for key in _each(keys)}
+    if any('"spark.timeWindow":true' in mark for mark in marks.values()):
+        found |= _first(node, _window, Aspect.WINDOW)
+    if _kind(node).startswith("SessionWindow"):
+        found |= _first(node, _gap, Aspect.GAP)
+    return _stated(found | of_keys(node, keys))
+
+
+def of_keys(node: JavaObject, keys: JavaObject) -> dict[str, str]:
+    """Return what any operator with a key was declared with: the names of the key's columns, and the watermark.
+
+    Spark calls a column that is computed for the key `_groupingexpression`: which computation it is, is not known here.
+    """
+    names = ", ".join(str(key.name()) for key in _each(keys))
+    return _stated({Aspect.COLUMNS: names, Aspect.WATERMARK: _watermark(node)})
+
+
+def of_join(node: JavaObject) -> dict[str, str]:
+    """Return what a join was declared with: its type, columns, condition and watermarks."""
+    sides = zip(_each(node.leftKeys()), _each(node.rightKeys()), strict=True)
+    condition = node.condition().full()
+    return _stated(
+        {
+            Aspect.JOIN_TYPE: str(node.joinType().toString()),
+            Aspect.COLUMNS: ", ".join(f"{left.sql()} = {right.sql()}" for left, right in sides),
+            Aspect.CONDITION: str(condition.get().sql()) if condition.isDefined() else "nothing else",
+            Aspect.WATERMARK: _watermark(node),
+        }
+    )
+
+
+def window_text(expressions: str) -> str | None:
+    """Return the windows that expressions of a plan compute, for example `600 s every 180 s from 60 s`; None if none."""
+    length, slide, start = (pattern.search(expressions) for pattern in (_LENGTH, _SLIDE, _START))
+    if length is None or slide is None:
+        return None
+    text = _seconds(length[1])
+    if slide[1] != length[1]:
+        text += f" every {_seconds(slide[1])}"
+    return text + (f" from {_seconds(start[1])}" if start is not None and start[1] != "0" else "")
+
+
+def gap_text(expressions: str) -> str | None:
+    """Return the gap of the session windows that expressions of a plan compute, for example `7 minutes`; None if none."""
+    bare = _IDS.sub("", expressions)
+    found = _GAP.search(bare)
+    return found["gap"] if found is not None and "session_window" in bare else None
+
+
+def _window(node: JavaObject) -> str | None:
+    return window_text(str(node.expressions().toString()))
+
+
+def _gap(node: JavaObject) -> str | None:
+    return gap_text(str(node.expressions().toString()))
+
+
+def _first(node: JavaObject, read: Callable[[JavaObject], str | None], aspect: Aspect) -> dict[str, str]:
+    """Return what the closest node below says."""
+    for one in _below(node):
+        text = read(one) if _kind(one) in _MAKES_COLUMNS else None
+        if text is not None:
+            return {aspect: text}
+    return {}
+
+
+def _watermark(node: JavaObject) -> str:
+    marks = {
+        f"{one.eventTime().name()} {one.delay().toString()}"
+        for one in _below(node)
+        if _kind(one) == "EventTimeWatermarkExec"
+    }
+    return ", ".join(sorted(marks))
+
+
+def _below(node: JavaObject) -> Iterator[JavaObject]:
+    for child in _each(node.children()):
+        yield child
+        yield from _below(child)
+
+
+def _each(seq: JavaObject) -> Iterator[JavaObject]:
+    return (seq.apply(index) for index in range(seq.size()))
+
+
+def _kind(node: JavaObject) -> str:
+    return str(node.getClass().getSimpleName())
+
+
+def _stated(found: dict[str, str]) -> dict[str, str]:
+    return {str(aspect): text for aspect, text in found.items() if text}
+
+
+def _seconds(microseconds: str) -> str:
+    return f"{int(microseconds) / _US_PER_S:g} s"

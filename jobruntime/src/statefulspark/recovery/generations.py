@@ -1,0 +1,206 @@
+"""Generations: Spark checkpoint roots of the job, one in use at a time.
+
+A generation is reserved by a conditional create, filled, and becomes usable with its record, written last. The newest
+generation with a record is the one in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from statefulspark import errors
+from statefulspark.checkpoint import listing
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import GenerationRecord, ReservationRecord
+from statefulspark.storage.port import ObjectStore
+
+
+@dataclass(frozen=True, slots=True)
+class Generations:
+    """Every generation in a job's root.
+
+    Attributes:
+        records: The usable ones, by number ascending.
+        highest: Highest number taken, usable or not; 0 if there is none.
+        unfinished: Numbers above the one in use that somebody began to fill and has not completed.
+        abandoned: Numbers that were begun and will never be completed.
+        unreadable: A sentence for each number whose record is damaged; they have a stand-in among the records.
+        newer: The same for those of them that are whole, and of a version that this release cannot read.
+    """
+
+    records: tuple[GenerationRecord, ...]
+    highest: int
+    unfinished: tuple[int, ...] = ()
+    abandoned: frozenset[int] = frozenset()
+    unreadable: Mapping[int, str] = field(default_factory=dict)
+    newer: Mapping[int, str] = field(default_factory=dict)
+
+    @property
+    def current(self) -> GenerationRecord | None:
+        """The one in use, None before the first."""
+        return self.records[-1] if self.records else None
+
+    def record(self, number: int | None) -> GenerationRecord | None:
+        """Return a usable generation's record by number."""
+        return next((record for record in self.records if record.generation == number), None)
+
+
+def read_all(store: ObjectStore) -> Generations:
+    """Read every generation's record. Cost: one listing, one HEAD, and one GET per generation.
+
+    The listing may lag; numbers are taken one after the other, so the next one is looked up by name.
+    """
+    listed = _listed(store)
+    highest = listing.highest(store, max(listed, default=0), layout.generation_reservation)
+    return _read(store, (*listed, *range(max(listed, default=0) + 1, highest + 1)))
+
+
+def with_lost_records(known: Generations, in_use: Collection[int]) -> Generations:
+    """Count generations as used whose record is gone, since completed checkpoints say that they were. Pure.
+
+    Args:
+        known: As it was read.
+        in_use: Generations of completed checkpoints.
+    """
+    lost = [number for number in known.unfinished if number in in_use]
+    if not lost:
+        return known
+    records = tuple(sorted((*known.records, *map(_stand_in, lost)), key=lambda record: record.generation))
+    told = {
+        number: f"{layout.generation_record(number)} does not exist, although completed checkpoints are of that generation."
+        for number in lost
+    }
+    return replace(
+        known,
+        records=records,
+        unfinished=tuple(number for number in known.unfinished if number > records[-1].generation),
+        unreadable={**known.unreadable, **told},
+    )
+
+
+def read_listed(store: ObjectStore) -> Generations:
+    """Read the records of the generations that are listed, where missing the newest does no harm. See `read_all`."""
+    return _read(store, _listed(store))
+
+
+def reserve(store: ObjectStore, *, above: int, holder: ReservationRecord) -> int:
+    """Reserve a number that nobody else fills. Cost: one PUT, one more per number lost to somebody else.
+
+    Returns:
+        The first free number above `above`.
+    """
+    number = above + 1
+    while not _reserved(store, number, holder):
+        number += 1
+    return number
+
+
+def publish(store: ObjectStore, record: GenerationRecord) -> None:
+    """Make a filled generation usable. Cost: one PUT.
+
+    Raises:
+        PreconditionFailedError: `GenerationExists`.
+    """
+    key = layout.generation_record(record.generation)
+    try:
+        store.create(key, record.sealed(indent=1))
+    except errors.ObjectExistsError as error:
+        raise errors.PreconditionFailedError(
+            "GenerationExists", f"{store.uri}/{key} was completed by somebody else; look again."
+        ) from error
+
+
+def abandon(store: ObjectStore, numbers: Sequence[int], *, epoch: int, now: datetime) -> None:
+    """Make sure that unfinished generations are never completed, and delete what was copied for them.
+
+    The driver that began one may still be alive, and does not know yet that a newer one has taken over.
+    Cost, per number: one PUT, a LIST and a DELETE per 1,000 files.
+
+    Raises:
+        PreconditionFailedError: `GenerationExists`: one was completed meanwhile; look again.
+    """
+    for number in numbers:
+        publish(store, GenerationRecord(generation=number, created_at=now, epoch=epoch, abandoned=True))
+        kept = (layout.generation_record(number), layout.generation_reservation(number))
+        store.delete_many([info.key for info in store.list(layout.generation(number)) if info.key not in kept])
+
+
+def note_restore(store: ObjectStore, record: GenerationRecord, *, over: GenerationRecord) -> None:
+    """Note in the record of the generation in use that a restore is done. Cost: a HEAD, a GET, one PUT. Idempotent.
+
+    Only the driver that owns the job may call it, before it starts Spark. One that was replaced meanwhile changes nothing:
+    it would undo what its successor has noted.
+
+    Args:
+        store: The job's root.
+        record: What it says then.
+        over: What it said when the restore was decided.
+
+    Raises:
+        PreconditionFailedError: `GenerationChanged`: it says something else by now; look again.
+    """
+    key = layout.generation_record(record.generation)
+    info, present = store.info(key), _read_if_present(store, record.generation)
+    if present == record:
+        return
+    if info is None or present != over:
+        raise errors.PreconditionFailedError(
+            "GenerationChanged", f"{store.uri}/{key} was changed by somebody else; look again."
+        )
+    store.replace(key, record.sealed(indent=1), etag=info.etag)
+
+
+def reservation(epoch: int, *, now: datetime) -> ReservationRecord:
+    """Return what a reservation says: the epoch that fills the generation."""
+    return ReservationRecord(epoch=epoch, claimed_at=now, holder=f"epoch {epoch}", claim_id=f"epoch-{epoch}")
+
+
+def _reserved(store: ObjectStore, number: int, holder: ReservationRecord) -> bool:
+    try:
+        store.create(layout.generation_reservation(number), holder.to_json().encode())
+    except errors.ObjectExistsError:
+        return False
+    return True
+
+
+def _listed(store: ObjectStore) -> tuple[int, ...]:
+    names = store.list_names(layout.GENERATIONS)
+    return tuple(sorted(number for name in names if (number := layout.parse_number(name))))
+
+
+def _read(store: ObjectStore, numbers: Sequence[int]) -> Generations:
+    records: list[GenerationRecord] = []
+    unreadable: dict[int, str] = {}
+    newer: dict[int, str] = {}
+    abandoned: set[int] = set()
+    for number in numbers:
+        try:
+            record = _read_if_present(store, number)
+        except errors.SnapshotCorruptError as error:
+            unreadable[number] = error.message
+            if isinstance(error, errors.FormatVersionError):
+                newer[number] = error.message
+            record = _stand_in(number)
+        if record is not None and record.abandoned:
+            abandoned.add(number)
+        elif record is not None:
+            records.append(record)
+    current = records[-1].generation if records else 0
+    unfinished = tuple(number for number in numbers if number > current and number not in abandoned)
+    return Generations(tuple(records), max(numbers, default=0), unfinished, frozenset(abandoned), unreadable, newer)
+
+
+def _stand_in(number: int) -> GenerationRecord:
+    """Return what is known of a generation whose record is damaged: that it was in use."""
+    return GenerationRecord(generation=number, created_at=datetime.min.replace(tzinfo=UTC), epoch=1)
+
+
+def _read_if_present(store: ObjectStore, number: int) -> GenerationRecord | None:
+    key = layout.generation_record(number)
+    try:
+        body = store.read(key)
+    except errors.ObjectNotFoundError:
+        return None
+    return GenerationRecord.parse(body, f"{store.uri}/{key}")

@@ -1,0 +1,259 @@
+"""The head of a generation: what its queries have committed since the last checkpoint, and whether it can be used.
+
+A driver that died between a commit and the next checkpoint leaves committed batches behind. If everything they need is
+there they become the next checkpoint; if not, the generation cannot be continued, because Spark would stumble over it.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.checkpoint import (
+    batch_records,
+    checksums,
+    closure,
+    listing,
+    read_cache,
+    segments,
+    small_files,
+    sparklog,
+    verify,
+)
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import FileEntry, QueryEntry
+from statefulspark.recovery import damage
+
+_READ_UP_TO_BYTES = 256 * 2**20
+"""New state files are compared with their checksum by content, the smaller ones first, up to this sum; the rest by size."""
+
+
+_IN_MEMORY_BYTES = 32 * 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a generation holds now.
+
+    Attributes:
+        queries: Each query at its newest committed batch; empty if `problem` is set.
+        is_newer: True if at least one query committed a batch after the base.
+        problem: Why the generation cannot be continued, None if it can.
+    """
+
+    queries: tuple[QueryEntry, ...]
+    is_newer: bool
+    problem: str | None = None
+
+
+def inspect(
+    store: read_cache.Look, generation: int, base: Sequence[QueryEntry], noted: damage.Damage | None = None
+) -> Head:
+    """Look at the newest committed batch of every query in a generation.
+
+    Cost: a listing of the generation; per query a HEAD and a read; for queries with newer batches their closure, and small
+    reads of the checksums of new state files.
+
+    Args:
+        store: The job's root, as of one look.
+        generation: The one in use.
+        base: Its queries as of the latest checkpoint, or of its beginning.
+        noted: What drivers could not load.
+
+    Returns:
+        The head. A damaged log is a problem of the head, never an absence.
+
+    Raises:
+        FormatVersionError: A later release wrote something of it.
+    """
+    known = {query.uid: query for query in base}
+    folders = _folders(store, generation)
+    try:
+        found = [_query(store, generation, uid, known) for uid in sorted({*folders, *known})]
+    except errors.FormatVersionError:
+        raise  # It is whole, so an older state in its place would give up what a later release has done.
+    except errors.SnapshotCorruptError as error:
+        return Head((), is_newer=True, problem=error.message)
+    newer = any(query.batch_id > (known[query.uid].batch_id if query.uid in known else -1) for query in found)
+    problem = _noted_problem(store, found, noted or damage.Damage())
+    return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(found), is_newer=newer)
+
+
+def _noted_problem(store: read_cache.Look, found: Sequence[QueryEntry], noted: damage.Damage) -> str | None:
+    if not noted.is_feared:
+        return None
+    standing = noted.standing(store, found)
+    known = standing.problem(found)
+    if known is not None:
+        return known
+    report = verify.verify_queries(store, found, deep=True)
+    return None if report.ok else report.sentence
+
+
+def is_still_at(store: read_cache.Look, generation: int, queries: Sequence[QueryEntry]) -> bool:
+    """Tell whether a generation stands exactly where a savepoint of it was taken, with nothing planned since.
+
+    Then the savepoint need not be copied back. Cost: a listing of the generation; per query a read, and reads of the log
+    entries.
+
+    Args:
+        store: The job's root, as of one look.
+        generation: The one in use.
+        queries: The savepoint's.
+    """
+    here = tuple(_as_in_generation(query, generation) for query in queries)
+    if _folders(store, generation) - {query.uid for query in here}:
+        return False
+    try:
+        stands = all(_newest_offsets(store, query) == query.batch_id for query in here)
+        stands = stands and all(closure.newest_committed_batch(store, query.path) == query.batch_id for query in here)
+    except errors.SnapshotCorruptError:
+        return False
+    return stands and verify.verify_queries(store, here).ok
+
+
+def _folders(store: read_cache.Look, generation: int) -> set[str]:
+    """Return the uids of the queries that have files; everything below them is listed with that."""
+    folder = layout.generation(generation)
+    store.list(folder)
+    return {name.rstrip("/") for name in store.list_names(folder) if name.endswith("/")}
+
+
+def _as_in_generation(query: QueryEntry, generation: int) -> QueryEntry:
+    """Return a savepoint's query as it would be in its generation; names of state files are unique, so size is enough."""
+    files = tuple(
+        file.model_copy(update={"checksum": None}) if file.path.startswith("state/") else file for file in query.files
+    )
+    return query.model_copy(update={"path": layout.query_root(generation, query.uid), "files": files})
+
+
+def _newest_offsets(store: read_cache.Look, query: QueryEntry) -> int:
+    names = [sparklog.parse_log_file(name) for name in store.list_names(f"{query.path}/offsets")]
+    return max((name.number for name in names if name), default=-1)
+
+
+def _query(store: read_cache.Look, generation: int, uid: str, known: Mapping[str, QueryEntry]) -> QueryEntry:
+    path = layout.query_root(generation, uid)
+    base = known.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
+    newest = _newest_commit(store, path, base.batch_id)
+    if newest < base.batch_id:
+        raise errors.SnapshotCorruptError(
+            "CommitLogBehind",
+            f"The commit log of {store.uri}/{path} ends at batch {newest}, and the latest checkpoint has batch "
+            f"{base.batch_id}.",
+        )
+    _require_readable_plan(store, path, newest)
+    if newest == base.batch_id:
+        return base
+    closer = closure.Closer(store, path, base=base)
+    entry = closer.close_over(newest)
+    _require_unchanged(store, entry, base, closer.rotten)
+    _require_sound(store, entry, base)
+    _require_readable_states(store, entry, base)
+    return entry
+
+
+def _newest_commit(store: read_cache.Look, path: str, known: int) -> int:
+    """Return the newest committed batch; the listing may lag, so the batches it does not show are looked up by name."""
+    newest = closure.newest_committed_batch(store, path)
+    if newest < known and store.info(f"{path}/commits/{known}") is not None:
+        newest = known
+    following = listing.highest(store, newest, lambda number: f"{path}/commits/{number}")
+    if following > newest:
+        key = f"{path}/commits/{following}"
+        sparklog.parse_commit(following, store.read(key), f"{store.uri}/{key}")
+    return following
+
+
+def _require_readable_plan(store: read_cache.Look, path: str, committed: int) -> None:
+    """Check the offsets of a batch that was planned and not committed, and the segments that they name.
+
+    Spark reads them first when it goes on.
+    """
+    names = [sparklog.parse_log_file(name) for name in store.list_names(f"{path}/offsets")]
+    for number in sorted(name.number for name in names if name and name.number > committed):
+        key = f"{path}/offsets/{number}"
+        offsets = sparklog.parse_offsets(store.read(key), f"{store.uri}/{key}")
+        for segment in segments.needed_keys(offsets):
+            if store.info(f"{path}/{segment}") is None:
+                raise errors.SnapshotCorruptError(
+                    "SegmentMissing", f"{store.uri}/{path}/{segment}, which {store.uri}/{key} names, does not exist."
+                )
+
+
+def _require_unchanged(store: read_cache.Look, entry: QueryEntry, base: QueryEntry, rotten: Sequence[str]) -> None:
+    """Compare the small files with what the checkpoint says of their content, and where it says nothing, the store."""
+    known = {file.path: file.crc32 for file in base.files if file.crc32 is not None}
+    changed = [file.path for file in entry.files if known.get(file.path, file.crc32) != file.crc32]
+    changed += [path for path in rotten if path not in known]
+    if changed:
+        raise _not_what_was_written(store, entry, changed[0])
+
+
+def _not_what_was_written(store: read_cache.Look, entry: QueryEntry, path: str) -> errors.SnapshotCorruptError:
+    return errors.SnapshotCorruptError(
+        "ChecksumDiffers", f"{store.uri}/{posixpath.join(entry.path, path)} is not the file that was written."
+    )
+
+
+def _require_sound(store: read_cache.Look, entry: QueryEntry, base: QueryEntry) -> None:
+    """Compare the files that no checkpoint has vouched for yet with the checksums that Spark wrote beside them."""
+    vouched = set(base.files)
+    fresh = {file.path: file for file in entry.files if file not in vouched and not checksums.is_sidecar(file.path)}
+    present = {file.path for file in entry.files}
+    guarded = [file for file in fresh.values() if checksums.spark_sidecar(file.path) in present]
+    if not guarded:
+        return
+    sidecars = store.read_many([f"{entry.path}/{checksums.spark_sidecar(file.path)}" for file in guarded])
+    for part in _parts(guarded):
+        bodies = store.read_many([f"{entry.path}/{file.path}" for file in part.read])
+        for file in (*part.read, *part.sized):
+            if not _is_sound({**bodies, **sidecars}, entry.path, file):
+                raise errors.SnapshotCorruptError(
+                    "ChecksumDiffers",
+                    f"{store.uri}/{posixpath.join(entry.path, file.path)} is not the file that Spark wrote.",
+                )
+
+
+def _require_readable_states(store: read_cache.Look, entry: QueryEntry, base: QueryEntry) -> None:
+    """Read the functions' state that is too long for the closure to have read it; a function is given it right away."""
+    vouched = set(base.files)
+    states = {state.path for state in entry.operator_states}
+    for file in entry.files:
+        if file.path in states and file not in vouched and not small_files.is_small(file.path, file.size_bytes):
+            key = f"{entry.path}/{file.path}"
+            batch_records.require_readable(file.path, store.read(key), f"{store.uri}/{key}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Files that are in memory at once, and files that are only compared by size."""
+
+    read: tuple[FileEntry, ...]
+    sized: tuple[FileEntry, ...] = ()
+
+
+def _parts(files: Sequence[FileEntry]) -> list[_Part]:
+    smallest_first = sorted(files, key=lambda file: file.size_bytes)
+    total_bytes, part_bytes, part = 0, 0, list[FileEntry]()
+    found: list[_Part] = []
+    for number, file in enumerate(smallest_first):
+        total_bytes += file.size_bytes
+        if total_bytes > _READ_UP_TO_BYTES:
+            return [*found, _Part(tuple(part), tuple(smallest_first[number:]))]
+        if part_bytes + file.size_bytes > _IN_MEMORY_BYTES:
+            found.append(_Part(tuple(part)))
+            part_bytes, part = 0, []
+        part_bytes += file.size_bytes
+        part.append(file)
+    return [*found, _Part(tuple(part))]
+
+
+def _is_sound(bodies: Mapping[str, bytes], path: str, file: FileEntry) -> bool:
+    key = f"{path}/{file.path}"
+    sidecar = bodies[checksums.spark_sidecar(key)]
+    if key in bodies:
+        return checksums.matches_spark(bodies[key], sidecar)
+    return checksums.size_in_spark(sidecar) == file.size_bytes

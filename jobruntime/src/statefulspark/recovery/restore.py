@@ -1,0 +1,256 @@
+"""Restoring: what a plan says is carried out, so that Spark can be started.
+
+What a dead driver committed is completed as a checkpoint, what it left half made is closed off, and a snapshot's files
+become the beginning of a new generation. Between the plan and this another driver may act: every write is conditional, and
+raises PreconditionFailedError then, upon which the caller plans again.
+
+Files are copied on the server's side. Spark stores absolute paths in one place, `state/<op>/_metadata/v2/<batch>`; those
+files are rewritten to the new root, and their checksum files, which would not match any more, are left behind. For a job
+whose plan has changed, more of the small files are rewritten on the way; see `rewrite`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from statefulspark import errors
+from statefulspark.checkpoint import catalog, epochs, lineage_records, listing, progress, small_files, transfer
+from statefulspark.contract import base, layout
+from statefulspark.contract.manifest import FileEntry, GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
+from statefulspark.evolution import rewrite
+from statefulspark.recovery import beginnings, claims, generations
+from statefulspark.recovery.plan import Author, StartMode, StartPlan
+from statefulspark.storage.port import ObjectStore
+
+Finisher = Callable[[int, tuple[QueryEntry, ...]], tuple[QueryEntry, ...]]
+"""Completes the queries of a generation that is filled and not in use yet; returns them as they are then."""
+
+
+def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
+    """Complete what a dead driver committed, and close off what it left half made. Idempotent.
+
+    Cost: one PUT for a salvaged checkpoint; per half-made generation a PUT, a LIST and a DELETE; per folder of scratch a
+    LIST and a DELETE. Nothing for a plan that is settled.
+
+    Raises:
+        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
+    """
+    generations.abandon(store, plan.unfinished, epoch=author.epoch, now=author.now)
+    if plan.obsolete_notes:
+        store.delete_many(plan.obsolete_notes)
+    _clear_scratch(store, plan.scratch, below=author.epoch)
+    settled = replace(plan, unfinished=(), obsolete_notes=(), scratch=())
+    return _salvaged(store, settled, author) if plan.salvage else settled
+
+
+def carry_out(
+    store: ObjectStore,
+    plan: StartPlan,
+    author: Author,
+    *,
+    rewrites: Mapping[str, rewrite.Rewrite] | None = None,
+    finish: Finisher | None = None,
+    hadoop_root: str | None = None,
+    on_progress: progress.Report | None = None,
+) -> StartPlan:
+    """Complete what was left behind and make the new generation, so that Spark can be started.
+
+    Cost: a PUT; one for a salvaged checkpoint; a HEAD, a GET and a PUT for a restore in place; for a new generation two more
+    PUTs, a HEAD and what `materialise` costs.
+
+    Args:
+        store: The job's root.
+        plan: From `recovery`, or what `in_new_generation` made of it.
+        author: Who does it.
+        rewrites: How queries change on the way into a new generation, by uid.
+        finish: Called with a new generation's number and queries before its record is written.
+        hadoop_root: See `materialise`.
+        on_progress: See `materialise`.
+
+    Returns:
+        The plan as it came out: the generation's real number, paths inside it, the salvaged checkpoint as restored.
+
+    Raises:
+        FencedError: A newer driver has started; the new generation was not made.
+        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
+        SnapshotCorruptError: `CopyIncomplete`.
+    """
+    plan = settle(store, plan, author)
+    if plan.claim is not None and plan.claim.folder is not None:
+        place = plan.claim.folder
+        claims.claim(place.store, place.root, root=store.uri, owner_id=author.owner_id, now=author.now)
+    if plan.mode is StartMode.CONTINUE:
+        if plan.note_restore is not None:
+            generations.note_restore(store, plan.note_restore, over=plan.record or plan.note_restore)
+        beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
+        return replace(plan, head=None)
+    reservation = generations.reservation(author.epoch, now=author.now)
+    number = generations.reserve(store, above=plan.generation - 1, holder=reservation)
+    queries: tuple[QueryEntry, ...] = ()
+    if plan.source is not None:
+        queries = materialise(
+            store,
+            plan.source.place,
+            plan.queries,
+            number,
+            rewrites=rewrites,
+            hadoop_root=hadoop_root,
+            on_progress=on_progress,
+        )
+    if finish is not None:
+        queries = finish(number, queries)
+    origin = plan.source.descent if plan.source else None
+    ancestors = origin.below(author.lineages.lineage, plan.source.queries) if origin and plan.source else ()
+    # A successor closes off what was reserved when it looked. What is reserved later, this look gives up: by somebody who
+    # was asleep meanwhile, and would else put an old cut in the place of all that its successor has done.
+    epochs.require_current(store, author.epoch)
+    generations.publish(
+        store,
+        GenerationRecord(
+            generation=number,
+            lineage=author.lineages.lineage,
+            ancestors=ancestors,
+            created_at=author.now,
+            epoch=author.epoch,
+            restored_from=plan.restored_from,
+            source=plan.source.reference if plan.source else None,
+            parent_generation=plan.source.generation if plan.source else None,
+            restore_id=plan.restore_id,
+            queries=queries,
+            changes=plan.changes,
+            claimed=plan.claim.reference if plan.claim else None,
+            master_states=plan.master_states,
+        ),
+    )
+    beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)
+    made = lineage_records.Descent(author.lineages.lineage, number, store.uri, ancestors, author.lineages.unnamed)
+    return replace(plan, generation=number, queries=queries, descent=made, source=None, head=None)
+
+
+def materialise(
+    store: ObjectStore,
+    source: transfer.SnapshotPlace,
+    queries: Sequence[QueryEntry],
+    generation: int,
+    *,
+    uids: Mapping[str, str] | None = None,
+    rewrites: Mapping[str, rewrite.Rewrite] | None = None,
+    hadoop_root: str | None = None,
+    on_progress: progress.Report | None = None,
+) -> tuple[QueryEntry, ...]:
+    """Copy queries of a snapshot into a generation that is reserved and not in use.
+
+    Cost: a server-side copy per file, a GET and a PUT per stateful operator, a LIST per query and 1,000 files.
+
+    Args:
+        store: The job's root.
+        source: Where the snapshot is.
+        queries: What to copy; those without a committed batch need no file.
+        generation: Its number.
+        uids: New uid of a query by its old one; those not named keep theirs.
+        rewrites: How a query changes on the way, by its old uid; those not named stay as they are.
+        hadoop_root: URI of the job's root as Spark sees it; derived from the store when omitted.
+        on_progress: Hears of every file that is copied.
+
+    Returns:
+        The queries as they are in the generation now.
+
+    Raises:
+        SnapshotCorruptError: `CopyIncomplete`: a file is not there after the copy, or has another size.
+        ObjectNotFoundError: A file of the snapshot vanished.
+    """
+    moves = tuple(
+        _Move(query, (rewrites or {}).get(query.uid) or rewrite.Rewrite.identity(query), path)
+        for query in queries
+        for path in [layout.query_root(generation, (uids or {}).get(query.uid, query.uid))]
+    )
+    copies = [
+        (source.key(move.query, file.path), f"{move.path}/{place}", file.size_bytes)
+        for move in moves
+        for file, place in rewrite.files_to_copy(move.query, move.rewrite)
+    ]
+    on_files = progress.of_files([size_bytes for *_, size_bytes in copies], on_progress) if on_progress else None
+    transfer.copy(source.store, store, [(old, new) for old, new, _ in copies], on_progress=on_files)
+    hadoop = hadoop_root or transfer.hadoop_uri(store.uri)
+    return tuple(_finish(store, source, move, hadoop) for move in moves)
+
+
+def _clear_scratch(store: ObjectStore, names: Sequence[str], *, below: int) -> None:
+    """Delete what the starts of dead drivers left in their scratch folders."""
+    for name in names:
+        epoch = layout.parse_number(name.rstrip("/"))
+        if epoch is not None and epoch < below:
+            store.delete_many([info.key for info in store.list(f"{layout.SCRATCH}/{name.rstrip('/')}")])
+
+
+def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
+    manifest = Manifest(
+        kind=SnapshotKind.CHECKPOINT,
+        id=plan.next_snapshot_id,
+        namespace=author.namespace,
+        job=author.job,
+        trigger=Trigger.RECOVERY,
+        epoch=author.epoch,
+        generation=plan.generation,
+        triggered_at=author.now,
+        completed_at=author.now,
+        queries=plan.salvage,
+        restored_from=plan.restored_from,
+        lineage=plan.descent.lineage if plan.descent else None,
+        root=plan.descent.root if plan.descent else None,
+        ancestors=plan.descent.ancestors if plan.descent else (),
+        revision=author.revision,
+        versions=dict(author.versions),
+        # Nobody asked the hooks at this cut. What they said before is as true of it as of a cut that a checkpoint made:
+        # those, too, may end batches after the hooks were asked.
+        master_states=plan.master_states,
+    )
+    catalog.write_checkpoint(store, manifest)
+    return replace(
+        plan,
+        restored=manifest,
+        restored_from=manifest.label,
+        next_snapshot_id=manifest.id + 1,
+        checkpoint_ids=(*plan.checkpoint_ids, manifest.id),
+        salvage=(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Move:
+    query: QueryEntry
+    rewrite: rewrite.Rewrite
+    path: str
+    """Its new root."""
+
+
+def _finish(store: ObjectStore, source: transfer.SnapshotPlace, move: _Move, hadoop: str) -> QueryEntry:
+    """Write the files whose content changes, then describe the query as it is now."""
+    uid = move.path.rsplit("/", 1)[1]
+    query = rewrite.entry_after(move.query, move.rewrite).model_copy(update={"uid": uid, "path": move.path})
+    if not query.files:
+        return query
+    changing = rewrite.files_to_rewrite(move.query, move.rewrite)
+    bodies = source.reader.read_many([source.key(move.query, old) for old, _ in changing]) if changing else {}
+    coming = {place: file for file, place in rewrite.files_to_copy(move.query, move.rewrite)}
+    for old, new in changing:
+        key = source.key(move.query, old)
+        body = move.rewrite.body(old, bodies[key], f"{source.store.uri}/{key}", f"{hadoop}/{move.path}")
+        store.write(f"{move.path}/{new}", body)
+        crc32 = base.crc32_hex(body) if small_files.is_small(new, len(body)) else None
+        coming[new] = FileEntry(path=new, size_bytes=len(body), crc32=crc32)
+    return query.model_copy(update={"files": _arrived(store, move.path, coming)})
+
+
+def _arrived(store: ObjectStore, path: str, coming: Mapping[str, FileEntry]) -> tuple[FileEntry, ...]:
+    listed = listing.below(store, path, coming)
+    for name, file in coming.items():
+        if name not in listed or listed[name].size_bytes != file.size_bytes:
+            raise errors.SnapshotCorruptError(
+                "CopyIncomplete",
+                f"{store.uri}/{path}/{name} should have {file.size_bytes} bytes after the copy and "
+                f"{f'has {listed[name].size_bytes}' if name in listed else 'does not exist'}; nothing was started. "
+                "Verify the snapshot, then try again.",
+            )
+    return tuple(small_files.file_entry(name, listed[name], crc32=coming[name].crc32) for name in sorted(coming))

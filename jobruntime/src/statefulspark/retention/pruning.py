@@ -1,0 +1,212 @@
+"""Pruning on storage: take stock, let `prune` decide, and act.
+
+Manifests go first, then marks are written, then files are deleted that had been marked before: a crash in between leaves
+files too many, never too few. Of two pruners at once one writes the marks, and the other deletes no files. A driver looks at
+the fence before it deletes; what it deletes after that was dispensable when it decided, while the job was its own.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import ClassVar
+
+from pydantic import Field
+
+from statefulspark import errors
+from statefulspark.checkpoint import catalog, epochs, sparklog, transfer
+from statefulspark.contract import formats, layout
+from statefulspark.contract.base import StoredDocument, UtcDatetime
+from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
+from statefulspark.recovery import candidates, claims, generations
+from statefulspark.retention import rules, staged_files
+from statefulspark.storage import conditional
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+
+class Marks(StoredDocument):
+    """`prune/marks.json`: which files are unused, and since when."""
+
+    FORMAT: ClassVar = formats.PRUNE_MARKS
+    format_version: int = formats.PRUNE_MARKS.writes
+
+    unused_since: dict[str, UtcDatetime] = Field(default_factory=dict)
+
+
+def plan(
+    store: ObjectStore,
+    policy: rules.PrunePolicy,
+    now: datetime,
+    *,
+    pinned: Sequence[QueryEntry] = (),
+    open_store: transfer.StoreOpener | None = None,
+    staging: bool = False,
+) -> rules.PrunePlan:
+    """Find out what a pruning would do; nothing is written.
+
+    Cost: 5 listings, of which the one of `generations/` takes a request per 1,000 files; a GET per checkpoint,
+    generation and for the marks with a HEAD, and one per state snapshot that no checkpoint names yet.
+
+    Args:
+        store: The job's root.
+        policy: How much is kept.
+        now: UTC.
+        pinned: Closures that somebody is copying right now, a savepoint for example: their files stay.
+        open_store: Opens the place of a claimed snapshot outside the job's root; without it such a one stays.
+        staging: Look at what dead drivers have staged for sinks, too, which costs what `staged.unneeded` costs.
+
+    Raises:
+        TransientError: Storage cannot be asked.
+    """
+    inventory = replace(take_stock(store), pinned=tuple(pinned))
+    if staging:
+        stale = staged_files.unneeded(store, inventory.files, open_store=open_store)
+        inventory = replace(inventory, leftovers=(*inventory.leftovers, *stale))
+    unnamed = rules.unnamed_snapshots(inventory, policy, now)
+    planned = rules.plan_prune(replace(inventory, ssts=_needed_ssts(store, unnamed)), policy, now)
+    held = tuple(uri for uri in planned.delete_claimed if _is_held(store, uri, open_store))
+    return replace(planned, delete_claimed=held)
+
+
+def carry_out(
+    store: ObjectStore,
+    planned: rules.PrunePlan,
+    *,
+    open_store: transfer.StoreOpener | None = None,
+    epoch: int | None = None,
+) -> None:
+    """Do what was planned.
+
+    Cost: a DELETE per 1,000 objects, one PUT, two HEADs with an epoch; per claimed snapshot, what deleting it costs.
+
+    Args:
+        store: The job's root.
+        planned: From `plan`.
+        open_store: As for `plan`.
+        epoch: Of the driver that prunes; None where no driver does.
+
+    Raises:
+        FencedError: A newer epoch owns the job.
+        PreconditionFailedError: Somebody else has pruned since the look; no file was deleted.
+    """
+    _require_current(store, epoch)
+    store.delete_many(planned.delete_checkpoints)
+    for uri in planned.delete_claimed:
+        claims.delete(*_parent_of(store, uri, open_store), root=store.uri)
+    _write_marks(store, planned)
+    _require_current(store, epoch)
+    store.delete_many(planned.delete_files)
+
+
+def run(
+    store: ObjectStore,
+    policy: rules.PrunePolicy,
+    now: datetime,
+    *,
+    pinned: Sequence[QueryEntry] = (),
+    open_store: transfer.StoreOpener | None = None,
+    staging: bool = False,
+    epoch: int | None = None,
+) -> rules.PrunePlan:
+    """Plan a pruning and carry it out; see `plan` and `carry_out`.
+
+    Returns:
+        What was done.
+    """
+    planned = plan(store, policy, now, pinned=pinned, open_store=open_store, staging=staging)
+    deletes = planned.delete_checkpoints or planned.delete_files or planned.delete_claimed
+    if deletes or dict(planned.marks) != _read_marks(store)[0]:
+        carry_out(store, planned, open_store=open_store, epoch=epoch)
+    return planned
+
+
+def take_stock(store: ObjectStore) -> rules.Inventory:
+    """Look at everything the decision needs but the state snapshots' contents.
+
+    The files are listed before the manifests are read: a checkpoint that completes in between then protects files that
+    were listed, while the other way round a listed file could belong to a manifest that was not read.
+    """
+    files = store.list(layout.GENERATIONS)
+    survey = catalog.survey(store)
+    refs = [ref for ref in survey.completed if ref.kind is SnapshotKind.CHECKPOINT]
+    found = catalog.read_manifests(store, refs)
+    manifests = tuple(manifest for manifest in found if isinstance(manifest, Manifest))
+    marks, marks_etag = _read_marks(store)
+    readable = {manifest.id for manifest in manifests}
+    return rules.Inventory(
+        checkpoints=manifests,
+        unreadable=tuple(ref.id for ref in refs if ref.id not in readable),
+        known=generations.read_listed(store),
+        files=files,
+        marks=marks,
+        marks_etag=marks_etag,
+        ssts={},
+        leftovers=tuple(info for folder in survey.unfinished for info in _leftovers(store, folder)),
+    )
+
+
+def _leftovers(store: ObjectStore, folder: str) -> tuple[ObjectInfo, ...]:
+    """Return the files of a savepoint without a manifest, if nobody has written any since the newest epoch began.
+
+    Both times are the object store's. Whoever still copies under an older epoch keeps its files by that, and is refused
+    when it wants to complete them.
+    """
+    files = store.list(folder)
+    epoch = epochs.newest(store)
+    began = store.info(layout.epoch(epoch)) if epoch else None
+    is_old = began is not None and all(info.modified_at < began.modified_at for info in files)
+    return files if is_old else ()
+
+
+def _is_held(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> bool:
+    try:
+        where, folder = _parent_of(store, uri, open_store)
+    except errors.SpecRejectedError:
+        return False
+    return claims.is_held(where, folder, root=store.uri)
+
+
+def _parent_of(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
+    """Return a store above a snapshot, and the snapshot's folder below it."""
+    parent, _, name = uri.rpartition("/")
+    where, folder = candidates.locate(store, parent, open_store)
+    return where, f"{folder}/{name}" if folder else name
+
+
+def _needed_ssts(store: ObjectStore, snapshots: tuple[str, ...]) -> dict[str, tuple[str, ...] | None]:
+    bodies = catalog.read_present(store, snapshots) if snapshots else {}
+    return {key: _ssts_of(store, key, body) for key, body in bodies.items()}
+
+
+def _ssts_of(store: ObjectStore, key: str, body: bytes) -> tuple[str, ...] | None:
+    try:
+        files = sparklog.parse_snapshot_archive(body, f"{store.uri}/{key}")
+    except errors.SnapshotCorruptError:
+        return None
+    return tuple(f"{posixpath.dirname(key)}/SSTs/{file.name}" for file in files)
+
+
+def _require_current(store: ObjectStore, epoch: int | None) -> None:
+    if epoch is not None:
+        epochs.require_current(store, epoch)
+
+
+def _read_marks(store: ObjectStore) -> tuple[dict[str, datetime], str | None]:
+    """Read the marks and their etag; damaged ones count as none, which only makes every file wait once more."""
+    info = store.info(layout.PRUNE_MARKS)
+    if info is None:
+        return {}, None
+    try:
+        body = store.read(layout.PRUNE_MARKS)
+        return dict(Marks.parse(body, f"{store.uri}/{layout.PRUNE_MARKS}").unused_since), info.etag
+    except (errors.ObjectNotFoundError, errors.SnapshotCorruptError):
+        return {}, info.etag
+
+
+def _write_marks(store: ObjectStore, planned: rules.PrunePlan) -> None:
+    """Write the marks over those that the plan was made from: late ones would let a file that is used again go too soon."""
+    body = Marks(unused_since=dict(planned.marks)).to_json().encode()
+    if not conditional.put(store, layout.PRUNE_MARKS, body, etag=planned.marks_etag):
+        raise errors.ObjectChangedError(f"{store.uri}/{layout.PRUNE_MARKS}")

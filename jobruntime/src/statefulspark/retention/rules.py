@@ -1,0 +1,352 @@
+"""What may be deleted, and why the rest may not: the decision, without any I/O.
+
+Checkpoints beyond the retained count (or age) are dropped. Files are counted by reference: what no retained checkpoint
+names is marked, and deleted once it has been marked for the grace time. Kept in any case: the newest checkpoint,
+savepoints, whatever the driver that runs now may still build on, and whatever is not understood.
+
+In the generation in use the newest checkpoint is the floor. Spark uploads a state snapshot some time after its batch, so
+a file that no checkpoint names may still be named by the next one; only what is older than the state snapshot that the
+floor builds on is surely unused.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from statefulspark.checkpoint import batch_records, segments, sparklog, state_files
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import Manifest, QueryEntry
+from statefulspark.recovery import generations
+from statefulspark.storage.port import ObjectInfo
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePolicy:
+    """How much is kept.
+
+    Attributes:
+        retained: Completed checkpoints kept, at least one.
+        grace: Time between a file's being found unused and its deletion.
+        max_age: Checkpoints older than this are dropped even if they are among the retained; the newest never is.
+    """
+
+    retained: int = 3
+    grace: timedelta = timedelta(seconds=60)
+    max_age: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """Everything the decision looks at.
+
+    Attributes:
+        checkpoints: Readable manifests of completed checkpoints.
+        unreadable: Ids of completed checkpoints whose manifest is not readable.
+        known: The generations.
+        files: Every object below `generations/`.
+        marks: Since when each file has been unused.
+        ssts: Keys of the SST files that each state snapshot needs, for those that no checkpoint names yet; None for a
+            snapshot that cannot be read.
+        pinned: What somebody is copying right now, a savepoint for example.
+        leftovers: Files of savepoints that a driver of an earlier epoch did not complete, and rows that it staged for sinks
+            in vain.
+        marks_etag: Of the document that has the marks; None if there is none.
+    """
+
+    checkpoints: tuple[Manifest, ...]
+    unreadable: tuple[int, ...]
+    known: generations.Generations
+    files: tuple[ObjectInfo, ...]
+    marks: Mapping[str, datetime]
+    ssts: Mapping[str, tuple[str, ...] | None]
+    pinned: tuple[QueryEntry, ...] = ()
+    leftovers: tuple[ObjectInfo, ...] = ()
+    marks_etag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PrunePlan:
+    """What happens now.
+
+    Attributes:
+        delete_checkpoints: Keys of manifests.
+        marks: Every unused file that stays for now, and since when it has been unused.
+        delete_files: Keys of files.
+        freed_bytes: Their size.
+        keep_reasons: Number of files kept, by reason.
+        drop_reasons: Why each of the checkpoints goes.
+        delete_claimed: URIs of snapshots that the job claimed, and that are subsumed.
+        marks_etag: See `Inventory`.
+    """
+
+    delete_checkpoints: tuple[str, ...]
+    marks: Mapping[str, datetime]
+    delete_files: tuple[str, ...]
+    freed_bytes: int
+    keep_reasons: Mapping[str, int]
+    delete_claimed: tuple[str, ...] = ()
+    drop_reasons: Mapping[str, str] = field(default_factory=dict)
+    marks_etag: str | None = None
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The plan for people, one line each."""
+        return (
+            *(f"delete {key}: {self.drop_reasons.get(key, _TOO_MANY)}" for key in self.delete_checkpoints),
+            *(
+                f"delete {uri}: claimed, and followed by as many checkpoints as are retained"
+                for uri in self.delete_claimed
+            ),
+            *(f"delete {key}: unused for the grace time" for key in self.delete_files),
+            *(f"mark {key}: unused since {since.isoformat()}" for key, since in sorted(self.marks.items())),
+            *(f"keep {count} files: {reason}" for reason, count in sorted(self.keep_reasons.items())),
+        )
+
+
+def retained_checkpoints(checkpoints: Iterable[Manifest], policy: PrunePolicy, now: datetime) -> tuple[Manifest, ...]:
+    """Choose the checkpoints to keep, newest first; at least the newest."""
+    newest_first = sorted(checkpoints, key=lambda manifest: manifest.id, reverse=True)
+    kept = newest_first[: max(policy.retained, 1)]
+    max_age = policy.max_age
+    if max_age is None:
+        return tuple(kept)
+    return tuple(manifest for place, manifest in enumerate(kept) if not place or now - manifest.completed_at <= max_age)
+
+
+def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> PrunePlan:
+    """Decide what is deleted, marked and kept.
+
+    Args:
+        inventory: What there is.
+        policy: How much is kept.
+        now: UTC.
+
+    Returns:
+        The plan; empty but for keep reasons if nothing is unused.
+    """
+    retained = retained_checkpoints(inventory.checkpoints, policy, now)
+    oldest = min((manifest.id for manifest in retained), default=None)
+    dropped = [manifest.id for manifest in inventory.checkpoints if manifest not in retained]
+    dropped += [number for number in inventory.unreadable if oldest is not None and number < oldest]
+    unknown = [number for number in inventory.unreadable if number not in dropped]
+    rules = _Rules.of(inventory, retained, policy, blocked=bool(unknown))
+    marks: dict[str, datetime] = {}
+    deleted: list[ObjectInfo] = []
+    reasons: dict[str, int] = {}
+    for info in (*inventory.files, *inventory.leftovers):
+        reason = rules.reason_to_keep(info)
+        since = inventory.marks.get(info.key, now)
+        if reason is not None:
+            reasons[reason] = reasons.get(reason, 0) + 1
+        elif now - since >= policy.grace and info.key in inventory.marks:
+            deleted.append(info)
+        else:
+            marks[info.key] = since
+    return PrunePlan(
+        delete_checkpoints=tuple(layout.checkpoint_manifest(number) for number in sorted(dropped)),
+        marks=marks,
+        delete_files=tuple(info.key for info in deleted),
+        freed_bytes=sum(info.size_bytes for info in deleted),
+        keep_reasons=reasons,
+        delete_claimed=_subsumed_claims(inventory, retained, policy),
+        drop_reasons=_drop_reasons(inventory, policy),
+        marks_etag=inventory.marks_etag,
+    )
+
+
+def _drop_reasons(inventory: Inventory, policy: PrunePolicy) -> Mapping[str, str]:
+    newest_first = sorted(inventory.checkpoints, key=lambda manifest: manifest.id, reverse=True)
+    aged = newest_first[: max(policy.retained, 1)]
+    reasons = {layout.checkpoint_manifest(manifest.id): f"older than {policy.max_age}" for manifest in aged}
+    return reasons | {layout.checkpoint_manifest(number): _UNREADABLE for number in inventory.unreadable}
+
+
+def _subsumed_claims(inventory: Inventory, retained: Sequence[Manifest], policy: PrunePolicy) -> tuple[str, ...]:
+    """Return the claimed snapshots that are older than every retained checkpoint, once there are enough of those."""
+    oldest = min((manifest.generation for manifest in retained), default=0)
+    if len(retained) < max(policy.retained, 1):
+        return ()
+    return tuple(one.claimed for one in inventory.known.records if one.claimed and one.generation <= oldest)
+
+
+def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) -> tuple[str, ...]:
+    """Return the state snapshots in the generation in use that stay although no checkpoint names them.
+
+    What they need has to be read (`Inventory.ssts`) before `plan_prune` can decide about SST files.
+    """
+    retained = retained_checkpoints(inventory.checkpoints, policy, now)
+    rules = _Rules.of(inventory, retained, policy, blocked=False)
+    current = layout.generation(inventory.known.current.generation) if inventory.known.current else None
+    return tuple(
+        info.key
+        for info in inventory.files
+        if info.key.endswith(".zip")
+        and info.key.startswith(f"{current}/")
+        and rules.reason_to_keep(info) not in (None, _NAMED)
+    )
+
+
+_TOO_MANY = "more checkpoints than are retained"
+_UNREADABLE = "it cannot be read, and newer checkpoints can"
+_NAMED = "a retained checkpoint, or a copy being made, needs it"
+_RUNNING = "the driver that runs now may need it"
+_BLOCKED = "a checkpoint cannot be read, so it is unknown what it needs"
+_UNFINISHED = "the generation is being made"
+_RECORD = "it says what the generation is"
+UNKNOWN = "it is not a file of Spark's"
+"""Why a file stays that is not understood."""
+_TAKEN = "its number is never used again"
+_UNTOLD = "a state snapshot cannot be read, so it is unknown what it needs"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rules:
+    """Answers, for one file, why it stays."""
+
+    named: frozenset[str]
+    needed_generations: frozenset[int]
+    current: int
+    floors: Mapping[str, _Floor]
+    leftovers: frozenset[str]
+    abandoned: frozenset[int]
+    blocked: bool
+
+    @classmethod
+    def of(cls, inventory: Inventory, retained: Sequence[Manifest], policy: PrunePolicy, *, blocked: bool) -> _Rules:
+        record = inventory.known.current
+        current = record.generation if record else 0
+        newest = next((manifest for manifest in retained if manifest.generation == current), None)
+        queries = [*inventory.pinned, *(query for manifest in retained for query in manifest.queries)]
+        if newest is None and record:
+            queries += record.queries
+        named = frozenset(f"{query.path}/{file.path}" for query in queries for file in query.files)
+        extra = frozenset(key for keys in inventory.ssts.values() for key in keys or ())
+        untold = frozenset(f"{posixpath.dirname(key)}/SSTs" for key, keys in inventory.ssts.items() if keys is None)
+        listed = {info.key: info for info in inventory.files}
+        floors = {}
+        if newest is not None:
+            floors = {query.path: _Floor.of(query, listed, policy, extra, untold) for query in newest.queries}
+        needed = {number for key in named if (number := _generation_of(key)) is not None}
+        needed |= {one.generation for one in inventory.known.records if one.claimed}
+        leftovers = frozenset(info.key for info in inventory.leftovers)
+        blocked = blocked or (newest is None and current in inventory.known.unreadable)
+        return cls(named, frozenset(needed), current, floors, leftovers, inventory.known.abandoned, blocked)
+
+    def reason_to_keep(self, info: ObjectInfo) -> str | None:
+        """Return why a file stays; None if it is unused."""
+        if info.key in self.named or _main_file(info.key) in self.named:
+            return _NAMED
+        if info.key in self.leftovers:
+            return None
+        generation = _generation_of(info.key)
+        if generation is None:
+            return UNKNOWN
+        if self.blocked:
+            return _BLOCKED
+        if generation > self.current and generation not in self.abandoned:
+            return _UNFINISHED
+        if info.key.count("/") == 2:
+            if info.key.endswith(f"/{layout.GENERATION_RESERVATION}") or generation > self.current:
+                return _TAKEN
+            return _RECORD if generation == self.current or generation in self.needed_generations else None
+        return None if generation != self.current else self._reason_in_use(info)
+
+    def _reason_in_use(self, info: ObjectInfo) -> str | None:
+        path, name = _split(info.key)
+        floor = self.floors.get(path)
+        return _RUNNING if floor is None else floor.reason_to_keep(info, _main_file(name))
+
+
+@dataclass(frozen=True, slots=True)
+class _Floor:
+    """What a query's newest checkpoint builds on; older files are unused, newer ones may be used next."""
+
+    path: str
+    batch_id: int
+    versions: Mapping[str, int]
+    positions: Mapping[str, int]
+    uploads: Mapping[str, datetime]
+    extra: frozenset[str]
+    untold: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        query: QueryEntry,
+        listed: Mapping[str, ObjectInfo],
+        policy: PrunePolicy,
+        extra: frozenset[str],
+        untold: frozenset[str],
+    ) -> _Floor:
+        versions: dict[str, int] = {}
+        positions: dict[str, int] = {}
+        uploads: dict[str, datetime] = {}
+        for file in query.files:
+            folder, name = posixpath.split(file.path)
+            state = sparklog.parse_state_file(name)
+            info = listed.get(f"{query.path}/{file.path}")
+            if state and state.is_snapshot and state_files.parse_place(file.path):
+                versions[folder] = state.version
+                uploads |= {folder: info.modified_at - policy.grace} if info else {}
+            segment = segments.of_key(file.path)
+            if segment is not None:
+                positions[folder] = segment.segment
+            log = sparklog.parse_log_file(name)
+            if log and folder.startswith("sources/"):
+                positions[folder] = max(log.number, positions.get(folder, -1))
+        return cls(query.path, query.batch_id, versions, positions, uploads, extra, untold)
+
+    def reason_to_keep(self, info: ObjectInfo, name: str) -> str | None:
+        """Return why a file of the query stays; `name` is relative to the query's root, of the file it belongs to."""
+        folder, leaf = posixpath.split(name)
+        state = sparklog.parse_state_file(leaf)
+        if state and state_files.parse_place(name):
+            return _RUNNING if state.version > self.versions.get(folder, 0) else None
+        if leaf.endswith(".sst") and posixpath.basename(folder) == "SSTs":
+            return self._reason_for_sst(info, name)
+        record, segment = batch_records.of_key(name), segments.of_key(name)
+        if record is not None:
+            return _RUNNING if record.batch > self.batch_id else None
+        if segment is not None:
+            return _RUNNING if segment.segment > self.positions.get(folder, 0) else None
+        log = sparklog.parse_log_file(leaf)
+        if log and folder in ("offsets", "commits"):
+            return _RUNNING if log.number > self.batch_id else None
+        if log and folder in self.positions:
+            return _RUNNING if log.number > self.positions[folder] else None
+        return UNKNOWN
+
+    def _reason_for_sst(self, info: ObjectInfo, name: str) -> str | None:
+        """Tell about an SST file. It is uploaded before the state snapshot that names it, maybe long before.
+
+        One executor uploads a store's snapshots one after the other, so what is older than the floor's snapshot is not
+        part of an upload that goes on now. The grace time covers two executors that upload the same store at once.
+        """
+        if posixpath.dirname(info.key) in self.untold:
+            return _UNTOLD
+        uploaded_at = self.uploads.get(posixpath.dirname(posixpath.dirname(name)))
+        is_settled = uploaded_at is not None and info.modified_at < uploaded_at
+        return None if is_settled and f"{self.path}/{name}" not in self.extra else _RUNNING
+
+
+def _generation_of(key: str) -> int | None:
+    parts = key.split("/")
+    return layout.parse_number(parts[1]) if len(parts) > 2 and parts[0] == layout.GENERATIONS else None
+
+
+def _split(key: str) -> tuple[str, str]:
+    """Split a key below a generation into the query's root and the file's name below it."""
+    parts = key.split("/")
+    return "/".join(parts[:3]), "/".join(parts[3:])
+
+
+def _main_file(name: str) -> str:
+    """Return the file that a checksum file belongs to, or the file itself."""
+    folder, leaf = posixpath.split(name)
+    if not leaf.endswith(".crc"):
+        return name
+    bare = leaf[1:] if leaf.startswith(".") else leaf
+    return posixpath.join(folder, bare.removesuffix(".crc").removesuffix(".crc"))

@@ -1,0 +1,155 @@
+"""Rows that sinks have staged, and scratch folders: what lies beside the state, whose it is, and what nobody needs any more.
+
+```
+staging/<query uid>/<sink uid>/00000003-00000012-00000007-<unique>.parquet    generation, batch, epoch
+scratch/00000007/…                                                            of epoch 7's start
+```
+A sink cleans its own folder when it commits. What stays behind is of a sink that left the job, or of attempts that a dead
+driver never recorded. A staged file is needed as long as a prepared transaction names it: one in a generation, in one of
+the job's savepoints, or in a savepoint elsewhere that it points to. If one of those cannot be read, every file is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from statefulspark import errors
+from statefulspark.checkpoint import batch_records, catalog, epochs, transfer
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import Manifest, SnapshotKind
+from statefulspark.contract.notes import SavepointPointer
+from statefulspark.recovery import candidates
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+_STAGED = re.compile(
+    rf"^{layout.STAGING}/(?P<query>[^/]+)/(?P<sink>[^/]+)/\d{{8,}}-\d{{8,}}-(?P<epoch>\d{{8,}})-[^/]+$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """One folder beside the state.
+
+    Attributes:
+        path: Below the job's root.
+        whose: In words.
+        files: All of them.
+        unneeded: Those that no snapshot needs.
+    """
+
+    path: str
+    whose: str
+    files: tuple[ObjectInfo, ...]
+    unneeded: tuple[ObjectInfo, ...]
+
+
+def take_stock(
+    store: ObjectStore, generations: Sequence[ObjectInfo], *, open_store: transfer.StoreOpener | None = None
+) -> tuple[Folder, ...]:
+    """Look at everything beside the state; nothing is changed.
+
+    Cost: three listings; if a dead driver has staged files, a GET per prepared transaction and savepoint too.
+
+    Args:
+        store: The job's root.
+        generations: What lies below `generations/`.
+        open_store: Opens savepoints at other locations.
+    """
+    epoch = epochs.newest(store)
+    staged = store.list(layout.STAGING)
+    unneeded = frozenset(info.key for info in _unneeded(store, staged, generations, epoch, open_store))
+    by_folder: dict[str, list[ObjectInfo]] = {}
+    for info in staged:
+        by_folder.setdefault(info.key.rpartition("/")[0], []).append(info)
+    sinks = tuple(
+        Folder(path, _whose(path), tuple(files), tuple(info for info in files if info.key in unneeded))
+        for path, files in sorted(by_folder.items())
+    )
+    return (*sinks, *_scratch(store, epoch))
+
+
+def unneeded(
+    store: ObjectStore, generations: Sequence[ObjectInfo], *, open_store: transfer.StoreOpener | None = None
+) -> tuple[ObjectInfo, ...]:
+    """Return the staged files of dead drivers that no snapshot needs. Cost: as `take_stock`, a listing less.
+
+    A driver that is older than the newest epoch may still commit one batch, whose transaction it has recorded just now: the
+    caller looks again after a while before it deletes.
+    """
+    return _unneeded(store, store.list(layout.STAGING), generations, epochs.newest(store), open_store)
+
+
+def _unneeded(
+    store: ObjectStore,
+    staged: Iterable[ObjectInfo],
+    generations: Sequence[ObjectInfo],
+    epoch: int,
+    open_store: transfer.StoreOpener | None,
+) -> tuple[ObjectInfo, ...]:
+    old = [info for info in staged if (match := _STAGED.match(info.key)) and int(match["epoch"]) < epoch]
+    if not old:
+        return ()
+    try:
+        words = _transactions(store, generations, open_store)
+    except (errors.StateUnknownError, errors.TransientError, errors.ObjectNotFoundError, errors.SpecRejectedError):
+        return ()
+    return tuple(info for info in old if not any(info.key.rpartition("/")[2].encode() in body for body in words))
+
+
+def _transactions(
+    store: ObjectStore, generations: Sequence[ObjectInfo], open_store: transfer.StoreOpener | None
+) -> tuple[bytes, ...]:
+    """Return the records of all prepared transactions: names of staged files are unique, so their text is enough.
+
+    Raises:
+        SnapshotCorruptError, ObjectNotFoundError, SpecRejectedError: A savepoint cannot be read.
+    """
+    keys = [info.key for info in generations if _is_prepared("/".join(info.key.split("/")[3:]))]
+    bodies = [*catalog.read_present(store, keys).values()]
+    for ref in catalog.list_snapshots(store):
+        if ref.kind is SnapshotKind.SAVEPOINT:
+            bodies += _of_savepoint(store, ref.folder, catalog.read_manifest(store, ref.folder))
+    for name in store.list_names(layout.SAVEPOINTS):
+        if name.endswith(".json"):
+            bodies += _of_pointer(store, f"{layout.SAVEPOINTS}/{name}", open_store)
+    return tuple(bodies)
+
+
+def _of_pointer(store: ObjectStore, key: str, open_store: transfer.StoreOpener | None) -> Iterable[bytes]:
+    location = SavepointPointer.parse(store.read(key), f"{store.uri}/{key}").location
+    where, folder = candidates.locate(store, location, open_store)
+    try:
+        manifest = catalog.read_manifest(where, folder)
+    except errors.ObjectNotFoundError:
+        return ()  # Disposed of, or never completed.
+    return _of_savepoint(where, folder, manifest)
+
+
+def _of_savepoint(store: ObjectStore, folder: str, manifest: Manifest) -> Iterable[bytes]:
+    above = f"{folder}/" if folder else ""
+    keys = [f"{above}{query.path}/{entry.path}" for query in manifest.queries for entry in query.prepared]
+    return store.read_many(keys).values() if keys else ()
+
+
+def _is_prepared(name: str) -> bool:
+    record = batch_records.of_key(name)
+    return record is not None and record.kind is batch_records.RecordKind.PREPARED
+
+
+def _whose(path: str) -> str:
+    parts = path.split("/")
+    return f"sink {parts[2]} of query {parts[1]}" if len(parts) == 3 else "not ours"
+
+
+def _scratch(store: ObjectStore, epoch: int) -> Iterable[Folder]:
+    """Return the scratch folders; a start removes those of the epochs before it, and its own when it is done."""
+    by_epoch: dict[str, list[ObjectInfo]] = {}
+    for info in store.list(layout.SCRATCH):
+        by_epoch.setdefault(info.key.split("/")[1], []).append(info)
+    for name, files in sorted(by_epoch.items()):
+        number = layout.parse_number(name)
+        whose = f"start of epoch {number}" if number is not None else "not ours"
+        is_over = number is not None and number < epoch
+        yield Folder(f"{layout.SCRATCH}/{name}", whose, tuple(files), tuple(files) if is_over else ())

@@ -1,1 +1,0 @@
-"""Everything that touches PySpark: session, query gate, keyed operators, the running job."""

@@ -1,6 +1,0 @@
-"""Functions with operator state on Spark: sinks and sources that run on the driver."""
-
-from statefulspark.spark.functions.job import JobFunctions
-from statefulspark.spark.functions.source import from_source
-
-__all__ = ["JobFunctions", "from_source"]

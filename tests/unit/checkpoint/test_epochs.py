@@ -1,0 +1,141 @@
+"""Epochs and ownership: of several drivers exactly one may write."""
+
+from __future__ import annotations
+
+import threading
+from datetime import UTC, datetime
+
+import pytest
+from statefulspark import errors
+from statefulspark.checkpoint import epochs
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import OwnerRecord
+from statefulspark.storage.port import ObjectStore
+from statefulspark.testing import stores
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def store() -> stores.MemoryStore:
+    return stores.MemoryStore()
+
+
+def claim(store: ObjectStore, who: str, assigned: int | None = None) -> int:
+    return epochs.claim(store, assigned=assigned, holder=f"pod {who}", claim_id=who, now=NOW)
+
+
+def test_the_first_claim_is_epoch_1_and_each_next_one_follows(store: stores.MemoryStore) -> None:
+    assert [claim(store, who) for who in "abc"] == [1, 2, 3]
+    assert epochs.newest(store) == 3
+
+
+def test_an_assigned_epoch_fills_the_numbers_below_it(store: stores.MemoryStore) -> None:
+    claim(store, "a")
+
+    assert claim(store, "b", assigned=4) == 4
+
+    assert [epochs.read(store, number).filled for number in (1, 2, 3, 4)] == [False, True, True, False]
+
+
+@pytest.mark.parametrize("assigned", [1, 2])
+def test_an_assigned_epoch_that_was_overtaken_is_fenced_with_both_named(
+    store: stores.MemoryStore, assigned: int
+) -> None:
+    claim(store, "a")
+    claim(store, "b")
+
+    with pytest.raises(errors.FencedError, match=f"pod late .* epoch {assigned} .* epoch 2 is held by pod b"):
+        claim(store, "late", assigned=assigned)
+
+
+def test_a_repeated_claim_returns_the_same_epoch(store: stores.MemoryStore) -> None:
+    assert (claim(store, "a", assigned=3), claim(store, "a", assigned=3), claim(store, "a")) == (3, 3, 3)
+
+
+def test_a_claim_whose_answer_was_lost_is_recognised(store: stores.MemoryStore) -> None:
+    losing = stores.FaultyStore(store, stores.Plan(fail_after=frozenset({1}), only=frozenset({"create"})))
+    with pytest.raises(errors.TransientError):
+        claim(losing, "a", assigned=1)
+
+    assert claim(losing, "a", assigned=1) == 1
+    assert epochs.newest(store) == 1
+
+
+def test_a_claim_that_died_while_filling_goes_on_after_the_filled_numbers(store: stores.MemoryStore) -> None:
+    dying = stores.FaultyStore(store, stores.Plan(crash_after=2, only=frozenset({"create"})))
+    with pytest.raises(stores.CrashPoint):
+        claim(dying, "a", assigned=4)
+
+    assert claim(store, "a", assigned=4) == 4
+
+
+@pytest.mark.parametrize("assigned", [None, 3])
+def test_of_many_claims_at_once_each_epoch_has_one_holder(store: stores.MemoryStore, assigned: int | None) -> None:
+    won: list[int] = []
+
+    def attempt(who: str) -> None:
+        try:
+            won.append(claim(store, who, assigned))
+        except errors.FencedError:
+            won.append(0)
+
+    threads = [threading.Thread(target=attempt, args=(str(number),)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    expected = [0] * 7 + [3] if assigned else list(range(1, 9))
+    assert sorted(won) == expected
+    assert [layout.parse_number(name) for name in store.list_names("epochs")] == list(range(1, max(won) + 1))
+
+
+def test_a_driver_with_an_older_epoch_is_told_who_followed(store: stores.MemoryStore) -> None:
+    claim(store, "a")
+    epochs.require_current(store, 1)
+    claim(store, "b")
+
+    with pytest.raises(errors.FencedError, match="pod b"):
+        epochs.require_current(store, 1)
+
+
+def an_owner(owner_id: str) -> OwnerRecord:
+    return OwnerRecord(namespace="default", job="flights", owner_id=owner_id, created_at=NOW)
+
+
+def test_the_first_owner_takes_the_state_and_keeps_it(store: stores.MemoryStore) -> None:
+    first = epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+
+    assert epochs.ensure_owner(store, an_owner("uid-1"), take_over=False) == first
+
+
+def test_another_owner_is_refused_with_both_named(store: stores.MemoryStore) -> None:
+    epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+
+    with pytest.raises(errors.SpecRejectedError, match=r"uid-1.*uid-2") as raised:
+        epochs.ensure_owner(store, an_owner("uid-2"), take_over=False)
+
+    assert raised.value.reason == "StateOwnedByAnother"
+
+
+def test_refused_owner_is_told_which_field_takes_the_state_over(store: stores.MemoryStore) -> None:
+    epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+
+    with pytest.raises(errors.SpecRejectedError, match=r"Set restore\.takeOver to true"):
+        epochs.ensure_owner(store, an_owner("uid-2"), take_over=False)
+
+
+def test_another_owner_takes_over_on_an_explicit_word(store: stores.MemoryStore) -> None:
+    epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+
+    assert epochs.ensure_owner(store, an_owner("uid-2"), take_over=True).owner_id == "uid-2"
+    assert epochs.ensure_owner(store, an_owner("uid-2"), take_over=False).owner_id == "uid-2"
+
+
+def test_an_unreadable_owner_is_never_replaced(store: stores.MemoryStore) -> None:
+    store.write(layout.OWNER, b"{")
+
+    with pytest.raises(errors.SnapshotCorruptError):
+        epochs.ensure_owner(store, an_owner("uid-1"), take_over=False)
+    assert store.read(layout.OWNER) == b"{"

@@ -1,0 +1,159 @@
+"""Who acknowledges a snapshot, who declines it, and why (A.107, A.116)."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from looprig import SparkHandle
+from snapshots import Job
+from snapshotwriters import a_writer, an_order
+from sparkroot import FakeQuery
+from statefulspark import errors
+from statefulspark.coordinator import model
+from statefulspark.driver import commit, participation, queries, writing
+from statefulspark.driver.job_sinks import JobSink
+from statefulspark.engine import jvm
+from statefulspark.operators import declines
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_SLOW = "org.apache.spark.SparkException: Python worker failed to connect back."
+_FACT = jvm.GateFact(last_offsets=7, last_committed=7, last_commit_at=None, at_boundary=False)
+
+
+class Handle(SparkHandle):
+    """Spark's handle of a query that has failed."""
+
+    isActive = False  # noqa: N815 - Spark's name
+
+    def __init__(self, failure: str) -> None:
+        self.failure = failure
+
+
+class Query:
+    """A query that fails in the same way whenever it is started."""
+
+    def __init__(self, failure: str) -> None:
+        self.starts = 0
+        self._failure = failure
+        place = queries.QueryPlace("counts", "path", "root")
+        self.running = queries.RunningQuery(place, self._start, self._start(), _FACT)
+
+    def _start(self) -> StreamingQuery:
+        self.starts += 1
+        return cast("StreamingQuery", Handle(self._failure))
+
+    def answers(self, *, is_ending: bool = False) -> list[tuple[str, str]]:
+        said = participation.answers(
+            3, 0.0, participants={"counts": "counts", "sink:out": "counts"}, running=[self.running], is_ending=is_ending
+        )
+        return [(one.participant, one.reason if isinstance(one, model.Declined) else str(one.batch_id)) for one in said]
+
+
+def test_a_query_acknowledges_with_its_last_commit_for_itself_and_its_sinks() -> None:
+    assert Query("").answers() == [("counts", "7"), ("sink:out", "7")]
+
+
+def test_a_query_that_waits_for_its_next_start_is_not_ready() -> None:
+    query = Query(_SLOW)
+    query.running.look(_FACT)  # Started again at once,
+    query.running.look(_FACT)  # and after a pause the second time.
+
+    assert query.starts == 2
+    assert query.running.is_starting
+    assert {reason for _, reason in query.answers()} == {"CHECKPOINT_DECLINED_TASK_NOT_READY"}
+
+
+def test_a_query_that_has_failed_is_closing() -> None:
+    query = Query("java.io.IOException: disk full")
+    query.running.look(_FACT)
+
+    assert {reason for _, reason in query.answers()} == {"CHECKPOINT_DECLINED_TASK_CLOSING"}
+
+
+def test_nobody_takes_part_when_the_job_ends() -> None:
+    assert {reason for _, reason in Query("").answers(is_ending=True)} == {"CHECKPOINT_DECLINED_TASK_CLOSING"}
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        _SLOW,
+        "java.net.SocketTimeoutException: Timed out while waiting for the Python worker to connect back",
+        "[STREAMING_PYTHON_RUNNER_INITIALIZATION_FAILURE.STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE] …",
+    ],
+    ids=["connects too late", "its cause", "answers too late"],
+)
+def test_a_query_whose_python_worker_was_too_slow_is_started_again(failure: str) -> None:
+    query = Query(failure)
+
+    query.running.look(_FACT)
+
+    assert (query.starts, query.running.error, query.running.active) == (2, None, True)
+
+
+def test_a_query_that_is_too_slow_again_and_again_fails_unless_it_commits_in_between() -> None:
+    query = Query(_SLOW)
+    query.running.slow_starts = len(queries.SLOW_START_PAUSES_S)
+    query.running.look(jvm.GateFact(8, 8, None, at_boundary=False))
+    after_a_batch = query.running.error
+    query.running.slow_starts, query.running.starts_at_s = len(queries.SLOW_START_PAUSES_S), None
+    query.running.look(query.running.fact)
+
+    assert (after_a_batch, query.running.error) == (None, _SLOW)
+
+
+class Sink:
+    """Stages anything, and cannot prepare."""
+
+    def write_part(self, *_: object) -> None:
+        """Never called: the frame is none."""
+
+    def prepare(self, *_: object) -> bytes:
+        raise errors.TransientError("BrokerUnavailable", "The broker did not answer.")
+
+
+def test_a_sink_that_cannot_prepare_is_remembered_with_its_reason() -> None:
+    refusals = declines.Refusals()
+    sink = SimpleNamespace(sink=Sink(), uid="out", query_uid="counts", context=lambda _: None)
+    frame = SimpleNamespace(mapInArrow=lambda *_: SimpleNamespace(collect=list))
+    participant = writing.SinkParticipant(cast("JobSink", sink), cast("commit.Committer", None), refusals)
+
+    with pytest.raises(errors.TransientError):
+        participant.run(cast("DataFrame", frame), 7)
+
+    assert refusals.take("counts") == declines.Refusal("sink:out", "The broker did not answer.")
+    assert refusals.take("counts") is None
+
+
+def test_a_query_whose_commit_is_gone_declines_by_name() -> None:
+    job = Job()
+    job.boot()
+    query = FakeQuery(job.store, 1)
+    query.run_batch()
+    job.store.delete_many([f"{query.path}/commits/0"])
+
+    with pytest.raises(declines.DeclinedError) as raised:
+        a_writer(job, query).complete(an_order(), {query.uid: 0})
+
+    assert raised.value.participant == query.uid
+    assert "has no entry in the commit log" in raised.value.message
+
+
+def test_a_transaction_that_a_listing_hides_declines_for_the_sinks() -> None:
+    job = Job()
+    job.boot()
+    query = FakeQuery(job.store, 1)
+    query.run_batch()
+
+    def hidden(*_: object) -> None:
+        raise errors.SnapshotCorruptError("ClosureIncomplete", "The transaction of sink 'out' is not listed.")
+
+    with pytest.raises(declines.DeclinedError, match="of sink 'out'") as raised:
+        a_writer(job, query, announcer=SimpleNamespace(covers=hidden)).complete(an_order(), {query.uid: 0})
+
+    assert raised.value.participant == "sinks"

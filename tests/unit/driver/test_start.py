@@ -1,0 +1,208 @@
+"""A check and a start of the same job from the same root: one page, so that what one says is what the other does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+import pytest
+from fakehooks import Bookmarks
+from plannedqueries import a_planned_operator, a_planned_query
+from snapshots import Job
+from sparkroot import FakeQuery
+from statefulspark import declaration, errors, storage
+from statefulspark.checkpoint import plans
+from statefulspark.contract import config
+from statefulspark.contract.manifest import MasterStateEntry
+from statefulspark.driver import assemble, check, hooks, start
+from statefulspark.hooks import HookDefinition
+from statefulspark.job import Job as JobFile
+from statefulspark.operators import functions
+from statefulspark.planning import carry
+from statefulspark.testing import stores
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+KEYED = a_planned_operator("mean", max_parallelism=128)
+ADDED = a_planned_operator("count", 1, max_parallelism=128)
+SOURCE = plans.PlannedSource("numbers")
+NO_SESSION = cast("SparkSession", None)
+
+
+@dataclass
+class World:
+    """A root, and what was asked for."""
+
+    job: Job
+    query: FakeQuery
+    wish: config.RestoreConfig
+
+    @property
+    def job_config(self) -> config.JobConfig:
+        return config.JobConfig(name="flights", storage=config.StorageConfig(uri="s3://bucket"), restore=self.wish)
+
+    def told(self, built: assemble.Built, root: assemble.JobRoot) -> check.Report:
+        """Find and compare; report what came out."""
+        try:
+            found = start.find(tuple(one.uid for one in built.queries), self.job_config, root)
+            return check.report_of(start.compare(self.job_config, root, NO_SESSION, found, built))
+        except errors.StatefulSparkError as error:
+            return check.Report(fits=False, reason=error.reason, message=error.message)
+
+    @property
+    def unclaimed(self) -> assemble.JobRoot:
+        return assemble.JobRoot(self.job.store, storage.StorageOptions())
+
+    @property
+    def claimed(self) -> assemble.JobRoot:
+        self.job.epoch += 1
+        return replace(self.unclaimed, author=self.job.author())
+
+
+def a_root_with_a_checkpoint(wish: config.RestoreConfig | None = None) -> World:
+    """A job that has a checkpoint with the state of a hook."""
+    job = Job()
+    query = FakeQuery(job.store, job.boot().generation)
+    for _ in range(3):
+        query.run_batch()
+    job.checkpoint(query)
+    return World(job, query, wish or config.RestoreConfig())
+
+
+def past_its_checkpoint() -> World:
+    world = a_root_with_a_checkpoint()
+    world.query.run_batch()
+    return world
+
+
+def with_a_damaged_head() -> World:
+    world = past_its_checkpoint()
+    world.job.store.write(f"{world.query.path}/offsets/3", b"not Spark's")
+    return world
+
+
+def asked_for_a_checkpoint() -> World:
+    return a_root_with_a_checkpoint(config.RestoreConfig(snapshot="checkpoint:1", id="wish"))
+
+
+def asked_for_what_is_not_there() -> World:
+    return a_root_with_a_checkpoint(config.RestoreConfig(snapshot="checkpoint:7", id="wish"))
+
+
+def asked_for_empty_state() -> World:
+    return a_root_with_a_checkpoint(config.RestoreConfig(fresh=True, id="wish"))
+
+
+def allowed_to_leave_state() -> World:
+    return a_root_with_a_checkpoint(config.RestoreConfig(allow_non_restored_state=True))
+
+
+def empty() -> World:
+    job = Job()
+    return World(job, FakeQuery(job.store), config.RestoreConfig())
+
+
+def emptied() -> World:
+    world = a_root_with_a_checkpoint()
+    store = world.job.store
+    store.delete_many([info.key for folder in ("generations", "checkpoints") for info in store.list(folder)])
+    return world
+
+
+WORLDS = (
+    a_root_with_a_checkpoint,
+    past_its_checkpoint,
+    with_a_damaged_head,
+    asked_for_a_checkpoint,
+    asked_for_what_is_not_there,
+    asked_for_empty_state,
+    allowed_to_leave_state,
+    empty,
+    emptied,
+)
+
+
+def a_built_job(uid: str = "delays", *operators: plans.PlannedOperator) -> assemble.Built:
+    """Build a job of one query."""
+    frame, writer = cast("DataFrame", None), cast("DataStreamWriter", None)
+    planned = a_planned_query(*operators, uid=uid, sources=(SOURCE,))
+    query = assemble.BuiltQuery(uid, writer, carry.Stream(frame, "update"), planned)
+    hook = HookDefinition("bookmarks", Bookmarks("bookmarks"))
+    return assemble.Built((query,), functions.JobFunctions(), hooks.JobHooks((hook,)))
+
+
+JOBS = {
+    "the same job": a_built_job("delays", KEYED),
+    "a job with one operator more": a_built_job("delays", KEYED, ADDED),
+    "a job without its operator": a_built_job("delays"),
+    "a job without its query": a_built_job("arrivals", KEYED),
+}
+
+
+@pytest.mark.parametrize("built", JOBS.values(), ids=JOBS.keys())
+@pytest.mark.parametrize("world_of", WORLDS, ids=lambda world_of: world_of.__name__)
+def test_a_check_says_what_the_start_then_does(world_of: Callable[[], World], built: assemble.Built) -> None:
+    world = world_of()
+    before = world.job.store.list("")
+
+    foretold = world.told(built, world.unclaimed)
+    untouched = world.job.store.list("") == before
+    done = world.told(built, world.claimed)
+
+    assert untouched
+    # A start completes as a checkpoint what a check leaves as it is, and names that one.
+    assert _unnamed(foretold) == _unnamed(done)
+
+
+def _unnamed(report: check.Report) -> check.Report:
+    message = report.message.replace("checkpoint 2", "checkpoint 1") if report.message else None
+    newest = report.restored_from and report.restored_from.replace("checkpoint 2", "checkpoint 1")
+    return report.model_copy(update={"message": message, "restored_from": newest})
+
+
+def test_a_job_without_the_hook_whose_state_it_has_is_refused_by_both() -> None:
+    world = a_root_with_a_checkpoint()
+    states = (MasterStateEntry.of("another", 1, b"state"),)
+    found = replace(start.find(("delays",), world.job_config, world.unclaimed), master_states=states)
+
+    with pytest.raises(errors.SpecRejectedError, match="master hook 'another'"):
+        start.compare(world.job_config, world.unclaimed, NO_SESSION, found, JOBS["the same job"])
+
+
+def test_what_was_not_claimed_cannot_be_prepared() -> None:
+    world = a_root_with_a_checkpoint()
+    found = start.find(("delays",), world.job_config, world.unclaimed)
+    compared = start.compare(world.job_config, world.unclaimed, NO_SESSION, found, JOBS["the same job"])
+    before = world.job.store.list("")
+
+    with pytest.raises(errors.InternalError, match="was not claimed"):
+        start.prepare(world.job_config, compared, world.job.clock.now)
+    assert world.job.store.list("") == before
+
+
+def test_a_check_opens_the_root_and_nothing_else_before_it_refuses() -> None:
+    """Both halves of the page are one function; a job without queries shows it without Spark."""
+    opened: list[str] = []
+
+    def root_of() -> assemble.JobRoot:
+        opened.append("root")
+        return assemble.JobRoot(stores.MemoryStore(), storage.StorageOptions())
+
+    def no_session(*_: object) -> SparkSession:
+        raise errors.InternalError("JarsMissing", "no session is needed for this")
+
+    job = JobFile("flights")
+    with pytest.raises(errors.SpecRejectedError, match="declares no query"):
+        start.up_to_comparison(job.definition, a_root_with_a_checkpoint().job_config, root_of, session_of=no_session)
+    assert opened == []
+
+    @job.query(uid="delays")
+    def delays(spark: SparkSession, ctx: declaration.QueryContext) -> DataStreamWriter:
+        raise AssertionError("is not called")
+
+    with pytest.raises(errors.InternalError, match="no session"):
+        start.up_to_comparison(job.definition, a_root_with_a_checkpoint().job_config, root_of, session_of=no_session)
+    assert opened == ["root"]

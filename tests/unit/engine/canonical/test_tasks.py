@@ -1,0 +1,185 @@
+"""What workers do with batches of state, without an engine: parts out of key groups, and key groups out of parts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from statefulspark import storage
+from statefulspark.canonical import documents, groups, reading
+from statefulspark.checkpoint import transfer
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.contract.placement import Placement
+from statefulspark.engine.canonical import tasks
+from statefulspark.operators.keyed import packing
+from statefulspark.state import chunks, keygroups, kinds, store
+from statefulspark.storage import StorageOptions
+
+_META = chunks.StateMeta("seen", kinds.VALUE, "any", has_ttl=True)
+_KEYS = [f"key {number}" for number in range(40)]
+
+
+def a_place(folder: Path) -> tasks.Place:
+    return tasks.Place(f"file://{folder}", "files/q", StorageOptions(allow_local_files=True))
+
+
+def a_store_of(number_of_groups: int) -> pa.RecordBatch:
+    """Return the heads and chunks of a store in which every key holds its number, renewed at that time."""
+    spread: dict[int, list[tuple[object, object, object, int]]] = {}
+    for number, key in enumerate(_KEYS):
+        spread.setdefault(keygroups.key_group((key,), ("string",), number_of_groups), []).append(
+            (key, None, number, number)
+        )
+    built = {group: groups.build({_META: found}) for group, found in spread.items()}
+    heads = [(group, 1, one.head.pack_layout(), None) for group, one in built.items()]
+    logs = [(group, 1, None, one.blob) for group, one in built.items()]
+    columns = list(zip(*(heads + logs), strict=True))
+    kinds = (pa.int32(), pa.int64(), pa.binary(), pa.binary())
+    return pa.RecordBatch.from_arrays(
+        [pa.array(column, kind) for column, kind in zip(columns, kinds, strict=True)],
+        names=["key_group", "version", "layout", "blob"],
+    )
+
+
+def states_of(results: list[pa.RecordBatch]) -> documents.KeyedState:
+    import json
+
+    texts = [json.loads(text) for batch in results for text in batch.column(0).to_pylist()]
+    found = [documents.KeyedState.model_validate_json(text["state"]) for text in texts]
+    assert {tuple(text["types"]) for text in texts} == {("string",)}
+    return found[0].model_copy(update={"files": tuple(file for one in found for file in one.files)})
+
+
+@pytest.mark.parametrize("placement", Placement)
+def test_keys_move_to_their_groups_of_another_number_through_several_parts(
+    tmp_path: Path, placement: Placement
+) -> None:
+    place = a_place(tmp_path)
+    export = tasks.KeyedExport(place, "all", None, 16, flush_bytes=200)
+    state = states_of(list(export([a_store_of(16)])))
+    assert len(state.files) > 2
+
+    read = tasks.ReadStates(place, (state,), ("string",))
+    numbers = pa.RecordBatch.from_pydict({"state": [0] * len(state.files), "part": list(range(len(state.files)))})
+    entries = pa.Table.from_batches(list(read([numbers])))
+    group = [keygroups.key_group((key,), ("string",), 4) for key in entries.column("hash_0").to_pylist()]
+    sorted_entries = entries.drop_columns(["hash_0"]).append_column("group", pa.array(group)).sort_by("group")
+    built = pa.Table.from_batches(
+        list(tasks.BuildGroups((state,), ("string",), placement)(sorted_entries.to_batches()))
+    )
+
+    held = {}
+    for row in built.to_pylist():
+        head = store.Head.from_layout(row["version"], row["id"], row["layout"])
+        (section,) = chunks.decode(row["blob"], "built").sections
+        held.update(
+            {key: (packing.group_of(row["key_group"], placement), cell) for key, cell in section.changes.items()}
+        )
+        assert (head.key_type, section.meta, row["has_timers"]) == ("string", _META, False)
+    assert held == {
+        key: (keygroups.key_group((key,), ("string",), 4), (number, number)) for number, key in enumerate(_KEYS)
+    }
+
+
+def test_a29_expired_entries_are_left_out_where_the_job_asks_for_it(tmp_path: Path) -> None:
+    place = a_place(tmp_path)
+    export = tasks.KeyedExport(place, "all", ("string",), 16, lifetimes_ms=(("seen", 10),), now_ms=35)
+
+    state = states_of(list(export([a_store_of(16)])))
+
+    # Renewed at 26 to 39, with 10 ms to live, at 35: those of 25 and before are gone.
+    assert state.rows == 14
+
+
+_KIND = kinds
+_ROW_OF_EACH_KIND: dict[str, tuple[chunks.StateMeta, object, object, dict[str, object]]] = {
+    "value": (chunks.StateMeta("s", _KIND.VALUE, "bigint", has_ttl=False), None, 7, {"value": 7}),
+    "reducing": (chunks.StateMeta("s", _KIND.REDUCING, "any", has_ttl=False), None, 1.5, {"value": 1.5}),
+    "aggregating": (
+        chunks.StateMeta("s", _KIND.AGGREGATING, "any", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
+    ),
+    "list": (chunks.StateMeta("s", _KIND.LIST, "array<any>", has_ttl=False), 0, "x", {"index": 0, "value": "x"}),
+    "map": (
+        chunks.StateMeta("s", _KIND.MAP, "map<any,any>", has_ttl=False), "a", None, {"entry": "a", "value": None},
+    ),
+    "record": (
+        chunks.StateMeta("s", _KIND.VALUE, "record<n:int,mean:float>", has_ttl=False), None, (3, 2.0),
+        {"value": {"n": 3, "mean": 2.0}},
+    ),
+    "list of records": (
+        chunks.StateMeta("s", _KIND.LIST, "array<record<at:int,of:record<x:int>>>", has_ttl=True), 0, (3, (1,)),
+        {"index": 0, "value": {"at": 3, "of": {"x": 1}}, "renewed_ms": 42},
+    ),
+    "map of records": (
+        chunks.StateMeta("s", _KIND.MAP, "map<record<a:int,b:str>,array<record<x:int>>>", has_ttl=False), (3, "b"),
+        [(1,), (2,)], {"entry": {"a": 3, "b": "b"}, "value": [{"x": 1}, {"x": 2}]},
+    ),
+    "record of a map of records": (
+        chunks.StateMeta("s", _KIND.VALUE, "record<of:map<str,record<x:int>>>", has_ttl=False), None, ({"k": (1,)},),
+        {"value": {"of": [("k", {"x": 1})]}},
+    ),
+    "record with a mixture": (
+        chunks.StateMeta("s", _KIND.VALUE, "record<n:int,parts:array<any>,of:map<str,record<x:int>>>", has_ttl=False),
+        None, (3, [1, "x"], {"k": (1,)}), {"value": '{"n": 3, "parts": [1, "x"], "of": {"k": {"x": 1}}}'},
+    ),
+    "record of another width": (
+        chunks.StateMeta("s", _KIND.VALUE, "record<n:int>", has_ttl=False), None, (3, 2.0), {"value": {"_1": 3, "_2": 2.0}},
+    ),
+    "value with a time to live": (
+        chunks.StateMeta("s", _KIND.VALUE, "any", has_ttl=True), None, "x", {"value": "x", "renewed_ms": 42},
+    ),
+    "list with a time to live": (
+        chunks.StateMeta("s", _KIND.LIST, "array<any>", has_ttl=True), 0, 1, {"index": 0, "value": 1, "renewed_ms": 42},
+    ),
+    "map with a time to live": (
+        chunks.StateMeta("s", _KIND.MAP, "map<any,any>", has_ttl=True), 5, b"b",
+        {"entry": 5, "value": b"b", "renewed_ms": 42},
+    ),
+    "timers in event time": (
+        chunks.StateMeta("_timer_state/event_user-timers", _KIND.MAP, "map<any,any>", has_ttl=False), 1_767_225_600_000,
+        None, {"entry": 1_767_225_600_000, "value": None},
+    ),
+    "timers in processing time": (
+        chunks.StateMeta("_timer_state/processing_user-timers", _KIND.MAP, "map<any,any>", has_ttl=False), 0, None,
+        {"entry": 0, "value": None},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", _ROW_OF_EACH_KIND)
+def test_every_kind_of_state_comes_out_of_its_chunks_as_rows_that_are_read(tmp_path: Path, kind: str) -> None:
+    """A.60: each keyed state, with and without a time to live, and timers."""
+    meta, entry, value, shown = _ROW_OF_EACH_KIND[kind]
+    built = groups.build({meta: [("ada", entry, value, 42 if meta.has_ttl else 0)]})
+    batch = pa.RecordBatch.from_pylist(
+        [
+            {"key_group": 3, "version": 1, "layout": built.head.pack_layout(), "blob": None},
+            {"key_group": 3, "version": 1, "layout": None, "blob": built.blob},
+        ],
+        schema=a_store_of(16).schema,
+    )
+
+    state = states_of(list(tasks.KeyedExport(a_place(tmp_path), "all", ("string",), 16)([batch])))
+
+    document = documents.QueryDocument(
+        uid="q",
+        batch_id=0,
+        operators=(documents.OperatorState(uid="all", operator_id=0, name="tws", states=(state,)),),
+    )
+    store_root = storage.open_store(f"file://{tmp_path}", StorageOptions(allow_local_files=True))
+    store_root.write(f"files/q/{documents.QUERY_DOCUMENT}", document.to_json().encode())
+    query = QueryEntry(uid="q", batch_id=0, path="files/q")
+    wish = reading.Wish("all", state=meta.name)
+    table = reading.read_operator(transfer.SnapshotPlace(store_root), query, wish, "all")
+    assert table.to_pylist() == [{"key": "ada", **shown}]
+
+
+def test_keys_that_are_floats_are_shown_as_numbers_and_hash_by_their_bits() -> None:
+    double, single = 0x3FF8000000000000, 0x3FC00000
+    table = pa.table({"key_1": pa.array([double, None]), "key_2": pa.array([single, 0]), "value": pa.array([1, 2])})
+    shown = reading.with_floats(table, ("double", "float"))
+    assert shown.to_pydict() == {"key_1": [1.5, None], "key_2": [1.5, 0.0], "value": [1, 2]}
+    assert tasks.ReadStates(a_place(Path("/tmp")), (), ("double", "struct")).schema.endswith(
+        "hash_0 bigint, hash_1 boolean"
+    )

@@ -1,0 +1,431 @@
+"""Functions with state: initialised, snapshotted, restored at another parallelism, told of checkpoints."""
+
+from __future__ import annotations
+
+import enum
+import threading
+
+import pytest
+import statefulspark as ss
+from statefulspark import errors, operatorstate, state
+from statefulspark.operatorstate import record, subtasks
+from statefulspark.operatorstate.model import OperatorState
+
+AT = operatorstate.FunctionSnapshotContext(checkpoint_id=5, checkpoint_timestamp=1_700_000_000_000)
+
+
+class BufferingSink(operatorstate.SinkFunction[object], operatorstate.CheckpointedFunction):
+    """The buffering sink of Flink's documentation."""
+
+    def __init__(self) -> None:
+        self.buffered: list[object] = []
+        self.seen: list[operatorstate.FunctionInitializationContext] = []
+
+    def invoke(self, value: object) -> None:
+        self.buffered.append(value)
+
+    def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
+        self.seen.append(context)
+        self.state = context.operator_state_store.get_list_state(state.ListState("buffered-elements"))
+        if context.is_restored:
+            self.buffered.extend(self.state)
+
+    def snapshot_state(self, context: operatorstate.FunctionSnapshotContext) -> None:
+        self.state.clear()
+        self.state.add_all(self.buffered)
+
+
+class CounterSource(operatorstate.ListCheckpointed[int]):
+    """The counter of Flink's documentation, as far as its state goes."""
+
+    def __init__(self) -> None:
+        self.offset = 0
+        self.restored: list[list[int]] = []
+        self.asked: list[tuple[int, int]] = []
+
+    def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[int]:
+        self.asked.append((checkpoint_id, timestamp_ms))
+        return [self.offset]
+
+    def restore_state(self, state: list[int]) -> None:
+        self.restored.append(state)
+        for offset in state:
+            self.offset = offset
+
+
+def through_storage(taken: OperatorState) -> OperatorState:
+    return record.decode(record.encode("out", taken), "memory", uid="out")
+
+
+def started(function: operatorstate.SinkFunction[object], parallelism: int, restored: OperatorState | None = None):  # type: ignore[no-untyped-def]
+    made = subtasks.Subtasks("out", function, parallelism)
+    made.initialize(restored, 4 if restored else None)
+    return made
+
+
+def test_a42_a43_the_first_start_initialises_every_subtask_without_state() -> None:
+    made = started(BufferingSink(), 2)
+
+    contexts = [function.seen[0] for function in made.functions]
+    assert [(one.subtask_index, one.parallelism, one.is_restored, one.restored_checkpoint_id) for one in contexts] == [
+        (0, 2, False, None),
+        (1, 2, False, None),
+    ]
+
+
+def test_a45_the_buffering_sink_gets_back_what_it_held() -> None:
+    made = started(BufferingSink(), 2)
+    made.functions[0].buffered += ["a", "b", "c"]
+    made.functions[1].buffered += ["d"]
+
+    again = started(BufferingSink(), 2, through_storage(made.snapshot(AT)))
+
+    assert [function.buffered for function in again.functions] == [["a", "b", "c"], ["d"]]
+    assert again.functions[0].seen[0].restored_checkpoint_id == 4
+
+
+def test_a34_a40_more_subtasks_share_the_elements_and_an_empty_one_is_restored_too() -> None:
+    made = started(BufferingSink(), 1)
+    made.functions[0].buffered += ["e1", "e2"]
+
+    again = started(BufferingSink(), 3, through_storage(made.snapshot(AT)))
+
+    assert [function.buffered for function in again.functions] == [["e1"], ["e2"], []]
+    assert [function.seen[0].is_restored for function in again.functions] == [True, True, True]
+
+
+def test_a46_a_list_checkpointed_function_is_asked_for_its_list_and_given_its_share() -> None:
+    made = subtasks.Subtasks("counter", CounterSource(), 2)
+    made.initialize(None, None)
+    made.functions[0].offset, made.functions[1].offset = 56800, 56400
+    taken = made.snapshot(AT)
+
+    fewer = subtasks.Subtasks("counter", CounterSource(), 1)
+    fewer.initialize(taken, 4)
+    more = subtasks.Subtasks("counter", CounterSource(), 3)
+    more.initialize(taken, 4)
+
+    assert made.functions[0].restored == []
+    assert made.functions[1].asked == [(5, 1_700_000_000_000)]
+    assert fewer.functions[0].restored == [[56800, 56400]]  # A.41
+    assert [function.restored for function in more.functions] == [[[56800]], [[56400]], [[]]]  # A.40
+
+
+class Modes(operatorstate.SinkFunction[object], operatorstate.CheckpointedFunction):
+    """Declares states as it is told to."""
+
+    def __init__(self, *calls: tuple[str, object]) -> None:
+        self.calls = calls
+        self.handles: list[object] = []
+
+    def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
+        self.handles = [getattr(context.operator_state_store, name)(what) for name, what in self.calls]
+
+    def snapshot_state(self, context: operatorstate.FunctionSnapshotContext) -> None:
+        pass
+
+
+def test_a37_a38_unions_and_broadcasts_reach_every_subtask() -> None:
+    calls = (
+        ("get_union_list_state", state.ListState("offsets")),
+        ("get_broadcast_state", state.MapState("rules")),
+        ("get_broadcast_state", state.MapState("limits")),
+    )
+    made = started(Modes(*calls), 2)
+    for index, function in enumerate(made.functions):
+        function.handles[0].add(index)
+        function.handles[1].put("rule", "on")
+
+    again = started(Modes(*calls), 3, through_storage(made.snapshot(AT)))
+
+    assert [function.handles[0].get() for function in again.functions] == [[0, 1]] * 3
+    assert [function.handles[1].entries() for function in again.functions] == [[("rule", "on")]] * 3
+    assert [function.handles[2].is_empty() for function in again.functions] == [True] * 3
+
+
+A39 = r"Incompatible state assignment modes\. Was \[SPLIT_DISTRIBUTE\], registered with \[UNION\]\."
+LIST, UNION = ("get_list_state", state.ListState("one")), ("get_union_list_state", state.ListState("one"))
+
+
+def test_a39_one_name_in_two_modes_is_refused() -> None:
+    with pytest.raises(errors.SpecRejectedError, match=A39) as caught:
+        started(Modes(LIST, UNION), 1)
+
+    assert caught.value.reason == "StateModeIncompatible"
+    assert "function 'out'" in caught.value.message
+
+
+def test_a39_a_restored_name_in_another_mode_is_refused() -> None:
+    taken = started(Modes(LIST), 2).snapshot(AT)
+
+    with pytest.raises(errors.SpecRejectedError, match=A39):
+        started(Modes(UNION), 2, taken)
+
+
+def test_a39_subtasks_that_declare_a_state_differently_are_refused() -> None:
+    made = started(Modes(LIST), 2)
+    other = started(Modes(UNION), 1)
+
+    with pytest.raises(errors.SpecRejectedError, match=A39):
+        subtasks.gather([made.snapshot_subtask(0, AT), other.snapshot_subtask(0, AT)])
+
+
+@pytest.mark.parametrize(
+    ("call", "reason"),
+    [
+        pytest.param(("get_list_state", "one"), "StateDescriptorInvalid", id="no descriptor"),
+        pytest.param(("get_list_state", state.MapState("one")), "StateDescriptorInvalid", id="a map as a list"),
+        pytest.param(("get_broadcast_state", state.ListState("one")), "StateDescriptorInvalid", id="a list as a map"),
+        pytest.param(
+            ("get_list_state", state.ListState("one", ttl=state.Ttl(days=1))), "StateDescriptorInvalid", id="a TTL"
+        ),
+        pytest.param(("get_list_state", state.ListState("two", str)), "StateTypeIncompatible", id="another type"),
+    ],
+)
+def test_a_declaration_that_cannot_hold_is_refused(call: tuple[str, object], reason: str) -> None:
+    with pytest.raises(errors.SpecRejectedError) as caught:
+        started(Modes(("get_list_state", state.ListState("two", int)), call), 1)
+
+    assert caught.value.reason == reason
+
+
+def test_asking_twice_for_a_state_gives_the_same_handle() -> None:
+    made = started(Modes(LIST, LIST), 1)
+
+    assert made.functions[0].handles[0] is made.functions[0].handles[1]
+
+
+def test_restored_state_that_nobody_asks_for_is_written_again() -> None:
+    made = started(Modes(LIST), 1)
+    made.functions[0].handles[0].add("kept")
+
+    silent = started(Modes(), 1, made.snapshot(AT))
+    asking = started(Modes(LIST), 1, silent.snapshot(AT))
+
+    assert asking.functions[0].handles[0].get() == ["kept"]
+
+
+def test_lists_behave_as_keyed_lists_do() -> None:
+    handle = operatorstate.OperatorListHandle[int]()
+
+    handle.add_all([])
+    assert handle.get() == []
+    handle.add(1)
+    handle.add_all([2, 3])
+    assert list(handle) == [1, 2, 3]
+    handle.update([9])
+    assert handle.get() == [9]
+    handle.update([])
+    assert len(handle) == 0
+    with pytest.raises(errors.SpecRejectedError, match=r"You cannot add null to a ListState\."):
+        handle.add(None)  # type: ignore[arg-type]
+    with pytest.raises(errors.SpecRejectedError, match=r"List of values to add cannot be null\."):
+        handle.update(None)  # type: ignore[arg-type]
+
+
+def test_broadcast_maps_behave_as_keyed_maps_do() -> None:
+    handle = operatorstate.BroadcastHandle[str, int | None]()
+
+    handle.put("a", 1)
+    handle.put_all({"b": None, "c": 3})
+    handle.remove("c")
+    handle.remove("absent")
+    assert (handle.get("a"), handle.get("b"), handle.get("c")) == (1, None, None)
+    assert "b" in handle
+    assert "c" not in handle
+    assert sorted(handle) == ["a", "b"]
+    assert len(handle) == 2
+    assert handle.values() == [1, None]
+    handle.clear()
+    assert handle.is_empty()
+
+
+class Failing(operatorstate.SinkFunction[object], operatorstate.CheckpointedFunction, operatorstate.CheckpointListener):
+    """Fails in one method."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        self.told: list[tuple[str, int]] = []
+
+    def _at(self, where: str) -> None:
+        if where == self.where:
+            raise ValueError("no luck")
+
+    def initialize_state(self, context: operatorstate.FunctionInitializationContext) -> None:
+        self._at("initialize")
+
+    def snapshot_state(self, context: operatorstate.FunctionSnapshotContext) -> None:
+        self._at("snapshot")
+
+    def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
+        self._at("complete")
+        self.told.append(("complete", checkpoint_id))
+
+    def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
+        self._at("aborted")
+        self.told.append(("aborted", checkpoint_id))
+
+
+@pytest.mark.parametrize(
+    ("where", "reason", "sentence"),
+    [
+        pytest.param(
+            "initialize", "StateInitializationFailed", "Could not initialize state of function 'out'", id="initialize"
+        ),
+        pytest.param(
+            "snapshot", "SnapshotFailed", "Could not complete snapshot 5 of function 'out'", id="A.111 snapshot"
+        ),
+        pytest.param(
+            "complete", "NotifyFailed", r"notify_checkpoint_complete\(5\) of function 'out'", id="A.47 complete"
+        ),
+        pytest.param("aborted", "NotifyFailed", r"notify_checkpoint_aborted\(5\) of function 'out'", id="aborted"),
+    ],
+)
+def test_what_a_function_raises_names_it_and_what_it_was_doing(where: str, reason: str, sentence: str) -> None:
+    def live() -> None:
+        made = started(Failing(where), 2)
+        made.snapshot(AT)
+        made.notify_complete(5)
+        made.notify_aborted(5)
+
+    raised = r" \(Failing\) raised ValueError: no luck"
+    with pytest.raises(errors.StatefulSparkError, match=sentence + raised) as caught:
+        live()
+
+    assert caught.value.reason == reason
+
+
+def test_a47_listeners_are_told_in_every_subtask() -> None:
+    made = started(Failing("nowhere"), 2)
+
+    made.notify_complete(5)
+    made.notify_aborted(6)
+
+    assert [function.told for function in made.functions] == [[("complete", 5), ("aborted", 6)]] * 2
+
+
+def test_a_function_is_copied_for_every_subtask() -> None:
+    prototype = BufferingSink()
+
+    made = started(prototype, 2)
+    made.functions[0].invoke("x")
+
+    assert (prototype.buffered, made.functions[1].buffered) == ([], [])
+
+
+class Both(BufferingSink, operatorstate.ListCheckpointed[int]):
+    """Checkpointed in two ways."""
+
+
+class Uncopyable(BufferingSink):
+    """Holds what cannot be copied."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+
+
+@pytest.mark.parametrize(
+    ("make", "reason"),
+    [
+        pytest.param(lambda: started(Both(), 1), "FunctionInvalid", id="checkpointed in two ways"),
+        pytest.param(lambda: started(Uncopyable(), 1), "FunctionNotCopyable", id="holds a lock"),
+        pytest.param(
+            lambda: operatorstate.FunctionSink(BufferingSink), "FunctionInvalid", id="a class instead of an instance"
+        ),
+        pytest.param(
+            lambda: operatorstate.FunctionSink(BufferingSink(), parallelism=0), "ParallelismInvalid", id="no subtask"
+        ),
+        pytest.param(
+            lambda: operatorstate.FunctionSink(BufferingSink(), parallelism=True), "ParallelismInvalid", id="a flag"
+        ),
+    ],
+)
+def test_functions_that_cannot_run_are_refused(make, reason: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(errors.SpecRejectedError) as caught:
+        make()
+
+    assert caught.value.reason == reason
+
+
+def test_a_job_file_finds_everything_under_one_name() -> None:
+    assert [getattr(ss, name) for name in operatorstate.__all__] == [
+        getattr(operatorstate, name) for name in operatorstate.__all__
+    ]
+
+
+class Level(enum.Enum):
+    """A type of the user's own."""
+
+    LOW = 1
+    HIGH = 2
+
+
+class Celsius(ss.Codec[float]):
+    """A codec that wrote whole tenths first, and text since."""
+
+    name = "celsius"
+    version = 2
+
+    def encode(self, value: float) -> object:
+        return f"{value:.1f}"
+
+    def decode(self, stored: object) -> float:
+        return float(str(stored))
+
+    def migrate(self, stored: object, version: int) -> object:
+        return f"{int(str(stored)) / 10:.1f}"
+
+
+class CelsiusBefore(Celsius):
+    """Its first version."""
+
+    version = 1
+
+    def encode(self, value: float) -> object:
+        return round(value * 10)
+
+    def decode(self, stored: object) -> float:
+        return int(str(stored)) / 10
+
+
+def holding(call: tuple[str, object], *values: object) -> OperatorState:
+    made = started(Modes(call), 1)
+    for value in values:
+        made.functions[0].handles[0].add(value)
+    return through_storage(made.snapshot(AT))
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "values", "expected"),
+    [
+        pytest.param(ss.ListState("one", Level), ss.ListState("one", Level), [Level.HIGH], [Level.HIGH], id="an enum"),
+        pytest.param(ss.ListState("one", int), ss.ListState("one", float), [7], [7.0], id="wider numbers"),
+        pytest.param(ss.ListState("one"), ss.ListState("one", int), [7], [7], id="a type given later"),
+        pytest.param(
+            ss.ListState("one", CelsiusBefore()),
+            ss.ListState("one", Celsius()),
+            [21.5],
+            [21.5],
+            id="a codec's new version",
+        ),
+    ],
+)
+def test_elements_follow_the_types_that_a_job_declares(
+    before: object, now: object, values: list[object], expected: list[object]
+) -> None:
+    made = started(Modes(("get_list_state", now)), 1, holding(("get_list_state", before), *values))
+
+    found = made.functions[0].handles[0].get()
+    again = started(Modes(("get_list_state", now)), 1, through_storage(made.snapshot(AT)))
+
+    assert (found, [type(one) for one in found]) == (expected, [type(one) for one in expected])
+    assert again.functions[0].handles[0].get() == expected
+
+
+def test_a14_an_incompatible_type_is_refused_by_both_names() -> None:
+    taken = holding(("get_list_state", ss.ListState("one", str)), "x")
+
+    with pytest.raises(errors.SpecRejectedError, match=r"array<str>.*array<int>") as caught:
+        started(Modes(("get_list_state", ss.ListState("one", int))), 1, taken)
+
+    assert caught.value.reason == "StateTypeIncompatible"

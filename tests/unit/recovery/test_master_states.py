@@ -1,0 +1,88 @@
+"""What master hooks are restored with: the answers of the snapshot that the job goes on from."""
+
+from __future__ import annotations
+
+import json
+
+from manifests import a_manifest
+from snapshots import Job
+from sparkroot import FakeQuery
+from statefulspark.checkpoint import catalog, closure, savepoint
+from statefulspark.contract import layout
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import GenerationRecord, Manifest, MasterStateEntry
+from statefulspark.recovery.plan import StartMode, StartPlan
+
+
+def answer(number: int) -> tuple[MasterStateEntry, ...]:
+    return (MasterStateEntry.of("shop", number, b"page %d" % number),)
+
+
+def a_checkpoint_with_answers(job: Job, query: FakeQuery, number: int) -> Manifest:
+    entry = closure.close_over(job.store, query.path, query.batch)
+    manifest = a_manifest(number, [entry], now=job.clock.now, generation=query.generation)
+    catalog.write_checkpoint(job.store, manifest.model_copy(update={"master_states": answer(number)}))
+    return manifest
+
+
+def a_savepoint_with_answers(job: Job, query: FakeQuery, number: int) -> savepoint.SavepointTarget:
+    return job.savepoint(query, number, master_states=answer(number))
+
+
+def test_a_job_goes_on_with_the_answers_of_its_checkpoint(job: Job) -> None:
+    a_checkpoint_with_answers(job, job.running(1), 1)
+
+    assert job.start().master_states == answer(1)
+
+
+def test_what_a_recovery_completes_has_the_answers_of_the_checkpoint_before(job: Job) -> None:
+    query = job.running(1)
+    a_checkpoint_with_answers(job, query, 1)
+    query.run_batch()
+
+    plan = job.start()
+
+    assert plan.restored is not None
+    assert (plan.restored.id, plan.restored.master_states, plan.master_states) == (2, answer(1), answer(1))
+    assert job.start().master_states == answer(1)
+
+
+def test_a_restored_savepoint_brings_its_answers_until_the_next_checkpoint(job: Job) -> None:
+    """Copied into a new generation: a crash before the first checkpoint finds them in its record."""
+    query = job.running(1)
+    place = a_savepoint_with_answers(job, query, 1)
+    query.run_batch()
+    a_checkpoint_with_answers(job, query, 2)
+
+    plan = job.start(RestoreConfig(snapshot=place.uri, id="go-back"))
+    savepoint.dispose(place.store, place.folder)
+    after_a_crash = job.start(RestoreConfig(snapshot=place.uri, id="go-back"))
+
+    assert (plan.mode, plan.master_states) == (StartMode.COPY, answer(1))
+    assert after_a_crash.master_states == answer(1)
+
+
+def test_a_savepoint_that_is_continued_in_place_brings_its_answers_too(job: Job) -> None:
+    query = job.running(1)
+    a_checkpoint_with_answers(job, query, 1)
+    query.run_batch()
+    wish = RestoreConfig(snapshot=a_savepoint_with_answers(job, query, 2).uri, id="go-on")
+
+    plan, after_a_crash = job.start(wish), job.start(wish)
+    query.run_batch()
+    a_checkpoint_with_answers(job, query, after_a_crash.next_snapshot_id)
+
+    assert (plan.mode, plan.master_states) == (StartMode.CONTINUE, answer(2))
+    assert after_a_crash.master_states == answer(2)
+    assert job.start(wish).master_states == answer(after_a_crash.next_snapshot_id)
+
+
+def test_documents_from_before_there_were_hooks_are_read(job: Job) -> None:
+    manifest = json.loads(a_manifest(3).to_json())
+    record = json.loads(GenerationRecord(generation=1, created_at=job.clock.now, epoch=1).to_json())
+    for document in (manifest, record):
+        del document["masterStates"]
+
+    assert Manifest.parse(json.dumps(manifest).encode(), "old").master_states == ()
+    assert GenerationRecord.parse(json.dumps(record).encode(), layout.generation_record(1)).master_states == ()
+    assert StartPlan(StartMode.EMPTY, 1).master_states == ()

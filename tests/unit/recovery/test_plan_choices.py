@@ -1,0 +1,147 @@
+"""The decision where to start, as tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from manifests import a_generation
+from startsituations import a_start_situation
+from statefulspark import errors
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import GenerationRecord
+from statefulspark.recovery import generations
+from statefulspark.recovery.plan import CandidateName, Intent, Situation, decide, in_order, skipped_restore
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+NOTHING = RestoreConfig()
+SNAPSHOT = RestoreConfig(snapshot="checkpoint:1")
+FRESH = RestoreConfig(fresh=True)
+
+
+CASES = {
+    "nothing anywhere starts empty": (a_start_situation(), Intent.EMPTY),
+    "a generation in use is recovered": (a_start_situation(current=a_generation()), Intent.RECOVER),
+    "a snapshot asked for is restored": (a_start_situation(SNAPSHOT, a_generation()), Intent.RESTORE),
+    "a snapshot asked for is restored on empty storage": (a_start_situation(SNAPSHOT), Intent.RESTORE),
+    "a restore that was done is not repeated": (
+        a_start_situation(SNAPSHOT, a_generation(restore_id="checkpoint:1")),
+        Intent.RECOVER,
+    ),
+    "the same snapshot under a new id is restored again": (
+        a_start_situation(RestoreConfig(snapshot="checkpoint:1", id="b"), a_generation(restore_id="a")),
+        Intent.RESTORE,
+    ),
+    "another snapshot is restored": (
+        a_start_situation(SNAPSHOT, a_generation(restore_id="checkpoint:2")),
+        Intent.RESTORE,
+    ),
+    "a fresh start is empty on an explicit word": (
+        a_start_situation(FRESH, a_generation(), checkpoints=3),
+        Intent.EMPTY,
+    ),
+    "a fresh start that was done is not repeated": (
+        a_start_situation(FRESH, a_generation(restore_id="fresh")),
+        Intent.RECOVER,
+    ),
+    "a fresh start solves leftovers": (a_start_situation(FRESH, unfinished=True), Intent.EMPTY),
+    "a restore solves leftovers": (a_start_situation(SNAPSHOT, checkpoints=1), Intent.RESTORE),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), CASES.values(), ids=CASES.keys())
+def test_decide(situation: Situation, expected: Intent) -> None:
+    assert decide(situation) is expected
+
+
+@pytest.mark.parametrize(
+    "situation",
+    [a_start_situation(unfinished=True), a_start_situation(checkpoints=1), a_start_situation(savepoints=1)],
+    ids=["an unfinished generation", "checkpoints without a generation", "only savepoints"],
+)
+def test_leftovers_never_lead_to_an_empty_start(situation: Situation) -> None:
+    with pytest.raises(errors.StateUnknownError, match="cannot be told"):
+        decide(situation)
+
+
+LINES = {
+    "checkpoints of the generation in use, newest first, then its beginning": (
+        (a_generation(),),
+        {1: 1, 2: 1},
+        (CandidateName(2, 1), CandidateName(1, 1), CandidateName(None, 1)),
+    ),
+    "ancestors follow, but not what a restore left behind": (
+        (a_generation(1), a_generation(2, source="checkpoint:2", parent=1)),
+        {1: 1, 2: 1, 3: 1, 4: 2},
+        (CandidateName(4, 2), CandidateName(None, 2), CandidateName(2, 1), CandidateName(1, 1), CandidateName(None, 1)),
+    ),
+    "a savepoint ends the line": (
+        (a_generation(1), a_generation(2, source="s3://b/sp")),
+        {1: 1},
+        (CandidateName(None, 2), CandidateName(None, 2, "s3://b/sp")),
+    ),
+    "a fresh start ends the line": ((a_generation(1), a_generation(2)), {1: 1}, (CandidateName(None, 2),)),
+    "a pruned ancestor still has its checkpoints": (
+        (a_generation(3, source="checkpoint:2", parent=2),),
+        {1: 2, 2: 2, 3: 2},
+        (CandidateName(None, 3), CandidateName(2, 2), CandidateName(1, 2)),
+    ),
+}
+
+
+@pytest.mark.parametrize(("records", "checkpoints", "expected"), LINES.values(), ids=LINES.keys())
+def test_candidates(
+    records: tuple[GenerationRecord, ...], checkpoints: dict[int, int], expected: tuple[CandidateName, ...]
+) -> None:
+    known = generations.Generations(records, records[-1].generation)
+
+    assert in_order(known, checkpoints) == expected
+
+
+def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
+    gone = replace(a_start_situation(), traces=("epochs/began.json",))
+
+    with pytest.raises(
+        errors.StateUnknownError, match=r"generations/.*checkpoints/.*restore\.freshState.*--fresh"
+    ) as raised:
+        decide(gone)
+
+    assert raised.value.reason == "StateMissing"
+    assert decide(replace(gone, restore=FRESH)) is Intent.EMPTY
+    assert decide(replace(gone, restore=SNAPSHOT)) is Intent.RESTORE
+
+
+@pytest.mark.parametrize(
+    ("wish", "restored_from", "begins"),
+    [
+        pytest.param(
+            FRESH,
+            "checkpoint 4",
+            "The start with empty state was done before, and a restart does not repeat it: the job goes on from "
+            "checkpoint 4.",
+            id="fresh state",
+        ),
+        pytest.param(
+            SNAPSHOT,
+            None,
+            "The restore of checkpoint:1 was done before, and a restart does not repeat it: the job goes on from the "
+            "beginning of its generation.",
+            id="a snapshot, without a checkpoint since",
+        ),
+        pytest.param(
+            RestoreConfig(snapshot="checkpoint:1", id="again"),
+            "checkpoint 4",
+            "The restore of checkpoint:1 was done before, under the name 'again', and a restart does not repeat it: the job "
+            "goes on from checkpoint 4.",
+            id="under a name",
+        ),
+    ],
+)
+def test_a_restore_that_was_done_before_says_so_and_how_to_ask_again(
+    wish: RestoreConfig, restored_from: str | None, begins: str
+) -> None:
+    said = skipped_restore(wish, restored_from=restored_from)
+
+    assert said.startswith(begins)
+    assert "--again" in said

@@ -1,0 +1,277 @@
+"""Pruning: what a retained checkpoint or the running driver needs stays, the rest goes, and storage is bounded."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from snapshots import Clock, Job
+from sparkroot import FakeQuery
+from statefulspark.checkpoint import catalog, closure, verify
+from statefulspark.contract import layout
+from statefulspark.contract.config import RestoreConfig
+from statefulspark.contract.manifest import Manifest
+from statefulspark.recovery import restore
+from statefulspark.retention import pruning, rules
+from statefulspark.testing import stores
+
+GRACE_S = 60
+POLICY = rules.PrunePolicy(retained=2, grace=timedelta(seconds=GRACE_S))
+
+
+def a_long_history(job: Job, checkpoints: int = 5) -> FakeQuery:
+    """Run two batches per checkpoint, with a state snapshot at each; a minute passes each time."""
+    query = job.running()
+    for _ in range(checkpoints):
+        query.run_batch(failed_attempts=1)
+        query.run_batch()
+        query.upload_snapshots()
+        job.checkpoint(query)
+        job.clock.forward(2 * GRACE_S)
+    return query
+
+
+def prune_thoroughly(job: Job) -> rules.PrunePlan:
+    pruning.run(job.store, POLICY, job.clock.now)
+    return pruning.run(job.store, POLICY, job.clock.forward(GRACE_S))
+
+
+def manifests(job: Job) -> tuple[Manifest, ...]:
+    return tuple(catalog.read_manifest(job.store, ref.folder) for ref in catalog.list_snapshots(job.store))
+
+
+def test_checkpoints_beyond_the_retained_count_are_dropped_oldest_first(job: Job) -> None:
+    a_long_history(job)
+
+    pruning.run(job.store, POLICY, job.clock.now)
+
+    assert [manifest.id for manifest in manifests(job)] == [5, 4]
+
+
+def test_a_file_is_deleted_only_after_it_was_marked_for_the_grace_time(job: Job) -> None:
+    a_long_history(job)
+
+    first = pruning.run(job.store, POLICY, job.clock.now)
+    early = pruning.run(job.store, POLICY, job.clock.forward(GRACE_S - 1))
+    late = pruning.run(job.store, POLICY, job.clock.forward(1))
+
+    assert (first.delete_files, early.delete_files) == ((), ())
+    assert set(late.delete_files) == set(first.marks)
+    assert late.freed_bytes > 0
+
+
+def test_pruning_again_at_once_changes_nothing(job: Job) -> None:
+    a_long_history(job)
+    prune_thoroughly(job)
+    before = job.store.list("")
+
+    again = pruning.run(job.store, POLICY, job.clock.now)
+
+    assert (again.delete_checkpoints, again.delete_files, dict(again.marks)) == ((), (), {})
+    assert job.store.list("") == before
+
+
+def test_files_of_attempts_that_lost_are_deleted_in_the_end(job: Job) -> None:
+    query = a_long_history(job)
+    prune_thoroughly(job)
+    winners = {unique_id for ids in query.ids.values() for row in ids["0"] for unique_id in row}
+
+    changelogs = [info.key for info in job.store.list(query.path) if info.key.endswith(".changelog")]
+
+    assert all(key.rsplit("_", 1)[1].removesuffix(".changelog") in winners for key in changelogs)
+
+
+def test_a_state_snapshot_uploaded_late_stays_for_the_next_checkpoint(job: Job) -> None:
+    query = job.running()
+    for _ in range(4):
+        query.run_batch()
+    job.checkpoint(query)
+    query.upload_snapshots(2)
+    job.clock.forward(10 * GRACE_S)
+    prune_thoroughly(job)
+    query.run_batch()
+
+    manifest = job.checkpoint(query)
+
+    assert verify.verify(job.store, manifest, deep=True).ok
+    assert any("/3_" in f"/{file.path}" and file.path.endswith(".zip") for file in manifest.queries[0].files)
+
+
+def test_an_upload_that_takes_longer_than_the_grace_time_loses_nothing(job: Job) -> None:
+    query = a_long_history(job)
+    query.run_batch()
+    query.upload_ssts(query.batch)
+    for _ in range(4):
+        job.clock.forward(2 * GRACE_S)
+        query.run_batch()
+        job.checkpoint(query)
+        prune_thoroughly(job)
+    query.finish_upload(query.batch - 4)
+
+    manifest = job.checkpoint(query)
+
+    assert verify.verify(job.store, manifest).ok
+    assert {f"{query.batch - 3}"} == {
+        file.path.rsplit("/", 1)[1].split("_")[0] for file in manifest.queries[0].files if file.path.endswith(".zip")
+    }
+
+
+def test_the_newest_checkpoint_stays_whatever_its_age(job: Job) -> None:
+    a_long_history(job)
+    policy = rules.PrunePolicy(retained=3, grace=POLICY.grace, max_age=timedelta(seconds=1))
+
+    pruning.run(job.store, policy, job.clock.forward(1e6))
+
+    assert [manifest.id for manifest in manifests(job)] == [5]
+
+
+def test_an_old_generation_goes_once_no_retained_checkpoint_names_it(job: Job) -> None:
+    query = a_long_history(job, checkpoints=2)
+    moved = query.continue_in(job.start(RestoreConfig(snapshot="checkpoint:2")).generation, query.batch)
+    for _ in range(POLICY.retained):
+        moved.run_batch()
+        job.checkpoint(moved)
+
+    prune_thoroughly(job)
+
+    assert [info.key for info in job.store.list(layout.generation(1))] == [layout.generation_reservation(1)]
+    assert all(verify.verify(job.store, manifest).ok for manifest in manifests(job))
+
+
+def test_a_generation_that_is_being_made_stays(job: Job) -> None:
+    a_long_history(job, checkpoints=2)
+    plan = job.plan(RestoreConfig(snapshot="checkpoint:2"))
+    crashing = stores.FaultyStore(job.store, stores.Plan(crash_before=9))
+    with pytest.raises(stores.CrashPoint):
+        restore.carry_out(crashing, plan, job.author())
+    half_made = job.store.list(layout.generation(2))
+
+    prune_thoroughly(job)
+
+    assert job.store.list(layout.generation(2)) == half_made != ()
+
+
+def test_a_half_made_generation_goes_once_a_newer_one_is_in_use(job: Job) -> None:
+    query = a_long_history(job, checkpoints=2)
+    job.store.write(f"{layout.generation(2)}/delays/metadata", b"half made")
+    moved = query.continue_in(job.start(RestoreConfig(snapshot="checkpoint:2")).generation, query.batch)
+    moved.run_batch()
+    job.checkpoint(moved)
+
+    prune_thoroughly(job)
+
+    assert moved.generation == 3
+    assert not job.store.list(layout.generation(2))
+
+
+def test_a_checkpoint_that_cannot_be_read_keeps_every_file(job: Job) -> None:
+    a_long_history(job)
+    pruning.run(job.store, rules.PrunePolicy(retained=3), job.clock.now)
+    job.store.write(layout.checkpoint_manifest(4), b"{")
+
+    plan = prune_thoroughly(job)
+
+    assert plan.delete_files == ()
+    assert any("cannot be read" in line for line in plan.lines)
+
+
+def test_a_checkpoint_that_cannot_be_read_is_dropped_when_it_is_old(job: Job) -> None:
+    a_long_history(job)
+    job.store.write(layout.checkpoint_manifest(1), b"{")
+
+    prune_thoroughly(job)
+
+    assert [manifest.id for manifest in manifests(job)] == [5, 4]
+
+
+def test_files_that_are_not_understood_stay(job: Job) -> None:
+    query = a_long_history(job)
+    strange = f"{query.path}/operator-state/1.json"
+    job.store.write(strange, b"{}")
+
+    prune_thoroughly(job)
+
+    assert job.store.info(strange) is not None
+
+
+def test_savepoints_and_epochs_are_never_touched(job: Job) -> None:
+    a_long_history(job)
+    job.store.write("savepoints/00000009-mine/files/delays/metadata", b"{}")
+    job.store.write("epochs/00000001.json", b"{}")
+
+    prune_thoroughly(job)
+
+    assert job.store.info("savepoints/00000009-mine/files/delays/metadata") is not None
+    assert job.store.info("epochs/00000001.json") is not None
+
+
+def test_what_a_savepoint_is_copying_stays(job: Job) -> None:
+    query = job.running()
+    query.run_batch()
+    pinned = closure.close_over(job.store, query.path, 0)
+    for _ in range(4):
+        query.run_batch()
+        query.upload_snapshots()
+        job.checkpoint(query)
+        job.clock.forward(2 * GRACE_S)
+
+    for _ in range(2):
+        pruning.run(job.store, POLICY, job.clock.forward(GRACE_S), pinned=[pinned])
+
+    assert verify.verify_queries(job.store, [pinned]).ok
+
+
+def test_a_dry_run_says_what_and_why_and_writes_nothing(job: Job) -> None:
+    a_long_history(job)
+    before = job.store.list("")
+
+    lines = pruning.plan(job.store, POLICY, job.clock.now).lines
+
+    assert job.store.list("") == before
+    assert any(line.startswith("delete checkpoints/00000001/_metadata.json: ") for line in lines)
+    assert any(line.startswith("mark generations/00000001/delays/") for line in lines)
+    assert any(line.startswith("keep ") and "retained checkpoint" in line for line in lines)
+
+
+def test_a_dry_run_tells_age_from_number(job: Job) -> None:
+    a_long_history(job, checkpoints=3)
+    policy = rules.PrunePolicy(retained=2, grace=POLICY.grace, max_age=timedelta(seconds=3 * GRACE_S))
+
+    lines = pruning.plan(job.store, policy, job.clock.now).lines
+
+    assert lines[:2] == (
+        "delete checkpoints/00000001/_metadata.json: more checkpoints than are retained",
+        "delete checkpoints/00000002/_metadata.json: older than 0:03:00",
+    )
+
+
+@pytest.mark.parametrize("number", range(1, 30))
+def test_a_pruner_that_dies_at_any_point_leaves_files_too_many_and_never_too_few(job: Job, number: int) -> None:
+    a_long_history(job)
+    pruning.run(job.store, POLICY, job.clock.now)
+    dying = stores.FaultyStore(job.store, stores.Plan(crash_after=number, only=frozenset({"write", "delete"})))
+    try:
+        pruning.run(dying, POLICY, job.clock.forward(GRACE_S))
+    except stores.CrashPoint:
+        prune_thoroughly(job)
+
+    assert all(verify.verify(job.store, manifest, deep=True).ok for manifest in manifests(job))
+
+
+@settings(max_examples=10, deadline=None)
+@given(rounds=st.integers(12, 40))
+def test_storage_is_bounded_however_long_the_job_runs(rounds: int) -> None:
+    job = Job(Clock())
+    query = FakeQuery(job.store, job.start().generation)
+    sizes = []
+    for _ in range(rounds):
+        query.run_batch(failed_attempts=1)
+        query.upload_snapshots()
+        job.checkpoint(query)
+        job.clock.forward(GRACE_S)
+        pruning.run(job.store, POLICY, job.clock.now)
+        sizes.append(len(job.store.list("")))
+
+    assert max(sizes[8:]) <= sizes[8] + 4

@@ -1,0 +1,142 @@
+"""Which failure an unchanged restart can heal, and which not."""
+
+from __future__ import annotations
+
+import pytest
+from statefulspark import errors, failures
+from statefulspark.contract.exit_codes import ExitCode
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.FencedError("epoch 8 runs"), ExitCode.FENCED),
+        (errors.SpecRejectedError("NonRestoredState", "x"), ExitCode.INCOMPATIBLE_STATE),
+        (errors.SpecRejectedError("StateTypeIncompatible", "x"), ExitCode.INCOMPATIBLE_STATE),
+        (errors.SpecRejectedError("SnapshotNotFound", "x"), ExitCode.SNAPSHOT_NOT_FOUND),
+        (errors.SpecRejectedError("NoQueries", "x"), ExitCode.BAD_JOB),
+        (errors.SpecRejectedError("EngineSettingRefused", "x"), ExitCode.USAGE),
+        (errors.StateUnknownError("AccessDenied", "x"), ExitCode.STORAGE_UNAVAILABLE),
+        (errors.StateUnknownError("NoSuchBucket", "x"), ExitCode.STORAGE_UNAVAILABLE),
+        (errors.TransientError("StorageUnreachable", "x"), ExitCode.STORAGE_UNAVAILABLE),
+        (errors.TransientError("PortUnavailable", "x"), ExitCode.FAILED),
+        (errors.SnapshotCorruptError("SnapshotBroken", "x"), ExitCode.STATE_UNKNOWN),
+        (errors.StateUnknownError("NoCheckpointVerifies", "x"), ExitCode.STATE_UNKNOWN),
+        (errors.PreconditionFailedError("CheckpointExists", "x"), ExitCode.FAILED),
+        (errors.InternalError("JarsMissing", "x"), ExitCode.FAILED),
+    ],
+    ids=lambda value: value.reason if isinstance(value, errors.StatefulSparkError) else str(value.name),
+)
+def test_an_error_has_the_exit_code_that_says_what_helps(error: errors.StatefulSparkError, code: ExitCode) -> None:
+    assert failures.of_error(error) == failures.Failure(code, error.reason, error.message)
+
+
+_PYTHON = """org.apache.spark.SparkException: Job aborted
+  at org.apache.spark.Foo
+Traceback (most recent call last):
+  File "/spark/python/lib/pyspark.zip/pyspark/worker.py", line 5, in main
+    process()
+ZeroDivisionError: division by zero
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "reason"),
+    [
+        pytest.param(_PYTHON, ExitCode.FAILED, "QueryFailed", id="an error in the user's function is retried"),
+        pytest.param(
+            "[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] x",
+            ExitCode.INCOMPATIBLE_STATE,
+            "StateIncompatible",
+            id="a changed schema is not",
+        ),
+        pytest.param(
+            "Traceback (most recent call last):\nstatefulspark.errors.SpecRejectedError: StateTypeIncompatible: the state",
+            ExitCode.INCOMPATIBLE_STATE,
+            "StateIncompatible",
+            id="a changed type of ours is not",
+        ),
+        pytest.param(
+            "There are [1] sources in the checkpoint offsets and now there are [2]",
+            ExitCode.INCOMPATIBLE_STATE,
+            "StateIncompatible",
+            id="another number of sources is not",
+        ),
+        pytest.param("[CONCURRENT_STREAM_LOG_UPDATE] x", ExitCode.FAILED, "ConcurrentDriver", id="a race with another"),
+        pytest.param("io.statefulspark.checkpoint.FencedException: epoch 8", ExitCode.FENCED, "Fenced", id="the fence"),
+    ],
+)
+def test_a_query_that_failed_is_classified_by_what_spark_says(text: str, code: ExitCode, reason: str) -> None:
+    failure = failures.of_query("delays", text, fenced=False)
+
+    assert (failure.code, failure.reason) == (code, reason)
+    assert failure.message.startswith("The query 'delays' failed: ")
+
+
+def test_a_fenced_driver_is_fenced_whatever_the_query_says() -> None:
+    assert failures.of_query("delays", _PYTHON, fenced=True).code is ExitCode.FENCED
+
+
+@pytest.mark.parametrize(
+    ("text", "essence"),
+    [
+        pytest.param(_PYTHON, "ZeroDivisionError: division by zero", id="the Python error below the stack"),
+        pytest.param("java.io.IOException: disk full\n\tat x\n", "java.io.IOException: disk full", id="the first line"),
+        pytest.param("", "no message", id="nothing"),
+        pytest.param("y" * 5000, "y" * 800, id="not more than a screen"),
+    ],
+)
+def test_a_person_gets_the_one_line_that_matters(text: str, essence: str) -> None:
+    assert failures.of_query("q", text, fenced=False).message == f"The query 'q' failed: {essence}"
+
+
+_LOADING = "org.apache.spark.sql.execution.streaming.state.X: [CANNOT_LOAD_STATE_STORE.UNCATEGORIZED] An error occurred"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[CHECKPOINT_FILE_CHECKSUM_VERIFICATION_FAILED] Checksum verification failed", "StateDamaged"),
+        ("[CANNOT_LOAD_STATE_STORE.CANNOT_READ_STREAMING_STATE_FILE] x", "StateDamaged"),
+        (f"{_LOADING}\nCaused by: java.io.FileNotFoundException: No such file 3_x.zip", "StateDamaged"),
+        (f"{_LOADING}\nCaused by: org.rocksdb.RocksDBException: Corruption: block checksum mismatch", "StateDamaged"),
+        ("Traceback\nstatefulspark.errors.SnapshotCorruptError: ChunkUnreadable: x", "StateDamaged"),
+        (f"{_LOADING}\nCaused by: java.net.SocketTimeoutException: Read timed out", "QueryFailed"),
+        (f"{_LOADING}\nCaused by: software.amazon.awssdk.services.s3.model.S3Exception: SlowDown", "QueryFailed"),
+        ("java.io.FileNotFoundException: /data/input.csv", "QueryFailed"),
+        ("[CONCURRENT_STREAM_LOG_UPDATE] Concurrent update to the log", "ConcurrentDriver"),
+    ],
+)
+def test_damage_of_the_state_is_told_from_a_store_that_cannot_be_asked(text: str, reason: str) -> None:
+    failure = failures.of_query("delays", text, fenced=False)
+
+    assert (failure.code, failure.reason) == (ExitCode.FAILED, reason)
+
+
+def test_state_that_a_later_release_wrote_is_not_noted_as_damage() -> None:
+    text = "Traceback\nstatefulspark.errors.FormatVersionError: FormatVersionUnknown: The chunk x has format version 5"
+
+    failure = failures.of_query("delays", text, fenced=False)
+
+    assert (failure.code, failure.reason) == (ExitCode.STATE_UNKNOWN, "FormatVersionUnknown")
+
+
+_OF_A_FUNCTION = """org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated
+  File "/site-packages/statefulspark/operators/keyed/processor.py", line 96, in handleInputRows
+    yield from self._work_on(self._group_of(key), table)
+statefulspark.errors.UserCodeError: FunctionFailed: Count.process() of keyed operator 'by-k' failed: ValueError: bad.
+Raised in the job's own code:
+  File "/app/job.py", line 12, in process
+    raise ValueError("bad")
+ SQLSTATE: 38000
+\tat org.apache.spark.api.python.BasePythonRunner
+Traceback (most recent call last):
+statefulspark.errors.UserCodeError: FunctionFailed: Count.process() of keyed operator 'by-k' failed: ValueError: bad.
+"""
+
+
+def test_a_function_that_raised_is_told_with_the_users_file_and_line() -> None:
+    assert failures.of_query("delays", _OF_A_FUNCTION, fenced=False).message == (
+        "The query 'delays' failed at /app/job.py:12 in process: Count.process() of keyed operator 'by-k' failed: "
+        "ValueError: bad."
+    )

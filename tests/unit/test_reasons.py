@@ -1,0 +1,98 @@
+"""Every reason that the product raises, and the exit code of a driver that ends for it: a new reason needs a line here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import statefulspark
+from statefulspark import errors, failures
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.evolution import definitions
+
+_ROOT = Path(statefulspark.__file__).parent
+_CODES = {
+    ExitCode.FAILED: """
+        BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmNotStarted KeyGroupScattered
+        LookCannotWrite ManifestMissing NoGeneration NotClaimed NotConfigured PlanUnreadable PortUnavailable
+        QueryFailed RetriesExhausted SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing
+        StoresApart Unexpected WrongKind
+    """,
+    ExitCode.USAGE: """
+        AlreadyCanonical AnswerInvalid ColumnOverflow ColumnsInvalid ConfigInvalid ConfigMissing DurationInvalid
+        EndpointInvalid EngineMissing EngineSettingRefused ExtraMissing FileMissing IcebergAccessDenied IcebergRefused
+        IcebergTableMissing JobInvalid KafkaAccessDenied KafkaRefused KafkaTopicMissing LocalStorageRefused
+        LocationInvalid MaxParallelismUnknown NameMissing NotASavepoint NullInState OutputRowInvalid OutputValueInvalid
+        PartitionsInvalid PostgresAccessDenied PostgresKeyMissing PostgresMarkersOutdated PostgresRefused
+        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing SavepointLocationInvalid
+        SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported
+        StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
+        StorageMissing StorageUriInvalid TargetInsideSource TimerMomentInvalid TokenMissing TokenWrong UrlInvalid
+    """,
+    ExitCode.FENCED: "Fenced",
+    ExitCode.BAD_JOB: """
+        BufferInvalid FunctionInvalid FunctionNotCopyable GroupingInvalid HookFailed HookInvalid
+        InitialStateInvalid InputNotStreaming JobFileMissing JobFileRaised KeyColumnUnknown KeyMissing
+        KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid NoCurrentKey NoQueries
+        NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken OutputModeInvalid OutputSchemaInvalid
+        ParallelismInvalid ParameterMissing QueryInvalid SchemaInvalid SinkInvalid SinkSettingRefused SourceNameInvalid
+        SourceNameTaken SourceNotSingle StateDeclaredTooLate StateDescriptorInvalid StateNameInvalid StateNameTaken
+        StateTypeInvalid StateValueTypeUnsupported TimeModeInvalid TimeoutInvalid TimersInvalid TimersNotDeclared
+        TtlCleanupInvalid TtlInvalid TtlNotPositive TtlTooLong UidDuplicate UidInvalid WatermarkMissing
+    """,
+    ExitCode.INCOMPATIBLE_STATE: """
+        AggregationChanged JoinChanged KeyChanged MaxParallelismChanged MaxParallelismExceeded NonRestoredState
+        OperatorsAmbiguous OutputModeChanged SinkAhead SinkTaken SourcesAmbiguous StateKeyTypeIncompatible
+        StateModeIncompatible StateTtlIncompatible StateTypeIncompatible TimeZoneChanged ValueChanged WindowChanged
+    """,
+    ExitCode.SNAPSHOT_NOT_FOUND: "SnapshotNotFound",
+    ExitCode.STORAGE_UNAVAILABLE: """
+        AccessDenied CredentialsMissing DriverUnreachable IcebergRaced IcebergUnavailable KafkaRaced KafkaUnavailable
+        NoSuchBucket PostgresLocked PostgresUnavailable StillInProgress StorageFailed StorageUnreachable
+    """,
+    ExitCode.STATE_UNKNOWN: """
+        BatchNotCommitted BatchSkipped CanonicalFailed CanonicalMissing CanonicalUnreadable ChecksumDiffers ChunkMissing
+        ChunkUnreadable ClosureIncomplete CommitLogBehind CopyIncomplete DocumentUnreadable EmptyStateFailed
+        FormatVersionUnknown IcebergPartitioningChanged IcebergTableReplaced KafkaMarkerLost KafkaMarkerUnreadable
+        KeyGroupsDiffer NoCheckpointVerifies OperatorStateDamaged PostgresMarkerMissing RepartitionFailed RestoreUnknown
+        SegmentDamaged SegmentMissing SnapshotBroken SourceOffsetUnknown SparkLogUnreadable StagedRowsMissing
+        StateMissing StateWithoutCheckpoint StopUnseen
+    """,
+}
+_EXPECTED = {reason: code for code, reasons in _CODES.items() for reason in reasons.split()}
+_CLASSES = {name: found for name, found in vars(errors).items() if isinstance(found, type)} | {
+    "FilesAbsentError": errors.SnapshotCorruptError  # a kind of it that only its own module knows
+}
+# Given as a variable where they are raised.
+_FROM_TABLES = {refusal.reason: errors.SpecRejectedError for refusal in definitions._REFUSED.values()} | dict.fromkeys(
+    ("KeyChanged", "ValueChanged", "OutputModeChanged"), errors.SpecRejectedError
+)
+
+
+def _raised() -> Iterator[tuple[str, type[errors.StatefulSparkError]]]:
+    """Yield every reason in the source that is given to an error, with the error's class."""
+    yield from _FROM_TABLES.items()
+    for file in sorted(_ROOT.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            match node:
+                case ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name), args=[ast.Constant(value=reason), *_]):
+                    if name in _CLASSES and isinstance(reason, str) and reason.isidentifier():
+                        yield reason, _CLASSES[name]
+
+
+@pytest.mark.parametrize(("reason", "kind"), sorted(set(_raised()), key=str))
+def test_a_driver_that_ends_for_a_reason_has_the_exit_code_of_the_table(
+    reason: str, kind: type[errors.StatefulSparkError]
+) -> None:
+    assert reason in _EXPECTED, f"{reason} has no exit code in this table: say what helps who gets it"
+    assert failures.of_error(kind(reason, "x")).code is _EXPECTED[reason]
+
+
+def test_the_table_names_nothing_that_is_never_raised() -> None:
+    assert sorted(_EXPECTED.keys() - {reason for reason, _ in _raised()}) == ["Fenced"]
+
+
+def test_a_fenced_driver_ends_as_fenced() -> None:
+    assert failures.of_error(errors.FencedError("x")).code is _EXPECTED["Fenced"]
