@@ -18,7 +18,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Trigger
 from statefulspark.contract.notes import DamageNote
-from statefulspark.recovery import damage, recovery
+from statefulspark.recovery import damage, recovery, restore
 from statefulspark.recovery.plan import Author, StartPlan
 from statefulspark.storage.port import ObjectStore
 from twosides import Output, TwoSides, run_to_the_end
@@ -59,9 +59,10 @@ class Rig(TwoSides):
         catalog.write_checkpoint(self.store, a_manifest(number, [entry], generation=generation))
         return entry
 
-    def start(self, restore: RestoreConfig | None = None) -> StartPlan:
-        wish = restore or RestoreConfig()
-        plan = recovery.plan_recovery(self.store, restore=wish, query_uids=["q"], open_store=self.open_store)
+    def start(self, wish: RestoreConfig | None = None) -> StartPlan:
+        plan = recovery.plan_recovery(
+            self.store, restore=wish or RestoreConfig(), query_uids=["q"], open_store=self.open_store
+        )
         author = Author("default", "flights", 1, NOW)
         return restore.carry_out(self.store, plan, author)
 
