@@ -44,9 +44,10 @@ class Run:
         first_delay_s: float = 10.0,
         started: bool = True,
         cleans_up: bool = True,
+        first_commits: frozenset[str] = frozenset(),
     ) -> None:
         settings = model.Settings(interval_s, timeout_s, min_pause_s, max_concurrent, tolerable_failures, kept)
-        self.state = machine.initial(settings, next_id=next_id, retained=retained)
+        self.state = machine.initial(settings, next_id=next_id, retained=retained, first_commits=first_commits)
         self.commands: list[model.Command] = []
         self.cleans_up = cleans_up
         if started:
@@ -69,8 +70,8 @@ class Run:
     def start(self, first_delay_s: float = 10.0, now_s: float = 0.0) -> tuple[model.Command, ...]:
         return self.send(model.Started(now_s, PARTICIPANTS, first_delay_s))
 
-    def tick(self, now_s: float) -> tuple[model.Command, ...]:
-        return self.send(model.Tick(now_s))
+    def tick(self, now_s: float, news: frozenset[str] = PARTICIPANTS) -> tuple[model.Command, ...]:
+        return self.send(model.Tick(now_s, news))
 
     def request(self, request: model.Request, now_s: float = 0.0) -> tuple[model.Command, ...]:
         return self.send(model.Requested(now_s, request))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -117,6 +117,7 @@ class DrivenJob(LoopRig):
         ends: Mapping[str, int] | None = None,
         taker: object = None,
         hearer: Hearer | None = None,
+        first_commits: frozenset[str] = frozenset(),
     ) -> None:
         self.job = job
         self.hearer = hearer or Hearer()
@@ -132,9 +133,9 @@ class DrivenJob(LoopRig):
             for uid, root in roots.items()
         }
         self.gate = SimulatedGate(self.queries)
-        super().__init__(self._assembled(checkpoint, taker))
+        super().__init__(self._assembled(checkpoint, taker, first_commits))
 
-    def _assembled(self, checkpoint: CheckpointConfig, taker: object) -> JobLoop:
+    def _assembled(self, checkpoint: CheckpointConfig, taker: object, first_commits: frozenset[str]) -> JobLoop:
         parts = assemble.Parts(
             job_config=JobConfig(name="flights", storage=StorageConfig(uri="s3://bucket"), checkpoint=checkpoint),
             root=assemble.JobRoot(self.job.store, storage.StorageOptions(), self.job.author()),
@@ -164,7 +165,7 @@ class DrivenJob(LoopRig):
             writer=writer,
             announcer=announcer,
             participants={},
-            coordinator=assemble._coordinator(parts),
+            coordinator=replace(assemble._coordinator(parts), first_commits=first_commits),
         )
 
     def _running(self, uid: str) -> queries.RunningQuery:

@@ -5,6 +5,7 @@ The two queries of the job count numbered records: `totals` writes to a files si
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -129,6 +130,8 @@ class Driver(engine.EngineProcess):
         self.plan = parts.plan
         self.place = f"{self.wish.area}/{self.plan.generation}"
         loop = assemble.assemble(parts)
+        # Every checkpoint is the scheduler's: none comes with a first commit.
+        loop._coordinator = dataclasses.replace(loop._coordinator, first_commits=frozenset())
         workers.install(loop, self)
         self.loop = loop
         return loop

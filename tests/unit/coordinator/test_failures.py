@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from coordination import Run, a_checkpoint, a_savepoint, a_stop
+from coordination import PARTICIPANTS, Run, a_checkpoint, a_savepoint, a_stop
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import model
 
@@ -49,7 +49,7 @@ def _aborted(commands: tuple[model.Command, ...]) -> list[tuple[int, model.Abort
             model.AbortReason.TASK_FAILURE,
             id="A.109 a participant fails before it acknowledges",
         ),
-        pytest.param(model.Tick(600), model.AbortReason.CHECKPOINT_EXPIRED, id="A.94 it takes too long"),
+        pytest.param(model.Tick(600, PARTICIPANTS), model.AbortReason.CHECKPOINT_EXPIRED, id="A.94 it takes too long"),
         pytest.param(
             model.Stopped(1), model.AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, id="A.86 a query stops running"
         ),
@@ -343,7 +343,12 @@ def test_a_driver_that_goes_down_refuses_new_requests() -> None:
 
 @pytest.mark.parametrize(
     "event",
-    [model.Tick(100), model.Finalized(0, 1), model.FinalizeFailed(0, 1, "x"), model.Declined(0, 1, "delays", "x")],
+    [
+        model.Tick(100, PARTICIPANTS),
+        model.Finalized(0, 1),
+        model.FinalizeFailed(0, 1, "x"),
+        model.Declined(0, 1, "a", "x"),
+    ],
     ids=["tick", "finalized", "finalize failed", "declined"],
 )
 def test_after_shutdown_nothing_happens_any_more(event: model.Event) -> None:

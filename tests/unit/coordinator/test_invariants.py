@@ -59,12 +59,12 @@ class Coordination(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.1, 1.0, 1.0, 4.0, 11.0]))
     def time_passes(self, seconds: float) -> None:
         self.now_s += seconds
-        self.send(model.Tick(self.now_s))
+        self.send(model.Tick(self.now_s, PARTICIPANTS))
 
     @rule()
     def the_next_wake_up_comes(self) -> None:
         self.now_s = max(self.now_s, machine.wakes_at_s(self.state) or 0.0)
-        self.send(model.Tick(self.now_s))
+        self.send(model.Tick(self.now_s, PARTICIPANTS))
 
     @rule(back=_IDS_BACK, steps=st.integers(1, 2))
     def a_snapshot_goes_forward(self, back: int, steps: int) -> None:

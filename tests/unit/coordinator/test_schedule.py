@@ -6,6 +6,8 @@ import pytest
 from coordination import PARTICIPANTS, Run, a_checkpoint, a_periodic, a_savepoint
 from statefulspark.coordinator import machine, model
 
+NOTHING: frozenset[str] = frozenset()
+
 
 def test_the_first_trigger_comes_after_the_first_delay() -> None:
     """A.85."""
@@ -136,12 +138,50 @@ def test_the_next_wake_up_is_the_earliest_of_expiry_and_trigger(timeout_s: float
     assert machine.wakes_at_s(run.state) == wakes_at_s
 
 
-def test_a_due_checkpoint_without_news_is_passed_over_until_there_is_some() -> None:
+def test_a_due_checkpoint_without_news_is_passed_over_and_comes_with_the_next_commit() -> None:
     """Differs from Flink on purpose: retained checkpoints of an idle job stay different cuts."""
-    run = Run()
-    run.start(first_delay_s=10.0)
+    run = Run(interval_s=10, first_delay_s=10)
 
-    assert run.send(model.Tick(10.0, has_news=False)) == ()
-    assert run.send(model.Tick(11.0)) == ()
-    (begin,) = run.send(model.Tick(20.0))
-    assert isinstance(begin, model.Begin)
+    assert run.tick(10, NOTHING) == ()
+    assert run.tick(12, NOTHING) == ()
+    assert run.tick(13) == (model.Begin(1, a_periodic(13), PARTICIPANTS),)
+    run.ack_all(1, 13)
+    run.finalized(1, 13)
+    assert run.tick(22.9) == (), "the interval counts from there"
+    assert run.tick(23) == (model.Begin(2, a_periodic(23), PARTICIPANTS),)
+
+
+def test_the_first_commit_of_each_query_after_a_start_is_checkpointed_at_once() -> None:
+    one, other = sorted(PARTICIPANTS)
+    run = Run(interval_s=60, first_delay_s=45, first_commits=PARTICIPANTS)
+
+    assert run.tick(1, NOTHING) == ()
+    assert run.tick(2, frozenset({one})) == (model.Begin(1, a_periodic(2), PARTICIPANTS),)
+    assert run.tick(3, frozenset({one})) == (), "it is in the pending one"
+    run.ack_all(1, 3)
+    run.finalized(1, 3)
+    assert run.tick(4, frozenset({other})) == (model.Begin(2, a_periodic(4), PARTICIPANTS),)
+    run.ack_all(2, 5)
+    run.finalized(2, 5)
+    assert run.tick(63.9) == ()
+    assert run.tick(64) == (model.Begin(3, a_periodic(64), PARTICIPANTS),)
+
+
+def test_a_first_commit_waits_for_the_pause_only() -> None:
+    """A.73 holds for it, as for every periodic checkpoint."""
+    run = Run(interval_s=60, min_pause_s=8, first_delay_s=45, first_commits=PARTICIPANTS)
+    run.complete(a_checkpoint(), now_s=1)
+
+    (refused,) = run.tick(2)
+
+    assert isinstance(refused, model.Refuse)
+    assert run.tick(8.9) == ()
+    assert run.tick(9) == (model.Begin(2, a_periodic(9), PARTICIPANTS),)
+
+
+def test_after_a_stop_no_commit_is_checkpointed_at_once() -> None:
+    run = Run(interval_s=10, first_delay_s=10, first_commits=PARTICIPANTS)
+    run.tick(10, NOTHING)
+    run.send(model.Stopped(11))
+
+    assert run.tick(12) == ()

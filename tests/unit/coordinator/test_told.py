@@ -67,7 +67,7 @@ def test_a_refusal_reaches_the_one_who_asked_as_it_was_decided() -> None:
         pytest.param(model.TriggerFailed(1, 1, "503", is_storage=True), "503", id="A.93 not triggered"),
         pytest.param(model.FinalizeFailed(1, 1, "denied"), "denied", id="A.104 not finalized"),
         pytest.param(
-            model.Tick(30),
+            model.Tick(30, PARTICIPANTS),
             "Checkpoint expired before completing: it was triggered 30 s ago and still waits for counts, delays.",
             id="A.94 expired",
         ),

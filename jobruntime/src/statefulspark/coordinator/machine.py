@@ -58,17 +58,26 @@ _STOPPED = (AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, "The job stopped running
 Step = tuple[State, tuple[Command, ...]]
 
 
-def initial(settings: Settings, *, next_id: int, retained: tuple[int, ...] = ()) -> State:
+def initial(
+    settings: Settings, *, next_id: int, retained: tuple[int, ...] = (), first_commits: frozenset[str] = frozenset()
+) -> State:
     """Return the state of a coordinator that schedules nothing yet.
 
     Args:
         settings: When and how many.
         next_id: First id to hand out: above every id ever used by the job (A.144).
         retained: Ids of completed checkpoints found on storage, oldest first.
+        first_commits: Participants whose first commit after the start is checkpointed at once, so that their output is
+            visible before the first slot.
     """
     last = retained[-1] if retained else None
     return State(
-        settings=settings, next_id=next_id, retained=retained, last_completed_id=last, last_success_id=last or 0
+        settings=settings,
+        next_id=next_id,
+        retained=retained,
+        last_completed_id=last,
+        last_success_id=last or 0,
+        first_commits=first_commits,
     )
 
 
@@ -173,12 +182,19 @@ def _after_shutdown(state: State, event: Event) -> Step:
 def _on_tick(state: State, event: Tick) -> Step:
     now_s = event.now_s
     state, expired = _expire(state, now_s)
-    due = state.periodic and state.next_trigger_at_s is not None and now_s >= state.next_trigger_at_s
-    if not due:
+    is_due = state.next_trigger_at_s is not None and now_s >= state.next_trigger_at_s
+    is_awaited = bool(event.news) and (state.is_overdue or not state.first_commits.isdisjoint(event.news))
+    if not state.periodic or not (is_due or is_awaited):
         state, begun = _drain_queue(state, now_s)
         return state, (*expired, *begun)
-    state = replace(state, next_trigger_at_s=_next_slot(state, now_s))
-    if not event.has_news:
+    slot_s = _next_slot(state, now_s) if is_due else now_s + state.settings.base_interval_s
+    state = replace(
+        state,
+        next_trigger_at_s=slot_s,
+        is_overdue=not event.news,
+        first_commits=state.first_commits - event.news,
+    )
+    if not event.news:
         return state, expired
     periodic = Request(PERIODIC_KEY, SnapshotKind.CHECKPOINT, Trigger.PERIODIC, now_s)
     state, begun = _on_request(state, Requested(now_s, periodic))
@@ -365,7 +381,10 @@ def _count_failure(state: State, pending: Pending, reason: AbortReason, message:
 
 def _refuse_queued(state: State, reason: AbortReason, message: str) -> Step:
     refused = tuple(Refuse(request, reason, message) for request in state.queue)
-    return replace(state, queue=(), periodic=False, next_trigger_at_s=None, participants=frozenset()), refused
+    stopped = replace(
+        state, queue=(), periodic=False, next_trigger_at_s=None, participants=frozenset(), is_overdue=False
+    )
+    return stopped, refused
 
 
 def _abort_everything(state: State, reason: AbortReason, message: str) -> Step:

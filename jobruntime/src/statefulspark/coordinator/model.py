@@ -149,6 +149,10 @@ class State:
     """Whether periodic checkpoints are being scheduled."""
     shut_down: bool = False
     next_trigger_at_s: float | None = None
+    is_overdue: bool = False
+    """A slot has passed without news: the next commit is checkpointed at once."""
+    first_commits: frozenset[str] = frozenset()
+    """Participants whose first commit since the start is not part of a checkpoint yet; it is checkpointed at once."""
     queue: tuple[Request, ...] = ()
     pending: tuple[Pending, ...] = ()
     retained: tuple[int, ...] = ()
@@ -185,12 +189,13 @@ class Tick:
     """Time passed.
 
     Without news a due periodic checkpoint is passed over: it would name the same batches as the one before, and push an
-    older one out of the retained ones, until they all are the same.
+    older one out of the retained ones, until they all are the same. The next news are then checkpointed at once, since
+    output becomes visible with a checkpoint, and a whole interval more would be added to its latency.
     """
 
     now_s: float
-    has_news: bool = True
-    """Whether anything was committed since the latest completed checkpoint."""
+    news: frozenset[str]
+    """Participants that committed something since the latest completed checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)

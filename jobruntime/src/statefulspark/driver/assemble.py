@@ -272,6 +272,7 @@ def _coordinator(parts: Parts) -> model.State:
         ),
         next_id=parts.plan.next_snapshot_id,
         retained=parts.plan.checkpoint_ids,
+        first_commits=frozenset(query.uid for query in parts.built),
     )
 
 

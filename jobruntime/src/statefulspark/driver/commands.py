@@ -167,9 +167,11 @@ class Conducting(control.Desk):
     def _committed(self) -> dict[str, int]:
         return {query.uid: query.committed_batch for query in self._queries}
 
-    def _has_news(self) -> bool:
+    def _news(self) -> frozenset[str]:
+        """Return the queries that have committed something since the latest completed checkpoint."""
         latest = self._board.last_checkpoint
-        return self._committed() != (latest.batches if latest else dict.fromkeys(self._committed(), -1))
+        covered = latest.batches if latest else {}
+        return frozenset(uid for uid, batch in self._committed().items() if batch != covered.get(uid, -1))
 
     def _acknowledge_all(self, snapshot_id: int) -> None:
         is_ending = self._ending is not None

@@ -40,7 +40,7 @@ class JobLoop(commands.Conducting):
             self._take_messages()
             self._look()
             self._advance_draining()
-            self._step(model.Tick(time.monotonic(), has_news=self._has_news()))
+            self._step(model.Tick(time.monotonic(), news=self._news()))
             self._acknowledge_stop_at_boundary()
             if self._pruning.take(time.monotonic()):
                 self._prune()
