@@ -23,7 +23,7 @@ from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageCo
 from statefulspark.contract.manifest import Manifest
 from statefulspark.driver import assemble, commit, job_sinks, notify, queries, snapshot_writer
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.status import Board
+from statefulspark.driver.status import JobStatusTracker
 from statefulspark.engine import jvm
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class DrivenJob(LoopRig):
             started_at=self.job.clock.now,
             declared=cast("functions.JobFunctions", None),
         )
-        who = job_sinks.Driver(
+        who = job_sinks.DriverAttempt(
             self.job.store, parts.root.options, "default/flights", self.job.epoch, self.plan.generation
         )
         committer = commit.Committer(who, [])
@@ -158,7 +158,9 @@ class DrivenJob(LoopRig):
         if taker is not None:
             writer._taker = cast("online.Taker", taker)
         return JobLoop(
-            board=Board(identity, snapshot_writer.summarise_restored(self.job.store, self.plan.restored)),
+            status_tracker=JobStatusTracker(
+                identity, snapshot_writer.summarise_restored(self.job.store, self.plan.restored)
+            ),
             running=running,
             gate=cast("jvm.Gate", self.gate),
             fence=parts.fence,
@@ -170,7 +172,7 @@ class DrivenJob(LoopRig):
 
     def _running(self, uid: str) -> queries.RunningQuery:
         query = self.queries[uid]
-        place = queries.QueryPlace(uid, query.root.path, uid)
+        place = queries.CheckpointLocation(uid, query.root.path, uid)
         handle = cast("StreamingQuery", query)
         fact = jvm.GateFact(query.root.batch, query.root.batch, last_commit_at=None, at_boundary=False)
         return queries.RunningQuery(place, lambda: handle, handle, fact)

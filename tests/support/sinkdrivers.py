@@ -59,7 +59,7 @@ class Driver:
         self.job = Job(clock).on(bucket)
         self.job.store = bucket.child(f"{root}/{JOB}".lstrip("/"))
         self.plan = self.job.boot(restore)
-        who = job_sinks.Driver(
+        who = job_sinks.DriverAttempt(
             self.job.store,
             StorageOptions(),
             JOB,
@@ -87,7 +87,7 @@ class Driver:
         context = self.sink.context(number)
         part = self.sink.sink.write_part(_rows(number, self.plan.generation), context)
         parts = () if part is None else (part,)
-        self.committer.prepared(self.sink, number, self.sink.sink.prepare(parts, context))
+        self.committer.record_prepared(self.sink, number, self.sink.sink.prepare(parts, context))
         return number
 
     def batch(self, count: int = 1) -> None:
@@ -100,9 +100,9 @@ class Driver:
         """Complete a checkpoint; nobody hears of it yet."""
         store, generation = self.job.store, self.plan.generation
         closer = closure.Closer(store, self.query.path)
-        entry = closer.close_over(self.query.batch, self.committer.committed(QUERY))
+        entry = closer.close_over(self.query.batch, self.committer.committed_batches(QUERY))
         number = catalog.next_snapshot_id(store)
-        self.announcer.covers(number, (entry,))
+        self.announcer.snapshot_covers(number, (entry,))
         epochs.require_current(store, self.job.epoch)
         manifest = a_manifest(number, [entry], now=self.clock.now, generation=generation)
         manifest = manifest.model_copy(update=self.origin)
@@ -119,7 +119,7 @@ class Driver:
     def savepoint(self) -> str:
         """Take a savepoint of the last committed batch, commit nothing, and return its URI."""
         closer = closure.Closer(self.job.store, self.query.path)
-        entry = closer.close_over(self.query.batch, self.committer.committed(QUERY))
+        entry = closer.close_over(self.query.batch, self.committer.committed_batches(QUERY))
         number = catalog.next_snapshot_id(self.job.store)
         request = savepoint.SavepointRequest(
             id=number,
@@ -138,7 +138,7 @@ class Driver:
     def checkpoint(self) -> Manifest:
         """Complete a checkpoint and announce it."""
         manifest = self.complete()
-        self.announcer.complete(manifest.id)
+        self.announcer.notify_complete(manifest.id)
         return manifest
 
 

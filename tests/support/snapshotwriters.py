@@ -23,14 +23,14 @@ def a_writer(job: Job, query: FakeQuery, **changes: object) -> snapshot_writer.S
     identity = status.Identity("flights", "default", job.epoch, query.generation, None, job.clock.now, None, None)
     given: dict[str, object] = {
         "identity": identity,
-        "places": (queries.QueryPlace(query.uid, query.path, "root"),),
+        "locations": (queries.CheckpointLocation(query.uid, query.path, "root"),),
         "plans": {},
         "settings": config.CheckpointConfig(),
         "savepoint_location": None,
         "open_store": job.open_store,
         "versions": {},
-        "committer": cast("commit.Committer", SimpleNamespace(committed=lambda _: {})),
-        "announcer": cast("notify.Announcer", SimpleNamespace(covers=None)),
+        "committer": cast("commit.Committer", SimpleNamespace(committed_batches=lambda _: {})),
+        "announcer": cast("notify.Announcer", SimpleNamespace(snapshot_covers=None)),
     }
     return snapshot_writer.SnapshotWriter(job.store, **(given | changes))  # type: ignore[arg-type]
 

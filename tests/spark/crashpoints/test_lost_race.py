@@ -55,12 +55,12 @@ class Newcomer:
 
     def run_until(self, batch: int) -> queries.RunningQuery:
         """Watch the query as the job's loop does, until it has computed a batch; then stop it at a boundary."""
-        place = queries.QueryPlace("q", self.path, self.root)
+        place = queries.CheckpointLocation("q", self.path, self.root)
         handle = self.start()
         running = queries.RunningQuery(place, self.start, handle, self.gate.facts()[self.root])
 
         def reached() -> bool:
-            queries.look_at_all((running,), self.gate)
+            queries.refresh_all((running,), self.gate)
             assert running.error is None, running.error
             return running.committed_batch >= batch
 
@@ -68,7 +68,7 @@ class Newcomer:
         self.gate.close(self.root)
 
         def parked() -> bool:
-            queries.look_at_all((running,), self.gate)
+            queries.refresh_all((running,), self.gate)
             return running.is_at_boundary
 
         streams.wait_until(parked, "the query is at a boundary")

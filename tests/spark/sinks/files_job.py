@@ -60,13 +60,13 @@ class ExplodingSink:
 
 def explode_after_the_record(bomb: Bomb) -> None:
     """Let the bomb have the moment between a durable record and Spark's commit of the batch."""
-    prepared = commit.Committer.prepared
+    prepared = commit.Committer.record_prepared
 
     def recorded(self: commit.Committer, sink: job_sinks.JobSink, batch_id: int, transaction: bytes | None) -> None:
         prepared(self, sink, batch_id, transaction)
         bomb.at("recorded", batch_id)
 
-    commit.Committer.prepared = recorded  # type: ignore[method-assign]
+    commit.Committer.record_prepared = recorded  # type: ignore[method-assign]
 
 
 @job.query(uid="numbers")

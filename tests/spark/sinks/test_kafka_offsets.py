@@ -91,7 +91,7 @@ def test_a_group_with_members_is_reported_once_and_fails_nothing(
     publisher.publish([entry])
     publisher.close()
     assert [record.getMessage() for record in caplog.records if "offsets" in record.getMessage()] == [
-        "offsets could not be published; the job goes on without"
+        "offsets could not be published; the job continues without them"
     ]
     assert kafka.committed("taken", kafka_topic) == {0: 1}
 

@@ -55,7 +55,7 @@ def test_a_query_whose_python_processes_are_late_starts_all_the_same(tmp_path: P
         "transform_with_state_driver_worker",
         "python_streaming_source_runner",
     }
-    assert driver.output.count("a python worker was too slow, starting the query again") == 2
+    assert driver.output.count("a python worker was too slow, restarting the query") == 2
 
 
 def _seen(output: Path) -> dict[int, int]:

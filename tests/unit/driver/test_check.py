@@ -33,7 +33,7 @@ MOVED = check.Report(
 def test_a_job_that_fits_is_told_what_happens_to_its_state() -> None:
     assert check.sentences(MOVED).splitlines() == [
         "This job can start from checkpoint 41.",
-        "  query 'q' goes on after batch 6",
+        "  query 'q' continues after batch 6",
         "    keeps operator 'a'",
         "  query 'r' starts empty",
         "  query 'q': operator 'b' is new and starts empty",

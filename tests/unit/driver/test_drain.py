@@ -38,8 +38,8 @@ class Engine:
         self._active = False
         self._plan(0, 1_000)
         self._commit(0)
-        further = queries.FurtherStarts(self._catch_up, self._held, has_event_time=has_event_time)
-        place = queries.QueryPlace("counts", _PATH, "root")
+        further = queries.AlternativeStarts(self._catch_up, self._held, has_event_time=has_event_time)
+        place = queries.CheckpointLocation("counts", _PATH, "root")
         self.query = queries.RunningQuery(place, self._run, self._run(), self._fact(), further)
         self.planner = drain.Planner(job.store, job.epoch, lambda: 5)
         self.draining = drain.Draining.begin([self.query], cast("jvm.Gate", self), self.planner)
@@ -50,7 +50,7 @@ class Engine:
     def turn(self, times: int = 1) -> drain.Step:
         """Look and advance, as the loop does."""
         for _ in range(times):
-            self.query.look(self._fact())
+            self.query.refresh(self._fact())
             self.draining.advance()
         return self.draining.steps["counts"]
 
@@ -131,7 +131,7 @@ def test_sources_are_read_event_time_ends_once_and_the_watermark_comes_back(engi
     assert engine.starts == ["run", "catch up", "held", "held"]
     assert engine.ran == [1_000, END_OF_TIME_MS, 1_000]
     assert engine.draining.is_done
-    engine.query.look(engine._fact())
+    engine.query.refresh(engine._fact())
     assert not engine.query.active
 
 
@@ -159,7 +159,7 @@ def test_a_query_whose_input_was_bounded_is_not_read_again(engine: Engine) -> No
     for _ in range(2):
         engine.batch()
         engine.turn()
-    engine.draining.go_on()
+    engine.draining.restart_queries()
 
     assert engine.draining.is_done
     assert engine.starts == ["run", "held", "held"], "it had ended before, and is not started by a stop that fails"
@@ -173,8 +173,8 @@ def test_after_a_stop_that_failed_the_query_runs_as_before(engine: Engine) -> No
         engine.batch()
         engine.turn()
 
-    engine.draining.go_on()
-    engine.query.look(engine._fact())
+    engine.draining.restart_queries()
+    engine.query.refresh(engine._fact())
 
     assert engine.starts[-1] == "run"
     assert engine.query.active
@@ -183,14 +183,14 @@ def test_after_a_stop_that_failed_the_query_runs_as_before(engine: Engine) -> No
 def test_what_a_driver_before_had_planned_is_run_and_taken_back(engine: Engine) -> None:
     watermarks.plan_end(engine.store, _PATH, now_ms=5)
     engine.query.start_as(engine._held)
-    engine.draining = drain.Draining.finishing([engine.query], cast("jvm.Gate", engine), engine.planner)
+    engine.draining = drain.Draining.resume([engine.query], cast("jvm.Gate", engine), engine.planner)
 
     waits = engine.turn(3)
     engine.batch()
     returns = engine.turn()
     engine.batch()
     done = engine.turn()
-    engine.draining.go_on()
+    engine.draining.restart_queries()
 
     assert (waits, returns, done) == (drain.Step.FIRING, drain.Step.RETURNING, drain.Step.DONE)
     assert engine.ran == [1_000, END_OF_TIME_MS, 1_000]

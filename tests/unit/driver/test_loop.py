@@ -22,7 +22,7 @@ from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
 from statefulspark.driver import drain, hooks, notify, queries, snapshot_writer
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.status import Board, Identity
+from statefulspark.driver.status import Identity, JobStatusTracker
 from statefulspark.engine import jvm
 from statefulspark.operators import declines
 
@@ -112,28 +112,28 @@ class FakeAnnouncer:
 
     before_complete: Callable[[], None] = lambda: None
     told: list[str] = field(default_factory=list)
-    trouble: str | None = None
+    retry_message: str | None = None
 
     def sinks(self) -> tuple[api.SinkStatus, ...]:
         return (api.SinkStatus(query="counts", uid="out", pending_transactions=1),)
 
-    def begun(self, snapshot_id: int) -> None:
+    def snapshot_begun(self, snapshot_id: int) -> None:
         self.told.append(f"begun {snapshot_id}")
 
     def forget(self, snapshot_id: int) -> None:
         self.told.append(f"forget {snapshot_id}")
 
-    def complete(self, snapshot_id: int) -> None:
+    def notify_complete(self, snapshot_id: int) -> None:
         self.before_complete()
         self.told.append(f"complete {snapshot_id}")
 
-    def aborted(self, snapshot_id: int) -> None:
+    def notify_aborted(self, snapshot_id: int) -> None:
         self.told.append(f"aborted {snapshot_id}")
 
-    def hurry(self) -> None:
-        self.told.append("hurry")
+    def limit_waiting(self) -> None:
+        self.told.append("limit_waiting")
 
-    def stop_trying(self) -> None:
+    def cancel_retries(self) -> None:
         self.told.append("stop trying")
 
 
@@ -155,14 +155,14 @@ class Job(LoopRig):
         self.handle = FakeHandle()
         self.refusals = declines.Refusals()
         self.starts: list[str] = []
-        place = queries.QueryPlace("counts", "generations/00000001/counts", "root")
-        further = queries.FurtherStarts(
+        place = queries.CheckpointLocation("counts", "generations/00000001/counts", "root")
+        further = queries.AlternativeStarts(
             lambda: self._start("catch up"), lambda: self._start("held"), has_event_time=has_event_time
         )
         query = queries.RunningQuery(place, self._start, self._start(), self.gate.fact, further)
         identity = Identity("words", "default", 7, 1, None, NOON, None, None)
         loop = JobLoop(
-            board=Board(identity, None),
+            status_tracker=JobStatusTracker(identity, None),
             running=(query,),
             gate=cast("jvm.Gate", self.gate),
             fence=cast("jvm.Fence", SimpleNamespace(fenced=False)),
@@ -584,7 +584,7 @@ def test_a_job_that_cannot_be_drained_fails_and_says_so(start: Start) -> None:
     ending, operation = job.ended(), job.loop.operation("a")
 
     assert (ending.code, ending.reason) == (ExitCode.FAILED, "AccessDenied")
-    assert "goes on when it is started again: The store says no." in ending.message
+    assert "continues when it is started again: The store says no." in ending.message
     assert operation is not None
     assert operation.message == ending.message
 
@@ -799,7 +799,7 @@ def test_a_stop_ends_when_its_sinks_have_committed(start: Start, savepoint: bool
 
     assert job.ended().code is ExitCode.STOPPED
     assert job.ended_operation("a").state is api.OperationState.COMPLETED
-    assert job.announcer.told == ["begun 1", "hurry", "complete 1", "stop trying"]
+    assert job.announcer.told == ["begun 1", "limit_waiting", "complete 1", "stop trying"]
 
 
 def test_a_stop_whose_commit_fails_says_where_the_savepoint_is(start: Start) -> None:
@@ -862,6 +862,6 @@ def test_an_aborted_snapshot_is_announced(start: Start) -> None:
 
 def test_a_commit_that_is_tried_again_shows_in_the_status(start: Start) -> None:
     job = start()
-    job.announcer.trouble = "Committing is tried again: the broker does not answer."
+    job.announcer.retry_message = "Committing is retried: the broker does not answer."
 
-    job.until(lambda: job.loop.status().message == job.announcer.trouble)
+    job.until(lambda: job.loop.status().message == job.announcer.retry_message)

@@ -87,10 +87,10 @@ def test_what_nobody_asked_for_is_not_an_operation(key: str) -> None:
 def test_old_ended_operations_are_forgotten_and_running_ones_never() -> None:
     known = operations.Operations()
     known.begin("running", "savepoint")
-    for number in range(operations.KEPT + 5):
+    for number in range(operations.MAX_RETAINED + 5):
         known.begin(str(number), "savepoint")
         known.complete(str(number), a_summary())
 
     assert known.get("running") is not None
     assert known.get("0") is None
-    assert known.get(str(operations.KEPT + 4)) is not None
+    assert known.get(str(operations.MAX_RETAINED + 4)) is not None

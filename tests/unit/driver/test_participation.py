@@ -40,7 +40,7 @@ class Query:
     def __init__(self, failure: str) -> None:
         self.starts = 0
         self._failure = failure
-        place = queries.QueryPlace("counts", "path", "root")
+        place = queries.CheckpointLocation("counts", "path", "root")
         self.running = queries.RunningQuery(place, self._start, self._start(), _FACT)
 
     def _start(self) -> StreamingQuery:
@@ -60,8 +60,8 @@ def test_a_query_acknowledges_with_its_last_commit_for_itself_and_its_sinks() ->
 
 def test_a_query_that_waits_for_its_next_start_is_not_ready() -> None:
     query = Query(_SLOW)
-    query.running.look(_FACT)  # Started again at once,
-    query.running.look(_FACT)  # and after a pause the second time.
+    query.running.refresh(_FACT)  # Started again at once,
+    query.running.refresh(_FACT)  # and after a pause the second time.
 
     assert query.starts == 2
     assert query.running.is_starting
@@ -70,7 +70,7 @@ def test_a_query_that_waits_for_its_next_start_is_not_ready() -> None:
 
 def test_a_query_that_has_failed_is_closing() -> None:
     query = Query("java.io.IOException: disk full")
-    query.running.look(_FACT)
+    query.running.refresh(_FACT)
 
     assert {reason for _, reason in query.answers()} == {"CHECKPOINT_DECLINED_TASK_CLOSING"}
 
@@ -91,7 +91,7 @@ def test_nobody_takes_part_when_the_job_ends() -> None:
 def test_a_query_whose_python_worker_was_too_slow_is_started_again(failure: str) -> None:
     query = Query(failure)
 
-    query.running.look(_FACT)
+    query.running.refresh(_FACT)
 
     assert (query.starts, query.running.error, query.running.active) == (2, None, True)
 
@@ -99,10 +99,10 @@ def test_a_query_whose_python_worker_was_too_slow_is_started_again(failure: str)
 def test_a_query_that_is_too_slow_again_and_again_fails_unless_it_commits_in_between() -> None:
     query = Query(_SLOW)
     query.running.slow_starts = len(queries.SLOW_START_PAUSES_S)
-    query.running.look(jvm.GateFact(8, 8, None, at_boundary=False))
+    query.running.refresh(jvm.GateFact(8, 8, None, at_boundary=False))
     after_a_batch = query.running.error
     query.running.slow_starts, query.running.starts_at_s = len(queries.SLOW_START_PAUSES_S), None
-    query.running.look(query.running.fact)
+    query.running.refresh(query.running.fact)
 
     assert (after_a_batch, query.running.error) == (None, _SLOW)
 
@@ -154,6 +154,6 @@ def test_a_transaction_that_a_listing_hides_declines_for_the_sinks() -> None:
         raise errors.SnapshotCorruptError("ClosureIncomplete", "The transaction of sink 'out' is not listed.")
 
     with pytest.raises(declines.DeclinedError, match="of sink 'out'") as raised:
-        a_writer(job, query, announcer=SimpleNamespace(covers=hidden)).complete(an_order(), {query.uid: 0})
+        a_writer(job, query, announcer=SimpleNamespace(snapshot_covers=hidden)).complete(an_order(), {query.uid: 0})
 
     assert raised.value.participant == "sinks"

@@ -87,7 +87,7 @@ class Driver:
         self.declared.declare(QUERY, Output(cast("DataFrame", Stream()), sink, UID, "append", None))
         self.declared.bind(place, self.plan)
         self.bound: BoundSink = self.declared._sinks[QUERY]
-        who = job_sinks.Driver(
+        who = job_sinks.DriverAttempt(
             self.job.store, StorageOptions(), "default/flights", self.job.epoch, self.plan.generation
         )
         committer = commit.Committer(who, [])

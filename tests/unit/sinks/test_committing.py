@@ -70,7 +70,7 @@ def sink() -> FakeSink:
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "FIRST_WAIT_S", 0.001)
-    monkeypatch.setattr(commit, "STOP_PATIENCE_S", 0.05)
+    monkeypatch.setattr(commit, "STOP_TIMEOUT_S", 0.05)
 
 
 def start(bucket: stores.MemoryStore, sink: FakeSink, restore: RestoreConfig | None = None, uid: str = "out") -> Driver:
@@ -127,7 +127,7 @@ def test_snapshots_that_pile_up_while_a_sink_is_away_are_not_all_remembered(
 
     remembered = []
     for number in numbers:
-        driver.announcer.complete(number)
+        driver.announcer.notify_complete(number)
         remembered.append(len(news(sink)))
 
     assert remembered == [1, 0, 0, 0, 5, 1, 1, 1, 1, 1, 1, 1], "the first call saw the sink opened"
@@ -172,9 +172,9 @@ def test_everybody_hears_in_flinks_order(bucket: stores.MemoryStore, sink: FakeS
     )
     news(sink)
     driver.batch()
-    driver.announcer.begun(1)
+    driver.announcer.snapshot_begun(1)
     driver.checkpoint()
-    driver.announcer.aborted(2)
+    driver.announcer.notify_aborted(2)
 
     assert news(sink) == [
         "begun 1",
@@ -220,12 +220,12 @@ def test_failures_that_pass_are_waited_out_and_shown(bucket: stores.MemoryStore,
     driver.batch()
     sink.failures = [unavailable(), unavailable()]
     seen: list[str | None] = []
-    sink.before_commit = lambda: seen.append(driver.announcer.trouble)
+    sink.before_commit = lambda: seen.append(driver.announcer.retry_message)
 
     driver.checkpoint()
 
-    assert seen == [None, *["Committing is tried again: The broker does not answer."] * 2]
-    assert driver.announcer.trouble is None
+    assert seen == [None, *["Committing is retried: The broker does not answer."] * 2]
+    assert driver.announcer.retry_message is None
     assert news(sink)[-1] == "commit 1/0 of 1 by 1"
 
 
@@ -234,7 +234,7 @@ def test_a_stop_waits_for_a_sink_only_so_long(bucket: stores.MemoryStore, sink: 
     driver = start(bucket, sink)
     driver.batch()
     sink.failures = [unavailable() for _ in range(1000)]
-    driver.announcer.hurry()
+    driver.announcer.limit_waiting()
 
     with pytest.raises(errors.TransientError, match="does not answer"):
         driver.checkpoint()
@@ -249,7 +249,7 @@ def test_a_driver_that_ends_lets_a_waiting_commit_fail(bucket: stores.MemoryStor
     driver = start(bucket, sink)
     driver.batch()
     sink.failures = [unavailable() for _ in range(1000)]
-    driver.announcer.stop_trying()
+    driver.announcer.cancel_retries()
 
     with pytest.raises(errors.TransientError):
         driver.checkpoint()
@@ -276,7 +276,7 @@ def test_a_driver_that_was_replaced_commits_nothing(bucket: stores.MemoryStore, 
     epochs.claim(driver.job.store, assigned=None, holder="pod", claim_id="next", now=Clock().now)
 
     with pytest.raises(errors.FencedError):
-        driver.announcer.complete(manifest.id)
+        driver.announcer.notify_complete(manifest.id)
     assert news(sink) == ["open 1/-1 by 1"]
 
 
@@ -361,7 +361,7 @@ def test_a_listing_that_hides_a_transaction_keeps_the_checkpoint_from_completing
     lagging = entry.model_copy(update={"prepared": entry.prepared[:1]})
 
     with pytest.raises(errors.SnapshotCorruptError, match="batch 1") as raised:
-        driver.announcer.covers(7, (lagging,))
+        driver.announcer.snapshot_covers(7, (lagging,))
     assert raised.value.reason == "ClosureIncomplete"
 
 

@@ -1,6 +1,6 @@
-"""The parts of a start, and how they are put together once the state is ready.
+"""The parts of a start, and the function that puts them together once the state is ready.
 
-Sinks are opened, queries start behind their gates, and the writer of snapshots and the loop get what they need.
+It opens the sinks, starts the queries behind their gates, and builds the snapshot writer and the job loop.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from statefulspark.driver import (
     writing,
 )
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.status import Board, Identity
+from statefulspark.driver.status import Identity, JobStatusTracker
 from statefulspark.engine import jvm, session
 from statefulspark.engine.canonical import online
 from statefulspark.operators import functions
@@ -51,13 +51,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class JobRoot:
-    """Where the job's state is, and who may write it.
+    """The location of the job's state, and the driver that may write it.
 
     Attributes:
         store: The job's root.
         options: How workers reach it.
-        author: Under which epoch it was claimed, and by whom; None for somebody who only reads.
-        seen: What has been read of it since the claim, until the job is built.
+        author: The epoch of the claim and who holds it; None for a reader.
+        seen: What was read from the root since the claim; dropped before the job is built.
     """
 
     store: ObjectStore
@@ -67,9 +67,11 @@ class JobRoot:
 
     @property
     def claimed_by(self) -> Author:
-        """The author; only asked for by what writes."""
+        """The author; only writers ask for it."""
         if self.author is None:
-            raise errors.InternalError("NotClaimed", f"{self.store.uri} was not claimed, and is not ours to write.")
+            raise errors.InternalError(
+                "NotClaimed", f"{self.store.uri} was not claimed; this process must not write to it."
+            )
         return self.author
 
     @property
@@ -87,9 +89,9 @@ class BuiltQuery:
     stream: carry.Stream
     """What it writes."""
     planned: plans.PlannedQuery
-    """What its plan says about its state."""
+    """Its state, as its plan describes it."""
     operators: tuple[registry.Operator, ...] = ()
-    """Its keyed operators, as they were declared."""
+    """Its keyed operators, as declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,34 +111,34 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A job that has a place for all of its state.
+    """A job whose queries can restore all of its state.
 
     Attributes:
         root: Where the state is.
         spark: The session.
-        found: What the job goes on with.
+        start_plan: Where the job continues.
         built: The job.
-        changes: What becomes of each restored query, by uid.
+        changes: How the state of each restored query changes, by uid.
     """
 
     root: JobRoot
     spark: SparkSession
-    found: StartPlan
+    start_plan: StartPlan
     built: Built
     changes: Mapping[str, Evolution]
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a start has found and made so far.
+    """What a start has read and built so far.
 
     Attributes:
         job_config: How to run the job.
-        root: Where its state is, and the epoch.
+        root: The location of its state, and the epoch.
         plan: What was restored, in which generation.
         built: Its queries, bound to what their functions restore.
         spark: The session.
-        fence: It is up.
+        fence: The fence, which is up.
         started_at: When the driver started.
         declared: Functions and sources of the job that have state.
         master_hooks: Hooks that take part in its checkpoints.
@@ -154,7 +156,7 @@ class Parts:
 
 
 def versions() -> dict[str, str]:
-    """Return what writes the state, for manifests."""
+    """Return the versions of the software that writes the state, for manifests."""
     return {
         "statefulspark": __version__,
         "pyspark": pyspark.__version__,
@@ -163,15 +165,15 @@ def versions() -> dict[str, str]:
 
 
 def assemble(parts: Parts) -> JobLoop:
-    """Commit what was prepared, start the queries, and make the loop that runs them."""
+    """Commit the prepared transactions, start the queries, and build the loop that runs them."""
     gate = jvm.Gate(parts.spark)
     committer = _open_sinks(parts)
     announcer = _announcer(parts, committer)
     identity = _identity(parts)
     planner = drain.Planner(parts.root.store, parts.root.epoch, _now_ms)
-    running = tuple(_start_query(one, parts, gate, committer, planner) for one in parts.built)
+    running = tuple(_start_query(query, parts, gate, committer, planner) for query in parts.built)
     return JobLoop(
-        board=Board(
+        status_tracker=JobStatusTracker(
             identity,
             snapshot_writer.summarise_restored(parts.root.store, parts.plan.restored),
             config=statistics.EffectiveConfig.of(parts.job_config),
@@ -181,7 +183,10 @@ def assemble(parts: Parts) -> JobLoop:
         fence=parts.fence,
         writer=_writer(parts, identity, running, committer, announcer),
         announcer=announcer,
-        participants={**parts.declared.participants, **{f"sink:{one.uid}": one.query_uid for one in committer.sinks}},
+        participants={
+            **parts.declared.participants,
+            **{f"sink:{sink.uid}": sink.query_uid for sink in committer.sinks},
+        },
         coordinator=_coordinator(parts),
         master_hooks=parts.master_hooks,
         refusals=parts.declared.refusals,
@@ -190,8 +195,8 @@ def assemble(parts: Parts) -> JobLoop:
 
 
 def _open_sinks(parts: Parts) -> commit.Committer:
-    """Open every sink of the job, and commit what the restored cut had prepared."""
-    who = job_sinks.Driver(
+    """Open every sink of the job, and commit the prepared transactions of the restored snapshot."""
+    attempt = job_sinks.DriverAttempt(
         store=parts.root.store,
         options=parts.root.options,
         job=f"{parts.job_config.namespace}/{parts.job_config.name}",
@@ -200,9 +205,9 @@ def _open_sinks(parts: Parts) -> commit.Committer:
         descent=parts.plan.descent,
         takes_over_sinks=parts.job_config.restore.take_over_sinks,
     )
-    outputs = [(one.uid, one.output) for one in parts.built if isinstance(one.output, Output)]
+    outputs = [(query.uid, query.output) for query in parts.built if isinstance(query.output, Output)]
     committer = commit.Committer(
-        who, [job_sinks.JobSink(who, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
+        attempt, [job_sinks.JobSink(attempt, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
     )
     committer.start(
         parts.plan.queries,
@@ -213,8 +218,8 @@ def _open_sinks(parts: Parts) -> commit.Committer:
 
 
 def _announcer(parts: Parts, committer: commit.Committer) -> notify.Announcer:
-    """Return who is told of a completed checkpoint: sinks, then functions, then consumer groups."""
-    targets = [target for one in parts.built for target in kafka_offsets.targets(one.uid, one.stream.frame)]
+    """Return what notifies sinks, then functions, then consumer groups of a completed checkpoint."""
+    targets = [target for query in parts.built for target in kafka_offsets.targets(query.uid, query.stream.frame)]
     publish = [kafka_offsets.OffsetPublisher(parts.spark, targets).publish] if targets else []
     return notify.Announcer(committer, [parts.declared], publish)
 
@@ -241,21 +246,21 @@ def _writer(
     committer: commit.Committer,
     announcer: notify.Announcer,
 ) -> snapshot_writer.SnapshotWriter:
-    place = parts.root
-    operators = tuple(operator for one in parts.built for operator in one.operators)
+    root = parts.root
+    operators = tuple(operator for query in parts.built for operator in query.operators)
     return snapshot_writer.SnapshotWriter(
-        place.store,
+        root.store,
         identity=identity,
-        places=tuple(query.place for query in running),
-        plans={one.uid: one.planned for one in parts.built},
+        locations=tuple(query.location for query in running),
+        plans={query.uid: query.planned for query in parts.built},
         settings=parts.job_config.checkpoint,
         savepoint_location=parts.job_config.savepoint_location,
-        open_store=lambda uri: storage.open_store(uri, place.options),
+        open_store=lambda uri: storage.open_store(uri, root.options),
         versions=versions(),
         committer=committer,
         announcer=announcer,
         restored=parts.plan.queries,
-        taker=online.Taker(parts.spark, place.store, place.options, operators),
+        taker=online.Taker(parts.spark, root.store, root.options, operators),
     )
 
 
@@ -277,45 +282,47 @@ def _coordinator(parts: Parts) -> model.State:
 
 
 def _start_query(
-    one: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: commit.Committer, planner: drain.Planner
+    query: BuiltQuery, parts: Parts, gate: jvm.Gate, committer: commit.Committer, planner: drain.Planner
 ) -> queries.RunningQuery:
     store = parts.root.store
-    path = layout.query_root(parts.plan.generation, one.uid)
-    where = queries.QueryPlace(one.uid, path, f"{session.hadoop_uri(store.uri)}/{path}")
+    path = layout.query_root(parts.plan.generation, query.uid)
+    location = queries.CheckpointLocation(query.uid, path, f"{session.hadoop_uri(store.uri)}/{path}")
     participant = None
-    if isinstance(one.output, Output):
+    if isinstance(query.output, Output):
         participant = writing.SinkParticipant(
-            committer.sink(one.uid, one.output.uid), committer, parts.declared.refusals
+            committer.sink(query.uid, query.output.uid), committer, parts.declared.refusals
         )
 
     def register(logs: ObjectStore = store) -> None:
-        committed = max(parts.plan.start_batches.get(one.uid, -1), watermarks.newest(logs, path, "commits"))
+        committed = max(parts.plan.start_batches.get(query.uid, -1), watermarks.newest(logs, path, "commits"))
         planned = watermarks.newest(logs, path, "offsets")
-        gate.register(where.root, last_offsets=planned, last_committed=committed)
+        gate.register(location.root, last_offsets=planned, last_committed=committed)
 
     def begin(logs: ObjectStore = store) -> StreamingQuery:
         register(logs)
-        return writing.start(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
+        return writing.start(query.output, uid=query.uid, checkpoint_root=location.root, participant=participant)
 
     def catch_up() -> StreamingQuery:
         register()
-        return writing.start_catching_up(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
+        return writing.start_available_now(
+            query.output, uid=query.uid, checkpoint_root=location.root, participant=participant
+        )
 
     def held(logs: ObjectStore = store) -> StreamingQuery:
         register(logs)
-        gate.close(where.root)
-        return writing.start(one.output, uid=one.uid, checkpoint_root=where.root, participant=participant)
+        gate.close(location.root)
+        return writing.start(query.output, uid=query.uid, checkpoint_root=location.root, participant=participant)
 
-    # The plan saw these logs before the fence was up, and whoever was replaced may have written to them since.
+    # The plan read these logs before the fence was up; the replaced driver may have written to them since.
     fenced = read_cache.Look(store)
     end = watermarks.find_end(fenced, path)
     is_held = end is not None and not end.is_committed
-    if end is not None and end.is_committed:  # A stop that drained did not end the job.
+    if end is not None and end.is_committed:  # A stop had drained the query, but did not end the job.
         planner.plan_return(path)
         fenced = read_cache.Look(store)
     handle = held(fenced) if is_held else begin(fenced)
-    further = queries.FurtherStarts(catch_up, held, has_event_time=describe.has_watermark(one.stream.frame))
-    return queries.RunningQuery(where, begin, handle, gate.facts()[where.root], further, is_held)
+    alternatives = queries.AlternativeStarts(catch_up, held, has_event_time=describe.has_watermark(query.stream.frame))
+    return queries.RunningQuery(location, begin, handle, gate.facts()[location.root], alternatives, is_held)
 
 
 def _now_ms() -> int:

@@ -1,7 +1,7 @@
-"""Work on storage beside the job's loop: done on a worker, its outcome handled on the loop.
+"""Background work on storage: it runs on a worker thread, and the job loop handles its outcome.
 
-Checkpoints and pruning share one worker, so that nothing is deleted while a checkpoint is being closed over; savepoints,
-which may copy for minutes, have their own, and so have announcements, which wait for other systems.
+Checkpoints and pruning share one worker, so that nothing is deleted while the files of a checkpoint are listed; savepoints,
+which may copy for minutes, and announcements, which wait for other systems, have a worker each.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Lane(Enum):
-    """Which worker does it; work in one lane is done in order."""
+    """The worker of a piece of work; each lane runs its work in order."""
 
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
@@ -44,13 +44,13 @@ class Background:
         on_done: Callable[[_T], None],
         on_failed: Callable[[errors.StatefulSparkError], None],
     ) -> None:
-        """Do some work in a lane.
+        """Run work in a lane.
 
         Args:
-            lane: Where.
-            work: What; runs on a worker.
+            lane: The lane.
+            work: The work; runs on a worker.
             on_done: Gets its result on the loop.
-            on_failed: Gets its error on the loop; an error that is not one of ours is a bug and ends the loop.
+            on_failed: Gets its error on the loop. An error that is no StatefulSparkError is a bug and ends the loop.
         """
 
         def handle(future: Future[_T]) -> None:
@@ -67,10 +67,10 @@ class Background:
         self._workers[lane].submit(work).add_done_callback(handle)
 
     def close(self, *, wait: bool) -> None:
-        """End the workers; work that has not begun is dropped.
+        """End the workers; drop work that has not begun.
 
         Args:
-            wait: Let all lanes but that of savepoints finish what they are doing; that one is never waited for.
+            wait: Wait until all lanes except the savepoint lane have finished their current work.
         """
         for lane, worker in self._workers.items():
             worker.shutdown(wait=wait and lane is not Lane.SAVEPOINT, cancel_futures=True)

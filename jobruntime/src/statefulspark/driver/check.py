@@ -25,44 +25,44 @@ class ReportFormat(StrEnum):
 
 
 class QueryReport(WireModel):
-    """What would become of one query's state."""
+    """How the start would treat the state of one query."""
 
     uid: str
     batch_id: int
-    """The batch that it would go on after; -1 starts empty."""
+    """The query would continue after this batch; -1: it starts empty."""
     kept: tuple[str, ...] = ()
-    """Operators that keep their state where it is."""
+    """Operators that keep their state and their position in the plan."""
     moved: tuple[str, ...] = ()
-    """Operators that keep their state at another place in the plan."""
+    """Operators that keep their state at another position in the plan."""
     added: tuple[str, ...] = ()
     """Operators that start empty."""
     dropped: tuple[str, ...] = ()
-    """Operators whose state is left behind."""
+    """Operators whose state is dropped."""
     new_sources: tuple[str, ...] = ()
-    """Sources that start where their options say."""
+    """Sources that start at the position that their options give."""
     dropped_sources: tuple[str, ...] = ()
-    """Sources whose position is left behind."""
+    """Sources whose position is dropped."""
     partitions: int | None = None
-    """New number of state partitions; absent if it stays."""
+    """New number of state partitions; absent if it is unchanged."""
 
 
 class Report(WireModel):
-    """What a start would do now."""
+    """What a start would do."""
 
     fits: bool
     """Whether the job could start; the process ends with 0 only then."""
     reason: str | None = None
-    """Why it could not, in one word."""
+    """Why it could not, as a reason."""
     message: str | None = None
-    """Why it could not, in a sentence with the way out."""
+    """Why it could not, and what to do."""
     restored_from: str | None = None
-    """What it would start from; absent for empty state."""
+    """The snapshot that it would start from; absent for empty state."""
     new_generation: bool = False
-    """Whether the state would be copied first; false where there is none."""
+    """Whether the state would be copied first; false if there is no state."""
     changes: tuple[str, ...] = ()
-    """Every change to the state, in sentences."""
+    """Every change to the state, as sentences."""
     warnings: tuple[str, ...] = ()
-    """What the state goes on with although it may not be meant, in sentences."""
+    """Differences that the start accepts but that may be mistakes, as sentences."""
     queries: tuple[QueryReport, ...] = ()
 
 
@@ -73,7 +73,7 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
         0 if it could start, else the exit code that the start would have.
 
     Raises:
-        Exception: A failure of ours: it says nothing about the job, so there is no report.
+        Exception: A bug of the product; it says nothing about the job, so there is no report.
     """
     code = ExitCode.FINISHED
     try:
@@ -90,21 +90,21 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
 
 
 def report_of(compared: assemble.Comparison) -> Report:
-    """Put a comparison into a report."""
-    found, changes = compared.found, compared.changes
-    anything = any(not change.is_empty for change in changes.values())
+    """Build the report of a comparison."""
+    start_plan, changes = compared.start_plan, compared.changes
+    has_changes = any(not change.is_empty for change in changes.values())
     return Report(
         fits=True,
-        restored_from=found.restored_from,
-        new_generation=anything or found.mode is StartMode.COPY,
+        restored_from=start_plan.restored_from,
+        new_generation=has_changes or start_plan.mode is StartMode.COPY,
         changes=tuple(sentence for change in changes.values() for sentence in change.sentences),
         warnings=(
-            *((found.restore_skipped,) if found.restore_skipped else ()),
+            *((start_plan.restore_skipped,) if start_plan.restore_skipped else ()),
             *(sentence for change in changes.values() for sentence in change.warnings),
         ),
         queries=tuple(
-            _query(changes[one.uid]) if one.uid in changes else QueryReport(uid=one.uid, batch_id=-1)
-            for one in compared.built.queries
+            _query(changes[query.uid]) if query.uid in changes else QueryReport(uid=query.uid, batch_id=-1)
+            for query in compared.built.queries
         ),
     )
 
@@ -116,7 +116,7 @@ def sentences(report: Report) -> str:
     source = report.restored_from or "empty state"
     lines = [f"This job can start from {source}."]
     for query in report.queries:
-        batch = f"goes on after batch {query.batch_id}" if query.batch_id >= 0 else "starts empty"
+        batch = f"continues after batch {query.batch_id}" if query.batch_id >= 0 else "starts empty"
         lines.append(f"  query {query.uid!r} {batch}")
         lines += [f"    keeps operator {name!r}" for name in query.kept]
     lines += [f"  {sentence}" for sentence in report.changes]

@@ -1,7 +1,7 @@
-"""What the coordinator commands, performed: hooks asked, participants answered for, snapshots written, everybody told.
+"""Executes the coordinator's commands: calls hooks, acknowledges for participants, writes snapshots, notifies listeners.
 
-The half of the job's loop that knows snapshots. Work on storage runs in the background and posts its outcome back;
-everything else happens on the loop's thread, in order.
+The half of the job loop that handles snapshots. Work on storage runs in the background and posts its outcome back;
+everything else runs on the loop's thread, in order.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from statefulspark.coordinator import machine, model
 from statefulspark.driver import control, drain, hooks, notify, pacing, participation, queries, quiesce
 from statefulspark.driver.background import Background, Lane
 from statefulspark.driver.snapshot_writer import Ending, SnapshotOrder, SnapshotWriter
-from statefulspark.driver.status import Board
+from statefulspark.driver.status import JobStatusTracker
 from statefulspark.engine.jvm import Fence, Gate
 from statefulspark.operators import declines
 
 _log = logging.getLogger(__name__)
 
 
-class Conducting(control.Desk):
-    """Feeds the coordinator and performs its commands."""
+class CommandExecutor(control.ControlEndpoint):
+    """Sends events to the coordinator and executes its commands."""
 
     def __init__(
         self,
         *,
-        board: Board,
+        status_tracker: JobStatusTracker,
         running: tuple[queries.RunningQuery, ...],
         gate: Gate,
         fence: Fence,
@@ -51,21 +51,21 @@ class Conducting(control.Desk):
         """Take over started queries; nothing happens before `run`.
 
         Args:
-            board: What is told.
+            status_tracker: Keeps what the API reports.
             running: The queries.
             gate: Holds them at batch boundaries.
-            fence: Knows whether a newer driver runs.
+            fence: Tells whether a newer driver runs.
             writer: Writes snapshots.
-            announcer: Hears of their end.
+            announcer: Notifies others when a snapshot ends.
             participants: Functions and sinks that acknowledge too, each with the query whose batches make it durable.
-            coordinator: Decides.
-            master_hooks: Asked before the queries are.
-            refusals: What participants could not prepare.
+            coordinator: Decides when snapshots begin, complete and abort.
+            master_hooks: Called before the queries take part.
+            refusals: Why participants could not prepare a batch.
             planner: Plans the batches of a stop that drains.
         """
-        super().__init__(board)
+        super().__init__(status_tracker)
         self._queries = running
-        self._standstill = quiesce.Standstill(running, gate, planner)
+        self._gated_queries = quiesce.GatedQueries(running, gate, planner)
         self._fence = fence
         self._writer = writer
         self._announcer = announcer
@@ -79,7 +79,7 @@ class Conducting(control.Desk):
         self._summaries: dict[int, api.SnapshotSummary] = {}
         self._stopping_id: int | None = None
         self._stopped_at: tuple[model.Request, api.SnapshotSummary] | None = None
-        self._drain_wanted = False
+        self._is_drain_requested = False
         self._was_interrupted = False
         self._ending: Ending | None = None
         self._pruning = pacing.Pace()
@@ -87,7 +87,7 @@ class Conducting(control.Desk):
 
     def _step(self, event: model.Event) -> None:
         self._coordinator, commands = machine.step(self._coordinator, event)
-        self._board.observe(event, commands)
+        self._status_tracker.observe(event, commands)
         for command in commands:
             self._perform(command)
 
@@ -107,7 +107,7 @@ class Conducting(control.Desk):
                 self._on_refused(command)
             case model.Subsume():
                 self._clean(Lane.CHECKPOINT, functools.partial(self._writer.drop, command.checkpoint_ids))
-                self._pruning.ask()
+                self._pruning.request()
             case model.FailJob():
                 self._end_with(Ending(ExitCode.FAILED, "CheckpointsFailing", command.message))
             case _:
@@ -117,9 +117,9 @@ class Conducting(control.Desk):
         request = self._requests.pop(command.request.key, None)
         order = SnapshotOrder(command.snapshot_id, command.request, clock.utc_now(), request)
         self._orders[command.snapshot_id] = order
-        self._announcer.begun(command.snapshot_id)
+        self._announcer.snapshot_begun(command.snapshot_id)
         if command.request.is_stop:
-            self._board.state = api.JobState.STOPPING
+            self._status_tracker.state = api.JobState.STOPPING
             self._stopping_id = command.snapshot_id
         return order
 
@@ -150,9 +150,9 @@ class Conducting(control.Desk):
             self._acknowledge_all(command.snapshot_id)
             return
         if order.kind is SnapshotKind.CHECKPOINT:
-            self._standstill.close()
+            self._gated_queries.close()
             return
-        # What can be copied while the job runs is copied now, so that the pause does not grow with the state.
+        # Copy most files while the job still runs, so that the pause does not grow with the state.
         self._background.submit(
             Lane.SAVEPOINT,
             lambda: self._writer.precopy(order, self._committed(), on_progress=self._report(order)),
@@ -161,15 +161,15 @@ class Conducting(control.Desk):
         )
 
     def _on_copied_ahead(self, order: SnapshotOrder) -> None:
-        if order.snapshot_id == self._stopping_id:  # Else the stop has failed meanwhile, and the job goes on.
-            self._standstill.close()
+        if order.snapshot_id == self._stopping_id:  # Otherwise the stop has failed meanwhile, and the job continues.
+            self._gated_queries.close()
 
     def _committed(self) -> dict[str, int]:
         return {query.uid: query.committed_batch for query in self._queries}
 
     def _news(self) -> frozenset[str]:
-        """Return the queries that have committed something since the latest completed checkpoint."""
-        latest = self._board.last_checkpoint
+        """Return the queries that have committed a batch since the latest completed checkpoint."""
+        latest = self._status_tracker.last_checkpoint
         covered = latest.batches if latest else {}
         return frozenset(uid for uid, batch in self._committed().items() if batch != covered.get(uid, -1))
 
@@ -190,23 +190,23 @@ class Conducting(control.Desk):
         )
 
     def _report(self, order: SnapshotOrder) -> progress.Report:
-        """Return what hears of each file that a writer has copied; it ends a writer whose snapshot was given up."""
+        """Return a callback for each copied file; it raises if the snapshot was aborted, which ends its writer."""
 
-        def heard(done: api.Progress) -> None:
+        def on_copied(done: api.Progress) -> None:
             if order.snapshot_id not in self._orders:
                 raise errors.StatefulSparkError(
                     "SnapshotGivenUp",
-                    f"Snapshot {order.snapshot_id} was given up while it was written; its writer ends.",
+                    f"Snapshot {order.snapshot_id} was aborted while it was written; its writer ends.",
                 )
             self._operations.report(order.coordinator_request.key, done)
 
-        return heard
+        return on_copied
 
     def _on_written(self, order: SnapshotOrder, summary: api.SnapshotSummary) -> None:
         if self._coordinator.find(order.snapshot_id) is None:
-            return  # Expired when all its files were there; `discard` follows it in the same lane.
+            return  # It expired after its files were written; `discard` follows in the same lane.
         self._summaries[order.snapshot_id] = summary
-        self._board.snapshot_written(summary)
+        self._status_tracker.snapshot_written(summary)
         self._step(model.Finalized(time.monotonic(), order.snapshot_id))
 
     def _on_write_failed(self, order: SnapshotOrder, error: errors.StatefulSparkError) -> None:
@@ -228,7 +228,7 @@ class Conducting(control.Desk):
     def _on_complete(self, command: model.NotifyComplete) -> None:
         summary = self._summaries.pop(command.snapshot_id)
         del self._orders[command.snapshot_id]
-        self._board.snapshot_completed(summary)
+        self._status_tracker.snapshot_completed(summary)
         _log.info("snapshot completed", extra={"location": summary.location, "trigger": summary.trigger})
         if summary.kind is SnapshotKind.SAVEPOINT and not command.request.is_stop:
             self._announcer.forget(command.snapshot_id)  # It commits nothing (A.49, A.102).
@@ -236,12 +236,13 @@ class Conducting(control.Desk):
             return
         if command.request.is_stop:
             self._stopped_at = command.request, summary
-            self._announcer.hurry()
+            self._announcer.limit_waiting()
             self._inbox.put(lambda: self._step(model.Stopped(time.monotonic())))
         else:
             self._operations.complete(command.request.key, summary)
         self._announce(
-            lambda: self._announcer.complete(command.snapshot_id), lambda: self._on_announced(command.request, summary)
+            lambda: self._announcer.notify_complete(command.snapshot_id),
+            lambda: self._on_announced(command.request, summary),
         )
 
     def _announce(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
@@ -263,7 +264,7 @@ class Conducting(control.Desk):
 
     def _on_aborted(self, command: model.NotifyAborted) -> None:
         order = self._orders.pop(command.snapshot_id)
-        self._announce(lambda: self._announcer.aborted(command.snapshot_id))
+        self._announce(lambda: self._announcer.notify_aborted(command.snapshot_id))
         self._operations.fail(command.request.key, command.reason, command.message)
         _log.warning(
             "snapshot aborted", extra={"id": command.snapshot_id, "why": f"{command.reason}: {command.message}"}
@@ -281,36 +282,36 @@ class Conducting(control.Desk):
         if not command.request.is_periodic:
             self._operations.fail(command.request.key, command.reason, command.message)
         if command.request.is_stop and self._stopping_id is None and self._ending is None:
-            self._resume()  # It had drained the job already.
+            self._resume()  # The refused stop had already drained the job.
 
     def _clean(self, lane: Lane, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
         def failed(error: errors.StatefulSparkError) -> None:
-            say_uncleaned(error)
+            log_failed_cleanup(error)
             then()
 
         self._background.submit(lane, work, on_done=lambda _: then(), on_failed=failed)
 
     def _prune(self) -> None:
-        self._clean(Lane.CHECKPOINT, self._writer.prune, then=lambda: self._pruning.ended(time.monotonic()))
+        self._clean(Lane.CHECKPOINT, self._writer.prune, then=lambda: self._pruning.end(time.monotonic()))
 
     def _prune_now(self) -> None:
         try:
             self._writer.prune()
         except errors.StatefulSparkError as error:
-            say_uncleaned(error)
+            log_failed_cleanup(error)
 
     def _end_with(self, ending: Ending) -> None:
         self._ending = self._ending or ending
 
     def _build_status(self, message: str | None = None) -> api.JobStatus:
         statuses = tuple(query.status() for query in self._queries)
-        told = message or self._announcer.trouble
-        return self._board.status(statuses, self._announcer.sinks(), message=told)
+        shown = message or self._announcer.retry_message
+        return self._status_tracker.status(statuses, self._announcer.sinks(), message=shown)
 
     @abstractmethod
     def _resume(self) -> None: ...
 
 
-def say_uncleaned(error: errors.StatefulSparkError) -> None:
-    """Log what could not be removed."""
-    _log.warning("cleaning up failed and is tried again later", extra={"why": str(error)})
+def log_failed_cleanup(error: errors.StatefulSparkError) -> None:
+    """Log that files could not be removed."""
+    _log.warning("cleanup failed and is retried later", extra={"why": str(error)})

@@ -1,10 +1,10 @@
-"""Commits what sinks have prepared, once a checkpoint covers it: in the order of batches, and again after a failure.
+"""Commits the prepared transactions of sinks once a checkpoint covers them: in batch order, and again after a failure.
 
 A batch's transaction is recorded before Spark commits the batch, and every snapshot names the records that may not be
-committed yet. So whoever completes or restores a snapshot can commit everything up to it: the driver that completed it,
-or, should that one die first, the next one before its queries start. Sinks know by generation and batch what they have
-committed. A transaction is given up only when a checkpoint is complete that covers its batch without it: until then a
-driver that was replaced may still win the batch; and only when no snapshot of a future that was left names it.
+committed yet. So every driver that completes or restores a snapshot can commit everything up to it: the driver that
+completed it, or, if that one dies first, the next one before its queries start. Sinks know by generation and batch what
+they have committed. A transaction is aborted only when a completed checkpoint covers its batch without it, because until
+then a replaced driver may still commit the batch; and only when no snapshot of an older generation names it.
 """
 
 from __future__ import annotations
@@ -23,62 +23,62 @@ from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
 from statefulspark.driver import job_sinks, sink_calls
-from statefulspark.driver.job_sinks import Driver, JobSink
+from statefulspark.driver.job_sinks import DriverAttempt, JobSink
 from statefulspark.retention import named_transactions
 from statefulspark.sinks.base import SinkContext
 from statefulspark.storage.port import ObjectStore
 
 FIRST_WAIT_S = 1.0
-LONGEST_WAIT_S = 15.0
-"""Between two tries; the wait doubles."""
-STOP_PATIENCE_S = 60.0
-"""How long a job that stops tries to commit, and one that starts tries to open its sinks and commit."""
-FOREVER_S = math.inf
+MAX_WAIT_S = 15.0
+"""Between two attempts; the wait doubles."""
+STOP_TIMEOUT_S = 60.0
+"""How long a stopping job tries to commit, and a starting job tries to open its sinks and commit."""
+NO_DEADLINE_S = math.inf
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stray:
-    """A record of another driver that this start does not restore."""
+class _LingeringRecord:
+    """A record of an earlier driver whose transaction this start does not restore."""
 
     sink: JobSink
     store: ObjectStore
-    """The root of the query it was found below."""
+    """The root of its query."""
     name: batch_records.RecordName
     is_past: bool
-    """It is of an older generation: nothing will ever follow it."""
+    """Whether it belongs to an older generation, which no batch will follow."""
 
 
 @dataclass(slots=True)
 class _Progress:
-    """How far one sink is."""
+    """The progress of one sink."""
 
     committed: int | None = None
-    """Through this batch; None until the restored transactions are committed."""
+    """The last committed batch; None until the restored transactions are committed."""
     prepared: dict[int, PreparedRecord] = field(default_factory=dict)
-    """Of this driver, by batch, until they are committed."""
+    """Records of this driver that are not committed yet, by batch."""
 
     @property
     def pending(self) -> int:
-        """How many of them have something to commit."""
+        """How many prepared batches have a transaction to commit."""
         return sum(1 for record in self.prepared.values() if record.transaction is not None)
 
 
 class Committer:
-    """All two-phase sinks of a job. Batches prepare on Spark's threads, one other thread commits."""
+    """Commits for all two-phase sinks of a job. Spark's threads prepare batches; one other thread commits."""
 
-    def __init__(self, driver: Driver, sinks: Iterable[JobSink]) -> None:
-        """Know the sinks; nothing happens before `start`."""
+    def __init__(self, driver: DriverAttempt, sinks: Iterable[JobSink]) -> None:
+        """Keep the sinks; nothing is called before `start`."""
         self._driver = driver
         self._sinks = {sink.key: sink for sink in sinks}
         self._progress = {key: _Progress() for key in self._sinks}
-        self._strays: tuple[_Stray, ...] = ()
+        self._lingering: tuple[_LingeringRecord, ...] = ()
         self._lock = threading.Lock()
         self._closing = threading.Event()
-        self._deadline_s = FOREVER_S
-        self.trouble: str | None = None
-        """Why a commit is being tried again, for people; None if all is well."""
+        self._deadline_s = NO_DEADLINE_S
+        self.retry_message: str | None = None
+        """Why a commit is being retried, for people; None while no commit fails."""
 
     @property
     def sinks(self) -> tuple[JobSink, ...]:
@@ -98,53 +98,55 @@ class Committer:
         allow_non_restored: bool = False,
         functions: Mapping[str, str] | None = None,
     ) -> None:
-        """Open every sink, commit what the restored cut had prepared, and find what it does not cover.
+        """Open every sink, commit the restored transactions, and list the prepared ones that the snapshot does not cover.
 
         Cost: a LIST of the generations; per query with a sink a LIST, in a new generation one more per older generation; a
         GET per transaction.
 
         Args:
             restored: The queries as restored, with paths inside the generation that runs.
-            allow_non_restored: The explicit word that transactions of sinks that left the job may be dropped.
-            functions: By uid of a query its sink function, if each batch has a record of what the function holds.
+            allow_non_restored: Whether transactions of sinks that left the job may be dropped.
+            functions: The sink function by query uid, where each batch has a record of the function's state.
 
         Raises:
             SpecRejectedError: `NonRestoredState`, or a sink refuses.
             FencedError: A newer driver runs.
-            StatefulSparkError: A sink cannot be opened, or a transaction not be committed.
+            StatefulSparkError: A sink cannot be opened, or a transaction cannot be committed.
         """
         if not allow_non_restored:
             job_sinks.require_place(restored, self._sinks)
-        self.hurry()
+        self.limit_waiting()
         if self.sinks:
-            self._patiently(self._require_current)
+            self._retry(self._require_current)
         batches = {query.uid: query.batch_id for query in restored}
         for sink in self.sinks:
             context = sink.context(batches.get(sink.query_uid, -1))
-            self._patiently(functools.partial(_open, sink, context))
+            self._retry(functools.partial(_open, sink, context))
         seen = read_cache.Look(self._driver.store)
-        self._strays = tuple(stray for sink in self.sinks for stray in self._find_strays(seen, sink, batches))
-        self._announce_outputs(restored, functions or {})
+        self._lingering = tuple(record for sink in self.sinks for record in self._find_lingering(seen, sink, batches))
+        self._record_outputs(restored, functions or {})
         self.commit(restored)
         for key, progress in self._progress.items():
             progress.committed = max(batches.get(key[0], -1), -1 if progress.committed is None else progress.committed)
-        self._deadline_s = FOREVER_S
+        self._deadline_s = NO_DEADLINE_S
 
-    def _find_strays(self, seen: read_cache.Look, sink: JobSink, batches: Mapping[str, int]) -> Iterable[_Stray]:
-        here, after = self._driver.generation, batches.get(sink.query_uid, -1)
+    def _find_lingering(
+        self, seen: read_cache.Look, sink: JobSink, batches: Mapping[str, int]
+    ) -> Iterable[_LingeringRecord]:
+        current, restored_batch = self._driver.generation, batches.get(sink.query_uid, -1)
         names = (layout.parse_number(name) for name in seen.list_names(layout.GENERATIONS))
-        generations = {number for number in names if number is not None and number < here} | {here}
+        generations = {number for number in names if number is not None and number < current} | {current}
         for generation in sorted(generations):
             root = layout.query_root(generation, sink.query_uid)
             for name in batch_records.SideLog(seen, root).all_of(batch_records.RecordKind.PREPARED):
-                if name.uid == sink.uid and name.batch > after:
-                    yield _Stray(sink, self._driver.store.child(root), name, generation < here)
+                if name.uid == sink.uid and name.batch > restored_batch:
+                    yield _LingeringRecord(sink, self._driver.store.child(root), name, generation < current)
 
-    def _announce_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
-        """Say which sink or function has a record of each batch from now on, so that a record's absence proves its loss.
+    def _record_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
+        """Record which sink or function has a record of each batch from now on, so that a missing record proves its loss.
 
-        Every start says it, under its own epoch, also of a query without a sink: what an earlier driver said, or one that
-        was replaced says late, does not count then. Cost: one PUT per query.
+        Every start writes it under its own epoch, also for a query without a sink. It overrides what an earlier driver
+        wrote, and what a replaced driver writes late. Cost: one PUT per query.
         """
         sinks = {sink.query_uid: sink.uid for sink in self.sinks}
         batches = {query.uid: query.batch_id for query in restored}
@@ -156,11 +158,11 @@ class Committer:
 
     # Batches
 
-    def prepared(self, sink: JobSink, batch_id: int, transaction: bytes | None) -> None:
-        """Record what a sink has prepared for a batch; Spark commits the batch after this. Cost: one PUT.
+    def record_prepared(self, sink: JobSink, batch_id: int, transaction: bytes | None) -> None:
+        """Record the transaction that a sink has prepared for a batch; Spark commits the batch afterwards. Cost: one PUT.
 
-        A batch that runs again in this process replaces what it had prepared, and gives it up. A batch without a
-        transaction has a record too, so that one that is not there is known to be lost.
+        A batch that runs again in this process replaces its earlier transaction and aborts it. A batch without a
+        transaction has a record too, so that a missing record proves its loss.
         """
         with self._lock:
             before = self._progress[sink.key].prepared.get(batch_id)
@@ -186,25 +188,27 @@ class Committer:
 
     # Snapshots
 
-    def committed(self, query_uid: str) -> Mapping[str, int]:
-        """Return through which batch the sinks of a query are committed, by uid; without those that are not known."""
+    def committed_batches(self, query_uid: str) -> Mapping[str, int]:
+        """Return the last committed batch of each sink of a query, by uid; sinks whose batch is unknown are absent."""
         with self._lock:
-            progress = {key[1]: one.committed for key, one in self._progress.items() if key[0] == query_uid}
-        return {uid: batch for uid, batch in progress.items() if batch is not None}
+            committed = {key[1]: progress.committed for key, progress in self._progress.items() if key[0] == query_uid}
+        return {uid: batch for uid, batch in committed.items() if batch is not None}
 
     def statuses(self) -> tuple[api.SinkStatus, ...]:
-        """Return how far every sink is, for the job's status."""
+        """Return the progress of every sink, for the job's status."""
         with self._lock:
             return tuple(
-                api.SinkStatus(query=query, uid=uid, committed_batch=one.committed, pending_transactions=one.pending)
-                for (query, uid), one in self._progress.items()
+                api.SinkStatus(
+                    query=query, uid=uid, committed_batch=progress.committed, pending_transactions=progress.pending
+                )
+                for (query, uid), progress in self._progress.items()
             )
 
     def require_named(self, queries: Sequence[QueryEntry]) -> None:
-        """Make sure that a cut names every transaction that this driver has prepared up to it.
+        """Check that a snapshot names every transaction that this driver has prepared up to its batches.
 
         Raises:
-            SnapshotCorruptError: `ClosureIncomplete`: a listing does not show one; the snapshot must not complete.
+            SnapshotCorruptError: `ClosureIncomplete`: a listing lacks one of them; the snapshot must not complete.
         """
         for query in queries:
             named = {(entry.uid, entry.batch_id) for entry in query.prepared}
@@ -227,32 +231,32 @@ class Committer:
                 )
 
     def commit(self, queries: Sequence[QueryEntry]) -> None:
-        """Commit everything that a completed snapshot covers, then give up what it leaves out. Idempotent.
+        """Commit every transaction that a completed snapshot covers, then abort those that it leaves out. Idempotent.
 
-        Failures that may pass are waited out, for ever unless somebody is in a hurry.
+        Retries failures that may pass, without a time limit unless `limit_waiting` was called.
 
         Args:
-            queries: As the snapshot has them.
+            queries: The queries of the snapshot.
 
         Raises:
-            FencedError: A newer driver runs; it commits.
-            StatefulSparkError: A sink refuses, or has been unavailable for too long; the rest stays prepared.
+            FencedError: A newer driver runs, and commits instead.
+            StatefulSparkError: A sink refuses, or is unavailable for too long; the other transactions stay prepared.
         """
         due = [(query, sink) for query in queries for sink in self.sinks if sink.query_uid == query.uid]
-        if any(self._uncommitted(query, sink) for query, sink in due) or self._strays:
-            self._patiently(self._require_current)
+        if any(self._uncommitted(query, sink) for query, sink in due) or self._lingering:
+            self._retry(self._require_current)
         for query, sink in due:
             for path in self._uncommitted(query, sink):
                 self._commit_one(sink, self._record(query, path))
             self._advance(sink, query.batch_id)
-        self._give_up(queries)
+        self._abort_lingering(queries)
 
-    def hurry(self) -> None:
-        """Wait no longer than `STOP_PATIENCE_S` from now on: the job stops, or starts."""
-        self._deadline_s = time.monotonic() + STOP_PATIENCE_S
+    def limit_waiting(self) -> None:
+        """Retry for at most `STOP_TIMEOUT_S` from now on, because the job stops or starts."""
+        self._deadline_s = time.monotonic() + STOP_TIMEOUT_S
 
-    def stop_trying(self) -> None:
-        """Let a commit that waits for another try fail now."""
+    def cancel_retries(self) -> None:
+        """Make a commit that waits for its next attempt fail now."""
         self._closing.set()
 
     def _uncommitted(self, query: QueryEntry, sink: JobSink) -> tuple[str, ...]:
@@ -267,9 +271,9 @@ class Committer:
         name = batch_records.of_key(path)
         if name is not None and name.epoch == self._driver.epoch:
             with self._lock:
-                known = self._progress[query.uid, name.uid].prepared.get(name.batch)
-            if known is not None:
-                return known
+                record = self._progress[query.uid, name.uid].prepared.get(name.batch)
+            if record is not None:
+                return record
         key = f"{query.path}/{path}"
         body = self._driver.store.read(key)
         return PreparedRecord.parse(body, f"{self._driver.store.uri}/{key}")
@@ -277,7 +281,7 @@ class Committer:
     def _commit_one(self, sink: JobSink, record: PreparedRecord) -> None:
         what = {"sink": sink.uid, "batch": record.batch_id, "generation": record.generation}
         if record.job != self._driver.job:
-            _log.warning("a transaction of another job is left to that job", extra={**what, "job": record.job})
+            _log.warning("a transaction of another job is not committed", extra={**what, "job": record.job})
         elif record.sink != sink.kind:
             raise errors.SpecRejectedError(
                 "NonRestoredState",
@@ -287,7 +291,7 @@ class Committer:
             )
         elif record.transaction is not None:
             body, context = record.transaction.encode(), sink.context_of(record)
-            self._patiently(functools.partial(self._commit_if_current, sink, body, context))
+            self._retry(functools.partial(self._commit_if_current, sink, body, context))
             _log.info("batch committed to its sink", extra=what)
         self._advance(sink, record.batch_id)
 
@@ -295,47 +299,49 @@ class Committer:
         progress = self._progress[sink.key]
         with self._lock:
             progress.committed = max(batch_id, -1 if progress.committed is None else progress.committed)
-            progress.prepared = {batch: one for batch, one in progress.prepared.items() if batch > progress.committed}
+            progress.prepared = {
+                batch: record for batch, record in progress.prepared.items() if batch > progress.committed
+            }
 
-    def _give_up(self, queries: Sequence[QueryEntry]) -> None:
-        """Abort transactions that a completed snapshot leaves out for ever; what fails is tried after the next one."""
+    def _abort_lingering(self, queries: Sequence[QueryEntry]) -> None:
+        """Abort transactions that no snapshot can name any more; failures are retried after the next snapshot."""
         covered = {query.uid: query for query in queries}
-        left = []
-        is_named = self._named_elsewhere()
-        for stray in self._strays:
-            query = covered.get(stray.sink.query_uid)
-            progress = self._progress[stray.sink.key].committed
-            is_over = stray.is_past or (query is not None and stray.name.batch <= query.batch_id)
-            if query is None or progress is None or not is_over or (stray.is_past and is_named(stray)):
-                left.append(stray)
-            elif stray.is_past or stray.name.key not in {entry.path for entry in query.prepared}:
-                left += [] if self._given_up(stray) else [stray]
-        self._strays = tuple(left)
+        remaining = []
+        is_retained = self._retained_by_others()
+        for record in self._lingering:
+            query = covered.get(record.sink.query_uid)
+            progress = self._progress[record.sink.key].committed
+            is_over = record.is_past or (query is not None and record.name.batch <= query.batch_id)
+            if query is None or progress is None or not is_over or (record.is_past and is_retained(record)):
+                remaining.append(record)
+            elif record.is_past or record.name.key not in {entry.path for entry in query.prepared}:
+                remaining += [] if self._abort_and_remove(record) else [record]
+        self._lingering = tuple(remaining)
 
-    def _named_elsewhere(self) -> Callable[[_Stray], bool]:
-        """Return what tells whether a snapshot of a future that was left names a record: going there must stay possible."""
-        if not any(stray.is_past for stray in self._strays):
+    def _retained_by_others(self) -> Callable[[_LingeringRecord], bool]:
+        """Return a test whether a snapshot of an older generation names a record; a restore of it needs the transaction."""
+        if not any(record.is_past for record in self._lingering):
             return lambda _: False
         store, options = self._driver.store, self._driver.options
         try:
             keys = named_transactions.transactions(store, open_store=lambda uri: storage.open_store(uri, options))
         except errors.StatefulSparkError as error:
-            _log.warning("transactions of older generations are left alone", extra={"why": str(error)})
+            _log.warning("transactions of older generations are not aborted", extra={"why": str(error)})
             return lambda _: True
-        return lambda stray: f"{stray.store.uri}/{stray.name.key}".removeprefix(f"{store.uri}/") in keys
+        return lambda record: f"{record.store.uri}/{record.name.key}".removeprefix(f"{store.uri}/") in keys
 
-    def _given_up(self, stray: _Stray) -> bool:
+    def _abort_and_remove(self, lingering: _LingeringRecord) -> bool:
         try:
-            body = stray.store.read(stray.name.key)
-            record = PreparedRecord.parse(body, f"{stray.store.uri}/{stray.name.key}")
+            body = lingering.store.read(lingering.name.key)
+            record = PreparedRecord.parse(body, f"{lingering.store.uri}/{lingering.name.key}")
         except errors.ObjectNotFoundError:
             return True  # Pruned meanwhile.
         except errors.StatefulSparkError as error:
-            _log.warning("a record cannot be read and is left alone", extra={"why": str(error)})
+            _log.warning("a record cannot be read; its transaction is not aborted", extra={"why": str(error)})
             return False
-        is_done = self._abort(stray.sink, record)
+        is_done = self._abort(lingering.sink, record)
         if is_done:
-            stray.store.delete_many([stray.name.key])
+            lingering.store.delete_many([lingering.name.key])
         return is_done
 
     def _abort(self, sink: JobSink, record: PreparedRecord) -> bool:
@@ -351,35 +357,35 @@ class Committer:
             raise
         except errors.StatefulSparkError as error:
             _log.warning(
-                "giving up a transaction failed", extra={"sink": sink.uid, "batch": record.batch_id, "why": str(error)}
+                "aborting a transaction failed", extra={"sink": sink.uid, "batch": record.batch_id, "why": str(error)}
             )
             return False
-        _log.info("transaction given up", extra={"sink": sink.uid, "batch": record.batch_id, "epoch": record.epoch})
+        _log.info("transaction aborted", extra={"sink": sink.uid, "batch": record.batch_id, "epoch": record.epoch})
         return True
 
     def _commit_if_current(self, sink: JobSink, body: bytes, context: SinkContext) -> None:
-        if self.trouble is not None:
-            self._require_current()  # Time has passed since the last look.
+        if self.retry_message is not None:
+            self._require_current()  # Time has passed since the last check.
         with sink_calls.calling(sink.sink, sink.uid, "commit"):
             sink.sink.commit(body, context)
 
     def _require_current(self) -> None:
         epochs.require_current(self._driver.store, self._driver.epoch)
 
-    def _patiently(self, act: Callable[[], None]) -> None:
-        """Do something, again with growing waits while it fails for reasons that may pass."""
+    def _retry(self, act: Callable[[], None]) -> None:
+        """Call a function; retry it with growing waits while it raises TransientError."""
         wait_s = FIRST_WAIT_S
         while True:
             try:
                 act()
             except errors.TransientError as error:
-                self.trouble = f"Committing is tried again: {error.message}"
-                _log.warning("committing failed and is tried again", extra={"why": str(error), "wait_s": wait_s})
+                self.retry_message = f"Committing is retried: {error.message}"
+                _log.warning("committing failed and is retried", extra={"why": str(error), "wait_s": wait_s})
                 if time.monotonic() >= self._deadline_s or self._closing.wait(wait_s):
                     raise
-                wait_s = min(wait_s * 2, LONGEST_WAIT_S)
+                wait_s = min(wait_s * 2, MAX_WAIT_S)
             else:
-                self.trouble = None
+                self.retry_message = None
                 return
 
 

@@ -1,4 +1,4 @@
-"""The job's front desk: takes requests and answers questions, from any thread, and leaves the work to the loop behind it."""
+"""The thread-safe part of the job loop: it answers questions, and queues requests that the loop executes."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
 from statefulspark.driver.operations import Operations
-from statefulspark.driver.status import Board
+from statefulspark.driver.status import JobStatusTracker
 
 STALE_S = 30.0
-"""A loop that has not turned for this long is reported as dead."""
+"""A loop that has not completed an iteration for this long is reported as dead."""
 
 StateRequest = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
 
 
-class Desk(ABC):
-    """Implements `server.control.Control`; the loop extends it and takes what is in the inbox."""
+class ControlEndpoint(ABC):
+    """Implements `server.control.Control`; the loop extends it and runs the messages of the inbox."""
 
-    def __init__(self, board: Board) -> None:
-        """Answer from a board; `_publish` comes before the first question."""
-        self._board = board
+    def __init__(self, status_tracker: JobStatusTracker) -> None:
+        """Answer from a status tracker; `_publish` must be called before the first question."""
+        self._status_tracker = status_tracker
         self._inbox: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._operations = Operations()
         self._turned_at_s = time.monotonic()
-        self._status = board.status(())
+        self._status = status_tracker.status(())
 
     def status(self) -> api.JobStatus:
         """Return the status published last."""
@@ -36,22 +36,22 @@ class Desk(ABC):
 
     def checkpoints(self) -> statistics.Checkpoints:
         """Return the statistics of all snapshots and the latest of them."""
-        return stats.answer(self._board.stats)
+        return stats.answer(self._status_tracker.stats)
 
     def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails | None:
         """Return one snapshot, if it is in progress or among the latest."""
-        return stats.find(self._board.stats, snapshot_id)
+        return stats.find(self._status_tracker.stats, snapshot_id)
 
     def config(self) -> statistics.EffectiveConfig | None:
-        """Return how the driver was told to run."""
-        return self._board.config
+        """Return the configuration of the driver."""
+        return self._status_tracker.config
 
     def operation(self, request_id: str) -> api.Operation | None:
         """Return a checkpoint, savepoint or stop by its request id."""
         return self._operations.get(request_id)
 
     def is_alive(self) -> bool:
-        """Tell whether the loop has turned within the last half minute."""
+        """Tell whether the loop has completed an iteration within the last `STALE_S` seconds."""
         return time.monotonic() - self._turned_at_s < STALE_S
 
     def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:

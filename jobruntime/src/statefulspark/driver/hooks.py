@@ -1,4 +1,4 @@
-"""The master hooks of a running job: asked in threads of their own, so that one that hangs holds up checkpoints only."""
+"""The master hooks of a running job: each call has its own thread, so that a hook that hangs delays only checkpoints."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from statefulspark.recovery.plan import StartPlan
 _T = TypeVar("_T")
 
 Answer = Callable[[str, MasterStateEntry | None], None]
-"""Gets a hook's identifier and its state."""
+"""Called with a hook's identifier and its state."""
 Refusal = Callable[[str, errors.StatefulSparkError], None]
-"""Gets a hook's identifier and why it has not answered."""
+"""Called with a hook's identifier and the error that it failed with."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,14 +28,14 @@ class JobHooks:
     """All hooks of a job."""
 
     def __init__(self, definitions: Sequence[HookDefinition] = ()) -> None:
-        """Know the hooks; none is called before `restore`."""
-        self._hooks = {one.identifier: one for one in definitions}
+        """Keep the hooks; none is called before `restore`."""
+        self._hooks = {definition.identifier: definition for definition in definitions}
         self._busy: dict[str, str] = {}
         self._lock = threading.Lock()
 
     @property
     def identifiers(self) -> frozenset[str]:
-        """Of all hooks."""
+        """The identifiers of all hooks."""
         return frozenset(self._hooks)
 
     def require_place(self, states: Sequence[MasterStateEntry]) -> None:
@@ -54,7 +54,7 @@ class JobHooks:
             )
 
     def restore(self, plan: StartPlan) -> None:
-        """Give every hook its state, before any query starts; state of hooks that the job does not have is left behind.
+        """Give every hook its state, before any query starts; state of hooks that the job does not have is dropped.
 
         Args:
             plan: Where the job starts.
@@ -63,109 +63,111 @@ class JobHooks:
             UserCodeError: `HookFailed`: a hook raised.
             SpecRejectedError: `HookFailed`: a hook took too long.
         """
-        held = {state.identifier: state for state in plan.master_states}
-        for identifier in held.keys() - self._hooks.keys():
-            _log.warning("state of a master hook is left behind", extra={"hook": identifier})
-        is_empty = not plan.queries and plan.restored_from is None and not held
-        for one in self._hooks.values():
-            state = held.get(one.identifier)
+        states = {state.identifier: state for state in plan.master_states}
+        for identifier in states.keys() - self._hooks.keys():
+            _log.warning("state of a master hook is dropped: the job does not have it", extra={"hook": identifier})
+        is_empty = not plan.queries and plan.restored_from is None and not states
+        for definition in self._hooks.values():
+            state = states.get(definition.identifier)
             if is_empty:
-                self._call(one, "reset", one.hook.reset)
+                self._call(definition, "reset", definition.hook.reset)
                 continue
             number = state.checkpoint_id if state else (plan.restored.id if plan.restored else 0)
-            self._restore_one(one, number, state)
-            _log.info("master hook restored", extra={"hook": one.identifier, "checkpoint": number})
+            self._restore_one(definition, number, state)
+            _log.info("master hook restored", extra={"hook": definition.identifier, "checkpoint": number})
 
     def trigger(self, checkpoint_id: int, timestamp_ms: int, *, answered: Answer, refused: Refusal) -> None:
-        """Ask every hook, all at the same time; returns at once.
+        """Trigger all hooks at the same time; returns at once.
 
         Args:
             checkpoint_id: The snapshot.
             timestamp_ms: When it was triggered.
             answered: Called once for each hook that answers, in another thread.
-            refused: Called once for each that fails or takes too long, in another thread.
+            refused: Called once for each hook that fails or takes too long, in another thread.
         """
 
-        def ask(one: HookDefinition) -> None:
+        def ask(definition: HookDefinition) -> None:
             try:
-                with usercode.ours(f"Asking the master hook {one.identifier!r}"):
-                    trigger = functools.partial(one.hook.trigger, checkpoint_id, timestamp_ms)
-                    body = self._call(one, "trigger", trigger)
+                with usercode.ours(f"Asking the master hook {definition.identifier!r}"):
+                    trigger = functools.partial(definition.hook.trigger, checkpoint_id, timestamp_ms)
+                    body = self._call(definition, "trigger", trigger)
                     entry = (
-                        None if body is None else MasterStateEntry.of(one.identifier, checkpoint_id, _bytes(one, body))
+                        None
+                        if body is None
+                        else MasterStateEntry.of(definition.identifier, checkpoint_id, _bytes(definition, body))
                     )
             except errors.StatefulSparkError as error:
-                refused(one.identifier, error)
+                refused(definition.identifier, error)
             else:
-                answered(one.identifier, entry)
+                answered(definition.identifier, entry)
 
-        for one in self._hooks.values():
-            threading.Thread(target=ask, args=(one,), name=f"hook-{one.identifier}", daemon=True).start()
+        for definition in self._hooks.values():
+            threading.Thread(target=ask, args=(definition,), name=f"hook-{definition.identifier}", daemon=True).start()
 
     def close(self) -> None:
-        """Tell every hook that the job has ended; what fails is logged."""
-        for one in self._hooks.values():
+        """Close every hook after the job has ended; errors are logged."""
+        for definition in self._hooks.values():
             try:
-                self._call(one, "close", one.hook.close)
+                self._call(definition, "close", definition.hook.close)
             except errors.StatefulSparkError as error:
                 _log.warning("a master hook could not be closed", extra={"why": error.message})
 
-    def _restore_one(self, one: HookDefinition, number: int, state: MasterStateEntry | None) -> None:
+    def _restore_one(self, definition: HookDefinition, number: int, state: MasterStateEntry | None) -> None:
         body = state.body if state else None
-        self._call(one, "restore", functools.partial(one.hook.restore, number, body))
+        self._call(definition, "restore", functools.partial(definition.hook.restore, number, body))
 
-    def _call(self, one: HookDefinition, method: str, call: Callable[[], _T]) -> _T:
-        """Call a hook in a thread that nobody waits for longer than it may take; a thread cannot be ended."""
+    def _call(self, definition: HookDefinition, method: str, call: Callable[[], _T]) -> _T:
+        """Call a hook in a thread, and wait for at most its timeout; a thread cannot be ended."""
         with self._lock:
-            busy = self._busy.get(one.identifier)
-            if busy is None:
-                self._busy[one.identifier] = method
-        if busy is not None:
-            raise _failed(one, method, f"it is still in {busy}(), which took too long before")
+            running_method = self._busy.get(definition.identifier)
+            if running_method is None:
+                self._busy[definition.identifier] = method
+        if running_method is not None:
+            raise _failed(definition, method, f"it is still in {running_method}(), which took too long before")
         outcome: Future[_T] = Future()
 
         def work() -> None:
             try:
                 result = call()
             except BaseException as error:  # noqa: BLE001 - handed over to the thread that waits
-                self._free(one.identifier)
-                outcome.set_exception(_raised(one, method, error))
+                self._free(definition.identifier)
+                outcome.set_exception(_raised(definition, method, error))
             else:
-                self._free(one.identifier)
+                self._free(definition.identifier)
                 outcome.set_result(result)
 
-        threading.Thread(target=work, name=f"hook-{one.identifier}-{method}", daemon=True).start()
-        return self._outcome(one, method, outcome)
+        threading.Thread(target=work, name=f"hook-{definition.identifier}-{method}", daemon=True).start()
+        return self._outcome(definition, method, outcome)
 
-    def _outcome(self, one: HookDefinition, method: str, outcome: Future[_T]) -> _T:
+    def _outcome(self, definition: HookDefinition, method: str, outcome: Future[_T]) -> _T:
         try:
-            return outcome.result(one.timeout_s)
+            return outcome.result(definition.timeout_s)
         except TimeoutError as error:
-            raise _failed(one, method, f"it did not return within {one.timeout_s:g} s") from error
+            raise _failed(definition, method, f"it did not return within {definition.timeout_s:g} s") from error
 
     def _free(self, identifier: str) -> None:
         with self._lock:
             self._busy.pop(identifier, None)
 
 
-def _bytes(one: HookDefinition, body: object) -> bytes:
+def _bytes(definition: HookDefinition, body: object) -> bytes:
     if not isinstance(body, bytes | bytearray | memoryview):
-        raise _failed(one, "trigger", f"it returned {type(body).__name__} and not bytes or None")
+        raise _failed(definition, "trigger", f"it returned {type(body).__name__} and not bytes or None")
     return bytes(body)
 
 
-def _raised(one: HookDefinition, method: str, error: BaseException) -> errors.UserCodeError:
-    """Return the error for what a hook raised, whatever it is: nothing of ours runs inside of a hook."""
+def _raised(definition: HookDefinition, method: str, error: BaseException) -> errors.UserCodeError:
+    """Return the error for any exception of a hook: no product code runs inside a hook."""
     failed = usercode.made(
-        error, reason="HookFailed", message=_sentence(one, method, f"{type(error).__name__}: {error}")
+        error, reason="HookFailed", message=_sentence(definition, method, f"{type(error).__name__}: {error}")
     )
     failed.__cause__ = error
     return failed
 
 
-def _failed(one: HookDefinition, method: str, why: str) -> errors.SpecRejectedError:
-    return errors.SpecRejectedError("HookFailed", _sentence(one, method, why))
+def _failed(definition: HookDefinition, method: str, why: str) -> errors.SpecRejectedError:
+    return errors.SpecRejectedError("HookFailed", _sentence(definition, method, why))
 
 
-def _sentence(one: HookDefinition, method: str, why: str) -> str:
-    return f"{type(one.hook).__qualname__}.{method}() of the master hook {one.identifier!r} failed: {why}"
+def _sentence(definition: HookDefinition, method: str, why: str) -> str:
+    return f"{type(definition.hook).__qualname__}.{method}() of the master hook {definition.identifier!r} failed: {why}"

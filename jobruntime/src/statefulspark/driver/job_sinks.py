@@ -1,4 +1,4 @@
-"""The two-phase sinks of a job, and as whom they are called."""
+"""The two-phase sinks of a job, and the driver that calls them."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from statefulspark.storage.port import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class Driver:
-    """Who commits, and where the job's state is.
+class DriverAttempt:
+    """The driver that writes and commits, and the location of its state.
 
     Attributes:
         store: The job's root.
         options: How workers reach it.
         job: `namespace/name`.
-        epoch: Of this driver.
-        generation: In which it runs.
+        epoch: The epoch of this driver.
+        generation: The generation in which it runs.
         descent: Where its state comes from.
-        takes_over_sinks: Somebody's word to write to sinks whatever they hold.
+        takes_over_sinks: Whether it may write to sinks that another job has written to.
     """
 
     store: ObjectStore
@@ -67,19 +67,19 @@ class JobSink:
         sink: The sink itself.
     """
 
-    driver: Driver
+    driver: DriverAttempt
     query_uid: str
     uid: str
     sink: TwoPhaseSink
 
     @property
     def key(self) -> tuple[str, str]:
-        """What it is found by."""
+        """Its key: query uid and sink uid."""
         return self.query_uid, self.uid
 
     @property
     def kind(self) -> str:
-        """Name of its class, as records have it."""
+        """The name of its class, as in records."""
         return type(self.sink).__name__
 
     @property
@@ -106,7 +106,7 @@ class JobSink:
         )
 
     def context_of(self, record: PreparedRecord) -> SinkContext:
-        """Return the context of a batch that somebody has prepared."""
+        """Return the context of a batch that has a prepared record, of this or of another driver."""
         elsewhere = record.root if record.root != self.driver.store.uri else None
         return replace(
             self.context(record.batch_id),
@@ -121,7 +121,7 @@ class JobSink:
 
 
 def keys_of(outputs: Mapping[str, object]) -> frozenset[tuple[str, str]]:
-    """Return query and uid of every sink, from what the query functions returned by query uid."""
+    """Return query uid and sink uid of every sink, from the results of the query functions by query uid."""
     return frozenset((query_uid, output.uid) for query_uid, output in outputs.items() if isinstance(output, Output))
 
 

@@ -1,14 +1,14 @@
-"""Publishes how far Kafka sources have been read to consumer groups, so that tools which watch lag see the job.
+"""Publishes the offsets of Kafka sources to consumer groups, so that tools which monitor lag can see the job.
 
-A source asks for it with one option of its own:
+One option of the source enables it:
 
 ```python
 spark.readStream.format("kafka").option("subscribe", "clicks").option(GROUP_OPTION, "clicks-job")...
 ```
 After a checkpoint is complete, the offsets that its manifest holds are committed to that group, with the source's own
-`kafka.*` options (servers, security). Nothing is ever read back: a start goes by the checkpoint alone, so a group that is
-late, lost or moved by somebody does no harm. The group must have no members; a consumer of its own group beside the job
-would be refused as well. The admin client is the one that Spark's connector brings.
+`kafka.*` options (servers, security). Nothing is ever read back: a start uses the checkpoint only, so a group that is
+late, lost or was moved has no effect on the job. The group must have no members; a consumer of its own group beside the job
+would be refused as well. The admin client comes from Spark's connector.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class OffsetTarget:
     """One source whose offsets are published.
 
     Attributes:
-        query_uid: Of the query that reads it.
+        query_uid: The query that reads it.
         line: Its line in the offset log, from 0.
         group: The consumer group.
         client: Settings of Kafka's client.
@@ -56,18 +56,18 @@ class OffsetTarget:
 
 
 def targets(query_uid: str, frame: DataFrame) -> tuple[OffsetTarget, ...]:
-    """Return the sources of a query that ask for it.
+    """Return the sources of a query whose offsets are to be published.
 
     Args:
         query_uid: The query's uid.
-        frame: The stream that it writes.
+        frame: The stream that the query writes.
 
     Raises:
-        SpecRejectedError: `OffsetsGroupInvalid`: the option is on something else than a Kafka source, or empty.
+        SpecRejectedError: `OffsetsGroupInvalid`: the option is empty, or is set on a source that is not Kafka.
     """
     analyzed = frame._jdf.queryExecution().analyzed()
     relations = [node for node in probe.nodes(analyzed) if str(node.getClass().getSimpleName()) in probe.RELATIONS]
-    found = []
+    offset_targets = []
     for line, relation in enumerate(relations):
         options = _options_of(relation)
         group = options.get(GROUP_OPTION)
@@ -83,8 +83,8 @@ def targets(query_uid: str, frame: DataFrame) -> tuple[OffsetTarget, ...]:
         client = {
             key.removeprefix(_CLIENT_PREFIX): value for key, value in options.items() if key.startswith(_CLIENT_PREFIX)
         }
-        found.append(OffsetTarget(query_uid, line, group, client))
-    return tuple(found)
+        offset_targets.append(OffsetTarget(query_uid, line, group, client))
+    return tuple(offset_targets)
 
 
 def parse_offsets(line: str) -> dict[str, dict[int, int]]:
@@ -107,19 +107,19 @@ def parse_offsets(line: str) -> dict[str, dict[int, int]]:
 class OffsetPublisher:
     """Commits offsets to the groups of a job's sources; called from one thread."""
 
-    def __init__(self, session: SparkSession, wanted: Sequence[OffsetTarget]) -> None:
-        """Take the sources; nothing is asked of Kafka yet."""
+    def __init__(self, session: SparkSession, offset_targets: Sequence[OffsetTarget]) -> None:
+        """Keep the sources; no request is sent to Kafka yet."""
         jvm = session._jvm
         assert jvm is not None  # noqa: S101 - a classic session always has a JVM
         self._jvm = jvm
-        self._targets = tuple(wanted)
+        self._targets = tuple(offset_targets)
         self._admins: dict[OffsetTarget, JavaObject] = {}
         self._troubled: set[OffsetTarget] = set()
 
     def publish(self, entries: Sequence[QueryEntry]) -> None:
         """Commit the offsets of a completed checkpoint.
 
-        A failure is logged, once until it is over, and fails nothing: the next checkpoint publishes newer offsets.
+        A failure is logged once until it is over, and the job continues: the next checkpoint publishes newer offsets.
 
         Args:
             entries: The queries of the checkpoint's manifest.
@@ -131,7 +131,7 @@ class OffsetPublisher:
                 self._publish_one(target, parse_offsets(offsets[target.line]))
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         while self._admins:
             self._admins.popitem()[1].close()
 
@@ -143,7 +143,7 @@ class OffsetPublisher:
             if target not in self._troubled:
                 self._troubled.add(target)
                 extra = {"query": target.query_uid, "group": target.group, "why": _why(error)}
-                _log.warning("offsets could not be published; the job goes on without", extra=extra)
+                _log.warning("offsets could not be published; the job continues without them", extra=extra)
         else:
             self._troubled.discard(target)
 
@@ -151,8 +151,8 @@ class OffsetPublisher:
         positions = self._jvm.java.util.HashMap()
         for topic, partitions in offsets.items():
             for partition, offset in partitions.items():
-                place = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
-                positions.put(place, self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset))
+                topic_partition = self._jvm.org.apache.kafka.common.TopicPartition(topic, partition)
+                positions.put(topic_partition, self._jvm.org.apache.kafka.clients.consumer.OffsetAndMetadata(offset))
         if not positions.isEmpty():
             self._admin(target).alterConsumerGroupOffsets(target.group, positions).all().get()
 
@@ -170,7 +170,7 @@ def _connect(jvm: JVMView, target: OffsetTarget) -> JavaObject:
 
 
 def _options_of(relation: JavaObject) -> dict[str, str]:
-    """Return a source's options; their names come in lower case."""
+    """Return a source's options; their names are in lower case."""
     if str(relation.getClass().getSimpleName()) == "StreamingRelation":
         return {}
     options = relation.extraOptions().asCaseSensitiveMap()

@@ -1,8 +1,8 @@
-"""The job's own loop: one thread that feeds the coordinator and performs its commands.
+"""The job loop: one thread that sends events to the coordinator and executes its commands.
 
 Everything that changes the job happens here, in order. Requests from the API and signals are posted to the inbox; work on
-storage runs in the background and posts its outcome back. A turn of the loop takes messages, looks at the queries, ticks
-the coordinator, sees whether a stop has reached its batch boundary, and publishes a status that other threads read.
+storage runs in the background and posts its outcome back. An iteration runs the messages, refreshes the queries, ticks
+the coordinator, checks whether a stop has reached its batch boundary, and publishes a status that other threads read.
 """
 
 from __future__ import annotations
@@ -20,61 +20,61 @@ from statefulspark.coordinator import model
 from statefulspark.driver import commands, control, notify, queries
 from statefulspark.driver.snapshot_writer import DRAIN_KEY, FINISHED_KEY, Ending
 
-LOOK_S = 0.05
-"""Longest wait between two looks at the queries: how late a barrier may be noticed."""
+POLL_INTERVAL_S = 0.05
+"""Longest time between two checks of the queries, and so the longest delay until a barrier is noticed."""
 
 _log = logging.getLogger(__name__)
 
 
-class JobLoop(commands.Conducting):
+class JobLoop(commands.CommandExecutor):
     """Runs a started job until it ends; implements `server.control.Control`."""
 
     def run(self) -> Ending:
-        """Turn until the job has ended; its queries are stopped when this returns."""
+        """Run until the job has ended; its queries are stopped when this returns."""
         settings = self._coordinator.settings
         # Flink spreads first triggers, so that jobs started together do not all write at once (A.85).
         first_delay_s = random.uniform(settings.min_pause_s, settings.base_interval_s)  # noqa: S311 - not a secret
         participants = frozenset(self._participants)
         self._step(model.Started(time.monotonic(), participants, first_delay_s, self._hooks.identifiers))
         while self._ending is None:
-            self._take_messages()
-            self._look()
+            self._run_messages()
+            self._refresh_queries()
             self._advance_draining()
             self._step(model.Tick(time.monotonic(), news=self._news()))
             self._acknowledge_stop_at_boundary()
-            if self._pruning.take(time.monotonic()):
+            if self._pruning.begin_if_due(time.monotonic()):
                 self._prune()
             self._publish(self._build_status())
         return self._end(self._ending)
 
-    def _take_messages(self) -> None:
+    def _run_messages(self) -> None:
         try:
-            self._inbox.get(timeout=LOOK_S)()
+            self._inbox.get(timeout=POLL_INTERVAL_S)()
             while True:
                 self._inbox.get_nowait()()
         except queue.Empty:
             return
 
-    def _look(self) -> None:
-        self._standstill.look()
+    def _refresh_queries(self) -> None:
+        self._gated_queries.refresh()
         for query in self._queries:
             if query.error is not None:
                 self._on_query_failed(query, query.error)
-        if self._standstill.has_finished:
-            self._stop_by_ourselves(FINISHED_KEY)
+        if self._gated_queries.has_finished:
+            self._request_own_stop(FINISHED_KEY)
 
     def _advance_draining(self) -> None:
         try:
-            drained = self._standstill.advance(self._operations.report)
+            drained = self._gated_queries.advance(self._operations.report)
         except errors.FencedError as error:
             self._end_with(Ending(ExitCode.FENCED, error.reason, error.message))
         except errors.StatefulSparkError as error:
-            message = f"The job could not be drained, and goes on when it is started again: {error.message}"
+            message = f"The job could not be drained; it continues when it is started again: {error.message}"
             self._fail_interrupted(error.reason, message)
             self._end_with(Ending(ExitCode.FAILED, error.reason, message))
         else:
             if drained is not None:
-                self._ask_for(drained, SnapshotKind.SAVEPOINT)
+                self._request_snapshot(drained, SnapshotKind.SAVEPOINT)
 
     def _on_query_failed(self, query: queries.RunningQuery, error: str) -> None:
         failure = failures.of_query(query.uid, error, fenced=self._fence.fenced)
@@ -88,88 +88,88 @@ class JobLoop(commands.Conducting):
                     self._decline(pending.id, refusal.participant, refusal.message)
         self._step(model.ParticipantFailed(time.monotonic(), query.uid, failure.message))
 
-    def _note_damage(self, query: queries.RunningQuery, said: str) -> None:
-        """Leave word for the next driver, which else would fail in the same way for ever."""
+    def _note_damage(self, query: queries.RunningQuery, message: str) -> None:
+        """Write a note for the next driver, which would otherwise fail in the same way again and again."""
         try:
-            self._writer.note_damage(query.uid, query.committed_batch, said)
+            self._writer.note_damage(query.uid, query.committed_batch, message)
         except errors.StatefulSparkError as error:
             _log.warning("the damage could not be noted", extra={"why": str(error)})
 
     def _acknowledge_stop_at_boundary(self) -> None:
         if self._stopping_id is None or self._stopped_at is not None:
             return
-        if self._standstill.is_at_boundary:
+        if self._gated_queries.is_at_boundary:
             self._acknowledge_all(self._stopping_id)
 
     # Requests
 
     def _on_request(self, request: control.StateRequest, kind: SnapshotKind) -> None:
         is_stop = isinstance(request, api.StopRequest)
-        if is_stop and (self._stopping_id is not None or self._standstill.is_draining):
+        if is_stop and (self._stopping_id is not None or self._gated_queries.is_draining):
             self._operations.fail(
-                request.request_id, "StopInProgress", "The job is stopping already; wait for it to end."
+                request.request_id, "StopInProgress", "The job is already stopping; wait until it has ended."
             )
         elif isinstance(request, api.StopRequest) and request.drain:
-            self._board.state = api.JobState.STOPPING
-            self._standstill.drain(request)
+            self._status_tracker.state = api.JobState.STOPPING
+            self._gated_queries.drain(request)
         else:
-            self._ask_for(request, kind)
+            self._request_snapshot(request, kind)
 
-    def _ask_for(self, request: control.StateRequest, kind: SnapshotKind) -> None:
+    def _request_snapshot(self, request: control.StateRequest, kind: SnapshotKind) -> None:
         self._requests[request.request_id] = request
         is_stop, now_s = isinstance(request, api.StopRequest), time.monotonic()
         self._step(model.Requested(now_s, model.Request(request.request_id, kind, request.trigger, now_s, is_stop)))
 
     def _on_drain(self) -> None:
-        self._drain_wanted = True
+        self._is_drain_requested = True
         self._fail_interrupted("StopInterrupted", "The driver was told to end before the job was drained.")
-        self._stop_by_ourselves(DRAIN_KEY)
+        self._request_own_stop(DRAIN_KEY)
 
-    def _stop_by_ourselves(self, key: str) -> None:
+    def _request_own_stop(self, key: str) -> None:
         if self._stopping_id is None and self._ending is None:
             now_s = time.monotonic()
             request = model.Request(key, SnapshotKind.CHECKPOINT, Trigger.STOP, now_s, is_stop=True)
             self._step(model.Requested(now_s, request))
 
     def _fail_interrupted(self, reason: str, message: str) -> None:
-        """Give a stop up that has not drained the job yet; what it had planned the next driver finishes."""
-        self._was_interrupted |= self._standstill.is_draining
-        request = self._standstill.interrupt()
+        """Fail a stop that has not drained the job yet; the next driver finishes the batches that it had planned."""
+        self._was_interrupted |= self._gated_queries.is_draining
+        request = self._gated_queries.interrupt()
         if request is not None:
             self._operations.fail(request.request_id, reason, message)
 
     # The end
 
     def _resume(self) -> None:
-        """Go on after a stop that failed: the job was paused, never stopped."""
+        """Continue after a stop that failed: the job was only paused."""
         self._stopping_id = None
-        if self._was_interrupted:  # Queries stand at the end of event time; the next driver takes them back.
+        if self._was_interrupted:  # Queries are at the end of event time; the next driver takes them back.
             self._end_with(Ending(ExitCode.FAILED, "StopInterrupted", "The driver was told to end while it drained."))
             return
-        self._board.state = api.JobState.RUNNING
-        self._standstill.open()
-        if self._drain_wanted:
-            self._stop_by_ourselves(DRAIN_KEY)  # The signal came during the stop that has failed.
+        self._status_tracker.state = api.JobState.RUNNING
+        self._gated_queries.open()
+        if self._is_drain_requested:
+            self._request_own_stop(DRAIN_KEY)  # The signal arrived during the stop that failed.
 
     def _end(self, ending: Ending) -> Ending:
-        self._standstill.close()
+        self._gated_queries.close()
         for query in self._queries:
             query.handle.stop()
         self._step(model.ShutDown(time.monotonic()))
-        self._announcer.stop_trying()
+        self._announcer.cancel_retries()
         self._fail_interrupted("StopFailed", ending.message)
-        self._tell_of_stop(ending)
+        self._fail_stop_operation(ending)
         self._background.close(wait=ending.code is not ExitCode.FENCED)
-        if self._pruning.is_wanted and ending.is_clean:
+        if self._pruning.is_requested and ending.is_clean:
             self._prune_now()
-        self._board.state = ending.state
+        self._status_tracker.state = ending.state
         self._publish(self._build_status(ending.message))
         return ending
 
-    def _tell_of_stop(self, ending: Ending) -> None:
-        """Fail the operation of a stop whose snapshot is complete, and which did not end the job (A.164)."""
+    def _fail_stop_operation(self, ending: Ending) -> None:
+        """Fail the operation of a stop whose snapshot is complete but which did not end the job (A.164)."""
         if self._stopped_at is not None:
             request, summary = self._stopped_at
-            told = summary.location in ending.message
-            message = ending.message if told else notify.uncommitted(summary.location, ending.message)
+            is_named = summary.location in ending.message
+            message = ending.message if is_named else notify.uncommitted(summary.location, ending.message)
             self._operations.fail(request.key, "StopFailed", message)

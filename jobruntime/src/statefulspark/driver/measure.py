@@ -1,4 +1,4 @@
-"""What writing a snapshot took and how much of it is new: measured where it is written, told by the API."""
+"""The duration of writing a snapshot and the size of its new files, which the API reports."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Stopwatch:
     """Times the phases of one snapshot.
 
     Attributes:
-        phases_ms: Whole milliseconds by phase, in the order in which they ended; a phase that came twice is added up.
+        phases_ms: Whole milliseconds by phase, in the order in which they ended; the times of a repeated phase are added.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -24,7 +24,7 @@ class Stopwatch:
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        """Measure what happens inside, also if it raises."""
+        """Measure the block, also if it raises."""
         began_s = self._clock()
         try:
             yield
@@ -34,24 +34,24 @@ class Stopwatch:
 
 
 class Growth:
-    """Remembers the files of the checkpoint before, to tell what is new in the next. Used by one thread."""
+    """Remembers the files of the previous checkpoint, to find the new files of the next. Used by one thread."""
 
     def __init__(self, previous: Sequence[QueryEntry] = ()) -> None:
-        """Begin with the files of what was restored."""
-        self._known = _files(previous).keys()
+        """Begin with the files of the restored snapshot."""
+        self._previous = _files(previous).keys()
 
     def new_bytes(self, entries: Sequence[QueryEntry]) -> int:
-        """Return the size of files that the checkpoint before did not need, and remember these."""
+        """Return the size of the files that the previous checkpoint did not need, and remember the files."""
         files = _files(entries)
-        new = sum(size for key, size in files.items() if key not in self._known)
-        self._known = files.keys()
+        new = sum(size for key, size in files.items() if key not in self._previous)
+        self._previous = files.keys()
         return new
 
 
 def measured(
     summary: api.SnapshotSummary, entries: Sequence[QueryEntry], new_bytes: int, watch: Stopwatch
 ) -> api.SnapshotSummary:
-    """Return a snapshot in short with what was measured of it."""
+    """Return the summary of a snapshot with its measurements."""
     count = sum(len(entry.files) for entry in entries)
     changes = {"incremental_size_bytes": new_bytes, "files": count, "phases_ms": dict(watch.phases_ms)}
     return summary.model_copy(update=changes)

@@ -1,8 +1,8 @@
-"""Tells everybody what became of a snapshot, in Flink's order: sinks commit, functions hear of it, positions are published.
+"""Announces the end of a snapshot in Flink's order: sinks commit, functions are notified, positions are published.
 
-Completion is announced for checkpoints and for the savepoint of a stop; one that is taken while the job runs serves nobody's
-recovery and announces nothing (A.49, A.102). `complete` and `aborted` are called
-in a lane of their own, one after the other.
+Completion is announced for checkpoints and for the savepoint of a stop. A savepoint that is taken while the job runs is
+not used for recovery and announces nothing (A.49, A.102). `notify_complete` and `notify_aborted` are called in a lane of
+their own, one after the other.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.driver import commit
 
 Publisher = Callable[[Sequence[QueryEntry]], None]
-"""Tells the outside how far a completed snapshot has come; called last. It must not raise for what may pass."""
+"""Publishes the positions of a completed snapshot; called last. It must not raise errors that may pass."""
 
 
 _REMEMBERED = 8
-"""While a sink is away, snapshots complete and cannot be announced; the newest ones name everything that waits."""
+"""While a sink is unavailable, snapshots complete and cannot be announced; the newest ones name all that waits."""
 
 
 class Listener(Protocol):
-    """Hears of snapshots."""
+    """Is notified of snapshots."""
 
     def snapshot_begun(self, snapshot_id: int) -> None:
-        """Take note that a snapshot has begun."""
+        """Handle the begin of a snapshot."""
         ...
 
     def snapshot_covers(self, snapshot_id: int, queries: Sequence[QueryEntry]) -> None:
-        """Take note of what a snapshot holds, before its completion is announced."""
+        """Handle the contents of a snapshot, before its completion is announced."""
         ...
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Take note that a snapshot, and every one before it, is complete; an error fails the job (A.47)."""
+        """Handle the completion of a snapshot and all before it; an error fails the job (A.47)."""
         ...
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """Take note that a snapshot was given up."""
+        """Handle that a snapshot was aborted."""
         ...
 
 
 class Announcer:
-    """Knows everybody, and what each snapshot that is being written covers."""
+    """Notifies sinks, functions and publishers; remembers what each unfinished snapshot covers."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Announcer:
         listeners: Sequence[Listener] = (),
         publishers: Sequence[Publisher] = (),
     ) -> None:
-        """Announce to these."""
+        """Keep the receivers of announcements."""
         self._committer = committer
         self._listeners = tuple(listeners)
         self._publishers = tuple(publishers)
@@ -60,21 +60,21 @@ class Announcer:
         self._lock = threading.Lock()
 
     @property
-    def trouble(self) -> str | None:
-        """Why an announcement takes long; None if it does not."""
-        return self._committer.trouble
+    def retry_message(self) -> str | None:
+        """Why an announcement is being retried; None if none is."""
+        return self._committer.retry_message
 
     def sinks(self) -> tuple[api.SinkStatus, ...]:
-        """Return how far the sinks are."""
+        """Return the progress of the sinks."""
         return self._committer.statuses()
 
-    def begun(self, snapshot_id: int) -> None:
-        """A snapshot has begun."""
+    def snapshot_begun(self, snapshot_id: int) -> None:
+        """Announce that a snapshot has begun."""
         for listener in self._listeners:
             listener.snapshot_begun(snapshot_id)
 
-    def covers(self, snapshot_id: int, queries: tuple[QueryEntry, ...]) -> None:
-        """Note what a snapshot will cover, before its manifest is written.
+    def snapshot_covers(self, snapshot_id: int, queries: tuple[QueryEntry, ...]) -> None:
+        """Remember what a snapshot will cover, before its manifest is written.
 
         Raises:
             SnapshotCorruptError: See `Committer.require_named`.
@@ -86,15 +86,15 @@ class Announcer:
                 del self._covered[oldest]
 
     def forget(self, snapshot_id: int) -> None:
-        """A snapshot ended that nobody has to hear of."""
+        """Forget a snapshot whose end is not announced."""
         self._pop(snapshot_id)
 
-    def complete(self, snapshot_id: int) -> None:
-        """Announce that a snapshot is complete; sinks that are unavailable are waited for.
+    def notify_complete(self, snapshot_id: int) -> None:
+        """Announce that a snapshot is complete; waits for unavailable sinks.
 
         Raises:
             FencedError: A newer driver runs.
-            StatefulSparkError: A sink or a function failed; the job has to fail, and its successor commits.
+            StatefulSparkError: A sink or a function failed; the job must fail, and the next driver commits.
         """
         queries = self._pop(snapshot_id)
         self._committer.commit(queries)
@@ -104,8 +104,8 @@ class Announcer:
         for publish in self._publishers:
             publish(queries)
 
-    def aborted(self, snapshot_id: int) -> None:
-        """Announce that a snapshot was given up.
+    def notify_aborted(self, snapshot_id: int) -> None:
+        """Announce that a snapshot was aborted.
 
         Raises:
             StatefulSparkError: A function failed.
@@ -114,13 +114,13 @@ class Announcer:
         for listener in self._listeners:
             listener.notify_aborted(snapshot_id)
 
-    def hurry(self) -> None:
-        """Wait for unavailable sinks no longer than a stop may take."""
-        self._committer.hurry()
+    def limit_waiting(self) -> None:
+        """Wait for unavailable sinks at most as long as a stop may take."""
+        self._committer.limit_waiting()
 
-    def stop_trying(self) -> None:
-        """Let a commit that waits for another try fail now."""
-        self._committer.stop_trying()
+    def cancel_retries(self) -> None:
+        """Make a commit that waits for its next attempt fail now."""
+        self._committer.cancel_retries()
 
     def _pop(self, snapshot_id: int) -> tuple[QueryEntry, ...]:
         with self._lock:
@@ -128,8 +128,8 @@ class Announcer:
 
 
 def uncommitted(location: str, why: str) -> str:
-    """Return what to tell somebody whose stop completed its snapshot and not its commits (A.164)."""
+    """Return the message for a stop whose snapshot is complete and whose commits are not (A.164)."""
     return (
         f"A snapshot has been created at {location}, and the job failed while it stopped: {why} The snapshot is consistent, "
-        "and may hold transactions that are not committed yet; whoever restores it commits them."
+        "and may hold transactions that are not committed yet; a restore commits them."
     )

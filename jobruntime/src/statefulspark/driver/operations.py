@@ -1,4 +1,4 @@
-"""Savepoints and stops under way, by request id: the memory that makes a repeated request harmless.
+"""The savepoints and stops of this driver by request id, which makes a repeated request harmless.
 
 Written by the job's loop, read by the server's thread; every change replaces a frozen value under a lock.
 """
@@ -10,15 +10,15 @@ from collections.abc import Mapping
 
 from statefulspark.contract import api
 
-KEPT = 200
+MAX_RETAINED = 200
 """Finished operations beyond this number are forgotten, oldest first."""
 
 
 class Operations:
-    """All operations this driver knows."""
+    """All operations of this driver."""
 
     def __init__(self) -> None:
-        """Start with none."""
+        """Start without operations."""
         self._lock = threading.Lock()
         self._by_id: dict[str, api.Operation] = {}
 
@@ -26,13 +26,13 @@ class Operations:
         """Return the operation of a request id, and whether it is new.
 
         Args:
-            request_id: The caller's.
+            request_id: The request id of the caller.
             kind: `savepoint` or `stop`.
         """
         with self._lock:
-            known = self._by_id.get(request_id)
-            if known is not None:
-                return known, False
+            existing = self._by_id.get(request_id)
+            if existing is not None:
+                return existing, False
             operation = api.Operation(request_id=request_id, kind=kind, state=api.OperationState.IN_PROGRESS)
             self._by_id[request_id] = operation
             self._forget_old()
@@ -48,21 +48,21 @@ class Operations:
         self._update(request_id, ended)
 
     def report(self, request_id: str, progress: api.Progress) -> None:
-        """Note how far an operation is; nothing if it has ended meanwhile."""
+        """Note the progress of an operation; ignored if it has ended meanwhile."""
         self._update(request_id, {"progress": progress})
 
     def get(self, request_id: str) -> api.Operation | None:
-        """Return an operation, or None if it is not known."""
+        """Return an operation; None if it is unknown."""
         with self._lock:
             return self._by_id.get(request_id)
 
     def _update(self, request_id: str, changes: Mapping[str, object]) -> None:
         with self._lock:
-            known = self._by_id.get(request_id)
-            if known is not None and known.state is api.OperationState.IN_PROGRESS:
-                self._by_id[request_id] = known.model_copy(update=changes)
+            operation = self._by_id.get(request_id)
+            if operation is not None and operation.state is api.OperationState.IN_PROGRESS:
+                self._by_id[request_id] = operation.model_copy(update=changes)
 
     def _forget_old(self) -> None:
-        ended = [key for key, one in self._by_id.items() if one.state is not api.OperationState.IN_PROGRESS]
-        for key in ended[: max(0, len(self._by_id) - KEPT)]:
+        ended = [key for key, operation in self._by_id.items() if operation.state is not api.OperationState.IN_PROGRESS]
+        for key in ended[: max(0, len(self._by_id) - MAX_RETAINED)]:
             del self._by_id[key]

@@ -1,8 +1,8 @@
-"""Who takes part in a snapshot, and who cannot: acknowledgements and declines, as the coordinator hears of them.
+"""The acknowledgements and declines of a snapshot's participants, as events of the coordinator.
 
 A participant is a query, or a function or sink whose part is durable with the query's batches. It acknowledges with the last
-batch that its query has committed. It declines when its query is not at work, when its part of a batch could not be prepared
-while the snapshot waited for that batch, or when what it had acknowledged turns out not to be readable.
+batch that its query has committed. It declines when its query does not run, when its part of a batch could not be prepared
+while the snapshot waited for that batch, or when its acknowledged state turns out to be unreadable.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ def answers(
     running: Sequence[RunningQuery],
     is_ending: bool,
 ) -> tuple[model.Acknowledged | model.Declined, ...]:
-    """Return what every participant says to a snapshot now.
+    """Return the acknowledgement or decline of every participant.
 
     Args:
         snapshot_id: The snapshot.
-        now_s: Now.
+        now_s: The monotonic time.
         participants: Their names, each with the query whose batches make it durable.
         running: The queries.
-        is_ending: The job is about to end, so that nobody would announce the snapshot.
+        is_ending: Whether the job is about to end, so that the snapshot could not be announced.
     """
     queries = {query.uid: query for query in running}
     return tuple(
@@ -45,7 +45,7 @@ def _answer(
         reason = model.AbortReason.CHECKPOINT_DECLINED_TASK_CLOSING
         return model.Declined(now_s, snapshot_id, participant, why, reason)
     if query.is_starting:
-        why = f"the query {query.uid!r} is being started again and does not run yet"
+        why = f"the query {query.uid!r} is being restarted and does not run yet"
         reason = model.AbortReason.CHECKPOINT_DECLINED_TASK_NOT_READY
         return model.Declined(now_s, snapshot_id, participant, why, reason)
     return model.Acknowledged(now_s, snapshot_id, participant, query.committed_batch)

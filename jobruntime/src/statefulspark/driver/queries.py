@@ -1,4 +1,4 @@
-"""The running queries of a job: started on their roots, watched through the gate and Spark's progress."""
+"""The running queries of a job: their start, their state at the gate and their progress in Spark."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 SLOW_START_PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0)
-"""Before each new start of a query whose Python worker was too slow: a node that is busy gets time. One that is too busy
-this often without a batch in between has another problem."""
+"""Pauses before each restart of a query whose Python worker was too slow, which give a busy node time. A node that is too
+busy this often without a batch in between has another problem."""
 
 MAX_LOST_RACES = 2
-"""A driver before this one can win one race for a batch before it is fenced; more would be something else."""
+"""An older driver can win one race for a batch before it is fenced; more losses have another cause."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class QueryPlace:
-    """Where a query keeps its checkpoint root."""
+class CheckpointLocation:
+    """The checkpoint location of a query."""
 
     uid: str
     path: str
-    """Below the job's root on storage, as manifests name it."""
+    """The path below the job's root on storage, as manifests name it."""
     root: str
-    """The same as a Hadoop URI, as Spark and the gate name it."""
+    """The same location as a Hadoop URI, as Spark and the gate name it."""
 
 
 @dataclass(slots=True)
@@ -45,45 +45,45 @@ class _Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class FurtherStarts:
-    """Other ways to start a query than to run it for ever; see `draining`."""
+class AlternativeStarts:
+    """Other ways to start a query than to run it without end; see `drain`."""
 
-    catching_up: Callable[[], StreamingQuery]
+    available_now: Callable[[], StreamingQuery]
     """Reads what its sources have now, and ends."""
     held: Callable[[], StreamingQuery]
-    """Runs a batch that is planned already, behind a gate that is closed from the beginning."""
+    """Runs a batch that is already planned, behind a gate that is closed from the beginning."""
     has_event_time: bool = True
     """Whether the query has a watermark."""
 
 
 @dataclass(slots=True)
 class RunningQuery:
-    """One started query; `look` refreshes what is known of it."""
+    """One started query; `refresh` updates its state."""
 
-    place: QueryPlace
+    location: CheckpointLocation
     start: Callable[[], StreamingQuery]
     handle: StreamingQuery
     fact: GateFact
-    further: FurtherStarts | None = None
+    alternatives: AlternativeStarts | None = None
     is_held: bool = False
-    """Whether it was started to run a batch that ends event time, which a driver before this one had planned."""
+    """Whether it was started to run a batch that ends event time, which an earlier driver had planned."""
     active: bool = True
     error: str | None = None
     slow_starts: int = 0
     lost_races: int = 0
     begin: Callable[[], StreamingQuery] = field(init=False)
-    """How it was started last, and is started again."""
+    """How it was started last, and how it is restarted."""
     starts_at_s: float | None = None
-    """When it is started again, on the monotonic clock; None while it runs or has ended."""
+    """When it is restarted, on the monotonic clock; None while it runs or has ended."""
     _progress: _Progress = field(default_factory=_Progress)
 
     def __post_init__(self) -> None:
-        self.begin = self.further.held if self.is_held and self.further else self.start
+        self.begin = self.alternatives.held if self.is_held and self.alternatives else self.start
 
     @property
     def uid(self) -> str:
         """The query's uid."""
-        return self.place.uid
+        return self.location.uid
 
     @property
     def committed_batch(self) -> int:
@@ -92,7 +92,7 @@ class RunningQuery:
 
     @property
     def is_starting(self) -> bool:
-        """Whether it waits for being started again."""
+        """Whether it waits for its restart."""
         return self.starts_at_s is not None
 
     @property
@@ -100,57 +100,57 @@ class RunningQuery:
         """Whether no batch is under way and none can begin."""
         return (self.fact.at_boundary or not self.active) and not self.is_starting
 
-    def look(self, fact: GateFact) -> bool:
-        """Take in what the gate and Spark say now, and start the query again when it is time.
+    def refresh(self, fact: GateFact) -> bool:
+        """Update the state from the gate and Spark, and restart the query when it is due.
 
         Returns:
-            Whether it was started again, behind an open gate.
+            Whether it was restarted, behind an open gate.
         """
         if fact.last_committed > self.fact.last_committed:
             self.slow_starts = 0
         self.fact = fact
         if not self.is_starting:
-            self._look_at_handle()
-        return self._start_when_it_is_time()
+            self._refresh_handle()
+        return self._restart_if_due()
 
-    def _look_at_handle(self) -> None:
+    def _refresh_handle(self) -> None:
         self.active = self.handle.isActive
         if not self.active and self.error is None:
             self.error = _error_text(self.handle)
-            self._start_again_if_that_helps(self.error or "")
+            self._restart_if_transient(self.error or "")
             if self.error is not None:
-                self._tell(self.error)
+                self._log_failure(self.error)
 
-    def _start_again_if_that_helps(self, error: str) -> None:
+    def _restart_if_transient(self, error: str) -> None:
         if failures.is_slow_start(error) and self.slow_starts < len(SLOW_START_PAUSES_S):
             pause_s = SLOW_START_PAUSES_S[self.slow_starts]
             self.slow_starts += 1
-            self._start_again("a python worker was too slow, starting the query again", pause_s)
+            self._schedule_restart("a python worker was too slow, restarting the query", pause_s)
         elif failures.lost_a_race(error) and self.lost_races < MAX_LOST_RACES:
             self.lost_races += 1
-            self._start_again("an older driver committed the batch first, going on after it", 0.0)
+            self._schedule_restart("an older driver committed the batch first, continuing after it", 0.0)
 
-    def _start_again(self, why: str, pause_s: float) -> None:
+    def _schedule_restart(self, why: str, pause_s: float) -> None:
         _log.warning(why, extra={"query": self.uid, "committed": self.committed_batch, "pause_s": pause_s})
         self.starts_at_s, self.active, self.error = time.monotonic() + pause_s, True, None
 
-    def _start_when_it_is_time(self) -> bool:
+    def _restart_if_due(self) -> bool:
         if self.starts_at_s is None or time.monotonic() < self.starts_at_s:
             return False
         self.start_as(self.begin)
         return True
 
-    def _tell(self, error: str) -> None:
-        """Log what ended the query: the user's own calls where there are any, else all that Spark says."""
-        users = failures.calls_of_job(error)
-        if users:
-            called = f"{usercode.told(users)}\n{failures.essence(error)}"
-            _log.error("the job's own code raised", extra={"query": self.uid, "stack": called})
-        level = logging.DEBUG if users else logging.ERROR
+    def _log_failure(self, error: str) -> None:
+        """Log the error that ended the query: the stack of the job's code if there is one, else Spark's whole error."""
+        calls = failures.calls_of_job(error)
+        if calls:
+            stack = f"{usercode.told(calls)}\n{failures.essence(error)}"
+            _log.error("the job's own code raised", extra={"query": self.uid, "stack": stack})
+        level = logging.DEBUG if calls else logging.ERROR
         _log.log(level, "the query failed", extra={"query": self.uid, "stack": error})
 
     def start_as(self, begin: Callable[[], StreamingQuery]) -> None:
-        """Start it, which does not run now, in another way than before."""
+        """Start the query, which does not run now, in the given way; restarts use it too."""
         self.begin, self.starts_at_s = begin, None
         self.handle, self.active, self.error = begin(), True, None
         self.fact = replace(self.fact, at_boundary=False)
@@ -163,22 +163,22 @@ class RunningQuery:
             return False
         return all(source.startOffset() == source.endOffset() for source in recent[len(recent) - 1].sources())
 
-    def look_at_progress(self) -> None:
-        """Take in the batches that ended since the last look; Spark keeps the last 200."""
+    def refresh_progress(self) -> None:
+        """Add the batches that ended since the last refresh; Spark keeps the last 200."""
         recent = self.handle._jsq.recentProgress()
-        news = []
+        batches = []
         for index in range(len(recent) - 1, -1, -1):
             if recent[index].batchId() <= self._progress.batch_id:
                 break
-            news.append(recent[index])
-        for one in reversed(news):
-            self._progress.batch_id = one.batchId()
-            self._progress.input_rows += one.numInputRows()
-            self._progress.rows_per_second = max(0.0, float(one.processedRowsPerSecond()))
-            self._progress.duration_ms = int(one.batchDuration())
+            batches.append(recent[index])
+        for batch in reversed(batches):
+            self._progress.batch_id = batch.batchId()
+            self._progress.input_rows += batch.numInputRows()
+            self._progress.rows_per_second = max(0.0, float(batch.processedRowsPerSecond()))
+            self._progress.duration_ms = int(batch.batchDuration())
 
     def status(self) -> api.QueryStatus:
-        """Return the query for people."""
+        """Return the status of the query."""
         return api.QueryStatus(
             uid=self.uid,
             active=self.active,
@@ -191,18 +191,18 @@ class RunningQuery:
         )
 
 
-def look_at_all(queries: tuple[RunningQuery, ...], gate: Gate) -> bool:
-    """Refresh every query with one question to the gate.
+def refresh_all(queries: tuple[RunningQuery, ...], gate: Gate) -> bool:
+    """Refresh every query with one call to the gate.
 
     Returns:
-        Whether one of them was started again, behind an open gate.
+        Whether one of them was restarted, behind an open gate.
     """
     facts = gate.facts()
-    was_started_again = [query.look(facts[query.place.root]) for query in queries]
-    return any(was_started_again)
+    was_restarted = [query.refresh(facts[query.location.root]) for query in queries]
+    return any(was_restarted)
 
 
 def _error_text(handle: StreamingQuery) -> str | None:
-    """Return message and stack trace of what ended a query, or None if it ended by itself or on request."""
+    """Return message and stack trace of the error that ended a query; None if it ended by itself or on request."""
     exception = handle._jsq.exception()
     return None if exception.isEmpty() else str(exception.get().toString())

@@ -1,4 +1,4 @@
-"""A job that runs is answered for: the loop with the API in front of it, and the signals that end it."""
+"""Runs the job loop with the HTTP API, and handles the signals that end it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _log = logging.getLogger(__name__)
 
 
 def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshot_writer.Ending:
-    """Run the loop with the API in front of it, until the job ends."""
+    """Run the loop and the HTTP API until the job ends."""
 
     def on_signal(number: int, _: FrameType | None) -> None:
         _log.info("signal received, draining", extra={"signal": signal.Signals(number).name})
@@ -28,12 +28,12 @@ def serve(loop: JobLoop, job_config: config.JobConfig) -> snapshot_writer.Ending
     token = os.environ.get(config.ENV_TOKEN)
     if not token:
         _log.warning(
-            "the API below /v1 is closed to everybody; set a token to use it", extra={"variable": config.ENV_TOKEN}
+            "the API below /v1 refuses all requests; set a token to use it", extra={"variable": config.ENV_TOKEN}
         )
     server = ApiServer(
         loop,
         token=token or secrets.token_urlsafe(24),
-        # Without a token of its own the API is for this machine only.
+        # Without a configured token the API listens on this machine only.
         host="0.0.0.0" if token else "127.0.0.1",  # noqa: S104 - the operator calls from another pod
         port=job_config.api_port,
     )

@@ -1,4 +1,4 @@
-"""The border to sinks that a job brings along: what their methods raise is told as the job's."""
+"""Calls the sinks of a job: an error of a sink class of the job becomes a UserCodeError."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ _PRODUCT = __name__.partition(".")[0]
 
 @contextlib.contextmanager
 def calling(sink: object, uid: str, method: str, *, reason: str = "SinkFailed") -> Iterator[None]:
-    """Stand around one call of a sink.
+    """Translate the errors of one call of a sink.
 
     Args:
-        sink: The sink; one of ours raises what it raises.
+        sink: The sink; errors of the product's sinks are not translated.
         uid: Its uid.
-        method: What is called.
-        reason: Of the error.
+        method: The method that is called.
+        reason: The reason of the error.
 
     Raises:
-        UserCodeError: With that reason, where the sink's class is the job's own; errors of ours stay what they are.
+        UserCodeError: With that reason, if the sink's class belongs to the job.
     """
     try:
         yield

@@ -1,11 +1,11 @@
-"""One start of a driver, on one page: claim, find, build, compare, prepare, start.
+"""One start of a driver: claim, find, build, compare, prepare, start.
 
-The order is the protocol: nothing is read from the job's state before the epoch is claimed, and no generation is made or
-started before the fence is up and the job is known to fit its state. What a dead driver had committed is completed as a
-checkpoint when it is found. Spark starts beside the reads of storage, since both take seconds.
+The order is the protocol: nothing is read from the job's state before the epoch is claimed, and no generation is created
+or started before the fence is up and the job is known to fit its state. Batches that a dead driver had committed are
+completed as a checkpoint when they are found. Spark starts while storage is read, since both take seconds.
 
-A check is the same page and stops before it writes: without a claim nothing is completed, fenced or prepared. So it may be
-run beside the driver that owns the job, and it compares what the next start compares.
+A check runs the same steps and stops before it writes: without a claim nothing is completed, fenced or prepared. So it may
+run next to the driver that owns the job, and it compares what the next start compares.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         One of `contract.exit_codes`; how the job ended is logged and written to the termination log.
 
     Raises:
-        StatefulSparkError: It could not be started; the job's state is what it was before.
+        StatefulSparkError: It could not be started; the job's state is unchanged.
     """
     started_at = clock.utc_now()
     claiming = functools.partial(claim, job_config, started_at)
@@ -70,7 +70,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
 
 
 def check(job: JobDefinition, job_config: config.JobConfig) -> Comparison:
-    """Do what `run` does up to the comparison, without a claim: nothing is written.
+    """Run the steps of `run` up to the comparison, without a claim; nothing is written.
 
     Raises:
         StatefulSparkError: The job could not start.
@@ -85,7 +85,7 @@ def up_to_comparison(
     *,
     session_of: SessionBuilder = session.build,
 ) -> Comparison:
-    """Claim, find, build and compare: the part of the page that a check shares.
+    """Claim, find, build and compare: the steps that a start and a check share.
 
     Args:
         job: What the job file declares.
@@ -101,31 +101,31 @@ def up_to_comparison(
         raise errors.SpecRejectedError("NoQueries", message)
     session.check_settings(job_config.engine.conf)
     options = settings.storage_options(job_config.storage)
-    with ThreadPoolExecutor(1, thread_name_prefix="session") as beside:
-        coming = beside.submit(session_of, job_config, options)
+    with ThreadPoolExecutor(1, thread_name_prefix="session") as executor:
+        starting = executor.submit(session_of, job_config, options)
         root = root_of()
-        found = find(job.query_uids, job_config, root)
-        spark = coming.result()
+        start_plan = find(job.query_uids, job_config, root)
+        spark = starting.result()
     if root.author is not None:
         warming.start_workers(spark)
         raise_fence(root, spark)
         root = replace(root, seen=None)
-    built = build_queries(job, job_config, spark, found)
-    return compare(job_config, root, spark, found, built)
+    built = build_queries(job, job_config, spark, start_plan)
+    return compare(job_config, root, spark, start_plan, built)
 
 
 # Claim
 
 
 def open_root(job_config: config.JobConfig) -> JobRoot:
-    """Return where the job's state is, to be read by anybody."""
+    """Return the root of the job's state for reading, without a claim."""
     options = settings.storage_options(job_config.storage)
     root = storage.open_store(job_config.storage.uri, options)
     return JobRoot(root.child(layout.job_prefix(job_config.namespace, job_config.name)), options)
 
 
 def claim(job_config: config.JobConfig, now: datetime) -> JobRoot:
-    """Make the job's state ours to write, under a new epoch.
+    """Claim the job's state for writing, under a new epoch.
 
     Raises:
         FencedError: A newer driver has claimed it.
@@ -147,7 +147,7 @@ def claim(job_config: config.JobConfig, now: datetime) -> JobRoot:
     seen = read_cache.Look(store)
     lineages = lineage_records.ensure(store, lineage=uuid.uuid4().hex, epoch=epoch, now=now, seen=seen)
     for sentence in lineages.unreadable:
-        _log.warning("the identity of the root is damaged, and it goes on as a new one", extra={"why": sentence})
+        _log.warning("the lineage of the root cannot be read; the root gets a new one", extra={"why": sentence})
     author = plan.Author(
         job_config.namespace,
         job_config.name,
@@ -162,7 +162,7 @@ def claim(job_config: config.JobConfig, now: datetime) -> JobRoot:
 
 
 def raise_fence(root: JobRoot, spark: SparkSession) -> None:
-    """Have Spark write nothing any more once a newer epoch exists."""
+    """Make Spark refuse every write once a newer epoch exists."""
     jvm.Fence(spark).configure(f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch + 1)}")
 
 
@@ -170,25 +170,25 @@ def raise_fence(root: JobRoot, spark: SparkSession) -> None:
 
 
 def find(query_uids: Sequence[str], job_config: config.JobConfig, root: JobRoot) -> StartPlan:
-    """Find out where to start; whoever has claimed the root completes what a dead driver left committed."""
+    """Find the snapshot to start from; with a claim, complete the batches that a dead driver had committed."""
 
     def open_store(uri: str) -> storage.ObjectStore:
         return storage.open_store(uri, root.options)
 
-    wish = job_config.restore
+    restore_config = job_config.restore
     if root.author is None:
-        return recovery.plan_recovery(root.store, restore=wish, query_uids=query_uids, open_store=open_store)
-    found = recovery.find_start(
-        root.store, root.author, restore=wish, query_uids=query_uids, open_store=open_store, seen=root.seen
+        return recovery.plan_recovery(root.store, restore=restore_config, query_uids=query_uids, open_store=open_store)
+    start_plan = recovery.find_start(
+        root.store, root.author, restore=restore_config, query_uids=query_uids, open_store=open_store, seen=root.seen
     )
-    _log.info("state found", extra={"restored_from": found.restored_from or "nothing: first start"})
-    if found.restore_skipped is not None:
-        # Whoever gave the wish a name has it done once on purpose, through any number of restarts.
-        level = logging.WARNING if wish.id is None else logging.INFO
-        _log.log(level, "the restore that was asked for is not done again", extra={"why": found.restore_skipped})
-    if found.fallback is not None:
-        _log.warning("fell back to an older snapshot", extra={"why": found.fallback})
-    return found
+    _log.info("state found", extra={"restored_from": start_plan.restored_from or "nothing: first start"})
+    if start_plan.restore_skipped is not None:
+        # A restore with an id is done once on purpose, through any number of restarts.
+        level = logging.WARNING if restore_config.id is None else logging.INFO
+        _log.log(level, "the requested restore is not done again", extra={"why": start_plan.restore_skipped})
+    if start_plan.fallback is not None:
+        _log.warning("fell back to an older snapshot", extra={"why": start_plan.fallback})
+    return start_plan
 
 
 # Build
@@ -198,32 +198,32 @@ def build_queries(
     job: JobDefinition,
     job_config: config.JobConfig,
     spark: SparkSession,
-    found: StartPlan,
+    start_plan: StartPlan,
     *,
     declared: functions.JobFunctions | None = None,
 ) -> Built:
-    """Call every query function, and plan what it returned without running it.
+    """Call every query function, and plan its result without running it.
 
     Args:
         job: What the job file declares.
         job_config: How to run it.
         spark: The session.
-        found: What the job goes on with.
-        declared: Gets the functions on the driver.
+        start_plan: Where the job continues.
+        declared: Collects the functions on the driver.
     """
     declared = declared or functions.JobFunctions()
     context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
     registry = keyed.OperatorRegistry()
     partitions = parallelism.asked_for(job_config.engine.conf)
-    placements = plans.placements(found.queries)
+    placements = plans.placements(start_plan.queries)
     built = []
     for query in job.queries:
         collecting = keyed.collecting(
             registry,
             query_uid=query.uid,
             placements=placements,
-            key_groups=found.key_groups_of(query.uid),
-            partitions=found.partitions_of(query.uid),
+            key_groups=start_plan.key_groups_of(query.uid),
+            partitions=start_plan.partitions_of(query.uid),
         )
         with collecting, declared.collecting(query.uid):
             output = _call(query, spark, context)
@@ -255,45 +255,47 @@ def _call(query: QueryDefinition, spark: SparkSession, context: QueryContext) ->
 
 
 def compare(
-    job_config: config.JobConfig, root: JobRoot, spark: SparkSession, found: StartPlan, built: Built
+    job_config: config.JobConfig, root: JobRoot, spark: SparkSession, start_plan: StartPlan, built: Built
 ) -> Comparison:
     """Compare the job with its state.
 
     Args:
-        job_config: It says whether state may be left behind.
-        root: Where the state is.
+        job_config: Says whether state may be dropped.
+        root: The location of the state.
         spark: The session.
-        found: What is restored.
+        start_plan: The state that is restored.
         built: The job as it would run.
 
     Raises:
-        SpecRejectedError: The job has no place for the state, or could not read it.
+        SpecRejectedError: The job cannot restore part of the state.
     """
     allows_lost_state = job_config.restore.allow_non_restored_state
     if not allows_lost_state:
-        built.functions.require_place(found.queries)
-        built.master_hooks.require_place(found.master_states)
-        job_sinks.require_place(found.queries, job_sinks.keys_of({one.uid: one.output for one in built.queries}))
+        built.functions.require_place(start_plan.queries)
+        built.master_hooks.require_place(start_plan.master_states)
+        job_sinks.require_place(
+            start_plan.queries, job_sinks.keys_of({query.uid: query.output for query in built.queries})
+        )
     changes = comparison.compare(
-        found.queries,
-        (one.planned for one in built.queries),
-        label=found.restored_from or "The state on storage",
+        start_plan.queries,
+        (query.planned for query in built.queries),
+        label=start_plan.restored_from or "The state on storage",
         allow_non_restored_state=allows_lost_state,
     )
-    declared = {operator.uid: operator.states for one in built.queries for operator in one.operators}
+    declared = {operator.uid: operator.states for query in built.queries for operator in query.operators}
     compared = {change.query.uid: keyed_states.compare(change, declared) for change in changes}
-    return Comparison(root, spark, found, built, compared)
+    return Comparison(root, spark, start_plan, built, compared)
 
 
 # Prepare
 
 
 def prepare(job_config: config.JobConfig, compared: Comparison, started_at: datetime) -> assemble.Parts:
-    """Prepare the generation that the job runs in, and give functions and hooks what they restore."""
+    """Prepare the generation that the job runs in, and restore functions and hooks."""
     root, built = compared.root, compared.built
     ready = _generation_ready(compared)
     bound = built.functions.bind(root, ready)
-    queries = tuple(replace(one, output=bound.get(one.uid, one.output)) for one in built.queries)
+    queries = tuple(replace(query, output=bound.get(query.uid, query.output)) for query in built.queries)
     built.master_hooks.restore(ready)
     return assemble.Parts(
         job_config,
@@ -309,17 +311,17 @@ def prepare(job_config: config.JobConfig, compared: Comparison, started_at: date
 
 
 def _generation_ready(compared: Comparison) -> StartPlan:
-    root, found, changes = compared.root, compared.found, compared.changes
+    root, start_plan, changes = compared.root, compared.start_plan, compared.changes
     changed = {uid: change for uid, change in changes.items() if not change.is_empty}
     sentences = tuple(sentence for change in changes.values() for sentence in change.sentences)
     for sentence in sentences:
         _log.info("the job has changed", extra={"what": sentence})
     for warning in (warning for change in changes.values() for warning in change.warnings):
-        _log.warning("the job has changed in what its state cannot follow", extra={"what": warning})
-    planned = tuple(one.planned for one in compared.built.queries)
+        _log.warning("the job has changed in a way that its state does not reflect", extra={"what": warning})
+    planned = tuple(query.planned for query in compared.built.queries)
     ready = restore.carry_out(
         root.store,
-        plan.in_new_generation(found, sentences) if changed else plan.noting_declared(found, planned),
+        plan.in_new_generation(start_plan, sentences) if changed else plan.noting_declared(start_plan, planned),
         root.claimed_by,
         rewrites={uid: change.rewrite for uid, change in changed.items()},
         finish=_finisher(compared, planned, changed),
@@ -332,18 +334,20 @@ def _generation_ready(compared: Comparison) -> StartPlan:
 def _finisher(
     compared: Comparison, planned: tuple[plans.PlannedQuery, ...], changed: Mapping[str, Evolution]
 ) -> restore.Finisher:
-    """Return what completes a new generation with Spark: state of a canonical savepoint, then what the changes ask for."""
-    root, found = compared.root, compared.found
+    """Return the Spark part of a new generation: load a canonical savepoint, then rewrite the changed state."""
+    root, start_plan = compared.root, compared.start_plan
     carrier = carry.Carrier(
         session=compared.spark,
         store=root.store,
         hadoop_root=session.hadoop_uri(root.store.uri),
         epoch=root.epoch,
         planned=planned,
-        streams={one.uid: one.stream for one in compared.built.queries},
-        evolutions=load.without_partitions(changed, found),
+        streams={query.uid: query.stream for query in compared.built.queries},
+        evolutions=load.without_partitions(changed, start_plan),
     )
-    return load.Filler(compared.spark, root.store, root.options, found, planned, compared.changes).then(carrier.finish)
+    return load.Filler(compared.spark, root.store, root.options, start_plan, planned, compared.changes).then(
+        carrier.finish
+    )
 
 
 # Start

@@ -1,6 +1,6 @@
-"""What is known of the job, kept for whoever asks: the latest snapshots and the statistics of all of them.
+"""The status of the job: its latest snapshots and the statistics of all snapshots.
 
-Changed by the job's loop only; other threads read frozen values: the status that it publishes, and the statistics.
+Only the job loop changes it; other threads read frozen values: the published status and the statistics.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statefulspark.coordinator import model, stats
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who this driver is; it does not change while it runs."""
+    """The identity of this driver; it does not change while the driver runs."""
 
     job: str
     namespace: str
@@ -28,12 +28,12 @@ class Identity:
     restored_from: str | None
     fallback: str | None
     descent: lineage_records.Descent | None = None
-    """Where the state comes from that the driver writes."""
+    """The origin of the state that the driver writes."""
     restore_skipped: str | None = None
 
 
-class Board:
-    """The facts behind a job's status."""
+class JobStatusTracker:
+    """Collects the facts of a job's status."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Board:
         *,
         config: statistics.EffectiveConfig | None = None,
     ) -> None:
-        """Begin with what was restored, and how the driver was told to run."""
+        """Begin with the restored checkpoint and the configuration of the driver."""
         self._identity = identity
         self.config = config
         self.last_checkpoint = last_checkpoint
@@ -62,7 +62,7 @@ class Board:
                 )
 
     def snapshot_written(self, summary: api.SnapshotSummary) -> None:
-        """Note what was written, before the coordinator is told."""
+        """Note a written snapshot, before the coordinator is notified."""
         self.stats = stats.written(self.stats, summary)
 
     def snapshot_completed(self, summary: api.SnapshotSummary) -> None:
@@ -79,19 +79,19 @@ class Board:
         *,
         message: str | None = None,
     ) -> api.JobStatus:
-        """Return everything as one frozen value."""
-        who = self._identity
+        """Return the status as one frozen value."""
+        identity = self._identity
         return api.JobStatus(
-            job=who.job,
-            namespace=who.namespace,
+            job=identity.job,
+            namespace=identity.namespace,
             state=self.state,
-            epoch=who.epoch,
-            generation=who.generation,
-            revision=who.revision,
-            started_at=who.started_at,
-            restored_from=who.restored_from,
-            fallback=who.fallback,
-            restore_skipped=who.restore_skipped,
+            epoch=identity.epoch,
+            generation=identity.generation,
+            revision=identity.revision,
+            started_at=identity.started_at,
+            restored_from=identity.restored_from,
+            fallback=identity.fallback,
+            restore_skipped=identity.restore_skipped,
             queries=queries,
             sinks=sinks,
             checkpoints=self.stats.counts,

@@ -1,11 +1,11 @@
-"""Turns what a query function returned into a started streaming query.
+"""Starts a streaming query from the result of a query function.
 
 An `Output` goes through a two-phase sink: each partition is staged by the worker that holds it, and the driver records the
-batch's transaction before Spark commits the batch. A `DataStreamWriter` is the user's own; only its checkpoint location
-is set.
+batch's transaction before Spark commits the batch. For a `DataStreamWriter` of the user, only the checkpoint
+location is set.
 
-The place where everything happens that has to be durable with a batch is a `BatchParticipant`: Spark calls it inside
-`foreachBatch`, and commits the batch when it returns.
+A `BatchParticipant` makes everything durable that belongs to a batch: Spark calls it inside `foreachBatch`, and commits
+the batch when it returns.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class BatchParticipant(Protocol):
 
     @property
     def participant(self) -> str:
-        """How the coordinator names it, for example `sink:out`."""
+        """Its name in the coordinator, for example `sink:out`."""
         ...
 
     def run(self, frame: DataFrame, batch_id: int) -> None:
-        """Take the batch's rows, and make durable what a snapshot of it needs.
+        """Write the batch's rows, and make durable what a snapshot of it needs.
 
-        A batch may run again, after a failure or in another driver; what an earlier attempt left must not count then.
+        A batch may run again, after a failure or in another driver; leftovers of earlier attempts must not count then.
 
         Raises:
             StatefulSparkError: The batch is not committed, and its query ends.
@@ -89,14 +89,14 @@ class SinkParticipant:
             parts = tuple(bytes(row.part) for row in rows)
             with sink_calls.calling(sink, self._sink.uid, "prepare"):
                 transaction = sink.prepare(parts, context)
-            self._committer.prepared(self._sink, batch_id, transaction)
+            self._committer.record_prepared(self._sink, batch_id, transaction)
 
 
 def two_phase(output: Output) -> TwoPhaseSink:
-    """Return the sink of a query.
+    """Return the two-phase sink of an output.
 
     Raises:
-        SpecRejectedError: `SinkInvalid`: it is something else.
+        SpecRejectedError: `SinkInvalid`: the sink is no two-phase sink.
     """
     if isinstance(output.sink, FunctionSink):
         raise errors.InternalError("SinkNotBound", f"The function of sink {output.uid!r} has not been restored.")
@@ -110,7 +110,7 @@ def two_phase(output: Output) -> TwoPhaseSink:
 
 
 def check_schema(output: Output, options: StorageOptions) -> None:
-    """Refuse a stream that its sink would not take, before anything starts.
+    """Refuse a stream whose schema its sink does not accept, before any query starts.
 
     Raises:
         SpecRejectedError: `SinkSchemaMismatch`.
@@ -127,33 +127,33 @@ def start(
     """Start a query on its checkpoint root.
 
     Args:
-        built: What the query function returned.
+        built: The result of the query function.
         uid: The query's uid; it becomes Spark's query name.
         checkpoint_root: Hadoop URI of the query's checkpoint root.
-        participant: Takes the batches of an `Output`.
+        participant: Writes the batches of an `Output`.
 
     Raises:
-        SpecRejectedError: `QueryInvalid`: the function returned something else.
+        SpecRejectedError: `QueryInvalid`: the function returned neither a writer nor an `Output`.
     """
     with spark_errors.refusing_start(uid):
         return as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root).start()
 
 
-def start_catching_up(
+def start_available_now(
     built: DataStreamWriter | Output, *, uid: str, checkpoint_root: str, participant: BatchParticipant | None
 ) -> StreamingQuery:
-    """Start a query so that it reads what its sources have now, in as many batches as its limits want, and ends.
+    """Start a query that reads what its sources have now, in as many batches as its limits need, and ends.
 
-    The writer is as it was afterwards. See `start`.
+    The trigger of the writer is unchanged afterwards. See `start`.
     """
     writer = as_writer(built, uid, participant).queryName(uid).option("checkpointLocation", checkpoint_root)
-    with _trigger_kept(writer), spark_errors.refusing_start(uid):
+    with _restoring_trigger(writer), spark_errors.refusing_start(uid):
         return writer.trigger(availableNow=True).start()
 
 
 @contextlib.contextmanager
-def _trigger_kept(writer: DataStreamWriter) -> Iterator[None]:
-    """Give a writer back the trigger that it has now; Spark tells nobody which that is."""
+def _restoring_trigger(writer: DataStreamWriter) -> Iterator[None]:
+    """Restore the trigger of a writer after the block; Spark has no method that returns it."""
     java = writer._jwrite
     field = java.getClass().getDeclaredField("trigger")
     field.setAccessible(True)
@@ -177,7 +177,9 @@ def as_writer(built: object, uid: str, participant: BatchParticipant | None) -> 
             "started yet.",
         )
     if participant is None:
-        raise errors.InternalError("SinkNotBound", f"Nobody takes the batches of sink {built.uid!r}.")
+        raise errors.InternalError(
+            "SinkNotBound", f"The sink {built.uid!r} has no participant that writes its batches."
+        )
     writer = built.frame.writeStream.outputMode(built.mode).foreachBatch(participant.run)
     return writer.trigger(processingTime=built.trigger) if built.trigger else writer
 
