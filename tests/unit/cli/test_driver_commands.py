@@ -362,7 +362,7 @@ def test_a_short_interruption_of_the_connection_is_waited_out() -> None:
     def answer(call: int) -> api.Operation:
         return _unreachable(call) if call < 5 else _operation("savepoint", api.OperationState.COMPLETED)
 
-    ended = waiting.until_ended(_Flaky(answer), _operation("savepoint"), timeout_s=60, clock=_FakeTime())
+    ended = waiting.wait_until_ended(_Flaky(answer), _operation("savepoint"), timeout_s=60, clock=_FakeTime())
 
     assert ended.state is api.OperationState.COMPLETED
 
@@ -376,6 +376,6 @@ def test_a_short_interruption_of_the_connection_is_waited_out() -> None:
 )
 def test_a_driver_that_stays_away_is_given_up(kind: str, reason: str) -> None:
     with pytest.raises(errors.StatefulSparkError) as raised:
-        waiting.until_ended(_Flaky(_unreachable), _operation(kind), timeout_s=60, clock=_FakeTime())
+        waiting.wait_until_ended(_Flaky(_unreachable), _operation(kind), timeout_s=60, clock=_FakeTime())
 
     assert raised.value.reason == reason

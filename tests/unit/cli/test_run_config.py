@@ -212,7 +212,7 @@ def test_again_is_another_wish_each_time_and_counts_as_done_for_the_same_command
 
 @pytest.mark.parametrize("flags", [("--again",), ("--restore-id", "july")])
 def test_a_name_for_no_wish_is_refused(job_file: Path, flags: tuple[str, ...]) -> None:
-    with pytest.raises(errors.SpecRejectedError, match="without --from or --fresh") as raised:
+    with pytest.raises(errors.SpecRejectedError, match="need --from or --fresh") as raised:
         _restore(job_file, *flags)
 
     assert raised.value.reason == "RestoreMissing"

@@ -1,5 +1,5 @@
-"""The command `statefulspark`: run a job, look at its snapshots on storage, ask its driver.
+"""The command `statefulspark`: runs a job, reads its snapshots on storage, calls its driver.
 
-Commands read like kubectl's: a noun, a verb, flags. What only reads storage starts without an engine, so nothing here
-imports pyspark before a job is run.
+Commands read like kubectl's: a noun, a verb, flags. Commands that only read storage start without Spark, so nothing in
+this package imports pyspark before a job is run.
 """

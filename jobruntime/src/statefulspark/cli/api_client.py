@@ -1,7 +1,7 @@
-"""Client of a driver's HTTP API: one connection per call, answers as models, every failure as one of our errors.
+"""Client of a driver's HTTP API: one connection per call, answers as models, every failure as a StatefulSparkError.
 
-It speaks to the given address and nothing else: proxies from the environment are not used, since a driver is reached
-inside the cluster or through a port-forward on loopback.
+It connects to the given address only. It ignores proxies from the environment, since a driver is reached inside the
+cluster or through a port-forward on loopback.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _Model = TypeVar("_Model", bound=WireModel)
 
 
 class ApiClient:
-    """Asks one driver.
+    """Client of one driver.
 
     Every method raises:
 
     - TransientError `DriverUnreachable`: nothing listens there, or it does not answer in time.
-    - SpecRejectedError: the driver refuses the request (`Unauthorized`, `OperationUnknown`, `RequestInvalid`...), or what
-      answers is no driver (`AnswerInvalid`).
-    - PreconditionFailedError: the driver cannot do it in its state.
+    - SpecRejectedError: the driver refuses the request (`Unauthorized`, `OperationUnknown`, `RequestInvalid`...), or the
+      answer is not that of a driver (`AnswerInvalid`).
+    - PreconditionFailedError: the driver cannot do it in its current state.
     """
 
     def __init__(self, url: str, token: str) -> None:
-        """Remember where and as whom; nothing is asked yet.
+        """Keep the address and the token; no request is sent yet.
 
         Args:
             url: `http://host:port`, or https.
@@ -52,7 +52,7 @@ class ApiClient:
         self._token = token
 
     def status(self) -> api.JobStatus:
-        """Return what the job is doing."""
+        """Return the status of the job."""
         return self._call("GET", "/v1/status", api.JobStatus)
 
     def checkpoints(self) -> statistics.Checkpoints:
@@ -60,7 +60,7 @@ class ApiClient:
         return self._call("GET", "/v1/checkpoints", statistics.Checkpoints)
 
     def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails:
-        """Return one snapshot in progress or among the last."""
+        """Return one snapshot that is in progress or among the latest."""
         return self._call("GET", f"/v1/checkpoints/{snapshot_id}", statistics.SnapshotDetails)
 
     def trigger_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
@@ -76,7 +76,7 @@ class ApiClient:
         return self._call("POST", "/v1/stop", api.Operation, request)
 
     def operation(self, request_id: str, *, wait_s: int) -> api.Operation:
-        """Return a savepoint or stop by its request id, as soon as it has ended or after a while."""
+        """Return a savepoint or stop by its request id, as soon as it has ended or after `wait_s` seconds."""
         path = f"/v1/operations/{quote(request_id, safe='')}?waitSeconds={wait_s}"
         return self._call("GET", path, api.Operation)
 
@@ -126,6 +126,7 @@ class ApiClient:
         except ValidationError as error:
             raise errors.SpecRejectedError(
                 "AnswerInvalid",
-                f"What answers at {self.url} is no driver of this release: {text[:80].decode(errors='replace')!r}; "
+                f"The server at {self.url} is not a driver of this release; it answered "
+                f"{text[:80].decode(errors='replace')!r}; "
                 "check --url.",
             ) from error

@@ -1,4 +1,4 @@
-"""`statefulspark checkpoint`: look at a job's checkpoints on storage, or have its driver take one."""
+"""`statefulspark checkpoint`: show a job's checkpoints on storage, or trigger one in its driver."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def add_parser(commands: options.SubParsers) -> None:
     """Add the command and its verbs."""
     parser = commands.add_parser(
         "checkpoint",
-        help="look at a job's checkpoints, or take one",
-        description="Look at a job's checkpoints on storage, where no driver has to run, or ask its driver for one.",
+        help="show a job's checkpoints, or take one",
+        description="Show a job's checkpoints on storage, which needs no running driver, or ask its driver for a new one.",
         epilog=f"examples:\n  statefulspark checkpoint list --root {options.EXAMPLE_ROOT}\n"
         "  statefulspark checkpoint trigger",
         formatter_class=options.Help,
@@ -27,7 +27,7 @@ def add_parser(commands: options.SubParsers) -> None:
     noun = verbs.Noun(
         kind=SnapshotKind.CHECKPOINT,
         example=f"latest --root {options.EXAMPLE_ROOT}",
-        listing="List completed checkpoints, newest first: what a driver could start from.",
+        listing="List completed checkpoints, newest first; a driver can start from each of them.",
         verifying="",
         add_reference=_add_id,
         find=_find,
@@ -41,8 +41,8 @@ def _add_trigger(children: options.SubParsers) -> None:
     parser = children.add_parser(
         "trigger",
         help="ask a running driver for a checkpoint now",
-        description="Ask a running driver for a checkpoint now, wait for it, and print its location. It does not wait for "
-        "the minimum pause, and goes before a periodic one that waits.",
+        description="Ask a running driver for a checkpoint now, wait for it, and print its location. It ignores the "
+        "minimum pause, and starts before a periodic checkpoint that waits.",
         epilog="examples:\n  kubectl port-forward pod/words-driver-7 8090 &\n  statefulspark checkpoint trigger\n"
         "  statefulspark checkpoint trigger -o name",
         formatter_class=options.Help,
@@ -56,9 +56,9 @@ def _add_trigger(children: options.SubParsers) -> None:
 def _add_history(children: options.SubParsers) -> None:
     parser = children.add_parser(
         "history",
-        help="show what a running driver knows of its last snapshots",
-        description="Show the last checkpoints and savepoints of a running driver, failed ones too: how long each part "
-        "took, how much was new, who acknowledged when. With an ID, everything about that one.",
+        help="show the last snapshots of a running driver",
+        description="Show the last checkpoints and savepoints of a running driver, also failed ones: the duration of each "
+        "phase, the size of new files, the acknowledgements. With an ID, show everything about that snapshot.",
         epilog="examples:\n  statefulspark checkpoint history\n  statefulspark checkpoint history 42",
         formatter_class=options.Help,
     )
@@ -81,13 +81,13 @@ def _id(text: str) -> int | None:
     return int(text)
 
 
-def _find(args: argparse.Namespace) -> verbs.Found:
+def _find(args: argparse.Namespace) -> verbs.SnapshotFolder:
     store = options.open_root(args)
     return store, reading.find(store, SnapshotKind.CHECKPOINT, args.id)
 
 
 def _trigger(args: argparse.Namespace) -> int:
-    request = waiting.checked(api.CheckpointRequest, request_id=waiting.request_id(args))
+    request = waiting.build_request(api.CheckpointRequest, request_id=waiting.request_id(args))
     driver = options.open_driver(args)
     return waiting.follow(driver, driver.trigger_checkpoint(request), args)
 

@@ -1,4 +1,4 @@
-"""`statefulspark savepoint convert`: a canonical savepoint of any snapshot, without a job."""
+"""`statefulspark savepoint convert`: converts any snapshot to a canonical savepoint, without a job."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from statefulspark.contract.exit_codes import ExitCode
 
 def add_parser(children: options.SubParsers) -> None:
     """Add the verb."""
-    one = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"
+    example = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"
     parser = children.add_parser(
         "convert",
-        help="write a snapshot anew in canonical form",
-        description="Write a checkpoint or native savepoint as a canonical savepoint: Parquet, which any number of "
-        "partitions and key groups restores. No job has to run; Spark reads the state on this machine, one query at a time, "
-        "and needs disk for it.",
-        epilog=f"example:\n  statefulspark savepoint convert {one} s3://bucket/archive/words-43\n\n"
-        "exit codes:\n  0 done   1 it exists already   15 no such snapshot   16 storage unavailable   17 broken",
+        help="convert a snapshot to a canonical savepoint",
+        description="Write a checkpoint or native savepoint as a canonical savepoint: Parquet, which can be restored with "
+        "any number of partitions and key groups. No job has to run; Spark reads the state on this machine, one query at "
+        "a time, and needs disk for it.",
+        epilog=f"example:\n  statefulspark savepoint convert {example} s3://bucket/archive/words-43\n\n"
+        "exit codes:\n  0 done   1 the target exists already   15 no such snapshot   16 storage unavailable   17 broken",
         formatter_class=options.Help,
     )
     parser.add_argument("source", metavar="SOURCE", help="URI of the snapshot's folder")

@@ -1,4 +1,4 @@
-"""`statefulspark doctor`: explain a storage folder. The looking is `doctor`'s; this draws it."""
+"""`statefulspark doctor`: explains a storage folder. The module `doctor` examines it; this module prints the result."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ def add_parser(commands: options.SubParsers) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "doctor",
-        help="explain a storage folder: what is there, what is broken, what could be freed",
-        description="Explain a storage folder: whose it is, its epochs, generations, checkpoints and savepoints, what a "
-        "driver would start from now and why, what is broken, and what pruning would free. ROOT is a storage root, one "
-        "job's folder, or one snapshot's. Nothing is changed, and no driver has to run, or to stop.",
+        help="explain a storage folder: its contents, its damage, and what could be freed",
+        description="Explain a storage folder: its owner, its epochs, generations, checkpoints and savepoints, what a "
+        "driver would start from now and why, what is broken, and what pruning would free. ROOT is a storage root, a "
+        "job's folder, or a snapshot's folder. Nothing is changed; a driver may run or not.",
         epilog="examples:\n  statefulspark doctor s3://bucket/prefix\n"
         f"  statefulspark doctor {options.EXAMPLE_ROOT} --deep\n"
         "  statefulspark doctor s3://bucket/prefix --job default/words -o json\n\n"
-        "exit codes:\n  0 healthy   1 something is broken   15 nothing of ours is there   16 storage unavailable",
+        "exit codes:\n  0 healthy   1 something is broken   15 no state of this product   16 storage unavailable",
         formatter_class=options.Help,
     )
-    parser.add_argument("root", metavar="ROOT", help="URI of a storage root, of a job's folder, or of a snapshot's")
-    parser.add_argument("--job", metavar="NAMESPACE/NAME", help="look at this job below ROOT only")
+    parser.add_argument(
+        "root", metavar="ROOT", help="URI of a storage root, of a job's folder, or of a snapshot's folder"
+    )
+    parser.add_argument("--job", metavar="NAMESPACE/NAME", help="examine only this job below ROOT")
     parser.add_argument("--deep", action="store_true", help="read every file, instead of trusting equal etags")
     parser.add_argument(
         "--retained", type=int, default=rules.PrunePolicy().retained, metavar="N",
@@ -45,18 +47,18 @@ def _doctor(args: argparse.Namespace) -> int:
     root: str = args.root.rstrip("/")
     uri = f"{root}/{layout.job_prefix(*_job(args.job))}" if args.job else root
     now = clock.utc_now()
-    how = doctor.Examination(
+    examination = doctor.Examination(
         now=now,
         policy=rules.PrunePolicy(retained=args.retained),
         deep=args.deep,
-        open_store=lambda place: options.open_location(place, args),
+        open_store=lambda location: options.open_location(location, args),
     )
-    found = doctor.examine(options.open_location(uri, args), how)
-    if found.kind in (diagnosis.PlaceKind.EMPTY, diagnosis.PlaceKind.FOREIGN):
-        what = "is empty" if found.kind is diagnosis.PlaceKind.EMPTY else "holds nothing of ours"
-        raise errors.SpecRejectedError("SnapshotNotFound", f"{uri} {what}: check the URI, and the bucket's name in it.")
-    output.write(report(found, now=now), args.output)
-    return ExitCode.FINISHED if found.healthy else _BROKEN
+    diagnosed = doctor.examine(options.open_location(uri, args), examination)
+    if diagnosed.kind in (diagnosis.PlaceKind.EMPTY, diagnosis.PlaceKind.FOREIGN):
+        what = "is empty" if diagnosed.kind is diagnosis.PlaceKind.EMPTY else "holds no state of this product"
+        raise errors.SpecRejectedError("SnapshotNotFound", f"{uri} {what}: check the URI and the bucket name.")
+    output.write(report(diagnosed, now=now), args.output)
+    return ExitCode.FINISHED if diagnosed.healthy else _BROKEN
 
 
 def _job(text: str) -> tuple[str, str]:
@@ -66,19 +68,19 @@ def _job(text: str) -> tuple[str, str]:
     return namespace, name
 
 
-def report(found: diagnosis.Diagnosis, *, now: datetime) -> output.Result:
-    """Return a diagnosis as a result; wide shows every generation and snapshot, else the newest ten of each."""
-    names = [f"job/{'/'.join(job.location.split('/')[-2:])}" for job in found.jobs]
+def report(diagnosed: diagnosis.Diagnosis, *, now: datetime) -> output.Result:
+    """Return a diagnosis as a result; wide output shows every generation and snapshot, other output the newest ten."""
+    names = [f"job/{'/'.join(job.location.split('/')[-2:])}" for job in diagnosed.jobs]
 
     def draw(wide: bool) -> str:
-        parts = ["".join(_job_text(job, now, wide=wide)) for job in found.jobs]
-        if found.snapshot is not None:
-            parts.append("".join(_snapshot_text(found.snapshot, now)))
-        if found.foreign:
-            parts.append(f"Not ours: {', '.join(found.foreign)}\n")
+        parts = ["".join(_job_text(job, now, wide=wide)) for job in diagnosed.jobs]
+        if diagnosed.snapshot is not None:
+            parts.append("".join(_snapshot_text(diagnosed.snapshot, now)))
+        if diagnosed.foreign:
+            parts.append(f"Not ours: {', '.join(diagnosed.foreign)}\n")
         return "\n".join(parts)
 
-    return output.Result(found, names, draw)
+    return output.Result(diagnosed, names, draw)
 
 
 def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterator[str]:
@@ -97,19 +99,25 @@ def _job_text(job: diagnosis.JobHealth, now: datetime, *, wide: bool) -> Iterato
     yield from _section("Problems", job.problems)
     yield from _section("Notes", job.notes)
     rows = [
-        (str(one.generation), one.role, str(one.files), tables.size(one.size_bytes), one.made_from or "empty state")
-        for one in job.generations
+        (
+            str(health.generation),
+            health.role,
+            str(health.files),
+            tables.size(health.size_bytes),
+            health.made_from or "empty state",
+        )
+        for health in job.generations
     ]
     yield from _table(("GENERATION", "ROLE", "FILES", "SIZE", "MADE FROM"), rows, wide=wide)
-    beside = [
-        (one.path, one.whose, str(one.files), tables.size(one.size_bytes), f"{one.unneeded_files} files")
-        for one in job.beside
+    folders = [
+        (folder.path, folder.whose, str(folder.files), tables.size(folder.size_bytes), f"{folder.unneeded_files} files")
+        for folder in job.beside
     ]
-    yield from _table(("FOLDER", "WHOSE", "FILES", "SIZE", "UNNEEDED"), beside, wide=wide)
-    snapshots = [_snapshot_row(one, now) for one in (*job.checkpoints, *job.savepoints)]
+    yield from _table(("FOLDER", "WHOSE", "FILES", "SIZE", "UNNEEDED"), folders, wide=wide)
+    snapshots = [_snapshot_row(snapshot, now) for snapshot in (*job.checkpoints, *job.savepoints)]
     yield from _table(("SNAPSHOT", "STATE", "AGE", "TRIGGER", "FILES", "SIZE"), snapshots, wide=wide)
-    away = [(*_snapshot_row(one, now), one.location) for one in job.elsewhere]
-    yield from _table(("ELSEWHERE", "STATE", "AGE", "TRIGGER", "FILES", "SIZE", "LOCATION"), away, wide=wide)
+    external = [(*_snapshot_row(snapshot, now), snapshot.location) for snapshot in job.elsewhere]
+    yield from _table(("ELSEWHERE", "STATE", "AGE", "TRIGGER", "FILES", "SIZE", "LOCATION"), external, wide=wide)
 
 
 def _health(problems: tuple[str, ...]) -> str:
@@ -132,30 +140,35 @@ def _table(header: tuple[str, ...], rows: Sequence[tuple[str, ...]], *, wide: bo
         yield f"({len(rows) - len(shown)} more; -o wide shows them)\n"
 
 
-def _snapshot_row(one: diagnosis.SnapshotHealth, now: datetime) -> tuple[str, ...]:
-    state = "unreadable" if one.problem else "complete" if one.ok else f"{len(one.broken)} files broken"
+def _snapshot_row(snapshot: diagnosis.SnapshotHealth, now: datetime) -> tuple[str, ...]:
+    state = "unreadable" if snapshot.problem else "complete" if snapshot.ok else f"{len(snapshot.broken)} files broken"
     return (
-        one.label,
+        snapshot.label,
         state,
-        durations.format_short(now - one.completed_at) if one.completed_at else "",
-        one.trigger or "",
-        str(one.files) if one.files is not None else "",
-        tables.size(one.size_bytes) if one.size_bytes is not None else "",
+        durations.format_short(now - snapshot.completed_at) if snapshot.completed_at else "",
+        snapshot.trigger or "",
+        str(snapshot.files) if snapshot.files is not None else "",
+        tables.size(snapshot.size_bytes) if snapshot.size_bytes is not None else "",
     )
 
 
-def _snapshot_text(one: diagnosis.SnapshotHealth, now: datetime) -> Iterator[str]:
+def _snapshot_text(snapshot: diagnosis.SnapshotHealth, now: datetime) -> Iterator[str]:
     yield tables.pairs(
         (
-            ("Snapshot", one.label),
-            ("Location", one.location),
-            ("Health", "healthy" if one.ok else "BROKEN"),
-            ("Problem", one.problem),
-            ("Age", durations.format_short(now - one.completed_at) if one.completed_at else None),
-            ("Size", f"{tables.size(one.size_bytes or 0)} in {one.files} files" if one.files is not None else None),
+            ("Snapshot", snapshot.label),
+            ("Location", snapshot.location),
+            ("Health", "healthy" if snapshot.ok else "BROKEN"),
+            ("Problem", snapshot.problem),
+            ("Age", durations.format_short(now - snapshot.completed_at) if snapshot.completed_at else None),
+            (
+                "Size",
+                f"{tables.size(snapshot.size_bytes or 0)} in {snapshot.files} files"
+                if snapshot.files is not None
+                else None,
+            ),
         )
     )
-    rows = [(file.problem, file.expected, file.found, file.path) for file in one.broken]
+    rows = [(file.problem, file.expected, file.found, file.path) for file in snapshot.broken]
     yield from _table(("PROBLEM", "EXPECTED", "FOUND", "FILE"), rows, wide=True)
 
 
@@ -164,15 +177,15 @@ def _epoch(owner: diagnosis.OwnerFacts, now: datetime) -> str:
         return "none: no driver has started yet"
     ago: timedelta | None = now - owner.claimed_at if owner.claimed_at else None
     when = f", started {durations.format_short(ago)} ago" if ago is not None else ""
-    return f"{owner.epoch}{when} by {owner.holder or 'nobody who can be read'}"
+    return f"{owner.epoch}{when} by {owner.holder or 'an unknown driver: its record is unreadable'}"
 
 
-def _freeable(of: diagnosis.Freeable) -> str | None:
-    now_text = f"{tables.size(of.size_bytes)} in {of.files} files now" if of.files else None
+def _freeable(freeable: diagnosis.Freeable) -> str | None:
+    now_text = f"{tables.size(freeable.size_bytes)} in {freeable.files} files now" if freeable.files else None
     later = (
-        f"{tables.size(of.waiting_size_bytes)} in {of.waiting_files} files after the grace time"
-        if of.waiting_files
+        f"{tables.size(freeable.waiting_size_bytes)} in {freeable.waiting_files} files after the grace time"
+        if freeable.waiting_files
         else None
     )
-    manifests = f"{len(of.checkpoints)} old checkpoints" if of.checkpoints else None
+    manifests = f"{len(freeable.checkpoints)} old checkpoints" if freeable.checkpoints else None
     return ", ".join(text for text in (manifests, now_text, later) if text) or None

@@ -1,4 +1,4 @@
-"""A driver's statistics of snapshots as results: the history, and one snapshot in full. Pure."""
+"""Results of `checkpoint history`: the list of snapshots, and the details of one. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from statefulspark.contract import durations, statistics
 
 
 def listed(checkpoints: statistics.Checkpoints, *, now: datetime) -> output.Result:
-    """Return the history, newest first, below the counts."""
+    """Return the counts and the history, newest first."""
 
     def draw(wide: bool) -> str:
         counts = checkpoints.counts
@@ -20,10 +20,10 @@ def listed(checkpoints: statistics.Checkpoints, *, now: datetime) -> output.Resu
         header = ["ID", "KIND", "STATE", "TRIGGER", "AGE", "TOOK", "SYNC", "ASYNC", "NEW", "SIZE"]
         extra = ["FILES", "ACKS", "WAITED", "REASON"]
         shown = header + extra if wide else header
-        rows = [_row(one, now)[: len(shown)] for one in checkpoints.history]
+        rows = [_row(details, now)[: len(shown)] for details in checkpoints.history]
         return head + tables.columns(shown, rows)
 
-    return output.Result(checkpoints, [_name(one) for one in checkpoints.history], draw)
+    return output.Result(checkpoints, [_name(details) for details in checkpoints.history], draw)
 
 
 def described(details: statistics.SnapshotDetails, *, now: datetime) -> output.Result:
@@ -35,62 +35,65 @@ def _name(details: statistics.SnapshotDetails) -> str:
     return f"{details.kind.value}/{details.id}"
 
 
-def _row(one: statistics.SnapshotDetails, now: datetime) -> list[str]:
+def _row(details: statistics.SnapshotDetails, now: datetime) -> list[str]:
     return [
-        str(one.id),
-        one.kind.value,
-        one.state.value,
-        f"{one.trigger.value}, stop" if one.is_stop else one.trigger.value,
-        durations.format_short(now - one.triggered_at),
-        _milliseconds(one.end_to_end_ms),
-        _milliseconds(one.sync_ms),
-        _milliseconds(one.async_ms),
-        tables.size(one.incremental_size_bytes) if one.incremental_size_bytes is not None else "",
-        tables.size(one.size_bytes) if one.size_bytes is not None else "",
-        str(one.files) if one.files is not None else "",
-        f"{len(one.acknowledgements)}/{len(one.participants)}",
-        _milliseconds(one.start_delay_ms),
-        one.reason or ("discarded" if one.discarded else ""),
+        str(details.id),
+        details.kind.value,
+        details.state.value,
+        f"{details.trigger.value}, stop" if details.is_stop else details.trigger.value,
+        durations.format_short(now - details.triggered_at),
+        _milliseconds(details.end_to_end_ms),
+        _milliseconds(details.sync_ms),
+        _milliseconds(details.async_ms),
+        tables.size(details.incremental_size_bytes) if details.incremental_size_bytes is not None else "",
+        tables.size(details.size_bytes) if details.size_bytes is not None else "",
+        str(details.files) if details.files is not None else "",
+        f"{len(details.acknowledgements)}/{len(details.participants)}",
+        _milliseconds(details.start_delay_ms),
+        details.reason or ("discarded" if details.discarded else ""),
     ]
 
 
-def _describe(one: statistics.SnapshotDetails, now: datetime) -> str:
-    phases = ", ".join(f"{name} {_milliseconds(took_ms)}" for name, took_ms in one.phases_ms.items())
+def _describe(details: statistics.SnapshotDetails, now: datetime) -> str:
+    phases = ", ".join(f"{name} {_milliseconds(took_ms)}" for name, took_ms in details.phases_ms.items())
     head = tables.pairs(
         (
-            ("Id", str(one.id)),
-            ("Kind", one.kind.value),
-            ("State", one.state.value),
-            ("Reason", f"{one.reason}: {one.message}" if one.reason else None),
-            ("Trigger", f"{one.trigger.value}, stops the job" if one.is_stop else one.trigger.value),
-            ("Triggered at", one.triggered_at.isoformat(timespec="milliseconds")),
-            ("Waited before", _milliseconds(one.start_delay_ms)),
-            ("Synchronous", _milliseconds(one.sync_ms) or None),
-            ("Asynchronous", _milliseconds(one.async_ms) or None),
+            ("Id", str(details.id)),
+            ("Kind", details.kind.value),
+            ("State", details.state.value),
+            ("Reason", f"{details.reason}: {details.message}" if details.reason else None),
+            ("Trigger", f"{details.trigger.value}, stops the job" if details.is_stop else details.trigger.value),
+            ("Triggered at", details.triggered_at.isoformat(timespec="milliseconds")),
+            ("Waited before", _milliseconds(details.start_delay_ms)),
+            ("Synchronous", _milliseconds(details.sync_ms) or None),
+            ("Asynchronous", _milliseconds(details.async_ms) or None),
             ("Of which", phases or None),
-            ("End to end", _milliseconds(one.end_to_end_ms) or None),
-            ("Size", tables.size(one.size_bytes) if one.size_bytes is not None else None),
-            ("New", tables.size(one.incremental_size_bytes) if one.incremental_size_bytes is not None else None),
-            ("Files", str(one.files) if one.files is not None else None),
-            ("Location", one.location),
-            ("Age", durations.format_short(now - one.triggered_at)),
+            ("End to end", _milliseconds(details.end_to_end_ms) or None),
+            ("Size", tables.size(details.size_bytes) if details.size_bytes is not None else None),
+            (
+                "New",
+                tables.size(details.incremental_size_bytes) if details.incremental_size_bytes is not None else None,
+            ),
+            ("Files", str(details.files) if details.files is not None else None),
+            ("Location", details.location),
+            ("Age", durations.format_short(now - details.triggered_at)),
         )
     )
-    acks = {ack.participant: ack for ack in one.acknowledgements}
+    acks = {ack.participant: ack for ack in details.acknowledgements}
     rows = [
         (name, str(acks[name].batch_id), _milliseconds(acks[name].delay_ms)) if name in acks else (name, "", "waits")
-        for name in one.participants
+        for name in details.participants
     ]
     return f"{head}\n{tables.columns(('PARTICIPANT', 'BATCH', 'ACKNOWLEDGED AFTER'), rows)}"
 
 
-def _distribution(of: statistics.Distribution) -> str:
-    shown = (("p50", of.p50), ("p95", of.p95), ("p99", of.p99), ("max", of.max))
+def _distribution(distribution: statistics.Distribution) -> str:
+    shown = (("p50", distribution.p50), ("p95", distribution.p95), ("p99", distribution.p99), ("max", distribution.max))
     return ", ".join(f"{name} {_milliseconds(value)}" for name, value in shown)
 
 
 def _milliseconds(value: float | None) -> str:
-    """Write a duration exactly below a second, and as ages are written above."""
+    """Write a duration: in milliseconds below one second, else in the format of ages."""
     if value is None:
         return ""
     return f"{value:.0f}ms" if value < 1000 else durations.format_short(timedelta(milliseconds=value))

@@ -1,4 +1,4 @@
-"""Entry point of the command: finds the verb, runs it, and turns what it raises into a sentence and an exit code."""
+"""Entry point of the command: runs the verb, and turns its error into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ INTERRUPTED = 130
 
 _EPILOG = """\
 examples:
-  Try a job on this machine, then look at what it keeps:
+  Try a job on this machine, then list its checkpoints:
     statefulspark run job.py --storage file:///tmp/state --allow-local-files
     statefulspark checkpoint list --root file:///tmp/state/default/words --allow-local-files
 
@@ -29,16 +29,16 @@ examples:
     kubectl port-forward pod/words-driver-7 8090 &
     STATEFULSPARK_TOKEN=... statefulspark savepoint create --name before-upgrade
 
-`statefulspark COMMAND --help` tells more.
+`statefulspark COMMAND --help` shows the flags and examples of a command.
 
 exit codes:
   0 done   1 failed   2 wrong flags   15 no such snapshot   16 storage or driver unreachable
-  17 broken, or it cannot be told; `run` has more
+  17 broken or unknown; `run` has more
 """
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says in one sentence what is wrong with the flags, and where to read on."""
+    """Reports wrong flags in one sentence that names `--help`."""
 
     def error(self, message: str) -> NoReturn:
         terminal.note(f"error: {message}; see `{self.prog} --help`.")
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command.
 
     Args:
-        arguments: Without the program's name; those of the process when omitted.
+        arguments: The arguments without the program's name; those of the process when omitted.
 
     Returns:
         The exit code.
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # Whoever read the output has seen enough; Python would complain once more when it flushes at the end.
+        # The reader of the pipe has ended; without this, Python would report the error again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.FAILED
 
@@ -75,7 +75,7 @@ def build_parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command."""
     parser: argparse.ArgumentParser = _Parser(
         prog="statefulspark",
-        description="Run PySpark streaming jobs that keep their state, and look after their checkpoints and savepoints.",
+        description="Run PySpark streaming jobs that keep their state, and manage their checkpoints and savepoints.",
         epilog=_EPILOG,
         formatter_class=options.Help,
     )

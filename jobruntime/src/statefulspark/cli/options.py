@@ -1,4 +1,4 @@
-"""Flags that several commands share, and what they stand for: the job's root on storage, the driver's address."""
+"""Flags that several commands share: the job's root on storage, and the driver's address."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
     """Wraps descriptions and keeps the lines of epilogs, which hold examples."""
 
     def __init__(self, prog: str, width: int | None = None) -> None:
-        """Leave room for the longest flag beside its explanation."""
+        """Leave room for the longest flag next to its help."""
         super().__init__(prog, max_help_position=32, width=width)
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
@@ -34,7 +34,7 @@ class Help(argparse.RawDescriptionHelpFormatter):
 
 
 def add_connection(parser: argparse.ArgumentParser) -> None:
-    """Add how to reach the object store."""
+    """Add the flags of the object store's connection."""
     group = parser.add_argument_group("storage", "Credentials come from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.")
     group.add_argument("--endpoint", metavar="URL", help="S3-compatible server; AWS_ENDPOINT_URL when omitted")
     group.add_argument("--region", help="region for signing; AWS_REGION when omitted")
@@ -45,7 +45,7 @@ def add_connection(parser: argparse.ArgumentParser) -> None:
 
 
 def add_root(parser: argparse.ArgumentParser) -> None:
-    """Add `--root` and how to reach it."""
+    """Add `--root` and the flags of its connection."""
     parser.add_argument(
         "--root", metavar="URI",
         help="the job's folder, <storage uri>/<namespace>/<job>; inside a driver's pod its own job when omitted",
@@ -89,7 +89,7 @@ def open_location(uri: str, args: argparse.Namespace) -> ObjectStore:
 
 
 def storage_options(args: argparse.Namespace) -> StorageOptions:
-    """Return how to reach the object store."""
+    """Return the connection options of the object store."""
     return StorageOptions.from_env(endpoint=args.endpoint, region=args.region, allow_local_files=args.allow_local_files)
 
 

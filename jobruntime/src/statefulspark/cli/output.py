@@ -1,6 +1,6 @@
-"""How every command writes its result: one value, in the form that `-o` asks for.
+"""Writes the result of every command in the format of `-o`.
 
-A command hands over what it found as data, what to call it, and how to draw it; the form is chosen here and nowhere else.
+A command returns its result as data, as names and as a table; only this module chooses the format.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from statefulspark.contract.base import WireModel
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a command found.
+    """The result of a command.
 
     Attributes:
-        data: For programs: a model, or a JSON-shaped value.
-        names: `kind/name` of each thing, for `-o name`.
-        draw: For people; gets whether more columns are wanted.
+        data: The result for programs: a model, or a JSON-like value.
+        names: `kind/name` of each object, for `-o name`.
+        draw: Returns the table for people; its argument asks for all columns.
     """
 
     data: WireModel | object
@@ -52,7 +52,7 @@ def render(result: Result, output: OutputFormat) -> str:
         case OutputFormat.JSON:
             return json.dumps(_plain(result.data), indent=2, ensure_ascii=False) + "\n"
         case OutputFormat.YAML:
-            # Not at the top: a driver starts through this package, too, and never writes YAML.
+            # Imported here because a driver also starts through this package, and never writes YAML.
             from statefulspark.cli import yaml_text
 
             return yaml_text.dump(_plain(result.data))

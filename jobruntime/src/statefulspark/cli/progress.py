@@ -1,4 +1,4 @@
-"""Progress of long work: a bar with rate and remaining time at a terminal, and a line now and then elsewhere.
+"""Progress of long work: a bar with rate and remaining time at a terminal, and occasional lines elsewhere.
 
 It goes to standard error, so that results can be piped; `--quiet` turns it off.
 """
@@ -20,22 +20,22 @@ _CELLS = 24
 
 
 def bar_text(what: str, done_bytes: int, total_bytes: int, rate: float, counted: str = "") -> str:
-    """Return one line: what, bar, share, bytes, what else is counted, rate, remaining time.
+    """Return one line: activity, bar, share, bytes, counted units, rate, remaining time.
 
     Args:
-        what: For example `copying`.
-        done_bytes: So far.
-        total_bytes: In the end; zero counts as done.
+        what: The activity, for example `copying`.
+        done_bytes: Bytes done so far.
+        total_bytes: Bytes in total; zero counts as done.
         rate: Bytes per second; zero if it is not known yet.
-        counted: For example `3 of 12 files`.
+        counted: Counted units, for example `3 of 12 files`.
     """
     share = min(1.0, done_bytes / total_bytes) if total_bytes else 1.0
     size = f"{tables.size(done_bytes)} of {tables.size(total_bytes)}"
     text = f"{what} {_bar(share)}  {', '.join(part for part in (size, counted) if part)}"
     if rate <= 0:
         return text
-    left = durations.format_short(timedelta(seconds=max(0.0, total_bytes - done_bytes) / rate))
-    return f"{text}  {tables.size(int(rate))}/s  {left} left"
+    remaining = durations.format_short(timedelta(seconds=max(0.0, total_bytes - done_bytes) / rate))
+    return f"{text}  {tables.size(int(rate))}/s  {remaining} left"
 
 
 def _bar(share: float) -> str:
@@ -44,7 +44,7 @@ def _bar(share: float) -> str:
 
 
 class Bar:
-    """Shows how far work is. Use it as a context manager; leaving it ends the line."""
+    """Shows the progress of work. A context manager; its exit ends the line."""
 
     def __init__(
         self,
@@ -57,10 +57,10 @@ class Bar:
         """Show nothing yet.
 
         Args:
-            what: What is going on, for example `copying`.
+            what: The activity, for example `copying`.
             quiet: Show nothing at all.
             stream: Standard error when omitted.
-            clock: Seconds since some moment.
+            clock: Returns monotonic seconds.
         """
         self._what = what
         self._quiet = quiet
@@ -73,16 +73,18 @@ class Bar:
         self._written = False
 
     def show(self, done_bytes: int, total_bytes: int, counted: str = "") -> None:
-        """Show how far it is, unless that was shown a moment ago."""
+        """Show the progress, unless it was shown a moment ago."""
         now_s = self._clock()
-        if self._last is None or done_bytes < self._last:  # What was there before, or another phase, has taken no time.
+        if (
+            self._last is None or done_bytes < self._last
+        ):  # The work before this call, or of an earlier phase, does not count for the rate.
             self._began = now_s, done_bytes
         self._last = done_bytes
         if self._is_due(now_s, (done_bytes, total_bytes), is_end=done_bytes >= total_bytes):
             self._write(bar_text(self._what, done_bytes, total_bytes, self._rate(now_s, done_bytes), counted))
 
     def report(self, progress: api.Progress) -> None:
-        """Show what a savepoint's copy reports."""
+        """Show the progress that a driver reports."""
         counted = f"{progress.done} of {progress.total} {progress.unit}"
         if progress.done_bytes is not None and progress.total_bytes is not None:
             self.show(progress.done_bytes, progress.total_bytes, counted)
@@ -90,7 +92,7 @@ class Bar:
             self._write(f"{self._what} {_bar(progress.done / progress.total if progress.total else 1.0)}  {counted}")
 
     def wait(self, elapsed_s: float) -> None:
-        """Show that it goes on, and for how long it has; elsewhere than at a terminal once."""
+        """Show the elapsed time at a terminal; elsewhere, write once that the work is in progress."""
         if self._quiet or (self._written and not self._in_place):
             return
         text = f"{self._what}: in progress"
@@ -101,7 +103,7 @@ class Bar:
         return (done_bytes - began_bytes) / (now_s - began_s) if now_s > began_s else 0.0
 
     def _is_due(self, now_s: float, state: object, *, is_end: bool) -> bool:
-        """Tell whether to write; what is there already is not written again, and an end at once."""
+        """Tell whether to write: unchanged progress is not repeated, and the end is written at once."""
         if self._quiet:
             return False
         if self._due is not None:

@@ -1,4 +1,4 @@
-"""What `checkpoint` and `savepoint` share: find a snapshot on storage, list, show and verify it."""
+"""Finds, lists, shows and verifies snapshots on storage, for `checkpoint` and `savepoint`."""
 
 from __future__ import annotations
 
@@ -17,30 +17,33 @@ def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
     """Write the list of a job's snapshots of one kind, newest first."""
     store = options.open_root(args)
     refs = [ref for ref in catalog.list_snapshots(store) if ref.kind is kind]
-    found = [
-        snapshots.Listed(ref.kind, ref.id, f"{store.uri}/{ref.folder}", manifest)
+    listed = [
+        snapshots.ListedSnapshot(ref.kind, ref.id, f"{store.uri}/{ref.folder}", manifest)
         for ref in refs
         for manifest in catalog.read_manifests(store, (ref,))
     ]
     if kind is SnapshotKind.SAVEPOINT:
-        found = sorted([*found, *_elsewhere(store, args)], key=lambda one: one.id, reverse=True)
-    is_for_people = args.output in (terminal.OutputFormat.TABLE, terminal.OutputFormat.WIDE)
-    if not found and is_for_people:
+        listed = sorted([*listed, *_list_external(store, args)], key=lambda snapshot: snapshot.id, reverse=True)
+    is_table = args.output in (terminal.OutputFormat.TABLE, terminal.OutputFormat.WIDE)
+    if not listed and is_table:
         if not args.quiet:
             terminal.note(f"There are no {kind.value}s at {store.uri}.")
         return ExitCode.FINISHED
-    output.write(snapshots.listed(found, now=clock.utc_now()), args.output)
-    for one in found if is_for_people and not args.quiet else ():
-        if isinstance(one.manifest, errors.StatefulSparkError):
-            terminal.note(f"{one.kind.value} {one.id} cannot be read now: {one.manifest.message}")
+    output.write(snapshots.listed(listed, now=clock.utc_now()), args.output)
+    for snapshot in listed if is_table and not args.quiet else ():
+        if isinstance(snapshot.manifest, errors.StatefulSparkError):
+            terminal.note(f"{snapshot.kind.value} {snapshot.id} cannot be read now: {snapshot.manifest.message}")
     return ExitCode.FINISHED
 
 
-def _elsewhere(store: ObjectStore, args: argparse.Namespace) -> list[snapshots.Listed]:
-    """Return the savepoints at other locations, whether they can be read now or not."""
-    found = external_savepoints.look(store, lambda uri: options.open_location(uri, args))
+def _list_external(store: ObjectStore, args: argparse.Namespace) -> list[snapshots.ListedSnapshot]:
+    """Return the savepoints at other locations, readable or not."""
+    savepoints = external_savepoints.look(store, lambda uri: options.open_location(uri, args))
     return [
-        snapshots.Listed(SnapshotKind.SAVEPOINT, one.id, one.location, one.manifest, is_elsewhere=True) for one in found
+        snapshots.ListedSnapshot(
+            SnapshotKind.SAVEPOINT, savepoint.id, savepoint.location, savepoint.manifest, is_elsewhere=True
+        )
+        for savepoint in savepoints
     ]
 
 
@@ -52,7 +55,7 @@ def show(store: ObjectStore, folder: str, args: argparse.Namespace) -> int:
 
 
 def verify_one(store: ObjectStore, folder: str, args: argparse.Namespace) -> int:
-    """Verify one snapshot; every broken file is listed, and the exit code says whether there is one."""
+    """Verify one snapshot; list every broken file, and return an exit code other than 0 if there is one."""
     manifest = read(store, folder)
     root = "" if manifest.kind is SnapshotKind.CHECKPOINT else folder
     report = verify.verify(store, manifest, root=root, deep=args.deep)
@@ -74,41 +77,41 @@ def read(store: ObjectStore, folder: str) -> Manifest:
 
 
 def _not_found(store: ObjectStore, folder: str) -> errors.SpecRejectedError:
-    """Tell a folder without a manifest from one that is not there at all (A.166)."""
+    """Return the error for a folder without a manifest, or for a folder that does not exist (A.166)."""
     location = location_of(store, folder)
     if store.list_names(folder):
         return errors.SpecRejectedError(
             "SnapshotNotFound",
-            f"The folder {location} has no {MANIFEST_NAME}, which is written last: a snapshot that was never completed, or "
-            "another folder; `statefulspark doctor` says what is there.",
+            f"The folder {location} has no {MANIFEST_NAME}, which is written last: it is a snapshot that was never "
+            "completed, or another folder; `statefulspark doctor` explains it.",
         )
     return errors.SpecRejectedError(
         "SnapshotNotFound",
         f"There is no completed snapshot at {location}; `statefulspark checkpoint list` and `statefulspark savepoint list` "
-        "show what there is.",
+        "list the existing ones.",
     )
 
 
-def find(store: ObjectStore, kind: SnapshotKind, wanted: int | None) -> str:
+def find(store: ObjectStore, kind: SnapshotKind, number: int | None) -> str:
     """Return the folder of a snapshot in the job's root.
 
     Args:
         store: The job's root.
         kind: Checkpoint or savepoint.
-        wanted: Its number; None is the newest.
+        number: Its number; None for the newest.
 
     Raises:
-        SpecRejectedError: `SnapshotNotFound`, naming those that exist.
+        SpecRejectedError: `SnapshotNotFound`, which names those that exist.
     """
     refs = [ref for ref in catalog.list_snapshots(store) if ref.kind is kind]
-    found = next((ref for ref in refs if wanted is None or ref.id == wanted), None)
-    if found is None:
+    match = next((ref for ref in refs if number is None or ref.id == number), None)
+    if match is None:
         present = ", ".join(str(ref.id) for ref in refs[:10]) or "none"
-        name = kind.value if wanted is None else f"{kind.value} {wanted}"
+        name = kind.value if number is None else f"{kind.value} {number}"
         raise errors.SpecRejectedError(
             "SnapshotNotFound", f"There is no {name} at {store.uri}; completed are: {present}."
         )
-    return found.folder
+    return match.folder
 
 
 def location_of(store: ObjectStore, folder: str) -> str:

@@ -1,6 +1,6 @@
 """`statefulspark run`: run a job file as a driver.
 
-The configuration is the file named by `STATEFULSPARK_CONFIG`, if there is one, with every flag that was given laid over it.
+The configuration is the file named by `STATEFULSPARK_CONFIG`, if there is one, and every given flag overrides it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ examples:
     export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...
     statefulspark run job.py --storage s3://bucket/prefix --endpoint http://minio:9000 --checkpoint-interval 5s
 
-  Go on from a savepoint:
+  Continue from a savepoint:
     statefulspark run job.py --storage s3://bucket/prefix --from s3://bucket/prefix/default/words/savepoints/00000043
 
-  Start empty, although that was done before with the same command:
+  Start with empty state again, although the same command did it before:
     statefulspark run job.py --storage s3://bucket/prefix --fresh --again
 
-  See whether a new version of the job fits its state, before it is started:
+  Check whether a new version of the job fits its state, before starting it:
     statefulspark run job.py --storage s3://bucket/prefix --check
 
 exit codes:
@@ -50,8 +50,8 @@ def add_parser(commands: options.SubParsers) -> None:
     parser = commands.add_parser(
         "run",
         help="run a job file as a driver",
-        description="Run a job file as a driver. It goes on from the latest completed checkpoint in its storage, if there "
-        f"is one. Flags win over the configuration file named by {config.ENV_CONFIG}.",
+        description="Run a job file as a driver. It continues from the latest completed checkpoint in its storage, if there "
+        f"is one. Flags override the configuration file named by {config.ENV_CONFIG}.",
         epilog=_EPILOG,
         formatter_class=options.Help,
     )
@@ -64,14 +64,14 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument("--log-format", type=telemetry.LogFormat, choices=tuple(telemetry.LogFormat), metavar="FORMAT",
                         help="text or json; text at a terminal and json elsewhere when omitted")  # fmt: skip
     parser.add_argument("--verbose", action="store_true", default=bool(os.environ.get(telemetry.ENV_VERBOSE)),
-                        help="log the stacks of Spark and of this product, too, and what is tried in vain; "
+                        help="also log the stacks of Spark and of this product, and failed attempts; "
                         f"{telemetry.ENV_VERBOSE}=1 is the same")  # fmt: skip
     _add_storage(parser)
     _add_checkpoint(parser)
     _add_restore(parser)
     _add_engine(parser)
     parser.add_argument("--check", nargs="?", const="text", choices=("text", "json"), metavar="FORMAT",
-                        help="do not run: say what the start would do with the state, as text or json; nothing is "
+                        help="do not run: report what the start would do with the state, as text or json; nothing is "
                         "written, and the exit code is not 0 if the job does not fit")  # fmt: skip
     parser.set_defaults(handle=run)
 
@@ -94,7 +94,7 @@ def _add_checkpoint(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--retained", type=int, metavar="N", help="completed checkpoints to keep, 3")
     group.add_argument("--checkpoint-max-age", type=options.duration, metavar="TIME",
-                       help="drop older ones too, but for the newest")  # fmt: skip
+                       help="also drop older checkpoints, except the newest")  # fmt: skip
 
 
 def _add_restore(parser: argparse.ArgumentParser) -> None:
@@ -105,10 +105,10 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
     start.add_argument("--fresh", action="store_true", help="start with empty state although there are checkpoints")
     name = group.add_mutually_exclusive_group()
     name.add_argument("--again", action="store_true",
-                      help="do it although it was done before. Without it the same --from or --fresh is done once, so that "
-                      "a restart goes on where the job was; no word for commands that restart by themselves")  # fmt: skip
+                      help="do it although it was done before. Without this flag the same --from or --fresh is done once, "
+                      "so that a restart continues the job; not for commands that restart by themselves")  # fmt: skip
     name.add_argument("--restore-id", metavar="NAME",
-                      help="a name for what is asked for: the same is done once for each name")  # fmt: skip
+                      help="a name for the --from or --fresh: it is done once for each name")  # fmt: skip
     group.add_argument("--claim-mode", choices=tuple(config.ClaimMode), metavar="MODE",
                        help="who owns the snapshot afterwards: NO_CLAIM (nothing changes), CLAIM (the job, which deletes it "
                        "once it is subsumed) or LEGACY (as NO_CLAIM)")  # fmt: skip
@@ -131,14 +131,14 @@ def run(args: argparse.Namespace) -> int:
     detail = telemetry.Detail.VERBOSE if args.verbose else telemetry.Detail.BRIEF
     telemetry.configure(args.log_format, detail=detail)
     launch.leave_on_signals()
-    # Inside the guard, a wrong configuration reaches the termination log like every other end of a driver.
+    # The guard also writes a wrong configuration to the termination log, like every other end of a driver.
     return launch.guard(lambda: _run(args))
 
 
 def _run(args: argparse.Namespace) -> int:
     job_config = build_config(args)
     if args.file.is_file():
-        # Spark's JVM comes up while the job file and what it imports are read.
+        # Spark's JVM starts while the job file and its imports are read.
         gateway.start(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
     try:
         return launch.run_file(args.file, job_config, report=args.check)
@@ -147,7 +147,7 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def build_config(args: argparse.Namespace) -> config.JobConfig:
-    """Lay the flags over the configuration file.
+    """Return the configuration file with the flags applied.
 
     Raises:
         SpecRejectedError: `ConfigMissing`, `ConfigInvalid`, `NameMissing`, `RestoreMissing` or `StorageMissing`.
@@ -156,7 +156,9 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     base: _Fields = launch.read_config(Path(path)).model_dump() if path is not None else {}
     storage = {**_section(base, "storage"), **_storage_flags(args)}
     if not storage.get("uri"):
-        raise errors.SpecRejectedError("StorageMissing", "Say where the state is kept: --storage s3://bucket/prefix.")
+        raise errors.SpecRejectedError(
+            "StorageMissing", "Name the location of the state: --storage s3://bucket/prefix."
+        )
     merged = {
         **base,
         **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=args.api_port),
@@ -174,7 +176,7 @@ def declared_name(file: Path) -> str:
     """Return the name in the file's `Job("...")`, without running it.
 
     Raises:
-        SpecRejectedError: `JobFileMissing`, or `NameMissing` if there is no such call with a literal name.
+        SpecRejectedError: `JobFileMissing`, or `NameMissing` if no call has a literal name.
     """
     try:
         tree = ast.parse(file.read_bytes())
@@ -187,7 +189,7 @@ def declared_name(file: Path) -> str:
     names = [name for node in ast.walk(tree) if (name := _job_name(node)) is not None]
     if len(names) != 1:
         raise errors.SpecRejectedError(
-            "NameMissing", f'The job file {file} holds {len(names)} calls like Job("name"); say which with --name.'
+            "NameMissing", f'The job file {file} holds {len(names)} calls like Job("name"); name the job with --name.'
         )
     return names[0]
 
@@ -218,15 +220,15 @@ def _checkpoint_flags(args: argparse.Namespace) -> _Fields:
 
 
 def _restore(args: argparse.Namespace, base: _Fields) -> _Fields:
-    """A start that is asked for on the command line replaces the file's, whose id would name another wish."""
-    asked = args.snapshot is not None or args.fresh
-    if not asked and (args.again or args.restore_id):
+    """Return the restore options; --from and --fresh replace those of the file, whose id names another restore."""
+    is_requested = args.snapshot is not None or args.fresh
+    if not is_requested and (args.again or args.restore_id):
         raise errors.SpecRejectedError(
-            "RestoreMissing", "--again and --restore-id say nothing without --from or --fresh; say what to do again."
+            "RestoreMissing", "--again and --restore-id need --from or --fresh; add one of them."
         )
-    wish = config.RestoreConfig(snapshot=args.snapshot, fresh=args.fresh, id=args.restore_id)
-    wish = wish.again(clock.utc_now()) if args.again else wish
-    start: _Fields = wish.model_dump(include={"snapshot", "fresh", "id"}) if asked else base
+    restore = config.RestoreConfig(snapshot=args.snapshot, fresh=args.fresh, id=args.restore_id)
+    restore = restore.again(clock.utc_now()) if args.again else restore
+    start: _Fields = restore.model_dump(include={"snapshot", "fresh", "id"}) if is_requested else base
     start = {**start, **_given(claim_mode=args.claim_mode, take_over_sinks=args.take_over_sinks or None)}
     return {**start, "allow_non_restored_state": True} if args.allow_non_restored_state else start
 

@@ -1,4 +1,4 @@
-"""`statefulspark savepoint`: ask a driver for one, and look after those on storage."""
+"""`statefulspark savepoint`: triggers savepoints in a driver, and manages savepoints on storage."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MANIFEST_NAME, SnapshotFormat, SnapshotKind
 from statefulspark.recovery import external_savepoints
 
-_ONE = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"
+_EXAMPLE = f"{options.EXAMPLE_ROOT}/savepoints/00000043-nightly"
 
 
 def add_parser(commands: options.SubParsers) -> None:
     """Add the command and its verbs."""
     parser = commands.add_parser(
         "savepoint",
-        help="take savepoints and look after them",
-        description="Take savepoints through a job's driver, and look after those on storage, where no driver has to run.",
+        help="take and manage savepoints",
+        description="Take savepoints through a job's driver, and manage those on storage, which needs no running driver.",
         epilog="examples:\n  statefulspark savepoint create --name before-upgrade\n"
         f"  statefulspark savepoint list --root {options.EXAMPLE_ROOT}",
         formatter_class=options.Help,
@@ -30,10 +30,10 @@ def add_parser(commands: options.SubParsers) -> None:
     _add_wait(children)
     noun = verbs.Noun(
         kind=SnapshotKind.SAVEPOINT,
-        example=_ONE,
-        listing="List the job's savepoints, newest first: those in its folder, and those at other locations, with where "
-        "they are and whether they can be read now.",
-        verifying=" Works on a savepoint that was moved as a folder, too.",
+        example=_EXAMPLE,
+        listing="List the job's savepoints, newest first: those in its folder, and those at other locations, with their "
+        "location and whether they can be read now.",
+        verifying=" A savepoint whose folder was moved can be verified, too.",
         add_reference=_add_location,
         find=_find,
     )
@@ -47,17 +47,19 @@ def _add_create(children: options.SubParsers) -> None:
     parser = children.add_parser(
         "create",
         help="ask a running driver for a savepoint",
-        description="Ask a running driver for a savepoint, wait for it, and print its location. The job goes on.",
+        description="Ask a running driver for a savepoint, wait for it, and print its location. The job continues.",
         epilog="examples:\n  kubectl port-forward pod/words-driver-7 8090 &\n"
         "  statefulspark savepoint create --name before-upgrade\n\n"
         "  Ask now and wait later; the same request id never makes a second one:\n"
         "    statefulspark savepoint create --request-id nightly-2026-11-21 --detach\n"
         "    statefulspark savepoint wait nightly-2026-11-21\n\n"
-        "exit codes:\n  0 completed   1 failed   2 refused   16 no answer, or not complete in time: it may go on",
+        "exit codes:\n  0 completed   1 failed   2 refused   16 no answer, or not complete in time: it may continue",
         formatter_class=options.Help,
     )
     parser.add_argument("--name", help="becomes part of the folder's name: a-z, 0-9 and '-'")
-    parser.add_argument("--location", metavar="URI", help="folder to make it in; the job's default when omitted")
+    parser.add_argument(
+        "--location", metavar="URI", help="folder in which it is created; the job's default when omitted"
+    )
     parser.add_argument(
         "--format", type=SnapshotFormat, choices=tuple(SnapshotFormat), default=SnapshotFormat.NATIVE, metavar="FORMAT",
         help="native (default: fast, for the same number of key groups) or canonical (Parquet, for any)",
@@ -71,9 +73,9 @@ def _add_create(children: options.SubParsers) -> None:
 def _add_wait(children: options.SubParsers) -> None:
     parser = children.add_parser(
         "wait",
-        help="wait for a savepoint (or checkpoint, or stop) that was asked for earlier",
-        description="Wait for what was asked for with this request id, and print its location. Drivers forget requests when "
-        "they end, and all but the last 200.",
+        help="wait for a savepoint (or checkpoint, or stop) that was requested earlier",
+        description="Wait for the operation with this request id, and print its location. A driver forgets its requests "
+        "when it ends, and remembers only the last 200.",
         epilog="example:\n  statefulspark savepoint wait nightly-2026-11-21 --timeout 1h",
         formatter_class=options.Help,
     )
@@ -88,15 +90,17 @@ def _add_copy(children: options.SubParsers) -> None:
     parser = children.add_parser(
         "copy",
         help="copy a savepoint to another folder or bucket",
-        description="Copy a savepoint to another folder, in another bucket too. The copy is as good as the original, which "
-        "stays. Interrupted, it goes on where it ended when it is run again. On one server no byte passes this machine.",
-        epilog=f"examples:\n  statefulspark savepoint copy {_ONE} s3://archive/words/\n"
-        f"  statefulspark savepoint copy {_ONE} s3://archive/words-2026\n\n"
+        description="Copy a savepoint to another folder or bucket. The copy is equal to the original, which stays. An "
+        "interrupted copy continues when the command is run again. On one server no byte passes this machine.",
+        epilog=f"examples:\n  statefulspark savepoint copy {_EXAMPLE} s3://archive/words/\n"
+        f"  statefulspark savepoint copy {_EXAMPLE} s3://archive/words-2026\n\n"
         "exit codes:\n  0 copied   1 another savepoint is there   15 no such savepoint   16 storage unavailable   17 broken",
         formatter_class=options.Help,
     )
     _add_location(parser)
-    parser.add_argument("target", metavar="TARGET", help="folder for the copy; with a trailing / it is made inside it")
+    parser.add_argument(
+        "target", metavar="TARGET", help="folder of the copy; with a trailing / the copy becomes a folder inside it"
+    )
     output.add_flag(parser)
     options.add_root(parser)
     parser.set_defaults(handle=_copy)
@@ -106,9 +110,9 @@ def _add_dispose(children: options.SubParsers) -> None:
     parser = children.add_parser(
         "dispose",
         help="delete a savepoint",
-        description="Delete a savepoint, its manifest first. Other snapshots never depend on it. Run again after an "
-        "interruption, it deletes the rest.",
-        epilog=f"example:\n  statefulspark savepoint dispose {_ONE}",
+        description="Delete a savepoint, its manifest first. Other snapshots never depend on it. After an interruption, "
+        "run it again to delete the rest.",
+        epilog=f"example:\n  statefulspark savepoint dispose {_EXAMPLE}",
         formatter_class=options.Help,
     )
     _add_location(parser)
@@ -120,30 +124,30 @@ def _add_location(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("location", metavar="LOCATION", help="URI of the savepoint's folder, or its number in the root")
 
 
-def _find(args: argparse.Namespace) -> verbs.Found:
-    """Return a store and the savepoint's folder below it; whether it exists is only known for a number."""
+def _find(args: argparse.Namespace) -> verbs.SnapshotFolder:
+    """Return a store and the savepoint's folder below it; only for a number it is known to exist."""
     location: str = args.location
     if location.isascii() and location.isdigit():
         store = options.open_root(args)
-        place = external_savepoints.location_of(store, int(location))
-        if place is not None:
-            return _split(place, args)
+        external_location = external_savepoints.location_of(store, int(location))
+        if external_location is not None:
+            return _split(external_location, args)
         return store, reading.find(store, SnapshotKind.SAVEPOINT, int(location))
     return _split(location.removesuffix(f"/{MANIFEST_NAME}"), args)
 
 
-def _split(location: str, args: argparse.Namespace) -> verbs.Found:
+def _split(location: str, args: argparse.Namespace) -> verbs.SnapshotFolder:
     """Return the store above a folder, and the folder's name."""
     parent, _, folder = location.rstrip("/").rpartition("/")
     if "://" not in parent or parent.endswith(":/"):
         raise errors.SpecRejectedError(
-            "LocationInvalid", f"The savepoint {location!r} must be a number, or a URI like {_ONE}."
+            "LocationInvalid", f"The savepoint {location!r} must be a number, or a URI like {_EXAMPLE}."
         )
     return options.open_location(parent, args), folder
 
 
 def _create(args: argparse.Namespace) -> int:
-    request = waiting.checked(
+    request = waiting.build_request(
         api.SavepointRequest,
         request_id=waiting.request_id(args),
         location=args.location,
@@ -161,10 +165,10 @@ def _wait(args: argparse.Namespace) -> int:
 
 def _copy(args: argparse.Namespace) -> int:
     store, folder = _find(args)
-    wanted: str = args.target
-    inside = f"{wanted}{folder.rpartition('/')[2]}" if wanted.endswith("/") else wanted
-    target, target_folder = _split(inside, args)
-    reading.read(store, folder)  # Says what is wrong with the folder, if something is.
+    requested: str = args.target
+    location = f"{requested}{folder.rpartition('/')[2]}" if requested.endswith("/") else requested
+    target, target_folder = _split(location, args)
+    reading.read(store, folder)  # Raises the error that explains a wrong folder.
     with progress.Bar("copying", quiet=args.quiet) as bar:
         copied = relocate.relocate(store, folder, target, target_folder, on_progress=bar.show)
     location = f"{target.uri}/{target_folder}"
@@ -188,7 +192,8 @@ def _dispose(args: argparse.Namespace) -> int:
     deleted = savepoint.dispose(store, folder)
     if deleted == 0:
         raise errors.SpecRejectedError(
-            "SnapshotNotFound", f"There is nothing at {location}; `statefulspark savepoint list` shows what there is."
+            "SnapshotNotFound",
+            f"There is nothing at {location}; `statefulspark savepoint list` shows the existing ones.",
         )
     terminal.write(f"savepoint {location} deleted ({deleted} objects)")
     return ExitCode.FINISHED

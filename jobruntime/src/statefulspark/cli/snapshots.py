@@ -1,4 +1,4 @@
-"""Snapshots as results: rows of a list, the description of one, a verification. Pure: manifests in, results out."""
+"""Builds the results of snapshot commands: a list, a description, a verification. Pure: manifests in, results out."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotKind
 
 
 @dataclass(frozen=True, slots=True)
-class Listed:
+class ListedSnapshot:
     """One snapshot of a list.
 
     Attributes:
         kind: Checkpoint or savepoint.
         id: Its number.
         location: Absolute URI of its folder.
-        manifest: What its manifest says, or why that cannot be read.
-        is_elsewhere: Whether it is a savepoint at another location than the job's folder.
+        manifest: Its manifest, or the error why it cannot be read.
+        is_elsewhere: Whether it is a savepoint outside the job's folder.
     """
 
     kind: SnapshotKind
@@ -33,30 +33,30 @@ class Listed:
     is_elsewhere: bool = False
 
 
-def listed(snapshots: Sequence[Listed], *, now: datetime) -> output.Result:
+def listed(snapshots: Sequence[ListedSnapshot], *, now: datetime) -> output.Result:
     """Return a list in the order given."""
 
     def draw(wide: bool) -> str:
         header = ["ID", "TRIGGER", "FORMAT", "AGE", "SIZE", "FILES", "BATCHES"]
         extra = ["TOOK", "EPOCH", "GENERATION", "LOCATION"]
-        rows = [_row(one, now) for one in snapshots]
-        if not wide and any(one.is_elsewhere for one in snapshots):
+        rows = [_row(snapshot, now) for snapshot in snapshots]
+        if not wide and any(snapshot.is_elsewhere for snapshot in snapshots):
             return tables.columns([*header, extra[-1]], [[*row[: len(header)], row[-1]] for row in rows])
         shown = header + extra if wide else header
         return tables.columns(shown, [row[: len(shown)] for row in rows])
 
-    names = [f"{one.kind.value}/{one.id}" for one in snapshots]
-    return output.Result({"snapshots": [_json_item(one) for one in snapshots]}, names, draw)
+    names = [f"{snapshot.kind.value}/{snapshot.id}" for snapshot in snapshots]
+    return output.Result({"snapshots": [_json_item(snapshot) for snapshot in snapshots]}, names, draw)
 
 
 def converted(manifest: Manifest, location: str) -> output.Result:
-    """Return what a conversion has made, as a list would show it."""
-    made = api.SnapshotSummary.of(manifest, location)
+    """Return the result of a conversion."""
+    summary = api.SnapshotSummary.of(manifest, location)
     sentence = (
         f"savepoint {location} written ({len(manifest.queries)} queries, {tables.size(manifest.size_bytes)} in "
         f"{_file_count(manifest)} files)\n"
     )
-    return output.Result(made, [_name(manifest)], lambda _: sentence)
+    return output.Result(summary, [_name(manifest)], lambda _: sentence)
 
 
 def described(manifest: Manifest, location: str) -> output.Result:
@@ -65,22 +65,24 @@ def described(manifest: Manifest, location: str) -> output.Result:
 
 
 def verified(manifest: Manifest, location: str, report: VerifyReport) -> output.Result:
-    """Return the outcome of a verification, every broken file on a line of its own."""
+    """Return the result of a verification, with one line per broken file."""
     data = {
         "location": location,
         "ok": report.ok,
         "files": report.files,
         "sizeBytes": report.size_bytes,
-        "problems": [{"path": one.path, "kind": one.kind.value, "detail": one.detail} for one in report.problems],
+        "problems": [
+            {"path": problem.path, "kind": problem.kind.value, "detail": problem.detail} for problem in report.problems
+        ],
     }
 
     def draw(_: bool) -> str:
         label = manifest.label.capitalize()
-        looked_at = f"{report.files} files, {tables.size(report.size_bytes)}"
+        amount = f"{report.files} files, {tables.size(report.size_bytes)}"
         if report.ok:
-            return f"{label} is complete: {looked_at} verified.\n"
-        lines = "".join(f"  {one.kind.value}: {one.detail}\n" for one in report.problems)
-        return f"{label} is broken: {len(report.problems)} of {looked_at}.\n{lines}"
+            return f"{label} is complete: {amount} verified.\n"
+        lines = "".join(f"  {problem.kind.value}: {problem.detail}\n" for problem in report.problems)
+        return f"{label} is broken: {len(report.problems)} of {amount}.\n{lines}"
 
     return output.Result(data, [_name(manifest)], draw)
 
@@ -117,7 +119,7 @@ def _describe(manifest: Manifest, location: str, *, wide: bool) -> str:
     return head + "".join(_describe_query(query, wide=wide) for query in manifest.queries)
 
 
-def _row(listed: Listed, now: datetime) -> list[str]:
+def _row(listed: ListedSnapshot, now: datetime) -> list[str]:
     manifest = listed.manifest
     if isinstance(manifest, errors.StatefulSparkError):
         return [
@@ -132,7 +134,7 @@ def _row(listed: Listed, now: datetime) -> list[str]:
             "",
             "",
             listed.location,
-        ]  # As many as below.
+        ]  # The same number of columns as below.
     batches = ",".join(f"{query.uid}={query.batch_id}" for query in manifest.queries)
     return [
         str(listed.id),
@@ -155,19 +157,19 @@ def _why_not(error: errors.StatefulSparkError) -> str:
     return "not there" if error.reason == "SnapshotNotFound" else "out of reach"
 
 
-def _json_item(listed: Listed) -> Mapping[str, object]:
+def _json_item(listed: ListedSnapshot) -> Mapping[str, object]:
     if isinstance(listed.manifest, errors.StatefulSparkError):
-        where = {"kind": listed.kind.value, "id": listed.id, "location": listed.location}
-        return {**where, "reason": listed.manifest.reason, "message": listed.manifest.message}
+        identity = {"kind": listed.kind.value, "id": listed.id, "location": listed.location}
+        return {**identity, "reason": listed.manifest.reason, "message": listed.manifest.message}
     item: dict[str, object] = json.loads(api.SnapshotSummary.of(listed.manifest, listed.location).to_json())
     return item
 
 
 def _describe_query(query: QueryEntry, *, wide: bool) -> str:
     operators = [
-        f"{one.uid} ({one.name}, {one.partitions} partitions"
-        + (f", {one.max_parallelism} key groups)" if one.max_parallelism is not None else ")")
-        for one in query.operators
+        f"{operator.uid} ({operator.name}, {operator.partitions} partitions"
+        + (f", {operator.max_parallelism} key groups)" if operator.max_parallelism is not None else ")")
+        for operator in query.operators
     ]
     entries = [
         ("Batch", str(query.batch_id)),

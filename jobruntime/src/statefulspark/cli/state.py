@@ -1,4 +1,4 @@
-"""`statefulspark state`: what a snapshot holds, as a table."""
+"""`statefulspark state`: prints the state in a snapshot as a table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from statefulspark.contract.exit_codes import ExitCode
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_ONE = "s3://bucket/prefix/default/words/savepoints/00000043-nightly"
-_WIDEST = 60
+_EXAMPLE = "s3://bucket/prefix/default/words/savepoints/00000043-nightly"
+_MAX_CELL_WIDTH = 60
 
 
 class StateOutput(StrEnum):
-    """How state is written."""
+    """The output formats of state."""
 
     TABLE = "table"
     """Columns for people."""
@@ -39,7 +39,7 @@ def add_parser(commands: options.SubParsers) -> None:
         "state",
         help="read the state in a snapshot",
         description="Read the state in a checkpoint or savepoint. No job has to run; nothing is changed.",
-        epilog=f"example:\n  statefulspark state read {_ONE} --uid counts",
+        epilog=f"example:\n  statefulspark state read {_EXAMPLE} --uid counts",
         formatter_class=options.Help,
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
@@ -50,18 +50,18 @@ def _add_read(verbs: options.SubParsers) -> None:
     parser = verbs.add_parser(
         "read",
         help="write the state of one operator as a table",
-        description="Write the state of one operator or function as a table. A canonical savepoint is read as it is; any "
-        "other snapshot with Spark, on this machine, which needs disk for the state of one query and takes some seconds to "
-        "start.",
-        epilog=f"examples:\n  statefulspark state read {_ONE} --uid counts --limit 20\n"
-        f"  statefulspark state read {_ONE} --uid counts --state seen --key ada -o json\n"
-        f"  statefulspark state read {_ONE} --uid counts -o parquet --file counts.parquet\n\n"
+        description="Write the state of one operator or function as a table. A canonical savepoint is read "
+        "directly. Any other snapshot is read with Spark on this machine, which needs disk for the state of one query and "
+        "some seconds to start.",
+        epilog=f"examples:\n  statefulspark state read {_EXAMPLE} --uid counts --limit 20\n"
+        f"  statefulspark state read {_EXAMPLE} --uid counts --state seen --key ada -o json\n"
+        f"  statefulspark state read {_EXAMPLE} --uid counts -o parquet --file counts.parquet\n\n"
         "exit codes:\n  0 done   15 no such snapshot   16 storage unavailable   17 broken",
         formatter_class=options.Help,
     )
     parser.add_argument("snapshot", metavar="SNAPSHOT", help="URI of a checkpoint's or savepoint's folder")
     parser.add_argument("--uid", required=True, help="uid of the operator or function, or QUERY/UID")
-    parser.add_argument("--state", metavar="NAME", help="which of its states; needed if there are several")
+    parser.add_argument("--state", metavar="NAME", help="name of the state; needed if there are several")
     parser.add_argument("--key", help="only this key; a key of several columns separated by commas")
     parser.add_argument("--limit", type=_count, metavar="N", help="at most this many rows")
     parser.add_argument(
@@ -75,7 +75,7 @@ def _add_read(verbs: options.SubParsers) -> None:
 
 def _count(text: str) -> int:
     if not text.isascii() or not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of rows")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of rows")
     return int(text)
 
 
@@ -96,7 +96,9 @@ def _write(table: pa.Table, output: StateOutput, path: Path | None) -> None:
     if output in (StateOutput.PARQUET, StateOutput.ARROW):
         body = _binary(table, output)
         if path is None and sys.stdout.isatty():
-            raise errors.SpecRejectedError("FileMissing", f"-o {output.value} is not for a terminal; name a --file.")
+            raise errors.SpecRejectedError(
+                "FileMissing", f"-o {output.value} cannot be written to a terminal; name a --file."
+            )
         _deliver(body, path)
         return
     text = _lines(table) if output is StateOutput.JSON else _aligned(table)
@@ -134,10 +136,10 @@ def _lines(table: pa.Table) -> str:
 def _aligned(table: pa.Table) -> str:
     if not table.num_columns:
         return "There is no state.\n"
-    found = [tuple(_cell(value) for value in row.values()) for row in table.to_pylist()]
-    return tables.columns([name.upper() for name in table.column_names], found)
+    rows = [tuple(_cell(value) for value in row.values()) for row in table.to_pylist()]
+    return tables.columns([name.upper() for name in table.column_names], rows)
 
 
 def _cell(value: object) -> str:
     plain = value if isinstance(value, str) else json.dumps(value, default=str, ensure_ascii=False)
-    return plain if len(plain) <= _WIDEST else f"{plain[: _WIDEST - 1]}…"
+    return plain if len(plain) <= _MAX_CELL_WIDTH else f"{plain[: _MAX_CELL_WIDTH - 1]}…"

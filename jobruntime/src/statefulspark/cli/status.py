@@ -1,4 +1,4 @@
-"""`statefulspark status`: what a running driver is doing."""
+"""`statefulspark status`: shows the status of a running driver."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ def add_parser(commands: options.SubParsers) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "status",
-        help="show what a running driver is doing",
-        description="Show what a running driver is doing: its queries, its checkpoints, what it started from.",
+        help="show the status of a running driver",
+        description="Show the status of a running driver: its queries, its checkpoints, and the snapshot it started from.",
         epilog="example:\n  kubectl port-forward pod/words-driver-7 8090 &\n  STATEFULSPARK_TOKEN=... statefulspark status",
         formatter_class=options.Help,
     )

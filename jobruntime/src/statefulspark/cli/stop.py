@@ -1,4 +1,4 @@
-"""`statefulspark stop`: end a running job at a batch boundary."""
+"""`statefulspark stop`: stops a running job at a batch boundary."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def add_parser(commands: options.SubParsers) -> None:
     """Add the command."""
     parser = commands.add_parser(
         "stop",
-        help="stop a running job, with a savepoint if wanted",
+        help="stop a running job, optionally with a savepoint",
         description="Stop a running job: its batches end, a checkpoint (or savepoint) is completed at that boundary, and "
         "the driver exits. Prints the location of the snapshot. In a cluster, set `suspend: true` on the resource instead: "
         "the operator would start the job again.",
@@ -26,7 +26,7 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument(
         "--drain",
         action="store_true",
-        help="before the savepoint read what the sources have now, fire all event-time timers and close all windows; for a "
+        help="before the savepoint, read what the sources have now, fire all event-time timers and close all windows; for a "
         "job that ends for good",
     )
     parser.add_argument(
@@ -42,7 +42,7 @@ def add_parser(commands: options.SubParsers) -> None:
 
 
 def _stop(args: argparse.Namespace) -> int:
-    request = waiting.checked(
+    request = waiting.build_request(
         api.StopRequest,
         request_id=waiting.request_id(args),
         savepoint=bool(args.savepoint or args.drain or args.format or args.location or args.name),

@@ -13,7 +13,7 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
     Args:
         header: Names of the columns, in capitals.
-        rows: One text per column each; an empty text is written as `-`.
+        rows: One text per column; an empty text is written as `-`.
 
     Returns:
         Lines without trailing blanks, ending with a newline.
@@ -25,10 +25,10 @@ def columns(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def pairs(entries: Sequence[tuple[str, str | None]]) -> str:
-    """Write names and values below each other, as `kubectl describe` does.
+    """Write one name and value per line, as `kubectl describe` does.
 
     Args:
-        entries: Name and value; those without a value are left out.
+        entries: Name and value; entries without a value are omitted.
     """
     shown = [(name, value) for name, value in entries if value is not None]
     width = max((len(name) for name, _ in shown), default=0) + 1
@@ -36,7 +36,7 @@ def pairs(entries: Sequence[tuple[str, str | None]]) -> str:
 
 
 def indent(text: str) -> str:
-    """Move every line two blanks to the right."""
+    """Indent every line by two spaces."""
     return "".join(f"  {line}" for line in text.splitlines(keepends=True))
 
 

@@ -1,4 +1,4 @@
-"""Where results and progress go: results to standard output, everything else to standard error."""
+"""Writes results to standard output, and everything else to standard error."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class OutputFormat(StrEnum):
-    """How a command writes its result."""
+    """The output format of a result."""
 
     TABLE = "table"
     """Columns for people; may change between releases."""
@@ -27,6 +27,6 @@ def write(text: str) -> None:
 
 
 def note(text: str) -> None:
-    """Tell a person something that is no result."""
+    """Write a message for people that is not part of the result."""
     sys.stderr.write(f"{text}\n")
     sys.stderr.flush()

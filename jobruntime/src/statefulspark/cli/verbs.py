@@ -1,4 +1,4 @@
-"""The verbs that `checkpoint` and `savepoint` have in common: list, show, verify. Declared once, for either noun."""
+"""The verbs that `checkpoint` and `savepoint` share: list, show, verify."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from statefulspark.cli import options, output, reading
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.storage import ObjectStore
 
-Found = tuple[ObjectStore, str]
+SnapshotFolder = tuple[ObjectStore, str]
 """A store, and a snapshot's folder below it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noun:
-    """What is talked about.
+    """The noun of a command: checkpoint or savepoint.
 
     Attributes:
         kind: Checkpoint or savepoint.
-        example: How one is named in examples.
-        listing: What the list contains, one sentence.
-        verifying: What is special about verifying one; may be empty.
-        add_reference: Adds the argument that names one.
-        find: Reads that argument.
+        example: A reference to one, for examples.
+        listing: The description of `list`.
+        verifying: An addition to the description of `verify`; may be empty.
+        add_reference: Adds the argument that names a snapshot.
+        find: Resolves that argument.
     """
 
     kind: SnapshotKind
@@ -32,7 +32,7 @@ class Noun:
     listing: str
     verifying: str
     add_reference: Callable[[argparse.ArgumentParser], None]
-    find: Callable[[argparse.Namespace], Found]
+    find: Callable[[argparse.Namespace], SnapshotFolder]
 
 
 def add(verbs: options.SubParsers, noun: Noun) -> None:

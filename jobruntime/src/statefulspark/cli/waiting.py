@@ -1,7 +1,7 @@
-"""Follow a savepoint or stop until it ends, and say how it ended.
+"""Waits for a checkpoint, savepoint or stop of a driver, and prints its outcome.
 
-A request id makes asking again harmless: after a lost connection or a timeout, the same command with the same id goes on
-waiting for the same operation.
+A request id makes a repeated request harmless: after a lost connection or a timeout, the same command with the same id
+continues to wait for the same operation.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from statefulspark.contract import api
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.exit_codes import ExitCode
 
-LOOK_S = 1
-"""Each question is answered after this long at the latest, so that the progress line moves."""
+POLL_WAIT_S = 1
+"""Longest wait of one request, so that the progress line is updated."""
 RETRY_S = 0.5
 DEFAULT_TIMEOUT = timedelta(minutes=10)
-_PATIENCE_S = 10.0
-"""How long a driver may be unreachable while it is being waited for, for example because a port-forward reconnects."""
+_MAX_UNREACHABLE_S = 10.0
+"""How long a driver may be unreachable while a command waits for it, for example while a port-forward reconnects."""
 
 _Model = TypeVar("_Model", bound=WireModel)
 
 
-class Driver(Protocol):
-    """What is needed of a driver to wait for it."""
+class OperationClient(Protocol):
+    """The part of a driver's client that waiting needs."""
 
     def operation(self, request_id: str, *, wait_s: int) -> api.Operation:
-        """Return a savepoint or stop by its request id, as soon as it has ended or after a while."""
+        """Return a savepoint or stop by its request id, as soon as it has ended or after `wait_s` seconds."""
         ...
 
 
@@ -43,7 +43,7 @@ class Time(Protocol):
     """A clock that can wait."""
 
     def monotonic(self) -> float:
-        """Return seconds since some moment."""
+        """Return monotonic seconds."""
         ...
 
     def sleep(self, seconds: float, /) -> None:
@@ -60,7 +60,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def add_timeout(parser: argparse._ActionsContainer) -> None:
-    """Add how long to wait."""
+    """Add the flag of the timeout."""
     parser.add_argument("--timeout", type=options.duration, default=DEFAULT_TIMEOUT, metavar="TIME",
                         help="wait at most this long, 10m when omitted; the operation itself goes on")  # fmt: skip
 
@@ -71,11 +71,11 @@ def request_id(args: argparse.Namespace) -> str:
     return given if given is not None else f"cli-{uuid.uuid4()}"
 
 
-def checked(model: type[_Model], **fields: object) -> _Model:
+def build_request(model: type[_Model], **fields: object) -> _Model:
     """Build a request from flags.
 
     Raises:
-        SpecRejectedError: `RequestInvalid`, naming the flag.
+        SpecRejectedError: `RequestInvalid`, which names the flag.
     """
     try:
         return model.model_validate({name: value for name, value in fields.items() if value is not None})
@@ -88,8 +88,8 @@ def checked(model: type[_Model], **fields: object) -> _Model:
         ) from error
 
 
-def follow(driver: Driver, operation: api.Operation, args: argparse.Namespace) -> int:
-    """Wait for an operation unless it is detached, and write how it ended."""
+def follow(driver: OperationClient, operation: api.Operation, args: argparse.Namespace) -> int:
+    """Wait for an operation unless it is detached, and write its outcome."""
     if args.detach:
         if not args.quiet:
             terminal.note(
@@ -99,7 +99,7 @@ def follow(driver: Driver, operation: api.Operation, args: argparse.Namespace) -
         _write(operation, args.output)
         return ExitCode.FINISHED
     timeout: timedelta = args.timeout
-    ended = until_ended(driver, operation, timeout_s=timeout.total_seconds(), quiet=args.quiet)
+    ended = wait_until_ended(driver, operation, timeout_s=timeout.total_seconds(), quiet=args.quiet)
     if ended.state is api.OperationState.FAILED:
         if args.output in (OutputFormat.JSON, OutputFormat.YAML):
             _write(ended, args.output)
@@ -110,21 +110,21 @@ def follow(driver: Driver, operation: api.Operation, args: argparse.Namespace) -
     return ExitCode.FINISHED
 
 
-def until_ended(
-    driver: Driver, operation: api.Operation, *, timeout_s: float, quiet: bool = False, clock: Time = time
+def wait_until_ended(
+    driver: OperationClient, operation: api.Operation, *, timeout_s: float, quiet: bool = False, clock: Time = time
 ) -> api.Operation:
-    """Ask until an operation has ended.
+    """Poll an operation until it has ended.
 
     Args:
-        driver: Who performs it.
-        operation: As it was answered first.
+        driver: The driver that executes it.
+        operation: The first answer of the driver.
         timeout_s: Longest wait.
         quiet: Show no progress.
         clock: For tests.
 
     Raises:
         TransientError: `StillInProgress`, or `DriverUnreachable` for a savepoint.
-        StateUnknownError: `StopUnseen`: the driver was gone before it told how its stop ended.
+        StateUnknownError: `StopUnseen`: the driver ended before it reported the outcome of its stop.
     """
     started_at_s = answered_at_s = clock.monotonic()
     with progress.Bar(f"{operation.kind} {operation.request_id}", quiet=quiet) as bar:
@@ -137,11 +137,11 @@ def until_ended(
             else:
                 bar.wait(elapsed_s)
             try:
-                operation = driver.operation(operation.request_id, wait_s=LOOK_S)
+                operation = driver.operation(operation.request_id, wait_s=POLL_WAIT_S)
                 answered_at_s = clock.monotonic()
             except errors.TransientError as error:
-                if clock.monotonic() - answered_at_s >= _PATIENCE_S:
-                    raise _gone(operation, error) from error
+                if clock.monotonic() - answered_at_s >= _MAX_UNREACHABLE_S:
+                    raise _unreachable(operation, error) from error
                 clock.sleep(RETRY_S)
     return operation
 
@@ -149,18 +149,18 @@ def until_ended(
 def _still_in_progress(operation: api.Operation, timeout_s: float) -> errors.TransientError:
     return errors.TransientError(
         "StillInProgress",
-        f"The {operation.kind} is still in progress after {timeout_s:g} s and goes on; run the same command with "
+        f"The {operation.kind} is still in progress after {timeout_s:g} s and continues; run the same command with "
         f"--request-id {operation.request_id} to wait longer.",
     )
 
 
-def _gone(operation: api.Operation, error: errors.TransientError) -> errors.StatefulSparkError:
+def _unreachable(operation: api.Operation, error: errors.TransientError) -> errors.StatefulSparkError:
     if operation.kind != "stop":
         return error
     return errors.StateUnknownError(
         "StopUnseen",
-        f"The driver has ended and could not tell how the stop {operation.request_id} ended; its exit code and log do, "
-        "and `statefulspark savepoint list` shows whether the savepoint is there.",
+        f"The driver ended before it reported the outcome of the stop {operation.request_id}; see its exit code and log, "
+        "and `statefulspark savepoint list` for the savepoint.",
     )
 
 
