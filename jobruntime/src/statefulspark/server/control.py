@@ -1,6 +1,6 @@
 """The port between the HTTP API and the running job.
 
-Calls come from the server's thread; they answer at once with what is known, and leave work to the job's own loop.
+Calls come from the server's thread; they answer at once with the current state, and queue work for the job loop.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from statefulspark.contract import api, statistics
 
 
 class Control(Protocol):
-    """What can be asked of a running job."""
+    """The operations of a running job that the API offers."""
 
     def status(self) -> api.JobStatus:
-        """Return what the job is doing, as of its last look (a fraction of a second ago)."""
+        """Return the status of the job, which is at most a fraction of a second old."""
         ...
 
     def checkpoints(self) -> statistics.Checkpoints:
@@ -26,7 +26,7 @@ class Control(Protocol):
         ...
 
     def config(self) -> statistics.EffectiveConfig | None:
-        """Return how the driver was told to run; None if it was told nothing."""
+        """Return the configuration of the driver; None if it was started without one."""
         ...
 
     def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
@@ -42,9 +42,9 @@ class Control(Protocol):
         ...
 
     def operation(self, request_id: str) -> api.Operation | None:
-        """Return a checkpoint, savepoint or stop by its request id, or None if this driver knows none."""
+        """Return a checkpoint, savepoint or stop by its request id, or None if it is unknown to this driver."""
         ...
 
     def is_alive(self) -> bool:
-        """Whether the job's loop has turned recently."""
+        """Tell whether the job loop has completed an iteration recently."""
         ...

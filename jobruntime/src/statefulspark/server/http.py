@@ -1,7 +1,7 @@
 """The driver's HTTP API on aiohttp, in a thread of its own.
 
 Everything below /v1 needs the token; probes, metrics and the description are open, because a kubelet and a scraper have
-none. Every error is `{"reason", "message"}`.
+no token. Every error is `{"reason", "message"}`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from statefulspark.contract import api, base
 from statefulspark.server import metrics, openapi, routes
 from statefulspark.server.control import Control
 
-_LOOK_S = 0.05
+_POLL_INTERVAL_S = 0.05
 _CLOSE_GRACE_S = 1.0
 
 _CONTROL = web.AppKey("control", Control)
@@ -33,7 +33,7 @@ class ApiServer:
     """Serves a Control until it is closed.
 
     Attributes:
-        port: The port it listens on, also when 0 was asked for.
+        port: The port it listens on, also when 0 was requested.
     """
 
     def __init__(self, control: Control, *, token: str, host: str, port: int) -> None:
@@ -41,7 +41,7 @@ class ApiServer:
 
         Args:
             control: The job.
-            token: What callers of /v1 have to present.
+            token: The token that callers of /v1 must send.
             host: Address to listen on.
             port: Port to listen on; 0 picks a free one.
 
@@ -107,10 +107,10 @@ async def _status(request: web.Request) -> web.Response:
 
 
 async def _config(request: web.Request) -> web.Response:
-    told = request.app[_CONTROL].config()
-    if told is None:
+    config = request.app[_CONTROL].config()
+    if config is None:
         raise errors.PreconditionFailedError("NotConfigured", "This job was started without a configuration.")
-    return _json(told)
+    return _json(config)
 
 
 async def _checkpoints(request: web.Request) -> web.Response:
@@ -121,14 +121,14 @@ async def _checkpoint(request: web.Request) -> web.Response:
     text = request.match_info["snapshot_id"]
     if not (text.isascii() and text.isdecimal()) or int(text) == 0:
         raise errors.SpecRejectedError("RequestInvalid", f"The number of a checkpoint is expected (got {text!r}).")
-    found = request.app[_CONTROL].checkpoint(int(text))
-    if found is None:
+    details = request.app[_CONTROL].checkpoint(int(text))
+    if details is None:
         return _error(
             404,
             "SnapshotUnknown",
-            f"This driver remembers no checkpoint or savepoint {int(text)}; `statefulspark checkpoint show` reads storage.",
+            f"This driver remembers no snapshot {int(text)}; `statefulspark checkpoint show` reads it from storage.",
         )
-    return _json(found)
+    return _json(details)
 
 
 async def _post_checkpoint(request: web.Request) -> web.Response:
@@ -144,7 +144,7 @@ async def _post_stop(request: web.Request) -> web.Response:
 
 
 async def _operation(request: web.Request) -> web.Response:
-    """Answer when the operation has ended, or after `waitSeconds`: a stop's outcome is told before the driver is gone."""
+    """Answer when the operation has ended, or after `waitSeconds`; so a stop's outcome is sent before the driver exits."""
     request_id = request.match_info["request_id"]
     loop = asyncio.get_running_loop()
     answer_at_s = loop.time() + _wait_s(request)
@@ -152,11 +152,13 @@ async def _operation(request: web.Request) -> web.Response:
         operation = request.app[_CONTROL].operation(request_id)
         if operation is None:
             return _error(
-                404, "OperationUnknown", f"This driver knows no request {request_id!r}; it may have been restarted."
+                404,
+                "OperationUnknown",
+                f"This driver does not know the request {request_id!r}; it may have been restarted.",
             )
         if operation.state is not api.OperationState.IN_PROGRESS or loop.time() >= answer_at_s:
             return _json(operation)
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_INTERVAL_S)
 
 
 def _wait_s(request: web.Request) -> float:
@@ -170,7 +172,7 @@ def _wait_s(request: web.Request) -> float:
 
 async def _healthz(request: web.Request) -> web.Response:
     alive = request.app[_CONTROL].is_alive()
-    return web.Response(text="ok\n" if alive else "the job's loop does not turn\n", status=200 if alive else 503)
+    return web.Response(text="ok\n" if alive else "the job loop does not run\n", status=200 if alive else 503)
 
 
 async def _readyz(request: web.Request) -> web.Response:
@@ -202,7 +204,7 @@ _HANDLERS: Mapping[str, _Handler] = {
     "getMetrics": _metrics,
     "getOpenApi": _openapi,
 }
-"""Who answers each route."""
+"""The handler of each route."""
 
 
 async def _body(request: web.Request, model: type[_Body]) -> _Body:

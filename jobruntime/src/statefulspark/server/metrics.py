@@ -1,7 +1,7 @@
-"""Metrics of a driver, derived from its status and its statistics; how they are written is Prometheus's own library's.
+"""Metrics of a driver, derived from its status and its statistics; Prometheus's own library writes them.
 
 Names follow Flink's checkpoint metrics in snake case, with units; every series carries the job and its namespace. Each
-family is declared in FAMILIES, `docs/metrics.md` explains each, and a test holds the two together.
+family is declared in FAMILIES, `docs/metrics.md` explains each, and a test compares the two.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class Family:
     """One metric.
 
     Attributes:
-        name: Without the prefix.
+        name: Its name without the prefix.
         kind: Prometheus's type.
-        meaning: The line of help.
+        meaning: Its help text.
     """
 
     name: str
@@ -81,12 +81,12 @@ FAMILIES = (
     _gauge("sink_pending_transactions", "Prepared and not committed: they wait for the next checkpoint."),
     _gauge("sink_committed_batch", "Its output is visible through this batch."),
 )  # fmt: skip
-"""Every metric, in the order of the exposition. Those without a value yet are left out of it."""
+"""Every metric, in the order of the exposition. Metrics without a value yet are omitted."""
 
 
 def render(status: api.JobStatus, checkpoints: statistics.Checkpoints | None = None) -> str:
     """Return the exposition, ending with a newline."""
-    # Loaded by the first scrape: it brings an HTTP server with it, and a start has better things to do.
+    # Imported by the first scrape: it imports an HTTP server, which would delay the start.
     from prometheus_client import exposition
 
     return exposition.generate_latest(_Page(status, checkpoints or statistics.Checkpoints())).decode()
@@ -102,7 +102,7 @@ class _Page:
     def collect(self) -> tuple[Metric, ...]:
         from prometheus_client import Metric
 
-        # Not the library's families: its summary knows no quantiles. It adds a counter's ending itself.
+        # Not the library's families: its summary has no quantiles. The library adds the suffix of counters itself.
         metrics = {
             family.name: Metric(f"{PREFIX}{family.name.removesuffix('_total')}", family.meaning, family.kind)
             for family in FAMILIES
@@ -162,7 +162,7 @@ def _last(prefix: str, last: api.SnapshotSummary) -> Iterator[_Sample]:
 
 
 def _last_details(last: api.SnapshotSummary, details: statistics.SnapshotDetails | None) -> Iterator[_Sample]:
-    """What is only known of a checkpoint that this driver took; one that was restored has its place alone."""
+    """Return the samples that only a checkpoint of this driver has; a restored checkpoint has only its location."""
     yield "last_checkpoint_info", {"path": last.location}, 1
     yield "last_checkpoint_processed_data_bytes", {}, 0
     yield "last_checkpoint_persisted_data_bytes", {}, 0

@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 description of the driver's API, made from the routes and the wire models.
+"""The OpenAPI 3.1 description of the driver's API, generated from the routes and the wire models.
 
 `python -m statefulspark.server.openapi` prints it; the copy in `docs/openapi.json` is compared with it by a test.
 """
@@ -60,7 +60,7 @@ def _operation(route: routes.Route) -> _Json:
         "responses": {str(code): _answer(route, answer) for code, answer in sorted(route.answers.items())},
     }
     if route.parameters:
-        operation["parameters"] = [_parameter(one) for one in route.parameters]
+        operation["parameters"] = [_parameter(parameter) for parameter in route.parameters]
     if route.body is not None:
         operation["requestBody"] = {"required": True, "content": _content(route.body)}
     return operation
@@ -78,25 +78,27 @@ def _content(model: type[base.WireModel]) -> _Json:
     return {"application/json": {"schema": {"$ref": _REFERENCE.format(model=model.__name__)}}}
 
 
-def _parameter(one: routes.Parameter) -> _Json:
-    schema: _Json = {"type": "string"} if one.minimum is None else {"type": "integer", "minimum": one.minimum}
-    if one.maximum is not None:
-        schema["maximum"] = one.maximum
+def _parameter(parameter: routes.Parameter) -> _Json:
+    schema: _Json = (
+        {"type": "string"} if parameter.minimum is None else {"type": "integer", "minimum": parameter.minimum}
+    )
+    if parameter.maximum is not None:
+        schema["maximum"] = parameter.maximum
     return {
-        "name": one.name,
-        "in": "query" if one.in_query else "path",
-        "required": not one.in_query,
-        "description": one.meaning,
+        "name": parameter.name,
+        "in": "query" if parameter.in_query else "path",
+        "required": not parameter.in_query,
+        "description": parameter.meaning,
         "schema": schema,
     }
 
 
 def _schemas() -> Mapping[str, object]:
-    """Return the schema of every model on the wire: of bodies as they are read, of answers as they are written."""
+    """Return the schema of every model on the wire: as read for bodies, as written for answers."""
     read = {route.body for route in routes.ROUTES if route.body is not None}
     written = {answer.model for route in routes.ROUTES for answer in route.answers.values() if answer.model is not None}
     used = [(model, mode) for models, mode in ((read, _READ), (written, _WRITTEN)) for model in models]
-    ordered = sorted(used, key=lambda one: one[0].__name__)
+    ordered = sorted(used, key=lambda pair: pair[0].__name__)
     _, schema = models_json_schema(ordered, by_alias=True, ref_template=_REFERENCE)
     definitions: _Json = schema["$defs"]
     return dict(sorted(definitions.items()))
