@@ -76,7 +76,7 @@ def test_a_whole_job_is_healthy_and_explained(case: Case) -> None:
     assert all(one.ok and one.files for one in (*health.checkpoints, *health.savepoints))
     assert (health.owner.owner_id, health.owner.epoch, health.owner.holder) == ("uid-1", 1, "flights-driver-1")
     assert [(one.generation, one.role) for one in health.generations] == [(1, "in use")]
-    assert health.restart.sentence == "A driver goes on from checkpoint 2 in generation 1."
+    assert health.restart.sentence == "A driver continues from checkpoint 2 in generation 1."
     assert health.restart.batches == {"delays": 5}
     assert (health.foreign, health.notes) == ((), ())
 
@@ -199,7 +199,7 @@ def test_strangers_are_pointed_out_and_no_damage(case: Case) -> None:
 
     assert health.foreign == ("notes.txt",)
     assert health.problems == ()
-    assert any("files below generations/ are not ours" in note for note in health.notes)
+    assert any("files below generations/ are unknown" in note for note in health.notes)
     assert any("00000009-half has no manifest" in note for note in health.notes)
 
 
@@ -233,7 +233,7 @@ def test_a_generation_that_was_never_completed_is_explained(case: Case) -> None:
     health = case.examine()
 
     assert [(one.generation, one.role) for one in health.generations] == [(2, "unfinished"), (1, "in use")]
-    assert health.notes == ("Generation 2 was never completed; nothing starts from it.",)
+    assert health.notes == ("Generation 2 was never completed; no start uses it.",)
     assert health.problems == ()
 
 

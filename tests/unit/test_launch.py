@@ -179,7 +179,7 @@ def test_a_failure_of_the_driver_is_ours_and_worth_a_restart(termination_log: Pa
     assert (code, report.reason) == (ExitCode.FAILED, "DriverFailed")
     assert report.message == (
         "The driver failed with ConnectionError: the JVM is gone. This is a failure of statefulspark or of what it runs on, "
-        "not of the job's code; report it with the trace. It goes on when it is started again."
+        "not of the job's code; report it with the trace. It continues when it is started again."
     )
 
 
@@ -225,7 +225,7 @@ def test_a_signal_before_the_job_runs_ends_the_process_as_drained(tmp_path: Path
     line = json.loads([line for line in ended.stderr.splitlines() if line.startswith("{")][-1])
     assert ended.returncode == ExitCode.DRAINED
     assert (line["level"], line["code"]) == ("INFO", "DRAINED")
-    assert line["why"] == f"{name} came before the job ran; its state is what it was."
+    assert line["why"] == f"{name} came before the job ran; its state is unchanged."
     assert "still here" not in ended.stderr
 
 

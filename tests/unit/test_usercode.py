@@ -37,8 +37,8 @@ def test_of_a_text_the_users_calls_are_left_each_once() -> None:
         usercode.Frame("/app/job.py", 12, "process", "bad(key)"),
         usercode.Frame("/app/rules.py", 3, "bad"),
     )
-    assert frames[-1].place == "/app/rules.py:3 in bad"
-    assert usercode.told(frames) == (
+    assert frames[-1].location == "/app/rules.py:3 in bad"
+    assert usercode.format_frames(frames) == (
         '  File "/app/job.py", line 12, in process\n    bad(key)\n  File "/app/rules.py", line 3, in bad'
     )
 

@@ -1,6 +1,6 @@
-"""What a job file declares: queries, what they write, and what is called in them.
+"""The declarations of a job file: queries, their outputs, and their functions.
 
-Everything that runs a job stands above this module, and it knows none of it: a declaration can be read without an engine.
+This module imports nothing that runs a job, so a declaration can be read without Spark.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 
 def require_uid(uid: str, what: str) -> str:
-    """Return the uid if it can name state for years.
+    """Return the uid if it is valid.
 
     Args:
-        uid: Given by the user.
-        what: What it is the uid of, for the error.
+        uid: The uid that the user gave.
+        what: The object that has the uid, for the error.
 
     Raises:
         SpecRejectedError: `UidInvalid`.
@@ -35,14 +35,14 @@ def require_uid(uid: str, what: str) -> str:
         raise errors.SpecRejectedError(
             "UidInvalid",
             f"The uid {uid!r} of {what} must be 1 to 63 characters of a-z, 0-9, '-' and '_', starting and ending with a "
-            "letter or digit; state is found again by this name, so choose it once.",
+            "letter or digit; state is found by this name, so it must never change.",
         )
     return uid
 
 
 @dataclass(frozen=True, slots=True)
 class QueryContext:
-    """What a query function is told about the job it runs in.
+    """The job that a query function belongs to.
 
     Attributes:
         job: Name of the job.
@@ -77,7 +77,7 @@ class QueryContext:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A stream and the sink it goes to, as `write` returns it; the runtime starts it."""
+    """A stream and its sink, as `write` returns them; the runtime starts the query."""
 
     frame: DataFrame
     sink: TwoPhaseSink | FunctionSink
@@ -99,10 +99,10 @@ class QueryDefinition:
 
 @dataclass(frozen=True, slots=True)
 class JobDefinition:
-    """What a job file declares, whole.
+    """All declarations of a job file.
 
     Attributes:
-        queries: In the order of their declaration.
+        queries: The queries, in the order of their declaration.
         hooks: The master hooks, in the order of their declaration.
     """
 
@@ -118,17 +118,17 @@ class JobDefinition:
 def write(
     frame: DataFrame, *, sink: TwoPhaseSink | FunctionSink, uid: str, mode: str = "update", trigger: str | None = None
 ) -> Output:
-    """Say where a stream goes.
+    """Connect a stream with a sink.
 
     Args:
         frame: A streaming DataFrame.
-        sink: Where its rows go, exactly once, and visible when a checkpoint covers them.
+        sink: Receives each row exactly once; rows are visible when a checkpoint covers them.
         uid: Name of the sink in the job.
-        mode: Spark's output mode; `append` where an operator demands it (stream-stream joins, some windows).
+        mode: Spark's output mode; `append` where an operator requires it (stream-stream joins, some windows).
         trigger: Shortest time between two batches, for example `1 second`; as fast as possible when omitted.
 
     Returns:
-        What a query function returns.
+        The output, which the query function returns.
 
     Raises:
         SpecRejectedError: `UidInvalid`.

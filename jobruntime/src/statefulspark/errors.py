@@ -1,21 +1,21 @@
-"""Every error of the product, as one small tree.
+"""All errors of the product, as one small tree.
 
-A caller catches by what it can do about the failure, never by where it came from:
+The type of an error says what the caller can do about it, not where it came from:
 
 ```
-StatefulSparkError                 carries a PascalCase reason and a sentence for people
-├── SpecRejectedError              the request itself is wrong: wait until somebody changes it
-├── TransientError                 the world is in the way: try again after `retry_after_s`
-├── PreconditionFailedError        the world moved on: look again and decide anew
-│   ├── FencedError                a newer epoch owns the job: stop, touch nothing
-│   └── ObjectChangedError         a conditional write or delete found another body than the one that was looked at
-├── StateUnknownError              it cannot be told what is true: stop and ask, never assume "absent"
+StatefulSparkError                 has a PascalCase reason and a sentence for people
+├── SpecRejectedError              the request itself is wrong: wait until it is changed
+├── TransientError                 a temporary failure: try again after `retry_after_s`
+├── PreconditionFailedError        the state has changed: read it again and decide again
+│   ├── FencedError                a newer epoch owns the job: stop, write nothing
+│   └── ObjectChangedError         a conditional write or delete found another body than the one that was read
+├── StateUnknownError              the state cannot be determined: stop and ask, never assume "absent"
 │   └── SnapshotCorruptError       a snapshot exists and does not verify
-│       └── FormatVersionError     a document is whole, and of a version that this release does not read
+│       └── FormatVersionError     a document is intact, but this release cannot read its version
 ├── ObjectNotFoundError            proven absence of one object
-├── ObjectExistsError              a conditional create found the name taken
-├── UserCodeError                  code of the job raised something; what it was, and where
-└── InternalError                  a bug of ours
+├── ObjectExistsError              a conditional create found an existing object
+├── UserCodeError                  the code of the job raised an exception
+└── InternalError                  a bug of the product
 ```
 
 Messages say what failed, on which object, and what to do. This module imports nothing.
@@ -25,7 +25,7 @@ from __future__ import annotations
 
 
 class StatefulSparkError(Exception):
-    """Root of all errors raised on purpose.
+    """Base class of all errors that the product raises on purpose.
 
     Attributes:
         reason: PascalCase word that names the class of failure in conditions, events, metrics and exit reports.
@@ -39,16 +39,16 @@ class StatefulSparkError(Exception):
 
 
 class SpecRejectedError(StatefulSparkError):
-    """What was asked for can never work as written.
+    """The request can never work as written.
 
     Operator action: change the value that the message names; retrying unchanged fails again.
     """
 
 
 class TransientError(StatefulSparkError):
-    """Something outside is unavailable now and may be back later.
+    """An external system is unavailable now and may be available later.
 
-    Operator action: none if it passes; otherwise look at the system that the message names.
+    Operator action: none if it passes; otherwise check the system that the message names.
     """
 
     def __init__(self, reason: str, message: str, retry_after_s: float = 5.0) -> None:
@@ -57,16 +57,16 @@ class TransientError(StatefulSparkError):
 
 
 class PreconditionFailedError(StatefulSparkError):
-    """The world changed between the look and the act; nothing was done.
+    """The state changed between the read and the action; nothing was done.
 
-    Operator action: none; the caller looks again and decides anew.
+    Operator action: none; the caller reads again and decides again.
     """
 
 
 class FencedError(PreconditionFailedError):
     """A newer driver owns the job; this one must not write any more.
 
-    Operator action: none; the newer driver goes on from the latest completed checkpoint.
+    Operator action: none; the newer driver continues from the latest completed checkpoint.
     """
 
     def __init__(self, message: str) -> None:
@@ -74,20 +74,20 @@ class FencedError(PreconditionFailedError):
 
 
 class ObjectChangedError(PreconditionFailedError):
-    """A conditional write or delete found another body than the one that was looked at, or none.
+    """A conditional write or delete found another body than the one that was read, or no object.
 
-    Operator action: none; the caller looks again and decides anew.
+    Operator action: none; the caller reads again and decides again.
     """
 
     def __init__(self, uri: str) -> None:
         super().__init__(
-            "ObjectChanged", f"The object {uri} is not the one that was looked at any more; it was left alone."
+            "ObjectChanged", f"The object {uri} has changed since it was read; it was not written or deleted."
         )
         self.uri = uri
 
 
 class StateUnknownError(StatefulSparkError):
-    """It could not be found out what is true, so nothing may be assumed.
+    """The state could not be determined, so nothing may be assumed.
 
     Operator action: restore access to what the message names; nothing was changed.
     """
@@ -102,17 +102,17 @@ class SnapshotCorruptError(StateUnknownError):
 
 
 class FormatVersionError(SnapshotCorruptError):
-    """A stored document has a version that this release cannot read; it is whole, so nothing may go on without it.
+    """A stored document has a version that this release cannot read; it is intact, so no start may ignore it.
 
-    Operator action: run the release that wrote it, or a newer one. To go back to this release, start from a snapshot by
-    name that it can read.
+    Operator action: run the release that wrote it, or a newer one. To go back to this release, start from a named
+    snapshot that it can read.
     """
 
 
 class ObjectNotFoundError(StatefulSparkError):
     """One object is proven to be absent.
 
-    Operator action: depends on the caller; by itself it is an answer, not a fault.
+    Operator action: depends on the caller; by itself it is an answer, not a failure.
     """
 
     def __init__(self, uri: str) -> None:
@@ -132,16 +132,16 @@ class ObjectExistsError(StatefulSparkError):
 
 
 class UserCodeError(StatefulSparkError):
-    """Code of the job, which the product had called, raised; nothing else is ever blamed on the job's code.
+    """A call of the job's code raised an exception; no other error is attributed to the job's code.
 
-    It is made where the call is made (`usercode.raised`), so it needs no look at stacks to tell whose failure it is.
+    It is created where the call is made (`usercode.raised`), so no stack is read to tell whose failure it is.
 
-    Operator action: correct the job at the file and line, or what its code talks to.
+    Operator action: correct the job at the file and line, or the system that its code uses.
 
     Attributes:
-        raised: What the code raised.
-        file: The file of the job in which it was raised, or through which it passed last; None if that is not known.
-        line: The line in that file; None if that is not known.
+        raised: The exception of the code.
+        file: The innermost file of the job in its traceback; None if unknown.
+        line: The line in that file; None if unknown.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class UserCodeError(StatefulSparkError):
 
 
 class InternalError(StatefulSparkError):
-    """A promise inside our own code is broken.
+    """A bug of the product: its own code broke an assumption.
 
     Operator action: report it with the log; the state on storage stays as it was.
     """

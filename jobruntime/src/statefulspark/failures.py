@@ -1,6 +1,7 @@
-"""Says what a failure means for the next start: pure text in, exit code and reason out.
+"""Classifies failures: returns the exit code and reason for an error or for the text of one. Pure.
 
-A failure that an unchanged restart repeats for certain must not be retried; everything unknown is retried, with backoff.
+A failure that an unchanged restart would certainly repeat must not be retried; every unknown failure is retried, with
+backoff.
 The error classes are Spark's (`common/utils/src/main/resources/error/error-conditions.json`, Spark 4.2).
 """
 
@@ -21,7 +22,7 @@ _INCOMPATIBLE = (
     "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
     "STATE_STORE_STATE_SCHEMA_FILES_THRESHOLD_EXCEEDED",
     "sources in the checkpoint offsets and now there are",
-    # Ours, raised in a Python worker when a key group is first opened.
+    # Raised by the product in a Python worker that opens a key group for the first time.
     "SpecRejectedError: StateKeyTypeIncompatible",
     "SpecRejectedError: StateTypeIncompatible",
     "SpecRejectedError: StateTtlIncompatible",
@@ -38,11 +39,11 @@ _DAMAGED = (
     "CANNOT_LOAD_STATE_STORE.UNEXPECTED_VERSION",
     "CANNOT_LOAD_STATE_STORE.KEY_ROW_FORMAT_VALIDATION_FAILURE",
     "CANNOT_LOAD_STATE_STORE.VALUE_ROW_FORMAT_VALIDATION_FAILURE",
-    # Ours, raised in a Python worker that reads chunks of keyed state.
+    # Raised by the product in a Python worker that reads chunks of keyed state.
     "SnapshotCorruptError: ",
 )
 _NEWER = "statefulspark.errors.FormatVersionError: "
-"""State that a later release wrote is not damaged: nothing is noted against it, and no older state is taken for it."""
+"""State of a later release is not damaged: it gets no damage note, and no older state replaces it."""
 _DAMAGED_WHILE_LOADING = (
     "java.io.FileNotFoundException",
     "java.io.EOFException",
@@ -52,7 +53,7 @@ _DAMAGED_WHILE_LOADING = (
     "com.github.luben.zstd.ZstdIOException",
     "Invalid checksum",
 )
-"""Causes that mean damage when a state store could not be loaded and Spark has no class for why."""
+"""Causes that mean damage if a state store could not be loaded and Spark has no error class for the cause."""
 _SLOW_START = (
     "STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE",
     "Python worker failed to connect back",
@@ -79,10 +80,10 @@ _DECLARED_WRONGLY = (
     *("BufferInvalid", "OffsetsGroupInvalid", "SchemaInvalid", "SinkInvalid", "SinkSettingRefused"),
     *("SourceNameInvalid", "SourceNameTaken", "SourceNotSingle"),
 )
-"""Reasons for which the job file has to be corrected."""
+"""Reasons that require a correction of the job file."""
 _NOT_INSTALLED = frozenset({"JarsMissing", "JavaMissing", "JvmNotStarted", "SparkMissing"})
-"""Internal errors that say what to do; the others are bugs."""
-_GOES_ON = "It goes on when it is started again."
+"""Reasons of internal errors that say what to do; all others are bugs."""
+_RESTART_CONTINUES = "It continues when it is started again."
 _STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})
 _BY_REASON = {
     "NonRestoredState": ExitCode.INCOMPATIBLE_STATE,
@@ -90,7 +91,7 @@ _BY_REASON = {
     "StateTtlIncompatible": ExitCode.INCOMPATIBLE_STATE,
     "StateModeIncompatible": ExitCode.INCOMPATIBLE_STATE,
     "StateKeyTypeIncompatible": ExitCode.INCOMPATIBLE_STATE,
-    # A changed job that could not read its state; see evolution/comparison.py and evolution/definitions.py.
+    # A changed job that cannot read its state; see evolution/comparison.py and evolution/definitions.py.
     "AggregationChanged": ExitCode.INCOMPATIBLE_STATE,
     "JoinChanged": ExitCode.INCOMPATIBLE_STATE,
     "KeyChanged": ExitCode.INCOMPATIBLE_STATE,
@@ -101,7 +102,7 @@ _BY_REASON = {
     "SourcesAmbiguous": ExitCode.INCOMPATIBLE_STATE,
     "TimeZoneChanged": ExitCode.INCOMPATIBLE_STATE,
     "ValueChanged": ExitCode.INCOMPATIBLE_STATE,
-    # A sink that holds what the state does not account for; see sinks/marker.py.
+    # A sink that holds output which is not part of the state; see sinks/marker.py.
     "SinkAhead": ExitCode.INCOMPATIBLE_STATE,
     "SinkTaken": ExitCode.INCOMPATIBLE_STATE,
     "WindowChanged": ExitCode.INCOMPATIBLE_STATE,
@@ -113,7 +114,7 @@ _BY_REASON = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """How to end because of something."""
+    """How the process ends after a failure."""
 
     code: ExitCode
     reason: str
@@ -121,19 +122,19 @@ class Failure:
 
 
 def of_error(error: errors.StatefulSparkError) -> Failure:
-    """Classify an error of ours."""
+    """Classify a StatefulSparkError."""
     message = f"{error.message} {usercode.REPORT_IT}" if is_a_bug(error) else error.message
     return Failure(_code_of(error), error.reason, message)
 
 
 def is_a_bug(error: errors.StatefulSparkError) -> bool:
-    """Tell whether an error is one that a person can only report."""
+    """Tell whether an error is a bug, which a person can only report."""
     return isinstance(error, errors.InternalError) and error.reason not in _NOT_INSTALLED
 
 
 def of_unexpected(error: Exception) -> Failure:
-    """Classify an error that nobody raised on purpose: it is ours, since what the job's code raises is a `UserCodeError`."""
-    message = f"The driver failed with {usercode.in_one_line(error)}. {usercode.REPORT_IT} {_GOES_ON}"
+    """Classify an unexpected error: it is a bug, since an exception of the job's code is a `UserCodeError`."""
+    message = f"The driver failed with {usercode.in_one_line(error)}. {usercode.REPORT_IT} {_RESTART_CONTINUES}"
     return Failure(ExitCode.FAILED, "DriverFailed", message)
 
 
@@ -172,46 +173,46 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
 
 
 def _sentence(uid: str, text: str) -> str:
-    """Return what ended a query: at the line of the job, or as an error of ours that is to be reported."""
-    what, users = essence(text), calls_of_job(text)
+    """Return the message for the error of a query: with the job's line, or with a request to report a bug."""
+    what, calls = essence(text), calls_of_job(text)
     if _INTERNAL_ERROR in text:
         return f"The query {uid!r} failed: {what} {usercode.REPORT_IT}"
-    is_told = not users or f"{users[-1].file} line {users[-1].line}" in what
-    return f"The query {uid!r} failed{'' if is_told else f' at {users[-1].place}'}: {what}"
+    is_named = not calls or f"{calls[-1].file} line {calls[-1].line}" in what
+    return f"The query {uid!r} failed{'' if is_named else f' at {calls[-1].location}'}: {what}"
 
 
 def calls_of_job(text: str) -> tuple[usercode.Frame, ...]:
-    """Return the calls in the job's code that the exception of a query names; none if the error is ours.
+    """Return the calls in the job's code that the exception of a query names; none for an internal error.
 
-    An exception that no code of ours has wrapped came from a function that Spark itself called, such as a UDF.
+    An exception that the product did not wrap comes from a function that Spark itself called, such as a UDF.
     """
     return () if _INTERNAL_ERROR in text else usercode.in_text(text)
 
 
 def is_slow_start(text: str) -> bool:
-    """Tell whether a query ended because a Python worker was not up in time, before it had done anything.
+    """Tell whether a query ended because a Python worker did not start in time, before it did any work.
 
     Python workers on the driver (of stateful operators, sources and the planner) come from
-    `PythonWorkerFactory.createSimpleWorker`, which gives a new process ten seconds to connect back, by no setting (Spark
-    4.2); a busy node may exceed that. `StreamingPythonRunner` then waits for its first answer, with an error of its own.
-    Starting the query again is safe: it goes on where its log ends.
+    `PythonWorkerFactory.createSimpleWorker`, which gives a new process ten seconds to connect back, without a setting (Spark
+    4.2); a busy node may need longer. `StreamingPythonRunner` then waits for its first answer, with an error of its own.
+    A restart of the query is safe: it continues at the end of its log.
     """
     return any(marker in text for marker in _SLOW_START)
 
 
 def lost_a_race(text: str) -> bool:
-    """Tell whether a query ended because somebody else wrote an entry of its log first.
+    """Tell whether a query ended because another process wrote an entry of its log first.
 
-    After a take-over that is the driver before: it committed the batch that it had checked its epoch for. Starting the
-    query again is safe, since Spark reads the log anew and goes on after that batch.
+    After a take-over that is the previous driver: it committed a batch after it had checked its epoch. A restart of the
+    query is safe, since Spark reads the log again and continues after that batch.
     """
     return "CONCURRENT_STREAM_LOG_UPDATE" in text or "Multiple streaming queries are concurrently using" in text
 
 
 def _is_damage(text: str) -> bool:
-    """Tell whether Spark found a file of the state that is missing or not what was written.
+    """Tell whether Spark found a state file that is missing or damaged.
 
-    A store that cannot be asked is no damage: it says nothing about the file.
+    An unavailable store is no damage, because it says nothing about the file.
     """
     if any(marker in text for marker in _DAMAGED):
         return True
@@ -219,7 +220,7 @@ def _is_damage(text: str) -> bool:
 
 
 def essence(text: str, limit: int = 800) -> str:
-    """Keep what a person needs: the last Python error if there is one, else the first line of Spark's message."""
+    """Return the part that a person needs: the last Python error if there is one, else the first line of Spark's message."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     python = [line for line in lines if not line.startswith(("at ", "File ", "^")) and _is_python_error(line)]
     chosen = (

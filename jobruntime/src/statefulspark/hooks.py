@@ -1,8 +1,8 @@
-"""Master hooks: code on the driver that a checkpoint asks first, and that gets its answer back when the job is restored.
+"""Master hooks: code on the driver that each checkpoint calls first, and that gets its state back when the job is restored.
 
-A hook stands for a system outside of the job that has to take part in its checkpoints: it marks a position there, or takes a
-snapshot of its own, and returns a few bytes by which it finds that again. Flink's `MasterTriggerRestoreHook`. This module
-knows no Spark.
+A hook represents an external system that takes part in the job's checkpoints: it marks a position there, or takes a
+snapshot of its own, and returns a few bytes that identify it. Flink's `MasterTriggerRestoreHook`. This module does not
+use Spark.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ DEFAULT_TIMEOUT_S = 60.0
 
 
 class MasterHook(ABC):
-    """Asked at each checkpoint and savepoint, before the queries are; give an instance to `job.hook`.
+    """Called at each checkpoint and savepoint, before the queries take part; give an instance to `job.hook`.
 
-    All methods run on the driver, off the job's own thread. Methods of one hook never run at the same time.
+    All methods run on the driver, in threads of their own. Methods of one hook never run at the same time.
     """
 
     @property
     @abstractmethod
     def identifier(self) -> str:
-        """Name under which its state is kept; unique in the job and never changed afterwards."""
+        """Name under which its state is stored; unique in the job and never changed afterwards."""
 
     @abstractmethod
     def trigger(self, checkpoint_id: int, timestamp: int) -> bytes | None:
         """Take part in a checkpoint.
 
-        Batches may be committed between this call and the point where the checkpoint ends: what is returned describes that
-        point or an earlier one, never a later one. The checkpoint may be given up afterwards.
+        Batches may be committed between this call and the cut of the checkpoint: the returned state must describe that cut
+        or an earlier point, never a later one. The checkpoint may be aborted afterwards.
 
         Args:
             checkpoint_id: Its number; never used twice.
             timestamp: When it was triggered, in milliseconds since 1970.
 
         Returns:
-            What `restore` gets back; kept in the manifest, so keep it small. None keeps nothing.
+            The state for `restore`; it is stored in the manifest, so it should be small. None stores nothing.
 
         Raises:
             Exception: Any; the checkpoint is declined with its text.
@@ -44,23 +44,23 @@ class MasterHook(ABC):
 
     @abstractmethod
     def restore(self, checkpoint_id: int, state: bytes | None) -> None:
-        """Go back to a checkpoint, before any query starts.
+        """Restore a checkpoint, before any query starts.
 
         Args:
-            checkpoint_id: The checkpoint for which `trigger` returned the state. A job that goes on after the newest
-                committed batch gets the state of the checkpoint before it. Without state it is the number of what is
-                restored, and 0 where that is not known.
-            state: What `trigger` had returned; None where what is restored holds nothing of this hook.
+            checkpoint_id: The checkpoint for which `trigger` returned the state. A job that continues after the newest
+                committed batch gets the state of the checkpoint before it. Without state it is the number of the
+                restored snapshot, or 0 if that is unknown.
+            state: The state that `trigger` returned; None if the restored snapshot has no state of this hook.
 
         Raises:
             Exception: Any; the job does not start.
         """
 
-    def reset(self) -> None:  # noqa: B027 - most hooks have nothing to forget
-        """Begin anew: the job starts with empty state. Flink calls it at the same moment."""
+    def reset(self) -> None:  # noqa: B027 - most hooks have nothing to reset
+        """Reset the hook, because the job starts with empty state. Flink calls it at the same moment."""
 
-    def close(self) -> None:  # noqa: B027 - most hooks have nothing to give back
-        """The job has ended, for whatever reason; nothing is called afterwards."""
+    def close(self) -> None:  # noqa: B027 - most hooks have nothing to close
+        """Close the hook after the job has ended, for any reason; no method is called afterwards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class HookDefinition:
     """A hook of the job.
 
     Attributes:
-        identifier: Of the hook.
+        identifier: The identifier of the hook.
         hook: The hook itself.
-        timeout_s: How long it may take to answer.
+        timeout_s: Longest duration of a call.
     """
 
     identifier: str

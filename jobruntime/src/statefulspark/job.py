@@ -1,7 +1,7 @@
-"""The job as a user writes it: a name, its queries and its hooks.
+"""The job that a user declares: a name, its queries and its hooks.
 
-A job is one driver process with one or more streaming queries. A query function returns what to write; the runtime owns
-the checkpoint location, start, stop and restore. A job file can be read, and its queries listed, without an engine.
+A job is one driver process with one or more streaming queries. A query function returns what to write; the runtime manages
+the checkpoint location, start, stop and restore. A job file can be loaded, and its queries listed, without Spark.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Job:
     """
 
     def __init__(self, name: str) -> None:
-        """Name the job; the resource's name, or `--name`, wins over this one when it runs."""
+        """Name the job; the resource's name, or `--name`, overrides this name when the job runs."""
         self.name = require_uid(name, "the job")
         self._queries: dict[str, QueryDefinition] = {}
         self._hooks: dict[str, HookDefinition] = {}
@@ -41,14 +41,14 @@ class Job:
 
     @property
     def definition(self) -> JobDefinition:
-        """What is declared so far, for what runs it."""
+        """The declared queries and hooks, for the driver."""
         return JobDefinition(self.queries, self.hooks)
 
     def query(self, *, uid: str) -> Callable[[QueryFunction], QueryFunction]:
         """Declare a query by decorating the function that builds it.
 
         Args:
-            uid: Name under which the query's state is kept; unique in the job and never changed afterwards.
+            uid: Name under which the query's state is stored; unique in the job, and never changed afterwards.
 
         Raises:
             SpecRejectedError: `UidInvalid` or `UidDuplicate`.
@@ -71,11 +71,11 @@ class Job:
         return tuple(self._hooks.values())
 
     def hook(self, hook: MasterHook, *, timeout_s: float = DEFAULT_TIMEOUT_S) -> MasterHook:
-        """Let something outside take part in every checkpoint: it is asked first, and restored with what it answered.
+        """Register a master hook: an external system that takes part in every checkpoint, and is restored from it.
 
         Args:
-            hook: What to ask.
-            timeout_s: How long an answer may take; after that the checkpoint is declined.
+            hook: The hook.
+            timeout_s: Longest duration of a call; after that the checkpoint is declined.
 
         Returns:
             The hook.
@@ -95,7 +95,7 @@ class Job:
         if identifier in self._hooks:
             raise errors.SpecRejectedError(
                 "UidDuplicate",
-                f"Two master hooks of the job {self.name} are called {identifier!r}; give each its own name.",
+                f"Two master hooks of the job {self.name} have the identifier {identifier!r}; give each its own.",
             )
         self._hooks[identifier] = HookDefinition(identifier, hook, timeout_s)
         return hook
@@ -112,7 +112,7 @@ class Job:
 
         def work() -> int:
             job_config = launch.current_config(self.name)
-            report = launch.asked_report()
+            report = launch.requested_report()
             definition = self.definition
             if report:
                 return check.check(definition, job_config, check.ReportFormat(report))

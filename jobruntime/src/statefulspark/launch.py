@@ -1,7 +1,7 @@
-"""Runs a job file and turns whatever happens into one of the exit codes.
+"""Runs a job file and turns every outcome into one of the exit codes.
 
-This is the edge of the driver process: the only place that catches every exception. What went wrong is logged with its
-stack for the author of the job, said in one sentence, and written to the container's termination log for the operator.
+This is the outermost part of the driver process: only here every exception is caught. A failure is logged with its stack
+for the author of the job, reported in one sentence, and written to the container's termination log for the operator.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ TERMINATION_LIMIT = 3500
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 _log = logging.getLogger(__name__)
-_given: ContextVar[config.JobConfig | None] = ContextVar("given_config", default=None)
-_report: ContextVar[str | None] = ContextVar("asked_report", default=None)
+_given_config: ContextVar[config.JobConfig | None] = ContextVar("given_config", default=None)
+_report: ContextVar[str | None] = ContextVar("requested_report", default=None)
 
 
 class DriverEnded(SystemExit):
-    """How `Job.run` ends a process: the driver has run and has said how it ended."""
+    """Raised by `Job.run` to end the process, after the driver has run and reported its outcome."""
 
     def __init__(self, exit_code: int) -> None:
         super().__init__(exit_code)
@@ -44,12 +44,12 @@ class DriverEnded(SystemExit):
 
 
 def is_guarded() -> bool:
-    """Tell whether `run_file` runs this job and turns whatever it raises into an exit code."""
-    return _given.get() is not None
+    """Tell whether `run_file` runs this job and turns its exceptions into an exit code."""
+    return _given_config.get() is not None
 
 
-def asked_report() -> str | None:
-    """Return the format of the report that is wanted instead of a run; None to run the job."""
+def requested_report() -> str | None:
+    """Return the format of the report that is requested instead of a run; None to run the job."""
     return _report.get()
 
 
@@ -60,12 +60,12 @@ def current_config(job_name: str) -> config.JobConfig:
         job_name: Name in the job file, for the error.
 
     Returns:
-        What `run_file` was given, or the file named by `STATEFULSPARK_CONFIG`.
+        The configuration that `run_file` received, or the file named by `STATEFULSPARK_CONFIG`.
 
     Raises:
         SpecRejectedError: `ConfigMissing` or `ConfigInvalid`.
     """
-    given = _given.get()
+    given = _given_config.get()
     if given is not None:
         return given
     path = os.environ.get(config.ENV_CONFIG)
@@ -98,14 +98,14 @@ def config_invalid(what: str, error: ValidationError) -> errors.SpecRejectedErro
     """Return the refusal of a configuration, which names the first wrong field and its value.
 
     Args:
-        what: The configuration, at the beginning of a sentence.
-        error: What is wrong.
+        what: The configuration, as the beginning of a sentence.
+        error: The validation error.
     """
     first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"]) or "the document"
+    field = ".".join(str(part) for part in first["loc"]) or "the document"
     why, given = first["msg"].removeprefix("Value error, "), first["input"]
     shown = f"{given.total_seconds():g} s" if isinstance(given, timedelta) else repr(given)
-    return errors.SpecRejectedError("ConfigInvalid", f"{what} is wrong at {where}: {why} (got {shown}).")
+    return errors.SpecRejectedError("ConfigInvalid", f"{what} is wrong at {field}: {why} (got {shown}).")
 
 
 def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = None) -> int:
@@ -114,12 +114,12 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
     Args:
         path: The file; it declares a job and calls its `run`.
         job_config: The configuration.
-        report: Format of a report on what the start would do, which is then all that is done; None runs the job.
+        report: Format of a report on what the start would do, instead of a run; None runs the job.
 
     Returns:
         The exit code.
     """
-    # Workers name the file, too, and run elsewhere.
+    # Workers use this path too, in another working directory.
     file = path.absolute()
 
     def run() -> int:
@@ -127,21 +127,21 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
             raise errors.SpecRejectedError(
                 "JobFileMissing", f"There is no job file {path}; check job.file, and that the image contains it."
             )
-        token, asked = _given.set(job_config), _report.set(report)
+        config_token, report_token = _given_config.set(job_config), _report.set(report)
         sys.path.insert(0, str(path.parent))
         try:
             _execute(file)
         except DriverEnded as ended:
             return ended.exit_code
         except SystemExit as ended:
-            # Exit code 0 would say that the job has finished, and it never ran.
+            # Exit code 0 would mean that the job has finished, but it never ran.
             raise errors.SpecRejectedError(
                 "JobFileRaised",
                 f"The job file {path} ended with sys.exit({ended.code!r}) before it ran a job; end it with `job.run()`.",
             ) from ended
         finally:
-            _given.reset(token)
-            _report.reset(asked)
+            _given_config.reset(config_token)
+            _report.reset(report_token)
         raise errors.SpecRejectedError(
             "NoQueries", f"The job file {path} ended without running a job; end it with `job.run()`."
         )
@@ -150,7 +150,7 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
 
 
 def _execute(file: Path) -> None:
-    """Run a job file as Python does; what is ours in there, `Job.run`, lets no exception out."""
+    """Run a job file as Python does; `Job.run` inside it raises only `DriverEnded`."""
     try:
         runpy.run_path(str(file), run_name="__main__")
     except Exception as error:
@@ -161,18 +161,18 @@ def _job_file_raised(file: Path, error: Exception) -> errors.StatefulSparkError:
     if isinstance(error, errors.StatefulSparkError):
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
-    place = f"{file} line {lines[-1]}" if lines else str(file)
-    message = f"The job file {place} raised {usercode.in_one_line(error)}. {usercode.CORRECT_IT}"
-    return usercode.made(error, reason="JobFileRaised", message=message)
+    location = f"{file} line {lines[-1]}" if lines else str(file)
+    message = f"The job file {location} raised {usercode.in_one_line(error)}. {usercode.CORRECT_IT}"
+    return usercode.user_code_error(error, reason="JobFileRaised", message=message)
 
 
 def guard(run: Callable[[], int]) -> int:
-    """Run something and return its exit code, or the code of what it raised.
+    """Run a function and return its exit code, or the exit code of its exception.
 
-    Only a `UserCodeError` says that the job's code failed; what else is raised by accident is ours.
+    Only a `UserCodeError` means that the job's code failed; every other unexpected exception is a bug of the product.
 
     Args:
-        run: The work.
+        run: The function.
     """
     from statefulspark import failures
 
@@ -183,7 +183,7 @@ def guard(run: Callable[[], int]) -> int:
             print_stack(error)
         failure = failures.of_error(error)
         return finish(failure.code, failure.reason, failure.message)
-    except Exception as error:  # noqa: BLE001 - the edge of the process: everything becomes an exit code and a sentence
+    except Exception as error:  # noqa: BLE001 - the outermost handler: every exception becomes an exit code and a sentence
         print_stack(error)
         failure = failures.of_unexpected(error)
         return finish(failure.code, failure.reason, failure.message)
@@ -192,10 +192,10 @@ def guard(run: Callable[[], int]) -> int:
 def run_alone(run: Callable[[], int]) -> int:
     """Run a job whose file was started by Python itself, as `python job.py` or in an interactive session.
 
-    Logging and signals are then as the command has them; signals are given back afterwards.
+    Logging and signals are configured as by the command; the signal handlers are restored afterwards.
 
     Args:
-        run: The work.
+        run: The function.
 
     Returns:
         The exit code.
@@ -203,28 +203,28 @@ def run_alone(run: Callable[[], int]) -> int:
     if not logging.getLogger().handlers:
         verbose = bool(os.environ.get(telemetry.ENV_VERBOSE))
         telemetry.configure(detail=telemetry.Detail.VERBOSE if verbose else telemetry.Detail.BRIEF)
-    before: dict[signal.Signals, object] = {}
+    previous_handlers: dict[signal.Signals, object] = {}
     if threading.current_thread() is threading.main_thread():
-        before = {number: signal.getsignal(number) for number in STOP_SIGNALS}
-        leave_on_signals()
+        previous_handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+        exit_on_signals()
     try:
         return guard(run)
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)  # type: ignore[arg-type]  # what getsignal returned
 
 
-def leave_on_signals() -> None:
-    """Obey SIGTERM and Ctrl-C that come before the job runs, at once; the driver's own handler takes over when it does.
+def exit_on_signals() -> None:
+    """Exit at once on SIGTERM and Ctrl-C until the job runs; then the driver installs its own handler.
 
-    What a start has written by then, the next one copes with as after a crash. Without a handler the process would die of
-    the signal, which tells nobody why and looks like a crash.
+    The next start handles an incomplete start as after a crash. Without a handler the signal would kill the process, which
+    looks like a crash and leaves no reason.
     """
 
     def leave(number: int, _frame: FrameType | None) -> None:
         try:
             name = signal.Signals(number).name
-            finish(ExitCode.DRAINED, "Drained", f"{name} came before the job ran; its state is what it was.")
+            finish(ExitCode.DRAINED, "Drained", f"{name} came before the job ran; its state is unchanged.")
         finally:
             os._exit(ExitCode.DRAINED)
 
@@ -233,7 +233,7 @@ def leave_on_signals() -> None:
 
 
 def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = None) -> int:
-    """Say how the process ends, to people and to the operator, and return the code."""
+    """Report how the process ends, in the log and in the termination log, and return the exit code."""
     level = logging.INFO if code in (ExitCode.FINISHED, ExitCode.DRAINED, ExitCode.STOPPED) else logging.ERROR
     _log.log(level, "driver ends", extra={"code": code.name, "reason": reason, "why": message})
     report = api.ExitReport(exit_code=code, reason=reason, message=message[:TERMINATION_LIMIT], snapshot=snapshot)
@@ -243,10 +243,10 @@ def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = Non
 
 
 def print_stack(error: Exception) -> None:
-    """Print the user's own calls, or everything where there are none or somebody wants it."""
+    """Print the calls of the job's code; print the whole stack if there are none, or if logging is verbose."""
     source: BaseException = error.raised if isinstance(error, errors.UserCodeError) else error
-    users = usercode.of_error(source) if isinstance(error, errors.UserCodeError) else ()
-    if telemetry.is_verbose() or not users:
+    calls = usercode.of_error(source) if isinstance(error, errors.UserCodeError) else ()
+    if telemetry.is_verbose() or not calls:
         traceback.print_exception(source)
     else:
-        sys.stderr.write(f"{usercode.told(users)}\n{usercode.in_one_line(source)}\n")
+        sys.stderr.write(f"{usercode.format_frames(calls)}\n{usercode.in_one_line(source)}\n")

@@ -1,6 +1,6 @@
-"""`read_state`: the state of any snapshot as an Arrow table; `convert`: any snapshot as a canonical one.
+"""`read_state` returns state of a snapshot as an Arrow table; `convert` writes a snapshot as a canonical savepoint.
 
-Canonical savepoints and the state of functions without keys are read as they are. Keyed state and Spark's own operators in
+Canonical savepoints and the state of functions without keys are read directly. Keyed state and Spark's own operators in
 checkpoints and native savepoints are read with Spark, on this machine.
 """
 
@@ -35,9 +35,9 @@ def read_state(
 
     Args:
         uri: The snapshot's folder: of a checkpoint, or of a native or canonical savepoint.
-        uid: Of an operator, function or stateful source, or `query/uid`. Spark's own operators are named
+        uid: The uid of an operator, function or stateful source, or `query/uid`. Spark's own operators are named
             `<name>-<operator id>`.
-        state: Name of the state; may be left out if there is one.
+        state: Name of the state; may be omitted if there is only one.
         key: Only this key, as text.
         limit: At most this many rows.
         options: How to reach storage; from the `AWS_*` variables when omitted.
@@ -45,7 +45,7 @@ def read_state(
     Returns:
         One row per value, list element or map entry: `key` (or `key_1`, …), `index` or `entry`, `value`, and `renewed_ms`
         with a time to live; fields of records have their names. Timers are states named `_timer_state/…`, whose `entry` is
-        the moment in ms since 1970. For Spark's own operators `partition_key`, `key` and `value`; for functions and
+        the time in ms since 1970. For Spark's own operators `partition_key`, `key` and `value`; for functions and
         sources `state`, `mode`, `subtask` and `element`.
 
     Raises:
@@ -58,40 +58,40 @@ def read_state(
 
 
 def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
-    """Read what is wished for; see `read_state`."""
+    """Read the requested state; see `read_state`."""
     from statefulspark.canonical import functions, reading, skeleton
 
     folder = uri.removesuffix(f"/{MANIFEST_NAME}").rstrip("/")
-    found = candidates.find(
+    snapshot = candidates.find(
         storage.open_store(folder, options), folder, lambda other: storage.open_store(other, options)
     )
-    if found.manifest is None:
+    if snapshot.manifest is None:
         raise errors.InternalError("ManifestMissing", f"{uri} was found without a manifest.")
-    query, uid = reading.find(found.manifest, wish)
-    function = functions.read(found.place, query, wish, uid)
+    query, uid = reading.find(snapshot.manifest, wish)
+    function = functions.read(snapshot.place, query, wish, uid)
     if function is not None:
         return function
-    if skeleton.is_canonical(found.manifest):
-        return reading.read_operator(found.place, query, wish, uid)
+    if skeleton.is_canonical(snapshot.manifest):
+        return reading.read_operator(snapshot.place, query, wish, uid)
     offline = _engine(uri)
     with tempfile.TemporaryDirectory(prefix="statefulspark-") as scratch:
         local = storage.StorageOptions(allow_local_files=True)
         target = offline.target(storage.open_store(f"file://{scratch}", local))
-        (entry,) = offline.convert(found.place, [query], target, local, only=uid)
+        (entry,) = offline.convert(snapshot.place, [query], target, local, only=uid)
         return reading.read_operator(transfer.SnapshotPlace(target.store, target.folder), entry, wish, uid)
 
 
 def convert(
     uri: str, parent: str, folder: str, options: StorageOptions, *, on_progress: progress.Report | None = None
 ) -> Manifest:
-    """Write a snapshot anew as a canonical savepoint; the snapshot stays as it is.
+    """Write a snapshot as a canonical savepoint; the snapshot itself is unchanged.
 
     Args:
         uri: The snapshot's folder.
-        parent: URI of the folder in which the savepoint is made.
+        parent: URI of the folder in which the savepoint is created.
         folder: Its name there.
         options: How to reach storage.
-        on_progress: Hears of every file that is copied to this machine and every operator that is written.
+        on_progress: Called for every file that is copied to this machine and every operator that is written.
 
     Returns:
         Its manifest, which is written last.
@@ -101,13 +101,13 @@ def convert(
         SnapshotCorruptError: `SnapshotBroken`: the snapshot does not verify; nothing was written.
         PreconditionFailedError: `SavepointExists`.
     """
-    found = candidates.find(storage.open_store(uri, options), uri, lambda other: storage.open_store(other, options))
-    manifest = found.manifest
+    snapshot = candidates.find(storage.open_store(uri, options), uri, lambda other: storage.open_store(other, options))
+    manifest = snapshot.manifest
     if manifest is None or manifest.format is SnapshotFormat.CANONICAL:
         raise errors.SpecRejectedError(
             "AlreadyCanonical", f"{uri} is canonical already; copy it with `statefulspark savepoint copy`."
         )
-    report = verify.verify_queries(found.place.store, found.queries, root=found.place.root)
+    report = verify.verify_queries(snapshot.place.store, snapshot.queries, root=snapshot.place.root)
     if not report.ok:
         raise errors.SnapshotCorruptError("SnapshotBroken", f"{uri} cannot be converted: {report.sentence}")
     target = savepoint.SavepointTarget(storage.open_store(parent, options), folder)
@@ -115,12 +115,12 @@ def convert(
         raise errors.PreconditionFailedError(
             "SavepointExists", f"{target.uri} is a savepoint already; name another folder."
         )
-    entries = _engine(uri).convert(found.place, found.queries, target, options, on_progress=on_progress)
-    made = manifest.model_copy(
+    entries = _engine(uri).convert(snapshot.place, snapshot.queries, target, options, on_progress=on_progress)
+    converted = manifest.model_copy(
         update={"kind": SnapshotKind.SAVEPOINT, "format": SnapshotFormat.CANONICAL, "queries": entries}
     )
-    catalog.write_manifest(target.store, folder, made)
-    return made
+    catalog.write_manifest(target.store, folder, converted)
+    return converted
 
 
 def _engine(uri: str) -> ModuleType:

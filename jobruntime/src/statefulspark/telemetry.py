@@ -1,7 +1,7 @@
 """Logging of the driver and of the operator: text for people at a terminal, one JSON object per line for everything else.
 
-Messages are constant and values travel in `extra`, so a log can be searched by field, under the same names in both. Nothing
-else formats log lines or configures logging.
+Messages are constant and values are in `extra`, so a log can be searched by field, with the same names in both formats. No
+other module formats log lines or configures logging.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from enum import Enum, StrEnum
 from typing import TextIO
 
 _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
-"""Attributes that every record has; what else a record carries came from `extra`."""
-_OURS = "statefulspark"
+"""Attributes that every record has; all others come from `extra`."""
+_PRODUCT_LOGGER = "statefulspark"
 ENV_VERBOSE = "STATEFULSPARK_VERBOSE"
 
 
 class LogFormat(StrEnum):
-    """How log lines look."""
+    """The format of log lines."""
 
     TEXT = "text"
     """`12:00:01 INFO loop: snapshot completed location=s3://...`."""
@@ -33,14 +33,14 @@ class Detail(Enum):
     """How much is logged."""
 
     BRIEF = "brief"
-    """What changes, and what went wrong in a sentence; of stacks the user's own calls."""
+    """Changes, failures in one sentence, and the stack frames of the user's code."""
     VERBOSE = "verbose"
-    """Why nothing changes, too, and the stacks of Spark and of this product."""
+    """Also why nothing changes, and the stacks of Spark and of this product."""
 
 
 def is_verbose() -> bool:
-    """Tell whether stacks of Spark and of this product are wanted."""
-    return logging.getLogger(_OURS).isEnabledFor(logging.DEBUG)
+    """Tell whether stacks of Spark and of this product are logged."""
+    return logging.getLogger(_PRODUCT_LOGGER).isEnabledFor(logging.DEBUG)
 
 
 def configure(
@@ -59,16 +59,16 @@ def configure(
     handler.setFormatter(JsonFormatter() if chosen is LogFormat.JSON else TextFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     verbose = detail is Detail.VERBOSE
-    logging.getLogger(_OURS).setLevel(logging.DEBUG if verbose else logging.NOTSET)
-    # py4j logs every call that ends with the JVM, which a stop does on purpose, and what Spark then reports as an exception.
+    logging.getLogger(_PRODUCT_LOGGER).setLevel(logging.DEBUG if verbose else logging.NOTSET)
+    # py4j logs every call that fails because the JVM ends, which a stop does on purpose; Spark reports real failures itself.
     logging.getLogger("py4j").setLevel(logging.ERROR if verbose else logging.CRITICAL)
 
 
 class TextFormatter(logging.Formatter):
-    """A line per record, its extra fields behind the message."""
+    """One line per record, with its extra fields after the message."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line, with a stack trace below it if the record carries one."""
+        """Return the line, with a stack trace below it if the record has one."""
         time = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         extra = dict(_extra(record))
         stack = extra.pop("stack", None)
@@ -82,7 +82,7 @@ class JsonFormatter(logging.Formatter):
     """One JSON object per record."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the object on one line; values that JSON does not know are written as text."""
+        """Return the object on one line; values without a JSON form are written as text."""
         fields: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -96,5 +96,5 @@ class JsonFormatter(logging.Formatter):
 
 
 def _extra(record: logging.LogRecord) -> Mapping[str, object]:
-    """Return the values that a caller gave with `extra`; None says nothing."""
+    """Return the values that a caller passed with `extra`, except None."""
     return {name: value for name, value in vars(record).items() if name not in _STANDARD and value is not None}

@@ -1,8 +1,8 @@
-"""The border to the user's own code: what its calls raise becomes an error of its own, with the file and line. Pure.
+"""Translates exceptions of the user's code to `UserCodeError`, with the file and line. Pure.
 
-Whose failure something is, only the type of the error tells: each call of the user's code stands alone in a `try`, and
-`raised` makes a `UserCodeError` of what comes out. Everything else is ours, or Spark's. Tracebacks are read only to say
-where: they are mostly Spark's and ours, and a person needs the file and line that they wrote, once.
+Only the type of an error tells whose failure it is: each call of the user's code stands alone in a `try`, and `raised`
+translates its exception. Every other exception comes from the product or from Spark. Tracebacks are read only to find the
+file and line: most of their frames belong to Spark and to the product, and a person needs their own line, once.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from pathlib import Path
 from statefulspark import errors
 
 REPORT_IT = "This is a failure of statefulspark or of what it runs on, not of the job's code; report it with the trace."
-"""Ends the sentence about an error that is nobody's on purpose."""
+"""Last sentence of the message of an unexpected error."""
 CORRECT_IT = "Correct it and apply the job again."
-_OUTSIDE: tuple[type[Exception], ...] = (OSError, MemoryError, EOFError)
-"""What the machine and the connections to Spark raise; it says enough as it is."""
-_OURS = f"{Path(__file__).parent}/"
+_ENVIRONMENT_ERRORS: tuple[type[Exception], ...] = (OSError, MemoryError, EOFError)
+"""Errors of the machine and of the connections to Spark, which need no translation."""
+_PRODUCT_FOLDER = f"{Path(__file__).parent}/"
 _ENGINES = re.compile(r"^<|[/\\](?:pyspark|py4j[^/\\]*|cloudpickle)(?:\.zip)?[/\\]")
-_ANY_PYTHONS = re.compile(r"[/\\]lib[/\\]python3[.\d]*[/\\](?!(?:site|dist)-packages)")
+_STANDARD_LIBRARY = re.compile(r"[/\\]lib[/\\]python3[.\d]*[/\\](?!(?:site|dist)-packages)")
 _INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]")
-_OURS_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]statefulspark[/\\]")
+_PRODUCT_INSTALLED = re.compile(r"[/\\](?:site|dist)-packages[/\\]statefulspark[/\\]")
 _FRAME = re.compile(
     r'^\s*File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<name>[^\n]+)(?=(?:\n(?P<source>[^\n]*))?)', re.MULTILINE
 )
@@ -40,7 +40,7 @@ class Frame:
         file: Its file.
         line: Line in the file.
         name: The function.
-        source: The line's text; empty where it is not known.
+        source: The line's text; empty if unknown.
     """
 
     file: str
@@ -49,7 +49,7 @@ class Frame:
     source: str = ""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """File, line and function, for a sentence."""
         return f"{self.file}:{self.line} in {self.name}"
 
@@ -57,27 +57,27 @@ class Frame:
 def raised(
     error: Exception, *, reason: str, called: str, file: str | None = None, advice: str = ""
 ) -> errors.StatefulSparkError:
-    """Return the error for what a call of the user's code raised; errors of ours stay what they are.
+    """Return the error for an exception of a call of the user's code; a StatefulSparkError is returned unchanged.
 
     Args:
-        error: Caught around that call and nothing else.
-        reason: Of the new error.
-        called: What was called, at the beginning of a sentence.
-        file: The file whose line is told; any of the user's when omitted.
+        error: The exception of that call.
+        reason: The reason of the new error.
+        called: The call, as the beginning of a sentence.
+        file: The file whose line is reported; any file of the user when omitted.
         advice: What to do, as a sentence.
     """
     if isinstance(error, errors.StatefulSparkError):
         return error
     frames = of_error(error)
-    frame = next((one for one in reversed(frames) if file in (None, one.file)), None)
-    place = f" ({frame.file} line {frame.line})" if frame else ""
-    return made(
-        error, reason=reason, message=f"{called} raised {in_one_line(error)}{place}{'. ' if advice else ''}{advice}"
+    frame = next((candidate for candidate in reversed(frames) if file in (None, candidate.file)), None)
+    location = f" ({frame.file} line {frame.line})" if frame else ""
+    return user_code_error(
+        error, reason=reason, message=f"{called} raised {in_one_line(error)}{location}{'. ' if advice else ''}{advice}"
     )
 
 
-def made(error: BaseException, *, reason: str, message: str) -> errors.UserCodeError:
-    """Return the error for what the user's code raised, with a sentence of the caller's."""
+def user_code_error(error: BaseException, *, reason: str, message: str) -> errors.UserCodeError:
+    """Return the error for an exception of the user's code, with the given message."""
     frames = of_error(error)
     last = frames[-1] if frames else None
     failed = errors.UserCodeError(
@@ -88,31 +88,33 @@ def made(error: BaseException, *, reason: str, message: str) -> errors.UserCodeE
 
 
 def note_calls(failed: Exception, error: BaseException) -> None:
-    """Note the user's calls that an exception passed through in the one that takes its place.
+    """Add the user's calls of an exception to the exception that replaces it, as a note.
 
-    Spark sends the text of the last exception only, without what caused it; a note is part of that text.
+    Spark sends only the text of the last exception, without its cause; a note is part of that text.
     """
     frames = of_error(error)
     if frames:
-        failed.add_note(f"Raised in the job's own code:\n{told(frames)}")
+        failed.add_note(f"Raised in the job's own code:\n{format_frames(frames)}")
 
 
 @contextlib.contextmanager
-def ours(what: str, *, other_than: tuple[type[Exception], ...] = ()) -> Iterator[None]:
-    """Say that what the block raises by accident is ours; errors on purpose and those of the machine stay what they are.
+def as_internal_error(what: str, *, other_than: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Translate unexpected exceptions of the block to InternalError.
+
+    A StatefulSparkError and errors of the machine (`_ENVIRONMENT_ERRORS`) pass unchanged.
 
     Args:
-        what: What failed, at the beginning of a sentence.
-        other_than: Kinds that stay what they are, too.
+        what: What failed, as the beginning of a sentence.
+        other_than: Further types that pass unchanged.
 
     Raises:
         InternalError: `Unexpected`.
     """
-    kept: tuple[type[Exception], ...] = (errors.StatefulSparkError, *_OUTSIDE, *other_than)
+    unchanged: tuple[type[Exception], ...] = (errors.StatefulSparkError, *_ENVIRONMENT_ERRORS, *other_than)
     try:
         yield
     except Exception as error:
-        if isinstance(error, kept):
+        if isinstance(error, unchanged):
             raise
         failed = errors.InternalError("Unexpected", f"{what} failed with {in_one_line(error)}.")
         failed.add_note("Raised at:\n" + "".join(traceback.format_tb(error.__traceback__)))
@@ -126,22 +128,24 @@ def in_one_line(error: BaseException) -> str:
 
 
 def of_error(error: BaseException) -> tuple[Frame, ...]:
-    """Return the calls in the user's code that an exception passed through, outermost first; none if there are none."""
-    found = traceback.extract_tb(error.__traceback__)
-    return _users(Frame(one.filename, one.lineno or 0, one.name, one.line or "") for one in found)
+    """Return the calls in the user's code that an exception passed through, outermost first; may be empty."""
+    summaries = traceback.extract_tb(error.__traceback__)
+    return _job_frames(
+        Frame(summary.filename, summary.lineno or 0, summary.name, summary.line or "") for summary in summaries
+    )
 
 
 def in_text(text: str) -> tuple[Frame, ...]:
-    """Return the calls in the user's code that the text of an exception names, each once, in its order."""
-    found = (
+    """Return the calls in the user's code that the text of an exception names, each once, in the order of the text."""
+    frames = (
         Frame(match["file"], int(match["line"]), match["name"].strip(), _source(match["source"] or ""))
         for match in _FRAME.finditer(text)
     )
-    return _users(dict.fromkeys(found))
+    return _job_frames(dict.fromkeys(frames))
 
 
-def told(frames: Iterable[Frame]) -> str:
-    """Return calls as Python prints them, a line or two each."""
+def format_frames(frames: Iterable[Frame]) -> str:
+    """Return frames as Python prints them, one or two lines each."""
     lines = []
     for frame in frames:
         lines.append(f'  File "{frame.file}", line {frame.line}, in {frame.name}')
@@ -149,19 +153,19 @@ def told(frames: Iterable[Frame]) -> str:
     return "\n".join(lines)
 
 
-def _users(frames: Iterable[Frame]) -> tuple[Frame, ...]:
-    """Leave out what is Spark's, ours and Python's, and libraries, unless the user's code is installed like one."""
+def _job_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
+    """Drop frames of Spark, the product, Python and libraries; library frames stay if there are no others."""
     candidates = [frame for frame in frames if not _is_foreign(frame.file)]
     own = [frame for frame in candidates if _INSTALLED.search(frame.file) is None]
     return tuple(own or candidates)[-_LIMIT:]
 
 
 def _is_foreign(file: str) -> bool:
-    foreign = (_ENGINES, _ANY_PYTHONS, _OURS_INSTALLED)
-    return file.startswith(_OURS) or any(pattern.search(file) is not None for pattern in foreign)
+    foreign = (_ENGINES, _STANDARD_LIBRARY, _PRODUCT_INSTALLED)
+    return file.startswith(_PRODUCT_FOLDER) or any(pattern.search(file) is not None for pattern in foreign)
 
 
 def _source(line: str) -> str:
-    """Return the line below a frame if it is source: anything else is another frame, a marker or the error."""
+    """Return the line below a frame if it is source code, and not another frame, a marker or the error."""
     bare = line.strip()
     return bare if line.startswith("    ") and not bare.startswith(("File ", "^", "~")) else ""

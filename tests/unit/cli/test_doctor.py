@@ -67,7 +67,7 @@ def test_a_healthy_job_ends_with_0(run: Run, root: str, arguments: tuple[str, ..
     assert (code, err) == (0, "")
     assert f"Job:       {root}/default/words\n" in out
     assert "Health:    healthy\n" in out
-    assert "Restart:   A driver goes on from checkpoint 1 in generation 1.\n" in out
+    assert "Restart:   A driver continues from checkpoint 1 in generation 1.\n" in out
     assert out.splitlines()[-1].split()[:3] == ["checkpoint", "1", "complete"]
 
 

@@ -70,7 +70,7 @@ def test_a_job_file_is_asked_for_the_report_and_only_then(tmp_path: Path) -> Non
     file = tmp_path / "job.py"
     file.write_text(
         "from statefulspark import launch\n"
-        f"open({str(tmp_path / 'asked')!r}, 'a').write(str(launch.asked_report()))\n"
+        f"open({str(tmp_path / 'asked')!r}, 'a').write(str(launch.requested_report()))\n"
         "raise launch.DriverEnded(0)\n"
     )
     job_config = config.JobConfig(name="empty", storage=config.StorageConfig(uri=f"file://{tmp_path}"))
@@ -79,7 +79,7 @@ def test_a_job_file_is_asked_for_the_report_and_only_then(tmp_path: Path) -> Non
     launch.run_file(file, job_config)
 
     assert (tmp_path / "asked").read_text() == "jsonNone"
-    assert launch.asked_report() is None
+    assert launch.requested_report() is None
 
 
 def test_a_restore_that_would_not_be_done_again_is_a_warning() -> None:

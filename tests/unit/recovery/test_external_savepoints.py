@@ -103,8 +103,8 @@ def test_the_doctor_looks_at_savepoints_elsewhere(job: Job) -> None:
     health = examined(job)
 
     assert [(one.label, one.location, one.ok) for one in health.elsewhere] == [("savepoint 2", place.uri, True)]
-    assert (health.savepoints, health.notes, health.problems) == ((), ("There is no owner.json: the next driver makes the "
-        "state its own.",), ())  # fmt: skip
+    assert (health.savepoints, health.notes, health.problems) == ((), ("There is no owner.json: the next driver claims the "
+        "state.",), ())  # fmt: skip
 
 
 @pytest.mark.parametrize(("make", "open_store", "reason"), CASES)

@@ -130,7 +130,7 @@ def run(args: argparse.Namespace) -> int:
     """Run the command; returns the driver's exit code."""
     detail = telemetry.Detail.VERBOSE if args.verbose else telemetry.Detail.BRIEF
     telemetry.configure(args.log_format, detail=detail)
-    launch.leave_on_signals()
+    launch.exit_on_signals()
     # The guard also writes a wrong configuration to the termination log, like every other end of a driver.
     return launch.guard(lambda: _run(args))
 

@@ -88,7 +88,7 @@ class JobHooks:
 
         def ask(definition: HookDefinition) -> None:
             try:
-                with usercode.ours(f"Asking the master hook {definition.identifier!r}"):
+                with usercode.as_internal_error(f"Asking the master hook {definition.identifier!r}"):
                     trigger = functools.partial(definition.hook.trigger, checkpoint_id, timestamp_ms)
                     body = self._call(definition, "trigger", trigger)
                     entry = (
@@ -158,7 +158,7 @@ def _bytes(definition: HookDefinition, body: object) -> bytes:
 
 def _raised(definition: HookDefinition, method: str, error: BaseException) -> errors.UserCodeError:
     """Return the error for any exception of a hook: no product code runs inside a hook."""
-    failed = usercode.made(
+    failed = usercode.user_code_error(
         error, reason="HookFailed", message=_sentence(definition, method, f"{type(error).__name__}: {error}")
     )
     failed.__cause__ = error

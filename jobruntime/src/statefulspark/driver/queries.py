@@ -144,7 +144,7 @@ class RunningQuery:
         """Log the error that ended the query: the stack of the job's code if there is one, else Spark's whole error."""
         calls = failures.calls_of_job(error)
         if calls:
-            stack = f"{usercode.told(calls)}\n{failures.essence(error)}"
+            stack = f"{usercode.format_frames(calls)}\n{failures.essence(error)}"
             _log.error("the job's own code raised", extra={"query": self.uid, "stack": stack})
         level = logging.DEBUG if calls else logging.ERROR
         _log.log(level, "the query failed", extra={"query": self.uid, "stack": error})

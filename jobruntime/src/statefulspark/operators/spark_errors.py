@@ -12,12 +12,12 @@ from statefulspark import errors, usercode
 
 
 def ours(what: str) -> contextlib.AbstractContextManager[None]:
-    """Say that what the block raises by accident is ours, unless Spark raised it; see `usercode.ours`.
+    """Say that what the block raises by accident is ours, unless Spark raised it; see `usercode.as_internal_error`.
 
     Args:
         what: What failed, at the beginning of a sentence.
     """
-    return usercode.ours(what, other_than=(PySparkException, Py4JError))
+    return usercode.as_internal_error(what, other_than=(PySparkException, Py4JError))
 
 
 @contextlib.contextmanager

@@ -282,7 +282,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         cause = error.raised if isinstance(error, errors.UserCodeError) else error
         told = f"{type(cause).__name__}: {cause}".removesuffix(".")
         hint = "The batch was not committed and no state was changed."
-        return usercode.made(cause, reason="FunctionFailed", message=f"{what}: {told}. {hint}")
+        return usercode.user_code_error(cause, reason="FunctionFailed", message=f"{what}: {told}. {hint}")
 
 
 def _by_key(keys: Sequence[object], values: Sequence[functions.InputRow]) -> dict[object, list[functions.InputRow]]:

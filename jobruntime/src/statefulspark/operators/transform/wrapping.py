@@ -44,7 +44,9 @@ class _UserCode:
             UserCodeError: `FunctionFailed`: what the call raised, unless that is an error of ours.
         """
         if isinstance(error, Exception) and not isinstance(error, errors.StatefulSparkError):
-            raise usercode.made(error, reason="FunctionFailed", message=usercode.in_one_line(error)) from error
+            raise usercode.user_code_error(
+                error, reason="FunctionFailed", message=usercode.in_one_line(error)
+            ) from error
 
 
 USER_CODE = _UserCode()
