@@ -156,7 +156,7 @@ class DrivenJob(LoopRig):
         running = tuple(self._running(uid) for uid in self.queries)
         writer = assemble._writer(parts, identity, running, committer, announcer)
         if taker is not None:
-            writer._taker = cast("online.Taker", taker)
+            writer._taker = cast("online.CanonicalWriter", taker)
         return JobLoop(
             status_tracker=JobStatusTracker(
                 identity, snapshot_writer.summarise_restored(self.job.store, self.plan.restored)

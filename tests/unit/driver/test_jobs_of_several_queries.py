@@ -262,7 +262,7 @@ class SlowTaker:
         self.job, self.fails = job, fails
         self.writes, self.go_on = threading.Event(), threading.Event()
 
-    def take(
+    def write(
         self,
         queries: object,
         request: savepoint.SavepointRequest,

@@ -135,7 +135,7 @@ class SnapshotWriter:
         committer: commit.Committer,
         announcer: notify.Announcer,
         restored: tuple[QueryEntry, ...] = (),
-        taker: online.Taker | None = None,
+        taker: online.CanonicalWriter | None = None,
     ) -> None:
         """Write below a job's root, under one epoch that started from `restored`."""
         self._store = store
@@ -194,7 +194,7 @@ class SnapshotWriter:
         target = self._savepoint_target(order, request)
         with watch.phase("copy"):
             if order.is_canonical and self._taker is not None:
-                manifest = self._taker.take(
+                manifest = self._taker.write(
                     entries, request, target, completed_at=self._sealing(order), on_progress=on_progress
                 )
             else:

@@ -345,7 +345,7 @@ def _finisher(
         streams={query.uid: query.stream for query in compared.built.queries},
         evolutions=load.without_partitions(changed, start_plan),
     )
-    return load.Filler(compared.spark, root.store, root.options, start_plan, planned, compared.changes).then(
+    return load.StateImporter(compared.spark, root.store, root.options, start_plan, planned, compared.changes).then(
         carrier.finish
     )
 

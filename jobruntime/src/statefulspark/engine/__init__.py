@@ -1,4 +1,4 @@
-"""Spark itself: a JVM started ahead, the session and its settings, and what only Spark can read or write.
+"""The Spark engine: a JVM that is started early, the session, its settings, and the state that only Spark can read or write.
 
-Nothing here knows the job's protocol; a driver tells it what to do.
+Nothing here knows the protocol of a job; the driver calls these functions.
 """

@@ -1,13 +1,13 @@
-"""Starts Spark's JVM by itself, early and with everything that makes it start fast.
+"""Starts Spark's JVM directly and early, with the options that make it start fast.
 
-PySpark starts its JVM through two shell scripts and a second, short-lived JVM, when the session is built. Here it is started
-directly, as soon as the configuration is known, so that it comes up while Python is still importing. It gets
+PySpark starts its JVM through two shell scripts and a second, short-lived JVM, when the session is built. This module starts
+it as soon as the configuration is known, so that it starts while Python is still importing. The JVM gets
 
-- one sorted class path, on which a class-data-sharing archive made with the image can be used (`jobruntime/image`),
-- no settings on its command line, which other processes can read,
-- a session of its own, so that a signal to the driver's process group reaches the driver alone, which then drains.
+- one sorted class path, which fits the class-data-sharing archive that is made with the image (`jobruntime/image`),
+- no settings on its command line, because other processes can read it,
+- its own process session, so that a signal to the driver's process group reaches only the driver, which then drains.
 
-The JVM ends when its standard input does, so never later than this process. This module needs no PySpark to be imported.
+The JVM ends when its standard input is closed, so it never outlives this process. This module does not import PySpark.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from statefulspark import errors
 
 JARS = Path(__file__).resolve().parents[1] / "jars"
 ENV_ARCHIVE = "STATEFULSPARK_JVM_ARCHIVE"
-"""Names the class-data-sharing archive; the JVM ignores one that does not fit it."""
+"""Path of the class-data-sharing archive; the JVM ignores an archive that does not match it."""
 START_LIMIT_S = 120.0
 DEFAULT_MEMORY = "1g"
-_LOOK_S = 0.02
+_POLL_INTERVAL_S = 0.02
 
-_OPENED = (
+_OPENED_PACKAGES = (
     "java.base/java.lang",
     "java.base/java.lang.invoke",
     "java.base/java.lang.reflect",
@@ -53,7 +53,7 @@ _OPENED = (
 MODULE_OPTIONS = (
     "-XX:+IgnoreUnrecognizedVMOptions",
     "--add-modules=jdk.incubator.vector",
-    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED),
+    *(f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
     "-Dio.netty.tryReflectionSetAccessible=true",
     "-Dio.netty.allocator.type=pooled",
     "-Dio.netty.handler.ssl.defaultEndpointVerificationAlgorithm=NONE",
@@ -61,7 +61,7 @@ MODULE_OPTIONS = (
     "--enable-native-access=ALL-UNNAMED",
     "-Dderby.connection.requireAuthentication=false",
 )
-"""What Spark's own launcher passes (`org.apache.spark.launcher.JavaModuleOptions` of 4.2); a test compares them."""
+"""The options of Spark's own launcher (`org.apache.spark.launcher.JavaModuleOptions` of 4.2); a test compares them."""
 
 START_OPTIONS = (
     "-XX:Tier4InvocationThreshold=50000",
@@ -69,24 +69,24 @@ START_OPTIONS = (
     "-XX:Tier4CompileThreshold=150000",
     "-XX:Tier4BackEdgeThreshold=400000",
 )
-"""Leave the optimising compiler to code that is really hot: at a start it takes a third of all processor time."""
+"""Let the optimising compiler compile only very hot code: at a start it takes a third of all processor time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A JVM on its way up.
+    """A JVM that is starting.
 
     Attributes:
         process: The JVM.
-        folder: Private folder with its settings; it writes there how to reach it.
+        folder: Private folder with its settings; the JVM writes its port and secret there.
     """
 
     process: subprocess.Popen[bytes]
     folder: Path
 
     @property
-    def answer(self) -> Path:
-        """The file that appears when the JVM can be reached."""
+    def connection_file(self) -> Path:
+        """The file with port and secret; it appears when the JVM accepts connections."""
         return self.folder / "gateway"
 
     def stop(self) -> None:
@@ -108,10 +108,10 @@ _started = _Started()
 
 
 def start(conf: Mapping[str, str]) -> None:
-    """Start this process's JVM, unless that has been done; returns at once.
+    """Start the JVM of this process, unless it was started before; return at once.
 
     Args:
-        conf: Spark's settings; memory, Java options and packages have to be known now, everything else may follow.
+        conf: Spark's settings; memory, Java options and packages must be given here, all others may be set later.
 
     Raises:
         InternalError: `JavaMissing`.
@@ -121,24 +121,24 @@ def start(conf: Mapping[str, str]) -> None:
 
 
 def connect(conf: Mapping[str, str]) -> None:
-    """Wait for this process's JVM, starting it if need be, and let PySpark find it.
+    """Wait for the JVM of this process, start it if necessary, and give its address to PySpark.
 
     Args:
         conf: See `start`.
 
     Raises:
-        InternalError: `JavaMissing`, or `JvmNotStarted`: it ended, or was not up within two minutes.
+        InternalError: `JavaMissing`, or `JvmNotStarted`: it ended, or was not ready within two minutes.
     """
     start(conf)
     assert _started.launch is not None  # noqa: S101 - it was just started
     port, secret = wait(_started.launch)
     _started.is_connected = True
-    # PySpark's own way of being given a JVM.
+    # PySpark connects to the JVM that these variables name.
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret
 
 
 def abandon() -> None:
-    """End a JVM that was started and never used; one that PySpark knows ends with this process."""
+    """Stop a JVM that was started and is not used; a JVM that PySpark uses ends with this process."""
     if _started.launch is not None and not _started.is_connected:
         _started.launch.stop()
         _started.launch = None
@@ -149,7 +149,7 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> Launch:
 
     Args:
         conf: Spark's settings.
-        java_options: More options for this JVM alone.
+        java_options: More options for this JVM only.
     """
     java = shutil.which("java", path=_java_path())
     if java is None:
@@ -170,7 +170,7 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> Launch:
         *shlex.split(conf.get("spark.driver.extraJavaOptions", "")),
         *["org.apache.spark.deploy.SparkSubmit", "--properties-file", str(settings), "pyspark-shell"],
     ]
-    # With a home, Spark lets Python workers import PySpark from its zip file, which has no bytecode: each compiles it anew.
+    # With SPARK_HOME, Python workers import PySpark from its zip file, which has no bytecode: each worker compiles it again.
     without_home = {name: value for name, value in os.environ.items() if name != "SPARK_HOME"}
     env = {
         **without_home,
@@ -183,7 +183,7 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> Launch:
 
 
 def wait(launched: Launch) -> tuple[int, str]:
-    """Wait until a JVM can be reached.
+    """Wait until a JVM accepts connections.
 
     Returns:
         Port and secret of its gateway.
@@ -192,42 +192,42 @@ def wait(launched: Launch) -> tuple[int, str]:
         InternalError: `JvmNotStarted`.
     """
     deadline = time.monotonic() + START_LIMIT_S
-    while not launched.answer.exists():
+    while not launched.connection_file.exists():
         code = launched.process.poll()
         if code is not None or time.monotonic() > deadline:
             launched.stop()
-            how = f"ended with code {code}" if code is not None else f"was not up within {START_LIMIT_S:.0f} s"
+            failure = f"ended with code {code}" if code is not None else f"was not ready within {START_LIMIT_S:.0f} s"
             raise errors.InternalError(
                 "JvmNotStarted",
-                f"Spark's JVM {how}; what it printed says why. Check driver.memory and the Java options.",
+                f"Spark's JVM {failure}; its output says why. Check driver.memory and the Java options.",
             )
-        time.sleep(_LOOK_S)
-    answer = launched.answer.read_bytes()
+        time.sleep(_POLL_INTERVAL_S)
+    connection = launched.connection_file.read_bytes()
     shutil.rmtree(launched.folder)
-    port, length = struct.unpack_from(">ii", answer)
-    return port, answer[8 : 8 + length].decode()
+    port, length = struct.unpack_from(">ii", connection)
+    return port, connection[8 : 8 + length].decode()
 
 
 def spark_home() -> Path:
     """Return PySpark's folder, without importing it."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
         raise errors.InternalError("SparkMissing", "PySpark is not installed; install statefulspark[spark].")
-    return Path(found.submodule_search_locations[0])
+    return Path(spec.submodule_search_locations[0])
 
 
 def class_path(home: Path) -> list[str]:
-    """Return every jar by name, sorted: with a wildcard the order is the file system's, and no archive would fit."""
-    own, sparks = sorted(JARS.glob("*.jar")), sorted((home / "jars").glob("*.jar"))
-    # Spark's launcher puts this one first, as other jars hold older copies of its classes.
-    first = [jar for jar in sparks if jar.name.startswith("slf4j-api-")]
-    return [str(jar) for jar in [*own, *first, *(jar for jar in sparks if jar not in first)]]
+    """Return the paths of all jars, sorted: a wildcard has the file system's order, which the archive would not match."""
+    own_jars, spark_jars = sorted(JARS.glob("*.jar")), sorted((home / "jars").glob("*.jar"))
+    # Spark's launcher puts this jar first, because other jars contain older copies of its classes.
+    first = [jar for jar in spark_jars if jar.name.startswith("slf4j-api-")]
+    return [str(jar) for jar in [*own_jars, *first, *(jar for jar in spark_jars if jar not in first)]]
 
 
 def _archive_option(java_options: Sequence[str]) -> list[str]:
     archive = os.environ.get(ENV_ARCHIVE, "")
-    is_being_made = any("ArchiveClassesAtExit" in option for option in java_options)
-    return [f"-XX:SharedArchiveFile={archive}"] if archive and Path(archive).is_file() and not is_being_made else []
+    is_training = any("ArchiveClassesAtExit" in option for option in java_options)
+    return [f"-XX:SharedArchiveFile={archive}"] if archive and Path(archive).is_file() and not is_training else []
 
 
 def _java_path() -> str:

@@ -1,7 +1,7 @@
-"""The driver's side of the checkpoint file manager in the JVM: the gate of a query, and the fence of an epoch.
+"""The driver's side of the checkpoint file manager in the JVM: the gate of a query and the fence of an epoch.
 
-Both live in `jobruntime/jvm`. The gate stops a query at a batch boundary: it holds the next offsets/N back. The fence
-looks for a newer epoch before each offsets/N and commits/N. Query roots are Hadoop URIs as the query was started with.
+Both are implemented in `jobruntime/jvm`. The gate stops a query at a batch boundary: it delays the next offsets/N. The fence
+checks for a newer epoch before each offsets/N and commits/N. Query roots are the Hadoop URIs that the queries started with.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GateFact:
-    """One query as the gate sees it.
+    """The state of one query in the gate.
 
     Attributes:
-        last_offsets: Newest batch whose offsets are written; -1 for none.
-        last_committed: Newest committed batch; -1 for none.
-        last_commit_at: When this driver committed last; None before its first commit.
-        at_boundary: The gate is closed and no batch is under way.
+        last_offsets: Newest batch whose offsets are written; -1 if there is none.
+        last_committed: Newest committed batch; -1 if there is none.
+        last_commit_at: Time of this driver's last commit; None before its first commit.
+        at_boundary: The gate is closed and no batch is running.
     """
 
     last_offsets: int
@@ -43,25 +43,25 @@ class Gate:
         self._gate = cast("JavaObject", jvm.io.statefulspark.checkpoint.QueryGate)
 
     def register(self, root: str, *, last_offsets: int, last_committed: int) -> None:
-        """Announce a query before it starts, with what its logs hold; the gate is open."""
+        """Register a query before it starts, with the newest entries of its logs; its gate is open."""
         self._gate.register(root, last_offsets, last_committed)
 
     def close(self, root: str) -> None:
-        """Let the running batch end and no further one begin."""
+        """Let the running batch end and block the next one."""
         self._gate.close(root)
 
     def open(self, root: str) -> None:
-        """Let batches begin again."""
+        """Allow new batches again."""
         self._gate.open(root)
 
     def facts(self) -> dict[str, GateFact]:
-        """Return every registered query by its root, in one call."""
+        """Return the state of every registered query by its root, read in one call."""
         raw: dict[str, dict[str, int | bool]] = json.loads(self._gate.snapshot())
         return {root: _fact(values) for root, values in raw.items()}
 
 
 class Fence:
-    """Makes this driver stop writing as soon as a newer epoch exists."""
+    """Stops the writes of this driver as soon as a newer epoch exists."""
 
     def __init__(self, session: SparkSession) -> None:
         """Bind to the JVM of a session."""
@@ -70,7 +70,7 @@ class Fence:
         self._fence = cast("JavaObject", jvm.io.statefulspark.checkpoint.EpochFence)
 
     def configure(self, next_epoch_uri: str) -> None:
-        """Name the record whose existence means that a newer driver owns the job."""
+        """Set the record that exists only if a newer driver owns the job."""
         self._fence.configure(next_epoch_uri)
 
     @property

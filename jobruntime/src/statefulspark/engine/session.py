@@ -1,4 +1,4 @@
-"""The Spark session of a driver, built on a JVM that was started ahead (`gateway`) with the settings of `settings`."""
+"""The Spark session of a driver, built on a JVM that was started early (`gateway`), with the settings of `settings`."""
 
 from __future__ import annotations
 
@@ -18,38 +18,38 @@ from statefulspark.storage import StorageOptions
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
-_TALKATIVE = (
-    "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # state that is empty, a socket at its end
-    "sql.execution.streaming.runtime.ResolveWriteToStream",  # adaptive execution is off in streams
-    "sql.execution.streaming.runtime.MicroBatchExecution",  # the same; failures come back as the query's exception
-    # RocksDB's own threads print through the JVM, at warnings too; one that does while the JVM ends lets it hang for ever.
+_NOISY_LOGGERS = (
+    "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # empty state, closed sockets
+    "sql.execution.streaming.runtime.ResolveWriteToStream",  # adaptive execution is off for streams
+    "sql.execution.streaming.runtime.MicroBatchExecution",  # the same; failures are reported as the query's exception
+    # RocksDB's own threads log through the JVM, warnings too; the JVM hangs if one of them logs while it shuts down.
     "sql.execution.streaming.state.RocksDB",
-    "scheduler.DAGScheduler",  # a job group without jobs, when a query stops at a boundary
+    "scheduler.DAGScheduler",  # an empty job group, when a query stops at a batch boundary
 )
 
-_SAID_AGAIN = (
-    "executor.Executor",  # every failure of a task, with its stack; executors of their own keep it in their log
-    "sql.execution.streaming.runtime.MicroBatchExecution",  # what ended a query, which is its exception
+_DUPLICATE_LOGGERS = (
+    "executor.Executor",  # every task failure with its stack; separate executors keep it in their own log
+    "sql.execution.streaming.runtime.MicroBatchExecution",  # the error that ended a query, which is also its exception
 )
-"""Stacks of what is reported anyway, each of which hides the sentence below hundreds of lines."""
+"""Loggers of stack traces for errors that are reported elsewhere; they would hide the message in hundreds of lines."""
 
 
 def hadoop_uri(uri: str) -> str:
-    """Return a storage uri as Hadoop's Path prints it: s3:// becomes s3a://, file:/// becomes file:/."""
+    """Return a storage URI as Hadoop's Path prints it: s3:// becomes s3a://, file:/// becomes file:/."""
     if uri.startswith("s3://"):
         return "s3a://" + uri.removeprefix("s3://")
     return "file:" + uri.removeprefix("file://") if uri.startswith("file://") else uri
 
 
 def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
-    """Start the engine with the settings of a job.
+    """Start Spark with the settings of a job.
 
     Args:
         job: The driver's configuration.
         options: Endpoint and credentials of the object store.
 
     Returns:
-        A running session, logging warnings and errors only.
+        A running session that logs only warnings and errors.
 
     Raises:
         SpecRejectedError: `EngineSettingRefused`: a setting would break a guarantee.
@@ -58,43 +58,43 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     if not any(gateway.JARS.glob("statefulspark-checkpoint*.jar")):
         raise errors.InternalError("JarsMissing", f"There are no jars in {gateway.JARS}; build them with `make jars`.")
     check_settings(job.engine.conf)
-    # Workers need this very interpreter: it is the one that has the job's packages.
+    # Workers must use this interpreter, because it has the job's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = settings.spark_conf(job, options)
     if SparkContext._gateway is None:
         gateway.connect(conf)
     else:
-        gateway.abandon()  # The job's file has started Spark by itself.
+        gateway.abandon()  # The job file has already started Spark.
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
-    _quieten(session)
+    _reduce_logging(session)
     return session
 
 
 def activate(session: SparkSession) -> None:
-    """Make a session the active one of the calling thread: Spark looks there, and it may have been built in another."""
+    """Make a session the active one of the calling thread: Spark needs that, and another thread may have built it."""
     jvm = session._jvm
     assert jvm is not None  # noqa: S101 - a classic session always has a JVM
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
 
-def _quieten(session: SparkSession) -> None:
-    """Silence warnings that say nothing is wrong, once per key group and batch or at every start."""
+def _reduce_logging(session: SparkSession) -> None:
+    """Silence warnings that report no problem and appear for each key group and batch, or at every start."""
     jvm = session._jvm
     assert jvm is not None  # noqa: S101 - a classic session always has a JVM
     log4j = cast("JavaObject", jvm.org.apache.logging.log4j)
-    levels = dict.fromkeys(_TALKATIVE, log4j.Level.ERROR)
+    levels = dict.fromkeys(_NOISY_LOGGERS, log4j.Level.ERROR)
     if not telemetry.is_verbose():
-        levels |= {"scheduler.TaskSetManager": log4j.Level.ERROR} | dict.fromkeys(_SAID_AGAIN, log4j.Level.OFF)
+        levels |= {"scheduler.TaskSetManager": log4j.Level.ERROR} | dict.fromkeys(_DUPLICATE_LOGGERS, log4j.Level.OFF)
     for logger, level in levels.items():
         log4j.core.config.Configurator.setLevel(f"org.apache.spark.{logger}", level)
 
 
 def check_settings(conf: Mapping[str, str]) -> None:
-    """Refuse settings that would break a guarantee, all of them at once.
+    """Refuse all settings that would break a guarantee, in one error.
 
     Raises:
         SpecRejectedError: `EngineSettingRefused`, naming each setting and why.

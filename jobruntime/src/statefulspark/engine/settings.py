@@ -1,7 +1,7 @@
-"""The settings of a driver's Spark session: what the guarantees rest on, and what belongs to the user.
+"""The settings of a driver's Spark session: those that the guarantees need, and those that the user may set.
 
-Settings in `_guaranteed` are not the user's choice; asking for another value is refused by name (`contract.engine`).
-Everything else has a default that suits streaming on a few cores and can be overridden. This module needs no PySpark.
+The user cannot change the settings in `_guaranteed`; `contract.engine` refuses them by name. All other settings have a
+default that suits streaming on a few cores, and can be overridden. This module does not import PySpark.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateSto
 JARS = gateway.JARS
 
 
-def storage_options(place: config.StorageConfig) -> StorageOptions:
-    """Return how the object store is reached: from the configuration, with credentials from the environment."""
+def storage_options(storage: config.StorageConfig) -> StorageOptions:
+    """Return the options of the object store: from the configuration, with credentials from the environment."""
     return StorageOptions.from_env(
-        endpoint=place.endpoint,
-        region=place.region,
-        path_style=place.path_style,
-        allow_local_files=place.allow_local_files,
+        endpoint=storage.endpoint,
+        region=storage.region,
+        path_style=storage.path_style,
+        allow_local_files=storage.allow_local_files,
     )
 
 
@@ -55,7 +55,7 @@ def _guaranteed() -> dict[str, str]:
         "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
         "spark.sql.streaming.stateStore.checkpointFormatVersion": "2",
         "spark.sql.streaming.checkpointFileManagerClass": FILE_MANAGER,
-        # Deleting is the pruner's: Spark would remove files that a retained checkpoint still needs.
+        # Only the pruner deletes: Spark would delete files that a retained checkpoint still needs.
         "spark.sql.streaming.minBatchesToRetain": "1000000000",
         "spark.sql.streaming.fileSource.log.deletion": "false",
         "spark.driver.extraClassPath": f"{JARS}/*",
@@ -64,7 +64,7 @@ def _guaranteed() -> dict[str, str]:
 
 
 def _local(master: str) -> dict[str, str]:
-    """Keep an engine without executors off the network."""
+    """Keep Spark without executors off the network."""
     if not master.startswith("local"):
         return {}
     return {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
@@ -75,7 +75,7 @@ def _defaults() -> dict[str, str]:
     return {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
-        # Spark pins this at a query's first batch; 200, its default, means 200 small files a batch.
+        # Spark fixes this at a query's first batch; its default of 200 means 200 small files in each batch.
         "spark.sql.shuffle.partitions": cores,
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.streaming.metricsEnabled": "true",
@@ -83,7 +83,7 @@ def _defaults() -> dict[str, str]:
         "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.scheduler.mode": "FAIR",
-        # Counting rows means looking each key up once more before it is written, and again when changelogs are replayed.
+        # Counting rows needs one more lookup of each key before it is written, and again when changelogs are replayed.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
     }
 
@@ -91,14 +91,14 @@ def _defaults() -> dict[str, str]:
 def worker_settings() -> dict[str, str]:
     """Return the settings of Python workers."""
     return {
-        # A worker that starts on a busy machine may take longer than the 15 s that Spark allows it.
+        # A worker that starts on a busy machine may need more than the 15 s that Spark allows.
         "spark.python.authenticate.socketTimeout": "120s",
         "spark.python.daemon.module": WORKER_DAEMON,
         "spark.executorEnv.STATEFULSPARK_KEEP_WORKERS": "true",
-        # Spark sets this for some Python operators and not for others, and starts a daemon for each of both then.
+        # Spark sets this only for some Python operators, and would then start two daemons: one with it and one without.
         "spark.executorEnv.SPARK_SIMPLIFIED_TRACEBACK": "1",
-        # Larger functions go to workers as broadcast variables, which Spark's own worker on the driver cannot read: a keyed
-        # function above this does not start. 1 MB by default.
+        # Spark sends larger functions as broadcast variables, which its Python worker on the driver cannot read: a larger
+        # keyed function does not start. The default is 1 MB.
         "spark.broadcast.UDFCompressionThreshold": "256m",
     }
 
@@ -108,7 +108,7 @@ def _storage(options: StorageOptions) -> dict[str, str]:
     conf = {
         prefix + "path.style.access": str(options.path_style).lower(),
         prefix + "endpoint.region": options.region or "us-east-1",
-        # One round trip less for each PUT; the servers answer errors without it all the same.
+        # Saves one round trip for each PUT; servers report errors without it, too.
         prefix + "connection.expect.continue": "false",
         prefix + "change.detection.mode": "none",
         prefix + "attempts.maximum": "10",

@@ -1,4 +1,4 @@
-"""Starts the first Python workers while the job is still being planned, so that its first batch does not wait for them."""
+"""Starts the first Python workers while the job is being planned, so that the first batch does not wait for them."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _log = logging.getLogger(__name__)
 
 
 def start_workers(spark: SparkSession) -> None:
-    """Run a job that does nothing, in Python, on each core; returns at once.
+    """Run an empty Python job on each core; return at once.
 
-    Nothing waits for it. If it fails, the first batch will, and say why.
+    Nothing waits for it. If it fails, the first batch fails too, and reports why.
 
     Args:
         spark: The session.
@@ -30,11 +30,11 @@ def _run(spark: SparkSession) -> None:
     context = spark.sparkContext
     cores = context.defaultParallelism
     try:
-        context.parallelize(range(cores), cores).foreachPartition(_nothing)
+        context.parallelize(range(cores), cores).foreachPartition(_consume)
     except Py4JError as error:
-        _log.warning("no Python worker could be started ahead", extra={"why": str(error).splitlines()[0]})
+        _log.warning("no Python worker could be started early", extra={"why": str(error).splitlines()[0]})
 
 
-def _nothing(rows: Iterable[int]) -> None:
+def _consume(rows: Iterable[int]) -> None:
     for _ in rows:
         pass

@@ -20,8 +20,8 @@ _META = chunks.StateMeta("seen", kinds.VALUE, "any", has_ttl=True)
 _KEYS = [f"key {number}" for number in range(40)]
 
 
-def a_place(folder: Path) -> tasks.Place:
-    return tasks.Place(f"file://{folder}", "files/q", StorageOptions(allow_local_files=True))
+def a_place(folder: Path) -> tasks.QueryFolder:
+    return tasks.QueryFolder(f"file://{folder}", "files/q", StorageOptions(allow_local_files=True))
 
 
 def a_store_of(number_of_groups: int) -> pa.RecordBatch:

@@ -1,8 +1,8 @@
-"""Taking a canonical savepoint: the state of committed batches, read with the engine, written as Parquet.
+"""Writes a canonical savepoint: reads the state of committed batches with Spark, and writes it as Parquet.
 
-It reads the files of a cut, which the caller keeps from being pruned, and writes only to the savepoint's folder, so that
-the job goes on beside it. One task reads one partition after the other (`parallelism=1`): it needs disk for the state of one
-partition and about 100 MB of memory, and takes one core from the job. More tasks are faster and need that many times more.
+It reads the files of a cut, which the caller protects from pruning, and writes only to the savepoint's folder, so the job
+keeps running. One task reads one partition after the other (`parallelism=1`): it needs disk for the state of one partition
+and about 100 MB of memory, and uses one core of the job. More tasks are faster, and each needs the same amount.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ WIDE = "family_{}"
 
 @dataclass(frozen=True, slots=True)
 class Export:
-    """One canonical savepoint that is being taken.
+    """One canonical savepoint that is being written.
 
     Attributes:
-        source: Holds the cut's files.
-        source_hadoop: URI of that store as Spark sees it.
-        target: Where the savepoint goes.
-        options: How workers reach the target.
-        parallelism: Partitions that are read at a time.
-        on_progress: Hears of every operator that is written.
-        lifetimes_ms: Time to live by state by operator uid, where expired entries are to be left out.
+        source: The store with the cut's files.
+        source_hadoop: URI of that store in Hadoop's form.
+        target: Folder of the savepoint.
+        options: Options that workers open the target with.
+        parallelism: Partitions that are read at the same time.
+        on_progress: Called after each operator that is written.
+        lifetimes_ms: Time to live by state by operator uid, for states whose expired entries are left out.
     """
 
     source: ObjectStore
@@ -56,9 +56,9 @@ class Export:
     on_progress: progress.Report | None = None
     lifetimes_ms: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
-    def place(self, query: QueryEntry) -> tasks.Place:
-        """Return where a query's files go."""
-        return tasks.Place(self.target.store.uri, f"{self.target.folder}/{folder_of(query)}", self.options)
+    def query_folder(self, query: QueryEntry) -> tasks.QueryFolder:
+        """Return the folder that a query's files are written to."""
+        return tasks.QueryFolder(self.target.store.uri, f"{self.target.folder}/{folder_of(query)}", self.options)
 
 
 def folder_of(query: QueryEntry) -> str:
@@ -67,42 +67,42 @@ def folder_of(query: QueryEntry) -> str:
 
 
 def export(session: SparkSession, queries: Sequence[QueryEntry], work: Export) -> tuple[QueryEntry, ...]:
-    """Write everything of a canonical savepoint but its manifest.
+    """Write all files of a canonical savepoint except its manifest.
 
     Args:
         session: Any session of the application.
-        queries: The cut: closures of committed batches, with what is known of their operators.
-        work: From where to where.
+        queries: The cut: closures of committed batches, with the descriptions of their operators.
+        work: Source and target.
 
     Returns:
-        The queries as the manifest names them, with paths relative to the savepoint's folder.
+        The queries for the manifest, with paths relative to the savepoint's folder.
 
     Raises:
         SnapshotCorruptError: State is missing or damaged.
         StateUnknownError: `CanonicalFailed`: Spark could not read or write; the message says why.
     """
-    beside = state_tables.side_session(session)
-    count = _Count(sum(len(query.operators) for query in queries), work.on_progress)
+    export_session = state_tables.side_session(session)
+    counter = _ProgressCounter(sum(len(query.operators) for query in queries), work.on_progress)
     entries = []
     for query in queries:
         states = []
         for operator in query.operators:
-            states.append(_export_operator(beside, query, operator, work))
-            count.one_more()
+            states.append(_export_operator(export_session, query, operator, work))
+            counter.increment()
         entries.append(_finish(query, tuple(states), work))
     return tuple(entries)
 
 
-class _Count:
-    """Tells how many operators are written."""
+class _ProgressCounter:
+    """Reports the number of operators that are written."""
 
     def __init__(self, total: int, report: progress.Report | None) -> None:
         self._total = total
         self._report = report
         self._done = -1
-        self.one_more()
+        self.increment()
 
-    def one_more(self) -> None:
+    def increment(self) -> None:
         self._done += 1
         if self._report:
             self._report(api.Progress(unit="operators", done=self._done, total=self._total))
@@ -131,8 +131,8 @@ def _read(
     families = state_tables.read_families(
         session, root, operator.operator_id, store, engine_files.schema_paths(metadata, store)
     )
-    kept = state_tables.storable(families)
-    return state_tables.read_store(session, root, query.batch_id, operator.operator_id, store, kept), kept
+    storable = state_tables.storable(families)
+    return state_tables.read_store(session, root, query.batch_id, operator.operator_id, store, storable), storable
 
 
 def _export_keyed(
@@ -142,12 +142,12 @@ def _export_keyed(
     placement = operator.placement or Placement.HASHED
     head, log = sql.col(f"`{placement.head(operator.uid)}`"), sql.col(f"`{placement.log(operator.uid)}`")
     group = sql.col(f"{state_tables.PARTITION_KEY}.key_group")
-    # The operator's timers in the engine only wake key groups; a restore sets them again.
+    # The operator's Spark timers only wake key groups; a restore sets them again.
     rows = (
         frame.filter(head.isNotNull() | log.isNotNull())
         .coalesce(work.parallelism)
         .select(
-            # Spark's hash of what stands for a key group is its number.
+            # Spark's hash of the value that represents a key group is the group's number.
             (sql.hash(group) if placement is Placement.EVEN else group).alias("key_group"),
             sql.coalesce(head["value"]["version"], log["key"]["userKey"]["version"]).alias("version"),
             head["value"]["layout"].alias("layout"),
@@ -155,7 +155,7 @@ def _export_keyed(
         )
     )
     task = tasks.KeyedExport(
-        work.place(query),
+        work.query_folder(query),
         operator.uid,
         key_columns.parse(operator.key),
         _groups_of(operator, query),
@@ -166,20 +166,20 @@ def _export_keyed(
     types: tuple[str, ...] = ()
     for result in _run(rows, task):
         state = documents.KeyedState.model_validate_json(cast("str", result["state"]))
-        before = states.get(state.name)
-        files = (*(before.files if before else ()), *state.files)
+        earlier = states.get(state.name)
+        files = (*(earlier.files if earlier else ()), *state.files)
         states[state.name] = state.model_copy(update={"files": files})
         types = tuple(cast("list[str]", result["types"]))
-    kept = tuple(states[name] for name in sorted(states))
-    return _state(operator, states=kept).model_copy(update={"key_types": types})
+    keyed_states = tuple(states[name] for name in sorted(states))
+    return _state(operator, states=keyed_states).model_copy(update={"key_types": types})
 
 
 def _groups_of(operator: OperatorEntry, query: QueryEntry) -> int:
     if operator.max_parallelism is None:
         raise errors.SpecRejectedError(
             "MaxParallelismUnknown",
-            f"The snapshot does not tell how many key groups operator {operator.uid!r} of query {query.uid!r} has. Start "
-            "the unchanged job once; its next snapshot tells.",
+            f"The snapshot does not record how many key groups operator {operator.uid!r} of query {query.uid!r} has. Start "
+            "the unchanged job once; its next snapshot records the number.",
         )
     return operator.max_parallelism
 
@@ -192,16 +192,16 @@ def _export_store(
         (family.name, documents.family_folder(operator.uid, number, store, family.name))
         for number, family in enumerate(families.fields)
     )
-    found: dict[str, list[documents.PartFile]] = {name: [] for name, _ in folders}
-    for result in _run(frame.coalesce(work.parallelism), tasks.FamilyExport(work.place(query), folders)):
+    parts_by_family: dict[str, list[documents.PartFile]] = {name: [] for name, _ in folders}
+    for result in _run(frame.coalesce(work.parallelism), tasks.FamilyExport(work.query_folder(query), folders)):
         part = documents.PartFile.model_validate_json(cast("str", result["part"]))
-        found[cast("str", result["family"])].append(part)
+        parts_by_family[cast("str", result["family"])].append(part)
     partition_key = frame.schema[state_tables.PARTITION_KEY].dataType
     if not state_tables.fits_parquet(partition_key) and cast("spark_types.StructType", partition_key).fields:
         raise errors.SpecRejectedError(
             "StateTypeUnsupported",
             f"Operator {operator.uid!r} of query {query.uid!r} is grouped by {partition_key.simpleString()}, which Parquet "
-            "has no columns for. Take a native savepoint.",
+            "cannot store in columns. Take a native savepoint.",
         )
     return documents.StoreState(
         name=store,
@@ -211,7 +211,7 @@ def _export_store(
                 name=family.name,
                 key=_side(family, "key"),
                 value=_side(family, "value"),
-                files=tuple(found[family.name]),
+                files=tuple(parts_by_family[family.name]),
             )
             for family in families.fields
         ),
@@ -248,16 +248,16 @@ def _state(
 
 
 def _finish(query: QueryEntry, states: tuple[documents.OperatorState, ...], work: Export) -> QueryEntry:
-    """Copy what stays as it is, write the document, and describe the query."""
+    """Copy the unchanged files, write the document, and return the query's entry."""
     folder = f"{work.target.folder}/{folder_of(query)}"
-    kept = [file.path for file in query.files if skeleton.belongs(query, file.path)]
-    transfer.copy(work.source, work.target.store, [(f"{query.path}/{path}", f"{folder}/{path}") for path in kept])
+    copied = [file.path for file in query.files if skeleton.belongs(query, file.path)]
+    transfer.copy(work.source, work.target.store, [(f"{query.path}/{path}", f"{folder}/{path}") for path in copied])
     if not query.files:
         return query.model_copy(update={"path": folder_of(query)})
     work.target.store.write(f"{folder}/{documents.QUERY_DOCUMENT}", _document(query, states).to_json(indent=1).encode())
-    wanted = [*kept, documents.QUERY_DOCUMENT, *(file.path for state in states for file in state.files)]
+    expected = [*copied, documents.QUERY_DOCUMENT, *(file.path for state in states for file in state.files)]
     listing = {info.key[len(folder) + 1 :]: info for info in work.target.store.list(folder)}
-    missing = [path for path in wanted if path not in listing]
+    missing = [path for path in expected if path not in listing]
     if missing:
         raise errors.SnapshotCorruptError(
             "CopyIncomplete",
@@ -265,7 +265,7 @@ def _finish(query: QueryEntry, states: tuple[documents.OperatorState, ...], work
         )
     sums = {file.path: file.crc32 for file in query.files}
     files: tuple[FileEntry, ...] = tuple(
-        small_files.file_entry(path, listing[path], crc32=sums.get(path)) for path in sorted(wanted)
+        small_files.file_entry(path, listing[path], crc32=sums.get(path)) for path in sorted(expected)
     )
     return query.model_copy(update={"path": folder_of(query), "files": files})
 
@@ -283,9 +283,9 @@ def _document(query: QueryEntry, states: tuple[documents.OperatorState, ...]) ->
     return documents.QueryDocument(uid=query.uid, batch_id=query.batch_id, sources=positions, operators=states)
 
 
-def failed(what: str, error: PySparkException) -> errors.StateUnknownError:
-    """Return the error for what Spark could not do, with the last line of what it said."""
-    said = [line.strip() for line in str(error).splitlines() if line.strip()]
-    ours = [line for line in said if line.startswith("statefulspark.errors.")]
-    why = ours[-1].partition(": ")[2] if ours else said[0] if said else type(error).__name__
-    return errors.StateUnknownError("CanonicalFailed", f"{what}: {why}")
+def failed(failure: str, error: PySparkException) -> errors.StateUnknownError:
+    """Return the error for an operation that failed in Spark, with the line of its message that names the cause."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    own_errors = [line for line in lines if line.startswith("statefulspark.errors.")]
+    why = own_errors[-1].partition(": ")[2] if own_errors else lines[0] if lines else type(error).__name__
+    return errors.StateUnknownError("CanonicalFailed", f"{failure}: {why}")

@@ -1,8 +1,9 @@
-"""Restoring a canonical savepoint: state out of Parquet into new stores, for any partitions and any number of key groups.
+"""Restores a canonical savepoint: imports state from Parquet into new stores, for any number of partitions and key groups.
 
-A new generation holds the engine's small files already (`shells`). Here offsets and operator metadata get the wanted number
-of partitions, Spark writes the state of the batch under new unique ids, and the commit names those. The stores are built on
-the disks of the executors, where a running query keeps them too, so a restore needs no more disk than the job.
+The new generation already holds Spark's small files (`canonical.skeleton`). This module sets the requested number of
+partitions in offsets and operator metadata, lets Spark write the state of the batch under new unique ids, and writes those
+to the commit. Executors build the stores on their local disks, like a running query, so a restore needs no more disk than
+the job.
 """
 
 from __future__ import annotations
@@ -38,23 +39,23 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _STORE = "default"
-"""The one state store of a keyed operator."""
+"""Name of the only state store of a keyed operator."""
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
-    """How the state of a canonical savepoint comes into a generation.
+class StateImport:
+    """Source and target of an import of canonical state into a generation.
 
     Attributes:
         store: The job's root.
-        hadoop_root: URI of that store as Spark sees it.
-        source: Where the savepoint is.
-        originals: Its queries as the manifest has them.
-        options: How workers reach storage.
-        operators: New operator id by old one by query uid; a query that is not named keeps its ids.
-        partitions: Number of state partitions by query uid; a query that is not named keeps its number.
-        key_groups: Number of key groups by operator uid by query uid; those not named keep theirs.
-        renamed: New uid of a query by its old one.
+        hadoop_root: URI of that store in Hadoop's form.
+        source: Location of the savepoint.
+        originals: Its queries as they are in the manifest.
+        options: Options that workers open storage with.
+        operators: New operator id by old operator id by query uid; a query without an entry keeps its ids.
+        partitions: Number of state partitions by query uid; a query without an entry keeps its number.
+        key_groups: Number of key groups by operator uid by query uid; operators without an entry keep their number.
+        renamed: New uid of a query by its old uid.
     """
 
     store: ObjectStore
@@ -68,13 +69,15 @@ class Filling:
     renamed: Mapping[str, str] = field(default_factory=dict)
 
 
-def fill(session: SparkSession, filling: Filling, queries: Sequence[QueryEntry]) -> tuple[QueryEntry, ...]:
+def import_state(
+    session: SparkSession, state_import: StateImport, queries: Sequence[QueryEntry]
+) -> tuple[QueryEntry, ...]:
     """Write the state of every query of a new generation.
 
     Args:
         session: Any session of the application.
-        filling: How.
-        queries: The shells as they are in the generation.
+        state_import: Source and target.
+        queries: The skeletons of the queries in the generation.
 
     Returns:
         The queries with all their files.
@@ -83,13 +86,13 @@ def fill(session: SparkSession, filling: Filling, queries: Sequence[QueryEntry])
         SnapshotCorruptError: `CanonicalMissing`, `CanonicalUnreadable`.
         StateUnknownError: `CanonicalFailed`: Spark could not write the state; the message says why.
     """
-    beside = state_tables.side_session(session)
-    originals = {filling.renamed.get(query.uid, query.uid): query for query in filling.originals}
-    return tuple(_fill_query(beside, filling, originals[query.uid], query) for query in queries)
+    import_session = state_tables.side_session(session)
+    originals = {state_import.renamed.get(query.uid, query.uid): query for query in state_import.originals}
+    return tuple(_import_query(import_session, state_import, originals[query.uid], query) for query in queries)
 
 
 def read_document(source: transfer.SnapshotPlace, original: QueryEntry) -> documents.QueryDocument:
-    """Read what a canonical savepoint says about a query.
+    """Read the document of a canonical savepoint that describes a query.
 
     Raises:
         SnapshotCorruptError: `CanonicalMissing`, or it is unreadable.
@@ -104,52 +107,65 @@ def read_document(source: transfer.SnapshotPlace, original: QueryEntry) -> docum
     return documents.QueryDocument.parse(body, f"{source.store.uri}/{key}")
 
 
-def _fill_query(session: SparkSession, filling: Filling, original: QueryEntry, query: QueryEntry) -> QueryEntry:
+def _import_query(
+    session: SparkSession, state_import: StateImport, original: QueryEntry, query: QueryEntry
+) -> QueryEntry:
     if query.batch_id < 0 or not original.operators:
         return query
-    document = read_document(filling.source, original)
-    ids = filling.operators.get(query.uid) or {one.operator_id: one.operator_id for one in document.operators}
-    kept = [(ids[one.operator_id], one) for one in document.operators if one.operator_id in ids]
-    if not kept:
+    document = read_document(state_import.source, original)
+    ids = state_import.operators.get(query.uid) or {
+        operator.operator_id: operator.operator_id for operator in document.operators
+    }
+    restored_operators = [
+        (ids[operator.operator_id], operator) for operator in document.operators if operator.operator_id in ids
+    ]
+    if not restored_operators:
         return query
-    partitions = filling.partitions.get(query.uid) or max(one.partitions for one in original.operators)
-    engine_files.set_partitions(filling.store, query, partitions)
-    groups = filling.key_groups.get(query.uid, {})
-    place = tasks.Place(filling.source.store.uri, filling.source.key(original, "")[:-1], filling.options)
-    root = f"{filling.hadoop_root}/{query.path}"
+    partitions = state_import.partitions.get(query.uid) or max(operator.partitions for operator in original.operators)
+    engine_files.set_partitions(state_import.store, query, partitions)
+    groups = state_import.key_groups.get(query.uid, {})
+    folder = tasks.QueryFolder(
+        state_import.source.store.uri, state_import.source.key(original, "")[:-1], state_import.options
+    )
+    root = f"{state_import.hadoop_root}/{query.path}"
     try:
         stores = {
             (new_id, store): frame
-            for new_id, operator in kept
+            for new_id, operator in restored_operators
             for store, frame in _stores(
-                session, place, operator, _Wanted(filling, query, new_id, partitions, groups.get(operator.uid))
+                session,
+                folder,
+                operator,
+                _OperatorTarget(state_import, query, new_id, partitions, groups.get(operator.uid)),
             )
         }
         written = state_tables.write_stores(session, root, query.batch_id, stores, partitions)
     except PySparkException as error:
         raise export.failed(
-            f"The state of query {query.uid!r} cannot be restored from {place.uri}/{place.folder}", error
+            f"The state of query {query.uid!r} cannot be restored from {folder.uri}/{folder.path}", error
         ) from error
-    engine_files.set_state_ids(filling.store, query, written)
-    closed = closure.close_over(filling.store, query.path, query.batch_id)
-    known = {one.operator_id: one for one in query.operators}
-    chosen = {new_id: groups.get(one.uid) or one.max_parallelism for new_id, one in kept}
-    operators = tuple(_described(one, known, chosen) for one in closed.operators)
-    return query.model_copy(update={"files": closed.files, "operators": operators})
+    engine_files.set_state_ids(state_import.store, query, written)
+    batch_files = closure.close_over(state_import.store, query.path, query.batch_id)
+    entries = {operator.operator_id: operator for operator in query.operators}
+    group_counts = {
+        new_id: groups.get(operator.uid) or operator.max_parallelism for new_id, operator in restored_operators
+    }
+    operators = tuple(_described(operator, entries, group_counts) for operator in batch_files.operators)
+    return query.model_copy(update={"files": batch_files.files, "operators": operators})
 
 
 def _described(
-    found: OperatorEntry, known: Mapping[int, OperatorEntry], groups: Mapping[int, int | None]
+    entry: OperatorEntry, entries: Mapping[int, OperatorEntry], groups: Mapping[int, int | None]
 ) -> OperatorEntry:
-    before = known.get(found.operator_id, found)
-    return before.model_copy(update={"partitions": found.partitions, "max_parallelism": groups.get(found.operator_id)})
+    earlier = entries.get(entry.operator_id, entry)
+    return earlier.model_copy(update={"partitions": entry.partitions, "max_parallelism": groups.get(entry.operator_id)})
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """Where an operator's state goes, and how it is spread."""
+class _OperatorTarget:
+    """The store of an operator that state is written to, and its numbers of partitions and key groups."""
 
-    filling: Filling
+    state_import: StateImport
     query: QueryEntry
     operator_id: int
     partitions: int
@@ -157,34 +173,34 @@ class _Wanted:
 
     @property
     def metadata(self) -> sparklog.OperatorMetadata:
-        """What the engine says about the operator in the generation."""
-        return engine_files.operator_metadata(self.filling.store, self.query, self.operator_id)
+        """Spark's metadata of the operator in the generation."""
+        return engine_files.operator_metadata(self.state_import.store, self.query, self.operator_id)
 
     def families(self, session: SparkSession, metadata: sparklog.OperatorMetadata) -> spark_types.StructType:
-        """Return the column families of a keyed operator of ours, as its schemas in the generation name them."""
-        root = f"{self.filling.hadoop_root}/{self.query.path}"
+        """Return the column families of a keyed operator, from its schemas in the generation."""
+        root = f"{self.state_import.hadoop_root}/{self.query.path}"
         paths = engine_files.schema_paths(metadata, _STORE)
         return state_tables.read_families(session, root, self.operator_id, _STORE, paths)
 
 
 def _stores(
-    session: SparkSession, place: tasks.Place, operator: documents.OperatorState, wanted: _Wanted
+    session: SparkSession, folder: tasks.QueryFolder, operator: documents.OperatorState, target: _OperatorTarget
 ) -> list[tuple[str, DataFrame]]:
-    """Return each store of an operator, as `tables.write_stores` takes it."""
+    """Return each store of an operator in the form that `state_tables.write_stores` expects."""
     if operator.is_keyed:
-        return [(_STORE, _keyed_store(session, place, operator, wanted))]
-    return [(store.name, _family_store(session, place, store)) for store in operator.stores]
+        return [(_STORE, _keyed_store(session, folder, operator, target))]
+    return [(store.name, _family_store(session, folder, store)) for store in operator.stores]
 
 
 def _keyed_store(
-    session: SparkSession, place: tasks.Place, operator: documents.OperatorState, wanted: _Wanted
+    session: SparkSession, folder: tasks.QueryFolder, operator: documents.OperatorState, target: _OperatorTarget
 ) -> DataFrame:
-    """Put every key into its group of the new number, and the groups together."""
-    partitions, metadata = wanted.partitions, wanted.metadata
+    """Assign every key to its key group for the new number of groups, and build the groups."""
+    partitions, metadata = target.partitions, target.metadata
     placement = metadata.placement or Placement.HASHED
-    groups = wanted.groups or operator.max_parallelism or keygroups.DEFAULT_MAX_PARALLELISM
-    read = tasks.ReadStates(place, operator.states, operator.key_types)
-    named = [(state, part) for state, one in enumerate(operator.states) for part in range(len(one.files))]
+    groups = target.groups or operator.max_parallelism or keygroups.DEFAULT_MAX_PARALLELISM
+    read = tasks.ReadStates(folder, operator.states, operator.key_types)
+    named = [(index, part) for index, state in enumerate(operator.states) for part in range(len(state.files))]
     files = session.createDataFrame(named, "state int, part int").repartition(max(1, min(len(named), partitions)))
     entries = files.mapInArrow(read, read.schema) if named else session.createDataFrame([], read.schema)
     hashed = sql.hash(*(sql.col(f"hash_{index}") for index in range(len(operator.key_types)))) if named else sql.lit(0)
@@ -202,7 +218,7 @@ def _keyed_store(
         sql.struct(group.alias("key"), sql.struct("version").alias("userKey")).alias("key"),
         sql.struct("id", "blob").alias("value"),
     )
-    families = wanted.families(session, metadata)
+    families = target.families(session, metadata)
     return built.select(
         group.alias(state_tables.PARTITION_KEY),
         sql.lit(0).cast("bigint").alias(state_tables.ORDINAL),
@@ -213,17 +229,17 @@ def _keyed_store(
 
 
 def _wake_up(family: spark_types.StructField) -> Column | None:
-    """Return a timer of the engine that is due at once, for key groups with timers; the operator sets the next."""
+    """Return a Spark timer that is due at once, for key groups with timers; the operator then sets the next one."""
     if family.name.startswith("$") and "Timers_" in family.name:
         group, due = sql.struct("key_group").alias("key"), sql.lit(1).cast("bigint").alias("expiryTimestampMs")
         key = sql.struct(due, group) if family.name.endswith("_timestampToKey") else sql.struct(group, due)
-        both = sql.struct(key.alias("key"), sql.struct(sql.lit(None).alias("__dummy__")).alias("value"))
-        return sql.when(sql.col("has_timers"), both.cast(family.dataType)).alias(family.name)
+        timer = sql.struct(key.alias("key"), sql.struct(sql.lit(None).alias("__dummy__")).alias("value"))
+        return sql.when(sql.col("has_timers"), timer.cast(family.dataType)).alias(family.name)
     return None
 
 
-def _family_store(session: SparkSession, place: tasks.Place, store: documents.StoreState) -> DataFrame:
-    """Read every column family, each in its own column."""
+def _family_store(session: SparkSession, folder: tasks.QueryFolder, store: documents.StoreState) -> DataFrame:
+    """Read all column families, each in its own column."""
     partition_key = spark_types.StructField(state_tables.PARTITION_KEY, _type(store.partition_key))
     ordinal = spark_types.StructField(state_tables.ORDINAL, spark_types.LongType())
     families = [_family_field(family) for family in store.families]
@@ -231,10 +247,10 @@ def _family_store(session: SparkSession, place: tasks.Place, store: documents.St
     frames = [session.createDataFrame([], wide)]
     for family in store.families:
         if family.files:
-            read = tasks.ReadFamily(place, family.files)
+            read = tasks.ReadFamily(folder, family.files)
             narrow = spark_types.StructType([partition_key, ordinal, *_sides(family)])
-            named = [(part,) for part in range(len(family.files))]
-            rows = session.createDataFrame(named, "part int").repartition(len(named)).mapInArrow(read, narrow)
+            numbers = [(part,) for part in range(len(family.files))]
+            rows = session.createDataFrame(numbers, "part int").repartition(len(numbers)).mapInArrow(read, narrow)
             frames.append(rows.select(*(_column(field, family.name) for field in wide.fields)))
     result = frames[0]
     for frame in frames[1:]:
@@ -264,23 +280,23 @@ def _type(kind: object) -> spark_types.DataType:
 
 
 def without_partitions(changes: Mapping[str, Evolution], plan: StartPlan) -> dict[str, Evolution]:
-    """Return what is left for others to do: state of a canonical savepoint is written for the wanted partitions at once."""
+    """Return the changes without the number of partitions if the source is canonical: its import applies that number."""
     if plan.source is None or not skeleton.is_canonical(plan.source.manifest):
         return dict(changes)
     return {uid: replace(change, partitions=None) for uid, change in changes.items()}
 
 
 @dataclass(frozen=True, slots=True)
-class Filler:
-    """Fills the generation of a start; does nothing for a plan that is not canonical.
+class StateImporter:
+    """Imports state into the generation of a start; does nothing for a plan that is not canonical.
 
     Attributes:
         session: The job's session.
         store: The job's root.
-        options: How workers reach storage.
+        options: Options that workers open storage with.
         plan: The plan of the start.
         planned: Every query of the job.
-        changes: What becomes of restored queries, by uid.
+        changes: Changes of restored queries, by uid.
     """
 
     session: SparkSession
@@ -291,32 +307,32 @@ class Filler:
     changes: Mapping[str, Evolution]
 
     def then(self, finish: Finisher) -> Finisher:
-        """Return what fills in the state, then does the rest."""
+        """Return a finisher that imports the state and then calls `finish`."""
         source = self.plan.source
         if source is None or source.manifest is None or not skeleton.is_canonical(source.manifest):
             return finish
-        how = Filling(
+        state_import = StateImport(
             store=self.store,
             hadoop_root=transfer.hadoop_uri(self.store.uri),
             source=source.place,
             originals=source.manifest.queries,
             options=self.options,
             operators={uid: change.operators for uid, change in self.changes.items()},
-            partitions={one.uid: one.partitions for one in self.planned if one.partitions},
+            partitions={query.uid: query.partitions for query in self.planned if query.partitions},
             key_groups={
-                one.uid: {
+                query.uid: {
                     operator.uid: operator.max_parallelism
-                    for operator in one.operators
+                    for operator in query.operators
                     if operator.uid is not None and operator.max_parallelism is not None
                 }
-                for one in self.planned
+                for query in self.planned
             },
         )
 
-        def fill_then_finish(generation: int, queries: tuple[QueryEntry, ...]) -> tuple[QueryEntry, ...]:
+        def import_then_finish(generation: int, queries: tuple[QueryEntry, ...]) -> tuple[QueryEntry, ...]:
             began_s = time.monotonic()
-            filled = fill(self.session, how, queries)
-            _log.info("canonical state filled in", extra={"seconds": round(time.monotonic() - began_s, 2)})
-            return finish(generation, filled)
+            imported = import_state(self.session, state_import, queries)
+            _log.info("canonical state imported", extra={"seconds": round(time.monotonic() - began_s, 2)})
+            return finish(generation, imported)
 
-        return fill_then_finish
+        return import_then_finish

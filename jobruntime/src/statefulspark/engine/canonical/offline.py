@@ -1,8 +1,8 @@
-"""Snapshots read and converted without a job: an engine of our own on this machine, for as long as it takes.
+"""Reads and converts snapshots without a job, with a local Spark session that runs only for that time.
 
-State in native snapshots is in RocksDB files, in row and changelog formats that are Spark's own and change between its
-releases. So Spark reads them, in a local session, and what comes out is the canonical form. The files of one query are
-copied to local disk first: paths inside of them are absolute and would lead to where the snapshot was made.
+Native snapshots hold state in RocksDB files, in row and changelog formats that are internal to Spark and change between its
+releases. So a local Spark session reads them, and writes the canonical form. The files of one query are copied to local disk
+first, because they contain absolute paths that point to where the snapshot was made.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from statefulspark.storage import StorageOptions
 
 @contextlib.contextmanager
 def engine() -> Iterator[SparkSession]:
-    """Start Spark on this machine, or use the one that runs in this process already."""
+    """Start Spark on this machine, or use the session that already runs in this process."""
     running = SparkSession.getActiveSession()
     if running is not None:
         yield running
@@ -49,7 +49,7 @@ def engine() -> Iterator[SparkSession]:
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
-    session.streams  # noqa: B018 - with the streams comes the coordinator that loading state asks
+    session.streams  # noqa: B018 - this starts the coordinator that loading state needs
     try:
         yield session
     finally:
@@ -57,7 +57,7 @@ def engine() -> Iterator[SparkSession]:
 
 
 def convert(
-    place: transfer.SnapshotPlace,
+    source: transfer.SnapshotPlace,
     queries: Sequence[QueryEntry],
     target: savepoint.SavepointTarget,
     options: StorageOptions,
@@ -67,28 +67,28 @@ def convert(
 ) -> tuple[QueryEntry, ...]:
     """Write queries of a native snapshot in canonical form.
 
-    Needs local disk for the state of one query, twice while it is read. The manifest is for the caller to write.
+    Needs local disk for the state of one query, and twice that while it is read. The caller writes the manifest.
 
     Args:
-        place: Where the snapshot is.
+        source: Location of the snapshot.
         queries: Its queries.
-        target: Where they go.
-        options: How the target is reached.
-        only: Uid of the one operator that is wanted; None takes all.
-        on_progress: Hears of each file that is copied to this machine and each operator that is written, query by query.
+        target: Folder that the queries are written to.
+        options: Options that the target is opened with.
+        only: Uid of the only operator to convert; None converts all.
+        on_progress: Called after each file that is copied to this machine and each operator that is written, query by query.
 
     Returns:
         The queries with paths relative to the target's folder.
 
     Raises:
-        SnapshotCorruptError: `SnapshotBroken`, naming the file; nothing was written of this query. Also, as
+        SnapshotCorruptError: `SnapshotBroken`, naming the file; nothing of this query was written. Also, as
             StateUnknownError: See `export.export`.
     """
-    return tuple(_convert_one(place, query, target, options, only, on_progress) for query in queries)
+    return tuple(_convert_one(source, query, target, options, only, on_progress) for query in queries)
 
 
 def _convert_one(
-    place: transfer.SnapshotPlace,
+    source: transfer.SnapshotPlace,
     query: QueryEntry,
     target: savepoint.SavepointTarget,
     options: StorageOptions,
@@ -97,23 +97,29 @@ def _convert_one(
 ) -> QueryEntry:
     with tempfile.TemporaryDirectory(prefix="statefulspark-") as folder, engine() as session:
         local = storage.open_store(f"file://{folder}", StorageOptions(allow_local_files=True))
-        wanted = query if only is None else _narrowed(query, only)
-        identity = rewrite.Rewrite.identity(wanted)
-        kept = {one.operator_id: one.operator_id for one in wanted.operators}
-        how = rewrite.Rewrite(kept, identity.lines, identity.source_logs)
-        _require_whole(place, wanted, how)
+        selected = query if only is None else _narrowed(query, only)
+        identity = rewrite.Rewrite.identity(selected)
+        operator_ids = {operator.operator_id: operator.operator_id for operator in selected.operators}
+        file_rewrite = rewrite.Rewrite(operator_ids, identity.lines, identity.source_logs)
+        _require_whole(source, selected, file_rewrite)
         (copied,) = restore.materialise(
-            local, place, [wanted], 1, rewrites={query.uid: how}, hadoop_root=f"file:{folder}", on_progress=on_progress
+            local,
+            source,
+            [selected],
+            1,
+            rewrites={query.uid: file_rewrite},
+            hadoop_root=f"file:{folder}",
+            on_progress=on_progress,
         )
         work = export.Export(local, f"file:{folder}", target, options, parallelism=2, on_progress=on_progress)
         (entry,) = export.export(session, [copied], work)
         return entry
 
 
-def _require_whole(place: transfer.SnapshotPlace, query: QueryEntry, how: rewrite.Rewrite) -> None:
-    """Check the files that are going to be read; damage elsewhere does not hide this state."""
-    files = tuple(file for file in query.files if how.place(file.path) is not None)
-    report = verify.verify_queries(place.store, [query.model_copy(update={"files": files})], root=place.root)
+def _require_whole(source: transfer.SnapshotPlace, query: QueryEntry, file_rewrite: rewrite.Rewrite) -> None:
+    """Verify only the files that will be read; damage in other files does not prevent reading this state."""
+    files = tuple(file for file in query.files if file_rewrite.place(file.path) is not None)
+    report = verify.verify_queries(source.store, [query.model_copy(update={"files": files})], root=source.root)
     if not report.ok:
         raise errors.SnapshotCorruptError(
             "SnapshotBroken",
@@ -123,11 +129,11 @@ def _require_whole(place: transfer.SnapshotPlace, query: QueryEntry, how: rewrit
 
 
 def _narrowed(query: QueryEntry, uid: str) -> QueryEntry:
-    """Leave out the other operators, and with them most files."""
-    wanted = tuple(one for one in query.operators if one.uid == uid)
-    return query.model_copy(update={"operators": wanted})
+    """Return the query with only one operator, and so without most of its files."""
+    operators = tuple(operator for operator in query.operators if operator.uid == uid)
+    return query.model_copy(update={"operators": operators})
 
 
 def target(store: storage.ObjectStore) -> savepoint.SavepointTarget:
-    """Return a target for what is read once and thrown away."""
+    """Return a target for a conversion that is read once and then deleted."""
     return savepoint.SavepointTarget(store, "read")

@@ -1,4 +1,4 @@
-"""Canonical savepoints of a running job: taken by the savepoint's worker beside the queries, manifest last."""
+"""Canonical savepoints of a running job: the savepoint thread writes them while the queries run, the manifest last."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Taker:
-    """Takes canonical savepoints of one job.
+class CanonicalWriter:
+    """Writes canonical savepoints of one job.
 
     Attributes:
         session: The job's session.
         store: The job's root.
-        options: How workers reach storage.
+        options: Options that workers open storage with.
         operators: Its keyed operators.
     """
 
@@ -35,7 +35,7 @@ class Taker:
     options: StorageOptions
     operators: tuple[Operator, ...] = ()
 
-    def take(
+    def write(
         self,
         queries: Sequence[QueryEntry],
         request: savepoint.SavepointRequest,
@@ -44,17 +44,17 @@ class Taker:
         completed_at: Callable[[], datetime],
         on_progress: progress.Report | None = None,
     ) -> Manifest:
-        """Write a canonical savepoint of a cut; the caller keeps the cut's files from being pruned.
+        """Write a canonical savepoint of a cut; the caller protects the cut's files from pruning.
 
         Args:
             queries: The cut.
-            request: Everything else about the savepoint.
-            target: Where it goes.
-            completed_at: Tells the time, UTC, once the files are in place.
-            on_progress: Hears of every operator that is written.
+            request: The other properties of the savepoint.
+            target: Folder of the savepoint.
+            completed_at: Returns the time, UTC; called when all files are written.
+            on_progress: Called after each operator that is written.
 
         Raises:
-            SnapshotCorruptError, StateUnknownError: See `export.export`; there is no savepoint then.
+            SnapshotCorruptError, StateUnknownError: See `export.export`; no savepoint was made.
             PreconditionFailedError: `SavepointExists`; a newer epoch owns the job.
         """
         hadoop = transfer.hadoop_uri(self.store.uri)
@@ -74,7 +74,7 @@ class Taker:
         )
 
     def _remove_leftovers(self, entries: Sequence[QueryEntry], target: savepoint.SavepointTarget) -> None:
-        """Delete parts that failed attempts have written under other names."""
-        wanted = {f"{target.folder}/{entry.path}/{file.path}" for entry in entries for file in entry.files}
+        """Delete parts that failed attempts wrote under other names."""
+        named = {f"{target.folder}/{entry.path}/{file.path}" for entry in entries for file in entry.files}
         written = (info.key for info in target.store.list(f"{target.folder}/files"))
-        target.store.delete_many([key for key in written if key not in wanted])
+        target.store.delete_many([key for key in written if key not in named])

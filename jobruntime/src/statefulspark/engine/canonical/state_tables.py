@@ -1,4 +1,4 @@
-"""State stores as DataFrames and back, through the Java classes `io.statefulspark.state`."""
+"""Reads state stores as DataFrames and writes them back, with the Java classes of `io.statefulspark.state`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ _PARQUET_TYPES = (
 
 
 def side_session(session: SparkSession) -> SparkSession:
-    """Return a session of the same application for work beside the queries: small batches to Python, a pool of its own."""
-    beside = session.newSession()
-    beside.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
-    beside.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(8 << 20))
-    # Statements about partitions must hold: state that is written for five is read back as five.
-    beside.conf.set("spark.sql.adaptive.enabled", "false")
-    beside.sparkContext.setLocalProperty("spark.scheduler.pool", "canonical")
-    return beside
+    """Return a session of the same application for work beside queries: small Python batches, its own scheduler pool."""
+    side = session.newSession()
+    side.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
+    side.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(8 << 20))
+    # The number of partitions must not change: state that is written for five is read back as five.
+    side.conf.set("spark.sql.adaptive.enabled", "false")
+    side.sparkContext.setLocalProperty("spark.scheduler.pool", "canonical")
+    return side
 
 
 def read_families(
@@ -53,7 +53,7 @@ def read_families(
         root: Hadoop URI of a checkpoint root.
         operator_id: The operator.
         store: The store.
-        schema_paths: Where the schemas are; metadata of version 2 names them, version 1 has one place.
+        schema_paths: Paths of the schemas; metadata of version 2 names them, version 1 has a fixed path.
     """
     text: str = _package(session).StateReader.families(
         session._jsparkSession, root, operator_id, store, list(schema_paths)
@@ -69,22 +69,22 @@ def read_store(
     store: str,
     families: spark_types.StructType,
 ) -> DataFrame:
-    """Return a store at a committed batch: `partition_key`, then a column per family, null in the rows of others.
+    """Return a store at a committed batch: `partition_key`, then a column per family, null in the rows of other families.
 
-    Reading takes the files of one partition after the other to the disk of whoever runs the task.
+    A task copies the files of its partitions, one after the other, to its local disk.
     """
     reader = _package(session).StateReader
     raw = reader.read(session._jsparkSession, root, batch_id, operator_id, store)
     partition_key = cast("dict[str, list[dict[str, object]]]", json.loads(raw.schema().json()))["fields"][0]
-    wanted = spark_types.StructType([spark_types.StructField.fromJson(partition_key), *families.fields])
-    return DataFrame(reader.unpack(session._jsparkSession, raw, wanted.json()), session)
+    schema = spark_types.StructType([spark_types.StructField.fromJson(partition_key), *families.fields])
+    return DataFrame(reader.unpack(session._jsparkSession, raw, schema.json()), session)
 
 
 def storable(families: spark_types.StructType) -> spark_types.StructType:
-    """Return families as Parquet can hold them.
+    """Return families with types that Parquet can store.
 
-    A side with a type that Parquet has no column for becomes binary. Columns of one name, as aggregations have them for two
-    maxima, get numbers. Only positions count when rows are packed and unpacked.
+    A key or value of a type that Parquet has no column for becomes binary. Columns with the same name, for example of an
+    aggregation with two maxima, get numbers. Packing and unpacking of rows use only positions.
     """
     return spark_types.StructType(
         [
@@ -102,19 +102,19 @@ def _distinct(kind: spark_types.DataType) -> spark_types.DataType:
         return spark_types.MapType(_distinct(kind.keyType), _distinct(kind.valueType), kind.valueContainsNull)
     if not isinstance(kind, spark_types.StructType):
         return kind
-    taken: set[str] = set()
+    used_names: set[str] = set()
     fields = []
     for field in kind.fields:
         name, number = field.name, 2
-        while name.lower() in taken:
+        while name.lower() in used_names:
             name, number = f"{field.name}_{number}", number + 1
-        taken.add(name.lower())
+        used_names.add(name.lower())
         fields.append(spark_types.StructField(name, _distinct(field.dataType), field.nullable))
     return spark_types.StructType(fields)
 
 
 def fits_parquet(kind: spark_types.DataType) -> bool:
-    """Tell whether values of a type survive a way through Parquet unchanged."""
+    """Tell whether Parquet stores and returns values of a type unchanged."""
     if isinstance(kind, spark_types.StructType):
         return bool(kind.fields) and all(fits_parquet(field.dataType) for field in kind.fields)
     if isinstance(kind, spark_types.ArrayType):
@@ -136,25 +136,25 @@ def _storable(side: spark_types.StructField) -> spark_types.StructField:
 def write_stores(
     session: SparkSession, root: str, batch_id: int, stores: Mapping[tuple[int, str], DataFrame], partitions: int
 ) -> dict[int, tuple[tuple[str, ...], ...]]:
-    """Write the state of every operator of a root, anew.
+    """Write the complete state of every operator of a root.
 
     Args:
         session: From `side_session`.
-        root: Hadoop URI of a checkpoint root with offsets, commit, metadata and schemas of the batch, and without state.
+        root: Hadoop URI of a checkpoint root that has offsets, commit, metadata and schemas of the batch, and no state.
         batch_id: The batch.
-        stores: By operator id and store: `partition_key`, `ordinal`, then a column per family.
-        partitions: How many the state gets.
+        stores: By operator id and store name: `partition_key`, `ordinal`, then a column per family.
+        partitions: Number of state partitions.
 
     Returns:
-        The unique ids for the commit: by operator id, then partition.
+        The unique ids for the commit, by operator id, then partition.
     """
-    # The state data source looks for the coordinator, which Spark starts with the first look at its queries.
+    # The state data source needs the coordinator, which Spark starts at the first access to its streams.
     _ = session.streams.active
     work = _package(session).StateImport(session._jsparkSession, partitions)
     for (operator_id, store), frame in stores.items():
         work.add(operator_id, store, frame._jdf)
     ids: dict[str, list[list[str]]] = json.loads(work.run(root, batch_id))
-    return {int(operator): tuple(map(tuple, places)) for operator, places in ids.items()}
+    return {int(operator): tuple(map(tuple, partition_ids)) for operator, partition_ids in ids.items()}
 
 
 def _package(session: SparkSession) -> JavaObject:

@@ -1,4 +1,4 @@
-"""What runs on workers: state into Parquet parts, and Parquet parts into key groups. Batches in, batches out."""
+"""Tasks that run on workers: they write state to Parquet parts, and build key groups from Parquet parts, batch by batch."""
 
 from __future__ import annotations
 
@@ -43,11 +43,17 @@ _GROUPS_ARROW = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """A query's folder on storage, as a worker opens it."""
+class QueryFolder:
+    """A query's folder on storage, which a worker opens.
+
+    Attributes:
+        uri: Root of the store.
+        path: Path of the folder below it.
+        options: Options that the store is opened with.
+    """
 
     uri: str
-    folder: str
+    path: str
     options: StorageOptions
 
     def store(self) -> storage.ObjectStore:
@@ -57,19 +63,19 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class KeyedExport:
-    """Writes the keyed state of one of our operators.
+    """Writes the keyed state of one operator.
 
     Attributes:
-        place: Where the query's files go.
-        operator: Uid.
-        key_types: As recorded; None if they are not known.
+        folder: Folder that the query's files are written to.
+        operator: Uid of the operator.
+        key_types: Spark's types of the key's columns as recorded; None if they are not known.
         max_parallelism: Number of key groups.
-        lifetimes_ms: Time to live by state, where expired entries are to be left out.
+        lifetimes_ms: Time to live by state, for states whose expired entries are left out.
         now_ms: Processing time.
-        flush_bytes: State that is gathered before it is written.
+        flush_bytes: Size of the state that is collected before it is written.
     """
 
-    place: Place
+    folder: QueryFolder
     operator: str
     key_types: tuple[str, ...] | None
     max_parallelism: int
@@ -87,8 +93,8 @@ class KeyedExport:
                     reader.head(group, version, layout)
                     continue
                 finished = reader.chunk(group, version, blob)
-                yield from work.take(finished, len(blob))
-        yield from work.take(reader.finish(), self.flush_bytes)
+                yield from work.add(finished, len(blob))
+        yield from work.add(reader.finish(), self.flush_bytes)
         reader.require_complete()
         yield from work.flush()
 
@@ -96,42 +102,42 @@ class KeyedExport:
 @dataclass(slots=True)
 class _KeyedWork:
     task: KeyedExport
-    gathered: dict[chunks.StateMeta, list[rows.Row]] = field(default_factory=dict)
+    collected: dict[chunks.StateMeta, list[rows.Row]] = field(default_factory=dict)
     sample: list[tuple[object, int]] = field(default_factory=list)
     size_bytes: int = 0
     written: int = 0
 
-    def take(self, finished: tuple[int, chunks.Chunk] | None, size_bytes: int) -> Iterator[pa.RecordBatch]:
+    def add(self, finished: tuple[int, chunks.Chunk] | None, size_bytes: int) -> Iterator[pa.RecordBatch]:
         self.size_bytes += size_bytes
         if finished is None:
             return
         group, chunk = finished
         alive = expiry.without_expired(chunk, dict(self.task.lifetimes_ms), self.task.now_ms)
         for meta, row in groups.to_rows(alive):
-            self.gathered.setdefault(meta, []).append(row)
+            self.collected.setdefault(meta, []).append(row)
             if len(self.sample) < key_columns.SAMPLE:
                 self.sample.append((row[0], group))
         if self.size_bytes >= self.task.flush_bytes:
             yield from self.flush()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """Write what was gathered; every part says with which key types it was checked."""
-        if not self.gathered:
+        """Write the collected rows; the result of every part names the key types that it was checked with."""
+        if not self.collected:
             return
         task = self.task
         types = key_columns.settle(
             task.operator, self.sample, declared=task.key_types, max_parallelism=task.max_parallelism
         )
-        store, results = task.place.store(), []
-        for meta, found in self.gathered.items():
+        store, results = task.folder.store(), []
+        for meta, state_rows in self.collected.items():
             name = documents.part_name(_task_number(), self.written)
             path = f"{documents.states_folder(task.operator, meta.name)}/{name}"
-            part = parts.write(store, task.place.folder, path, rows.to_table(meta, found, len(types)))
+            part = parts.write(store, task.folder.path, path, rows.to_table(meta, state_rows, len(types)))
             state = documents.KeyedState(
                 name=meta.name, kind=meta.kind.value, type=meta.type_text, has_ttl=meta.has_ttl, files=(part,)
             )
             results.append(json.dumps({"state": state.to_json(), "types": types}))
-        self.gathered, self.size_bytes, self.written = {}, 0, self.written + 1
+        self.collected, self.size_bytes, self.written = {}, 0, self.written + 1
         yield _results(results)
 
 
@@ -140,38 +146,38 @@ class FamilyExport:
     """Writes the column families of a store of one of Spark's own operators.
 
     Attributes:
-        place: Where the query's files go.
+        folder: Folder that the query's files are written to.
         folders: Folder by family.
-        flush_bytes: State that is gathered before it is written.
+        flush_bytes: Size of the state that is collected before it is written.
     """
 
-    place: Place
+    folder: QueryFolder
     folders: tuple[tuple[str, str], ...]
     flush_bytes: int = parts.FLUSH_BYTES
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write parts of `partition_key`, a column per family; yield a JSON text per part."""
-        gathered: dict[str, list[pa.Table]] = {}
+        collected: dict[str, list[pa.Table]] = {}
         ordinal, size_bytes, written = _task_number() << 40, 0, 0
         for batch in batches:
             for family, _ in self.folders:
                 table = _family_rows(batch, family, ordinal)
                 if table.num_rows:
-                    gathered.setdefault(family, []).append(table)
+                    collected.setdefault(family, []).append(table)
             ordinal += batch.num_rows
             size_bytes += batch.nbytes
             if size_bytes >= self.flush_bytes:
-                yield self._flush(gathered, written)
-                gathered, size_bytes, written = {}, 0, written + 1
-        if gathered:
-            yield self._flush(gathered, written)
+                yield self._flush(collected, written)
+                collected, size_bytes, written = {}, 0, written + 1
+        if collected:
+            yield self._flush(collected, written)
 
-    def _flush(self, gathered: dict[str, list[pa.Table]], number: int) -> pa.RecordBatch:
-        store, folders = self.place.store(), dict(self.folders)
+    def _flush(self, collected: dict[str, list[pa.Table]], number: int) -> pa.RecordBatch:
+        store, folders = self.folder.store(), dict(self.folders)
         results = []
-        for family, found in gathered.items():
+        for family, tables in collected.items():
             path = f"{folders[family]}/{documents.part_name(_task_number(), number)}"
-            part = parts.write(store, self.place.folder, path, pa.concat_tables(found))
+            part = parts.write(store, self.folder.path, path, pa.concat_tables(tables))
             results.append(json.dumps({"family": family, "part": part.to_json()}))
         return _results(results)
 
@@ -184,36 +190,36 @@ def _family_rows(batch: pa.RecordBatch, family: str, first: int) -> pa.Table:
             "family": batch.column(family),
         }
     )
-    kept = numbered.filter(numbered.column("family").is_valid()).combine_chunks()
-    both = kept.column("family")
-    sides = both.combine_chunks() if isinstance(both, pa.ChunkedArray) else both
-    return kept.drop_columns(["family"]).append_column("key", sides.field(0)).append_column("value", sides.field(1))
+    table = numbered.filter(numbered.column("family").is_valid()).combine_chunks()
+    pairs = table.column("family")
+    sides = pairs.combine_chunks() if isinstance(pairs, pa.ChunkedArray) else pairs
+    return table.drop_columns(["family"]).append_column("key", sides.field(0)).append_column("value", sides.field(1))
 
 
 @dataclass(frozen=True, slots=True)
 class ReadStates:
-    """Reads parts of keyed states as entries, with the key's columns as the engine hashes them.
+    """Reads parts of keyed states as entries, with the key's columns in the types that Spark hashes.
 
     Attributes:
-        place: Where the query's files are.
+        folder: Folder of the query's files.
         states: The operator's states; the entries name them by position.
         key_types: Spark's types of the key's columns.
     """
 
-    place: Place
+    folder: QueryFolder
     states: tuple[documents.KeyedState, ...]
     key_types: tuple[str, ...]
 
     @property
     def schema(self) -> str:
-        """Columns of what is yielded."""
+        """Columns of the yielded batches."""
         kinds = map(keygroups.hashed_as, self.key_types)
         hashed = (f"hash_{index} {kind}" for index, kind in enumerate(kinds))
         return ", ".join([ENTRIES, *hashed])
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the parts that are named by `(position of the state, position of the part)`."""
-        store = self.place.store()
+        """Read the parts that the rows name as `(position of the state, position of the part)`."""
+        store = self.folder.store()
         for batch in batches:
             for state, part in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 yield from self._entries(store, state, part)
@@ -221,16 +227,16 @@ class ReadStates:
     def _entries(self, store: storage.ObjectStore, position: int, part: int) -> Iterator[pa.RecordBatch]:
         state = self.states[position]
         file = state.files[part]
-        table = parts.read(store, self.place.folder, file)
+        table = parts.read(store, self.folder.path, file)
         for start in range(0, table.num_rows, 50_000):
             piece = table.slice(start, 50_000)
-            found = list(rows.from_table(keyed_states.meta_of(state), piece, len(self.key_types), file.path))
-            yield self._batch(position, found)
+            batch_rows = list(rows.from_table(keyed_states.meta_of(state), piece, len(self.key_types), file.path))
+            yield self._batch(position, batch_rows)
 
-    def _batch(self, position: int, found: list[rows.Row]) -> pa.RecordBatch:
-        keys, subs, held, renewed = zip(*found, strict=True)
+    def _batch(self, position: int, batch_rows: list[rows.Row]) -> pa.RecordBatch:
+        keys, subs, values, renewed = zip(*batch_rows, strict=True)
         entries = (
-            [position] * len(found), map(codec.pack, keys), map(codec.pack, subs), map(codec.pack, held), renewed,
+            [position] * len(batch_rows), map(codec.pack, keys), map(codec.pack, subs), map(codec.pack, values), renewed,
         )  # fmt: skip
         columns = [pa.array(column, kind) for column, (_, kind) in zip(entries, _ENTRY, strict=True)]
         split = [key_columns.parts(key, len(self.key_types)) for key in keys]
@@ -244,32 +250,32 @@ class ReadStates:
 
 @dataclass(frozen=True, slots=True)
 class ReadFamily:
-    """Reads parts of a column family as they are.
+    """Reads parts of a column family without a change.
 
     Attributes:
-        place: Where the query's files are.
+        folder: Folder of the query's files.
         files: The family's parts.
     """
 
-    place: Place
+    folder: QueryFolder
     files: tuple[documents.PartFile, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Read the parts whose positions come in."""
-        store = self.place.store()
+        """Read the parts at the positions that the rows name."""
+        store = self.folder.store()
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                yield from parts.read(store, self.place.folder, self.files[number]).to_batches(max_chunksize=10_000)
+                yield from parts.read(store, self.folder.path, self.files[number]).to_batches(max_chunksize=10_000)
 
 
 @dataclass(frozen=True, slots=True)
 class BuildGroups:
-    """Builds key groups from entries that are sorted by group, in the last column.
+    """Builds key groups from entries that are sorted by key group, which is the last column.
 
     Attributes:
         states: As in `ReadStates`.
-        key_types: Likewise.
-        placement: What stands for a key group in the state.
+        key_types: As in `ReadStates`.
+        placement: How a key group is represented in the state.
     """
 
     states: tuple[documents.KeyedState, ...]
@@ -280,35 +286,37 @@ class BuildGroups:
         """Yield a row per key group: head and chunk."""
         metas = [keyed_states.meta_of(state) for state in self.states]
         current: int | None = None
-        found: dict[chunks.StateMeta, list[rows.Row]] = {}
+        group_rows: dict[chunks.StateMeta, list[rows.Row]] = {}
         for batch in batches:
             for state, key, sub, value, renewed, group in zip(
                 *(column.to_pylist() for column in batch.columns), strict=True
             ):
-                if group != current and found:
-                    yield self._row(cast("int", current), found)
-                    found = {}
+                if group != current and group_rows:
+                    yield self._row(cast("int", current), group_rows)
+                    group_rows = {}
                 current = group
                 row = (codec.unpack(key), codec.unpack(sub), codec.unpack(value), renewed)
-                found.setdefault(metas[state], []).append(row)
-        if current is not None and found:
-            yield self._row(current, found)
+                group_rows.setdefault(metas[state], []).append(row)
+        if current is not None and group_rows:
+            yield self._row(current, group_rows)
 
-    def _row(self, group: int, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
-        standing = packing.of_group(group, self.placement)
-        return _group_row(standing, groups.build(found, ", ".join(self.key_types)), found)
+    def _row(self, group: int, group_rows: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
+        representative = packing.of_group(group, self.placement)
+        return _group_row(representative, groups.build(group_rows, ", ".join(self.key_types)), group_rows)
 
 
-def _group_row(group: int, stored: groups.StoredGroup, found: dict[chunks.StateMeta, list[rows.Row]]) -> pa.RecordBatch:
+def _group_row(
+    group: int, stored: groups.StoredGroup, group_rows: dict[chunks.StateMeta, list[rows.Row]]
+) -> pa.RecordBatch:
     head = stored.head
-    timers = any(meta.kind is kinds.TIMERS for meta in found)
+    timers = any(meta.kind is kinds.TIMERS for meta in group_rows)
     columns = [[group], [head.version], [head.unique_id], [head.base], [head.pack_layout()], [stored.blob], [timers]]
     arrays = [pa.array(column, kind.type) for column, kind in zip(columns, _GROUPS_ARROW, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=_GROUPS_ARROW)
 
 
 def _arrow_type(kind: str) -> pa.DataType:
-    """Return the Arrow type of a key column; workers have no engine to ask."""
+    """Return the Arrow type of a key column; workers have no Spark session that could convert it."""
     if kind.startswith("decimal("):
         precision, scale = (int(number) for number in kind[len("decimal(") : -1].split(","))
         return pa.decimal128(precision, scale)
