@@ -1,6 +1,6 @@
-"""State of a job whose code has changed: what the new plan is, and the steps that need Spark to carry state over to it.
+"""State of a job whose code has changed: the new plan, and the steps that need Spark to carry state over to it.
 
-What fits and what is refused is decided in `statefulspark.evolution.comparison`, without Spark.
+`statefulspark.evolution.comparison` decides, without Spark, which changes are compatible and which are refused.
 """
 
 from statefulspark.planning.source_names import source

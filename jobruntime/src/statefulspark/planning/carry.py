@@ -1,6 +1,6 @@
-"""The steps of a changed start that need Spark: empty state for new operators, and another number of partitions.
+"""The steps of a start after a change that need Spark: empty state for new operators, and another number of partitions.
 
-They work inside a generation that is filled with copies and has no record yet, so that nobody uses it if one fails.
+They change a new generation that holds copies and has no record yet, so nothing uses it if a step fails.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """What a query writes, and how.
+    """The output of a query and its mode.
 
     Attributes:
-        frame: Its DataFrame.
+        frame: The DataFrame that it writes.
         mode: Output mode: `append`, `update` or `complete`.
     """
 
@@ -42,10 +42,10 @@ class Stream:
 
 
 def stream_of(output: DataStreamWriter | Output, uid: str) -> Stream:
-    """Return the stream behind what a query function returned.
+    """Return the stream that a query function returned.
 
     Raises:
-        SpecRejectedError: `QueryInvalid`: it is no stream.
+        SpecRejectedError: `QueryInvalid`: the value is not a stream.
     """
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -59,7 +59,7 @@ def stream_of(output: DataStreamWriter | Output, uid: str) -> Stream:
     raise errors.SpecRejectedError(
         "QueryInvalid",
         f"The query {uid!r} returned {type(output).__name__}; return ss.write(...) or a DataStreamWriter that is not "
-        "started yet.",
+        "started.",
     )
 
 
@@ -70,11 +70,11 @@ class Carrier:
     Attributes:
         session: The session.
         store: The job's root.
-        hadoop_root: The same as Spark names it.
-        epoch: Ours; names the scratch folder.
+        hadoop_root: URI of the job's root in Hadoop's form.
+        epoch: The epoch of this driver; part of the scratch folder's name.
         planned: Every query of the job.
-        streams: What they write, by uid.
-        evolutions: What becomes of restored queries, by uid.
+        streams: Their streams, by uid.
+        evolutions: Changes of restored queries, by uid.
     """
 
     session: SparkSession
@@ -86,18 +86,18 @@ class Carrier:
     evolutions: Mapping[str, comparison.Evolution]
 
     def finish(self, generation: int, queries: tuple[QueryEntry, ...]) -> tuple[QueryEntry, ...]:
-        """Add empty state, spread state anew, and describe every query of the job as it is then.
+        """Add empty state, repartition state, and return the resulting entry of every query of the job.
 
         Raises:
-            StateUnknownError: `EmptyStateFailed` or `RepartitionFailed`: nothing is in use yet.
-            SnapshotCorruptError: What was made does not hold together.
+            StateUnknownError: `EmptyStateFailed` or `RepartitionFailed`: nothing uses the generation yet.
+            SnapshotCorruptError: The new generation is inconsistent.
         """
-        found = {query.uid: query for query in queries}
+        entries = {query.uid: query for query in queries}
         return tuple(
-            self._finished(found[one.uid], one)
-            if one.uid in found and found[one.uid].batch_id >= 0
-            else plans.declared(one, layout.query_root(generation, one.uid))
-            for one in self.planned
+            self._finished(entries[planned_query.uid], planned_query)
+            if planned_query.uid in entries and entries[planned_query.uid].batch_id >= 0
+            else plans.declared(planned_query, layout.query_root(generation, planned_query.uid))
+            for planned_query in self.planned
         )
 
     def _finished(self, entry: QueryEntry, planned: plans.PlannedQuery) -> QueryEntry:
@@ -111,25 +111,27 @@ class Carrier:
             partitions = change.partitions
             self._timed("state repartitioned", entry, lambda: self._repartition(entry, partitions))
             batch += 1
-        closed = closure.close_over(self.store, entry.path, batch)
-        named = {file.path for file in closed.files}
-        ours = tuple(file for file in entry.files if file.path not in named and not rewrite.is_sparks(file.path))
+        batch_files = closure.close_over(self.store, entry.path, batch)
+        spark_paths = {file.path for file in batch_files.files}
+        own_files = tuple(
+            file for file in entry.files if file.path not in spark_paths and not rewrite.is_sparks(file.path)
+        )
         return plans.annotate(
             entry.model_copy(
                 update={
                     "batch_id": batch,
-                    "files": (*closed.files, *ours),
-                    "operators": closed.operators,
-                    "offsets": closed.offsets,
+                    "files": (*batch_files.files, *own_files),
+                    "operators": batch_files.operators,
+                    "offsets": batch_files.offsets,
                 }
             ),
             planned,
         )
 
-    def _timed(self, what: str, entry: QueryEntry, step: Callable[[], None]) -> None:
+    def _timed(self, message: str, entry: QueryEntry, step: Callable[[], None]) -> None:
         began_s = time.monotonic()
         step()
-        _log.info(what, extra={"query": entry.uid, "seconds": round(time.monotonic() - began_s, 2)})
+        _log.info(message, extra={"query": entry.uid, "seconds": round(time.monotonic() - began_s, 2)})
 
     def _add_empty_state(self, entry: QueryEntry, change: comparison.Evolution) -> None:
         scratch = f"{layout.scratch(self.epoch)}/{entry.uid}"
@@ -137,14 +139,14 @@ class Carrier:
         self.store.write(f"{scratch}/offsets/0", _OFFSET_LOG)
         stream = self.streams[entry.uid]
         try:
-            tried = empty_state.run(
+            empty = empty_state.run(
                 stream.frame,
                 stream.mode,
                 f"{self.hadoop_root}/{scratch}",
                 partitions=comparison.partitions_of(entry) or self._pinned_partitions(entry),
                 operators={operator.operator_id for operator in change.added},
             )
-            self._install(entry, scratch, tried)
+            self._install(entry, scratch, empty)
         finally:
             _remove(self.store, layout.scratch(self.epoch))
 
@@ -153,31 +155,33 @@ class Carrier:
         required_records.note_unchanged(self.store, entry, epoch=self.epoch)
         for info in self.store.list(f"{entry.path}/state"):
             if rewrite.is_first_metadata(info.key[len(entry.path) + 1 :]):
-                told = rewrite.with_partitions(self.store.read(info.key), f"{self.store.uri}/{info.key}", partitions)
+                metadata = rewrite.with_partitions(
+                    self.store.read(info.key), f"{self.store.uri}/{info.key}", partitions
+                )
                 self.store.delete_many(list(checksums.sidecars(info.key)))
-                self.store.write(info.key, told)
+                self.store.write(info.key, metadata)
 
     def _pinned_partitions(self, entry: QueryEntry) -> int:
-        """Return the number of partitions that Spark keeps to for a query that has no state yet."""
+        """Return the number of partitions that Spark has fixed for a query that has no state yet."""
         key = f"{entry.path}/offsets/{entry.batch_id}"
         pinned = sparklog.pinned_partitions(self.store.read(key), f"{self.store.uri}/{key}")
         return pinned or int(self.session.conf.get("spark.sql.shuffle.partitions") or 1)
 
-    def _install(self, entry: QueryEntry, scratch: str, tried: empty_state.Trial) -> None:
-        """Copy empty state to where the batch that was restored expects it, and name it in the commit log."""
+    def _install(self, entry: QueryEntry, scratch: str, empty: empty_state.EmptyState) -> None:
+        """Copy empty state to the paths that the restored batch expects, and add its ids to the commit log."""
         pairs: list[tuple[str, str]] = []
         moved: list[tuple[str, str]] = []
         for info in self.store.list(f"{scratch}/state"):
             path = info.key[len(scratch) + 1 :]
-            place = rewrite.place_of_empty(path, tried.ids, version=entry.batch_id + 1)
-            if place is not None:
-                (moved if rewrite.holds_paths(path) else pairs).append((info.key, f"{entry.path}/{place}"))
+            target = rewrite.place_of_empty(path, empty.ids, version=entry.batch_id + 1)
+            if target is not None:
+                (moved if rewrite.holds_paths(path) else pairs).append((info.key, f"{entry.path}/{target}"))
         transfer.copy(self.store, self.store, pairs)
         for old, new in moved:
             root = f"{self.hadoop_root}/{entry.path}"
             self.store.write(new, rewrite.relocate_operator(self.store.read(old), f"{self.store.uri}/{old}", {}, root))
         commit = f"{entry.path}/commits/{entry.batch_id}"
-        named = rewrite.add_to_commit(self.store.read(commit), f"{self.store.uri}/{commit}", tried.ids)
+        named = rewrite.add_to_commit(self.store.read(commit), f"{self.store.uri}/{commit}", empty.ids)
         self.store.delete_many(list(checksums.sidecars(commit)))
         self.store.write(commit, named)
 

@@ -1,7 +1,7 @@
-"""What an operator was declared with and its types do not show, read from Spark's physical plan (Spark 4.2).
+"""The parts of an operator's declaration that its types do not show, read from Spark's physical plan (Spark 4.2).
 
-A time window is arithmetic by the time it is planned: start and end of a window are computed from the event's time with its
-length, slide and start as numbers. They are read from there, since nothing else of the plan has them.
+In a physical plan a time window is arithmetic: start and end of a window are computed from the event time, with length,
+slide and start as numbers. They are read from these expressions, because no other part of the plan contains them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
 
 _AGGREGATES = frozenset({"HashAggregateExec", "ObjectHashAggregateExec", "SortAggregateExec", "MergingSessionsExec"})
-_MAKES_COLUMNS = frozenset({"ProjectExec", "ExpandExec"})
+_PROJECTIONS = frozenset({"ProjectExec", "ExpandExec"})
 _IDS = re.compile(r"#\d+L?(-T\d+ms)?")
 _LENGTH = re.compile(r"END\) - \d+\) \+ (\d+)")
 _SLIDE = re.compile(r"\) % (\d+)\)")
@@ -26,34 +26,34 @@ _US_PER_S = 1_000_000
 
 
 def of_aggregation(node: JavaObject, keys: JavaObject) -> dict[str, str]:
-    """Return what an aggregation was declared with: functions, names of the key, window or gap, watermark."""
+    """Return the declaration of an aggregation: functions, names of the key's columns, window or gap, watermark."""
     child = node.child()
-    found: dict[str, str] = {}
+    definition: dict[str, str] = {}
     if _kind(child) in _AGGREGATES:
-        functions = (one.aggregateFunction().prettyName() for one in _each(child.aggregateExpressions()))
-        found[Aspect.FUNCTIONS] = ", ".join(str(name) for name in functions)
-    marks = {str(key.name()): str(key.metadata().json()) for key in _each(keys)}
-    if any('"spark.timeWindow":true' in mark for mark in marks.values()):
-        found |= _first(node, _window, Aspect.WINDOW)
+        functions = (expression.aggregateFunction().prettyName() for expression in _each(child.aggregateExpressions()))
+        definition[Aspect.FUNCTIONS] = ", ".join(str(name) for name in functions)
+    metadata = {str(key.name()): str(key.metadata().json()) for key in _each(keys)}
+    if any('"spark.timeWindow":true' in text for text in metadata.values()):
+        definition |= _first(node, _window, Aspect.WINDOW)
     if _kind(node).startswith("SessionWindow"):
-        found |= _first(node, _gap, Aspect.GAP)
-    return _stated(found | of_keys(node, keys))
+        definition |= _first(node, _gap, Aspect.GAP)
+    return _without_empty(definition | of_keys(node, keys))
 
 
 def of_keys(node: JavaObject, keys: JavaObject) -> dict[str, str]:
-    """Return what any operator with a key was declared with: the names of the key's columns, and the watermark.
+    """Return the declaration that all operators with a key have: the names of the key's columns, and the watermark.
 
-    Spark calls a column that is computed for the key `_groupingexpression`: which computation it is, is not known here.
+    Spark calls a column that is computed for the key `_groupingexpression`; the computation itself is not known here.
     """
     names = ", ".join(str(key.name()) for key in _each(keys))
-    return _stated({Aspect.COLUMNS: names, Aspect.WATERMARK: _watermark(node)})
+    return _without_empty({Aspect.COLUMNS: names, Aspect.WATERMARK: _watermark(node)})
 
 
 def of_join(node: JavaObject) -> dict[str, str]:
-    """Return what a join was declared with: its type, columns, condition and watermarks."""
+    """Return the declaration of a join: its type, columns, condition and watermarks."""
     sides = zip(_each(node.leftKeys()), _each(node.rightKeys()), strict=True)
     condition = node.condition().full()
-    return _stated(
+    return _without_empty(
         {
             Aspect.JOIN_TYPE: str(node.joinType().toString()),
             Aspect.COLUMNS: ", ".join(f"{left.sql()} = {right.sql()}" for left, right in sides),
@@ -64,7 +64,7 @@ def of_join(node: JavaObject) -> dict[str, str]:
 
 
 def window_text(expressions: str) -> str | None:
-    """Return the windows that expressions of a plan compute, for example `600 s every 180 s from 60 s`; None if none."""
+    """Return the windows that a plan's expressions compute, for example `600 s every 180 s from 60 s`, or None."""
     length, slide, start = (pattern.search(expressions) for pattern in (_LENGTH, _SLIDE, _START))
     if length is None or slide is None:
         return None
@@ -75,10 +75,10 @@ def window_text(expressions: str) -> str | None:
 
 
 def gap_text(expressions: str) -> str | None:
-    """Return the gap of the session windows that expressions of a plan compute, for example `7 minutes`; None if none."""
+    """Return the gap of the session windows that a plan's expressions compute, for example `7 minutes`, or None."""
     bare = _IDS.sub("", expressions)
-    found = _GAP.search(bare)
-    return found["gap"] if found is not None and "session_window" in bare else None
+    match = _GAP.search(bare)
+    return match["gap"] if match is not None and "session_window" in bare else None
 
 
 def _window(node: JavaObject) -> str | None:
@@ -90,9 +90,9 @@ def _gap(node: JavaObject) -> str | None:
 
 
 def _first(node: JavaObject, read: Callable[[JavaObject], str | None], aspect: Aspect) -> dict[str, str]:
-    """Return what the closest node below says."""
-    for one in _below(node):
-        text = read(one) if _kind(one) in _MAKES_COLUMNS else None
+    """Return the aspect as the closest descendant states it."""
+    for descendant in _descendants(node):
+        text = read(descendant) if _kind(descendant) in _PROJECTIONS else None
         if text is not None:
             return {aspect: text}
     return {}
@@ -100,17 +100,17 @@ def _first(node: JavaObject, read: Callable[[JavaObject], str | None], aspect: A
 
 def _watermark(node: JavaObject) -> str:
     marks = {
-        f"{one.eventTime().name()} {one.delay().toString()}"
-        for one in _below(node)
-        if _kind(one) == "EventTimeWatermarkExec"
+        f"{descendant.eventTime().name()} {descendant.delay().toString()}"
+        for descendant in _descendants(node)
+        if _kind(descendant) == "EventTimeWatermarkExec"
     }
     return ", ".join(sorted(marks))
 
 
-def _below(node: JavaObject) -> Iterator[JavaObject]:
+def _descendants(node: JavaObject) -> Iterator[JavaObject]:
     for child in _each(node.children()):
         yield child
-        yield from _below(child)
+        yield from _descendants(child)
 
 
 def _each(seq: JavaObject) -> Iterator[JavaObject]:
@@ -121,8 +121,8 @@ def _kind(node: JavaObject) -> str:
     return str(node.getClass().getSimpleName())
 
 
-def _stated(found: dict[str, str]) -> dict[str, str]:
-    return {str(aspect): text for aspect, text in found.items() if text}
+def _without_empty(definition: dict[str, str]) -> dict[str, str]:
+    return {str(aspect): text for aspect, text in definition.items() if text}
 
 
 def _seconds(microseconds: str) -> str:

@@ -1,4 +1,4 @@
-"""The plan of a query as the job declares it: what Spark plans, completed by what only the job knows."""
+"""The plan of a query as the job declares it: Spark's plan, completed with the declarations of keyed operators."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ if TYPE_CHECKING:
 def describe(
     uid: str, stream: carry.Stream, operators: tuple[registry.Operator, ...], *, partitions: int | None
 ) -> plans.PlannedQuery:
-    """Plan a query and say what its state looks like.
+    """Plan a query and describe its state.
 
     Args:
         uid: The query's uid.
-        stream: What it writes.
+        stream: The stream that it writes.
         operators: Its keyed operators, as declared.
-        partitions: How many state partitions the user asked for; None if nobody did.
+        partitions: Number of state partitions that the user asked for; None if the user gave none.
 
     Raises:
-        InternalError: `PlanUnreadable`: Spark planned something that is not known here. What Spark itself refuses, it
-            refuses as it would when the query starts.
+        InternalError: `PlanUnreadable`: Spark's plan contains something unknown. If Spark itself refuses the query, its
+            error is the same as at the start of the query.
     """
     try:
-        shape = probe.plan(stream.frame, stream.mode)
+        query_plan = probe.plan(stream.frame, stream.mode)
     except Py4JJavaError as error:
-        first = str(error.java_exception.toString()).splitlines()[0]
+        first_line = str(error.java_exception.toString()).splitlines()[0]
         raise errors.InternalError(
-            "PlanUnreadable", f"The plan of query {uid!r} could not be compared with its state: {first}"
+            "PlanUnreadable", f"The plan of query {uid!r} could not be compared with its state: {first_line}"
         ) from error
     declared = {operator.uid: operator for operator in operators}
     return plans.PlannedQuery(
         uid=uid,
-        operators=tuple(_completed(operator, declared.get(operator.uid or "")) for operator in shape.operators),
-        sources=shape.sources,
+        operators=tuple(_completed(operator, declared.get(operator.uid or "")) for operator in query_plan.operators),
+        sources=query_plan.sources,
         time_zone=str(stream.frame.sparkSession.conf.get("spark.sql.session.timeZone")),
         partitions=partitions,
     )

@@ -1,8 +1,8 @@
-"""Empty state for operators that a job has newly: what Spark itself writes when the query runs over no rows.
+"""Empty state for new operators of a job: the files that Spark writes when the query runs over no rows.
 
-The query is planned with its sources replaced by empty input, and run as a first batch in a scratch folder. That gives each
-operator's metadata and schemas and an empty store per partition, in Spark's own formats, whatever kind of operator it is.
-No source is opened and no sink called; functions of the user are started and get no rows.
+The query is planned with its sources replaced by empty input, and runs as a first batch in a scratch folder. Spark then
+writes the metadata and schemas of each operator and an empty store per partition, in its own formats, for every kind of
+operator. No source is opened and no sink is called; functions of the user are started and get no rows.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UniqueIds = Mapping[int, Sequence[Sequence[str]]]
 """By operator id, then partition, the unique ids of its state stores."""
 
 _SETTINGS = {
-    # Then a store is one archive that needs nothing else, which can be given any version.
+    # Without changelogs a store is one self-contained archive, which can get any version.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "false",
     # As Spark itself does for every streaming query.
     "spark.sql.adaptive.enabled": "false",
@@ -33,8 +33,8 @@ _SETTINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
-    """What a run over nothing left in its folder.
+class EmptyState:
+    """The empty state that a run over no rows wrote to its folder.
 
     Attributes:
         root: Hadoop URI of the scratch checkpoint root; files are in `state/` below it.
@@ -45,24 +45,24 @@ class Trial:
     ids: UniqueIds
 
 
-def run(frame: DataFrame, mode: str, root: str, *, partitions: int, operators: Collection[int]) -> Trial:
-    """Run a query over nothing.
+def run(frame: DataFrame, mode: str, root: str, *, partitions: int, operators: Collection[int]) -> EmptyState:
+    """Run a query over no rows.
 
     Args:
-        frame: What the query writes.
+        frame: The DataFrame that the query writes.
         mode: Output mode.
-        root: Hadoop URI of a folder that every executor reaches; it holds an entry `offsets/0` and nothing else, since
-            Spark looks whether batch 0 was planned there.
+        root: Hadoop URI of a folder that every executor can access; it holds only the entry `offsets/0`, because Spark
+            checks there whether batch 0 was planned.
         partitions: Number of state partitions.
-        operators: Ids of the operators that are wanted; all are run.
+        operators: Ids of the operators whose state is returned; all operators run.
 
     Raises:
-        StateUnknownError: `EmptyStateFailed`: an operator left no state behind.
+        StateUnknownError: `EmptyStateFailed`: Spark wrote no state for an operator.
     """
     session = frame.sparkSession
     jvm = session._jvm
     assert jvm is not None  # noqa: S101 - a classic session always has a JVM
-    # Spark makes the coordinator of state stores when somebody first asks for streams.
+    # Spark creates the coordinator of state stores at the first access to streams.
     coordinator = session._jsparkSession.streams().stateStoreCoordinator()
     clone = session._jsparkSession.cloneSession()
     settings = {**_SETTINGS, parallelism.SHUFFLE_PARTITIONS: str(partitions)}
@@ -73,36 +73,36 @@ def run(frame: DataFrame, mode: str, root: str, *, partitions: int, operators: C
     try:
         with _settings_in_tasks(session, settings):
             incremental.toRdd().count()
-        found = {operator: ids for operator, ids in _ids(incremental.executedPlan()) if operator in operators}
+        ids_by_operator = {operator: ids for operator, ids in _ids(incremental.executedPlan()) if operator in operators}
     finally:
         coordinator.deactivateInstances(incremental.runId())
-    missing = sorted(set(operators) - {number for number, ids in found.items() if len(ids) == partitions})
+    missing = sorted(set(operators) - {number for number, ids in ids_by_operator.items() if len(ids) == partitions})
     if missing:
         raise errors.StateUnknownError(
             "EmptyStateFailed",
             f"Spark wrote no empty state for the operators {missing} in {root}; nothing was started. Run the job with "
             "fresh state, or leave the new operators out.",
         )
-    return Trial(root, found)
+    return EmptyState(root, ids_by_operator)
 
 
 @contextlib.contextmanager
 def _settings_in_tasks(session: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
-    """Hand the session's settings to tasks, as a batch does; operators look at them there too."""
+    """Pass the session's settings to tasks, as a batch does; operators read them in tasks, too."""
     context = session.sparkContext
     everything = {**session.conf.getAll, **settings}
-    handed = {name: value for name, value in everything.items() if name.startswith("spark.sql.")}
-    for name, value in handed.items():
+    task_settings = {name: value for name, value in everything.items() if name.startswith("spark.sql.")}
+    for name, value in task_settings.items():
         context.setLocalProperty(name, value)
     try:
         yield
     finally:
-        for name in handed:
+        for name in task_settings:
             context._jsc.setLocalProperty(name, None)
 
 
 def _without_input(jvm: JVMView, node: JavaObject) -> JavaObject:
-    """Return a logical plan with every stream replaced by one without rows."""
+    """Return a logical plan with every stream replaced by a stream without rows."""
     if str(node.getClass().getSimpleName()) in probe.RELATIONS:
         local = jvm.org.apache.spark.sql.catalyst.plans.logical.LocalRelation
         is_streaming = True
@@ -117,13 +117,13 @@ def _without_input(jvm: JVMView, node: JavaObject) -> JavaObject:
 
 
 def _ids(plan: JavaObject) -> list[tuple[int, tuple[tuple[str, ...], ...]]]:
-    found = []
+    ids_by_operator = []
     for node in probe.nodes(plan):
         if str(node.getClass().getSimpleName()) not in probe.STATEFUL:
             continue
         stores = sorted(
-            (int(one.partitionId()), tuple(str(unique) for unique in one.stateStoreCkptId().get()))
-            for one in node.getStateStoreCheckpointInfo()
+            (int(store.partitionId()), tuple(str(unique) for unique in store.stateStoreCkptId().get()))
+            for store in node.getStateStoreCheckpointInfo()
         )
-        found.append((int(node.stateInfo().get().operatorId()), tuple(ids for _, ids in stores)))
-    return found
+        ids_by_operator.append((int(node.stateInfo().get().operatorId()), tuple(ids for _, ids in stores)))
+    return ids_by_operator

@@ -1,8 +1,9 @@
-"""What a query's plan says about its state, found out by planning it as Spark would, without running anything.
+"""Reads from a query's plan what state it has: plans the query as Spark would, without running it.
 
-Spark numbers stateful operators while it plans a batch (IncrementalExecution, Spark 4.2), top down. Asking it to plan the
-same DataFrame gives the same numbers; no source is opened, no sink called, no Python function started. Sources are counted
-as Spark does when a query starts: one line per streaming relation in the analyzed plan, top down, one folder for equal ones.
+Spark numbers stateful operators top down while it plans a batch (IncrementalExecution, Spark 4.2). Planning the same
+DataFrame gives the same numbers; no source is opened, no sink called, no Python function started. Sources are counted as
+Spark counts them at the start of a query: one line per streaming relation in the analyzed plan, top down; equal relations
+share one folder.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 _FILES = re.compile(r"^FileSource\[(.*)\]$")
 RELATIONS = frozenset({"StreamingRelation", "StreamingRelationV2"})
-"""Nodes of a logical plan that stand for a source."""
-_TELLING_OPTIONS = ("subscribe", "subscribepattern", "assign", "path", "topic", "table", "stream")
-"""Options that say what is read; all others say how."""
+"""Nodes of a logical plan that represent a source."""
+_IDENTIFYING_OPTIONS = ("subscribe", "subscribepattern", "assign", "path", "topic", "table", "stream")
+"""Options that identify what is read; all others define how it is read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A query as planned, before what only the job knows is added.
+class QueryPlan:
+    """A query as Spark plans it, without the declarations that only the job knows.
 
     Attributes:
         operators: Stateful operators by id.
@@ -42,21 +43,21 @@ class Shape:
     sources: tuple[plans.PlannedSource, ...]
 
 
-def plan(frame: DataFrame, mode: str) -> Shape:
+def plan(frame: DataFrame, mode: str) -> QueryPlan:
     """Plan a streaming DataFrame.
 
-    Cost: what Spark needs to plan the query once, 0.1 to 0.2 s when its classes are loaded.
+    Cost: the time that Spark needs to plan the query once, 0.1 to 0.2 s when its classes are loaded.
 
     Args:
-        frame: What the query writes.
+        frame: The DataFrame that the query writes.
         mode: Output mode: `append`, `update` or `complete`.
     """
     analyzed = frame._jdf.queryExecution().analyzed()
     spark_session.activate(frame.sparkSession)
     incremental = execution(frame.sparkSession, analyzed, mode, "<none>", partitions=None)
     planned = incremental.state().apply(incremental.sparkPlan())
-    operators = {one.operator_id: one for node in nodes(planned) if (one := _operator(node)) is not None}
-    return Shape(tuple(operators[number] for number in sorted(operators)), tuple(_sources(analyzed)))
+    operators = {operator.operator_id: operator for node in nodes(planned) if (operator := _operator(node)) is not None}
+    return QueryPlan(tuple(operators[number] for number in sorted(operators)), tuple(_sources(analyzed)))
 
 
 def execution(
@@ -75,9 +76,9 @@ def execution(
         analyzed: The analyzed logical plan.
         mode: Output mode.
         state_root: Hadoop URI of the folder `state`.
-        partitions: Number of state partitions, and plan the first batch of a new query there; None plans a later batch,
-            for which Spark looks at no file.
-        engine: The JVM's session to plan and run in; the session's own when omitted.
+        partitions: Number of state partitions for the first batch of a new query; None plans a later batch, for which
+            Spark reads no file.
+        engine: The JVM's session that plans and runs the batch; the session's own when omitted.
     """
     jvm = session._jvm
     assert jvm is not None  # noqa: S101 - a classic session always has a JVM
@@ -113,7 +114,7 @@ def nodes(plan: JavaObject) -> Iterator[JavaObject]:
 
 
 def _operator(node: JavaObject) -> plans.PlannedOperator | None:
-    """Read a stateful operator; None for other nodes and for the reading half of an aggregation."""
+    """Return a stateful operator; None for other nodes and for the reading part of an aggregation."""
     kind = str(node.getClass().getSimpleName())
     read = _READERS.get(kind)
     if read is None:
@@ -150,7 +151,7 @@ def _with_state(node: JavaObject, operator: plans.PlannedOperator) -> plans.Plan
     uid = _uid(attributes.apply(0)) if attributes.size() == 1 else None
     clock = str(node.timeMode().toString())
     mode = str(node.outputMode().toString()).lower() + ("" if clock == "NoTime" else f", {clock}")
-    # The key of a keyed operator of ours is in the rows; the registry of the job knows it.
+    # The key of the library's keyed operators is in the rows; the job's registry has its type.
     return replace(operator, uid=uid, key=None if uid else _types(attributes), mode=mode)
 
 
@@ -186,15 +187,15 @@ def _uid(attribute: JavaObject) -> str | None:
 def _sources(analyzed: JavaObject) -> Iterator[plans.PlannedSource]:
     relations: list[JavaObject] = []
     for leaf, name in _streams(analyzed, None):
-        known = next((index for index, other in enumerate(relations) if other.equals(leaf)), None)
-        if known is None:
+        position = next((index for index, other in enumerate(relations) if other.equals(leaf)), None)
+        if position is None:
             relations.append(leaf)
-        relation = len(relations) - 1 if known is None else known
+        relation = len(relations) - 1 if position is None else position
         yield plans.PlannedSource(_description(leaf), name, relation)
 
 
 def _streams(node: JavaObject, name: str | None) -> Iterator[tuple[JavaObject, str | None]]:
-    """Yield streaming relations, top down, each with the name given to it closest."""
+    """Yield streaming relations, top down, each with the closest name above it."""
     kind = str(node.getClass().getSimpleName())
     if kind == "SubqueryAlias" and str(node.alias()).startswith(source_names.PREFIX):
         name = str(node.alias()).removeprefix(source_names.PREFIX)
@@ -214,5 +215,5 @@ def _description(relation: JavaObject) -> str:
     if str(relation.getClass().getSimpleName()) == "StreamingRelation":
         return name
     options = relation.extraOptions()
-    telling = [f"{key}={options.get(key)}" for key in _TELLING_OPTIONS if options.containsKey(key)]
-    return f"{name}({', '.join(telling)})" if telling else name
+    identifying = [f"{key}={options.get(key)}" for key in _IDENTIFYING_OPTIONS if options.containsKey(key)]
+    return f"{name}({', '.join(identifying)})" if identifying else name

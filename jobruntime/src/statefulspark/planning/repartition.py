@@ -1,7 +1,7 @@
-"""State spread over another number of partitions, by Spark's own offline repartition (Spark 4.2).
+"""Changes the number of state partitions with Spark's own offline repartition (Spark 4.2).
 
-It reads the state of every operator of a query, shuffles it by key and writes it anew, as one more batch that reads no
-input: batch N + 1. It is done in a generation that nobody uses yet, so a failure leaves everything else as it was.
+It reads the state of every operator of a query, shuffles it by key and writes it again, as one more batch without input:
+batch N + 1. It runs in a generation that nothing uses yet, so a failure changes nothing else.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 
 def repartition(session: SparkSession, root: str, partitions: int) -> None:
-    """Spread the state of a query over another number of partitions.
+    """Change the number of partitions of a query's state.
 
-    Cost: the whole state is read and written by the executors.
+    Cost: the executors read and write the whole state.
 
     Args:
         session: The session.
@@ -32,15 +32,15 @@ def repartition(session: SparkSession, root: str, partitions: int) -> None:
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
-    # Without this the coordinator of state stores does not exist yet and cannot be found (Spark 4.2).
+    # This access creates the coordinator of state stores, which Spark 4.2 does not do on its own.
     _ = session.streams.active
     manager = StreamingCheckpointManager(session._jsparkSession.streamingCheckpointManager())
     try:
         manager.repartition(root, partitions)
     except (PySparkException, Py4JError) as error:
-        first = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        first_line = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
         raise errors.StateUnknownError(
             "RepartitionFailed",
-            f"Spark could not spread the state in {root} over {partitions} partitions: {first[:500]} Nothing was started "
-            "and the snapshot is as it was; leave spark.sql.shuffle.partitions as the state has it.",
+            f"Spark could not repartition the state in {root} to {partitions} partitions: {first_line[:500]} Nothing "
+            "was started and the snapshot is unchanged; leave spark.sql.shuffle.partitions as the state has it.",
         ) from error

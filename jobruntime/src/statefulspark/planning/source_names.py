@@ -1,8 +1,8 @@
-"""`source`: a name for a streaming source, under which its position is found again when the query is changed.
+"""`source`: names a streaming source, so that its position is found again after the query has changed.
 
-Spark keeps positions by their order in the plan. (It has experimental names of its own since 4.2, which change the format
-of the offset log and must then be given to all sources.) The name travels in the plan as a subquery alias, which survives
-everything that is done with the DataFrame and changes no column.
+Spark stores positions in the order of the plan. (Since 4.2 it has experimental source names, which change the format of the
+offset log and which all sources must then have.) Here the name is a subquery alias in the plan, which all operations on the
+DataFrame preserve and which changes no column.
 """
 
 from __future__ import annotations
