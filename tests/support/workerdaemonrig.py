@@ -197,8 +197,8 @@ def main() -> None:
     from statefulspark.workers import daemon
 
     spark_daemon.worker = _run_task  # type: ignore[assignment]
-    assert daemon.keeps_workers()
-    daemon.keep_workers()
+    assert daemon.is_pool_enabled()
+    daemon.start_pool()
     spark_daemon.manager()
 
 

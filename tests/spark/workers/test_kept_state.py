@@ -68,7 +68,7 @@ def _processes(stream: FileStream) -> dict[int, set[int]]:
 
 
 def test_a_key_is_in_one_process_in_all_batches(spark: SparkSession, tmp_path: Path) -> None:
-    """Spark hands partitions to workers as these become idle, so without the keeper a key changes its process soon."""
+    """Spark hands partitions to workers as these become idle, so without the worker pool a key changes its process soon."""
     stream = FileStream(spark, tmp_path, "key bigint, row bigint")
     _feed(stream, BATCHES)
     stream.run(lambda rows: _counted(rows, Count()))

@@ -50,9 +50,9 @@ def _members(group: int) -> list[int]:
     return found
 
 
-def _keeper(daemon: workerdaemonrig.Daemon, *others: int) -> int:
-    [keeper] = set(_members(daemon.process.pid)) - {daemon.process.pid, *others}
-    return keeper
+def _pool(daemon: workerdaemonrig.Daemon, *others: int) -> int:
+    [pool] = set(_members(daemon.process.pid)) - {daemon.process.pid, *others}
+    return pool
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def test_state_stays_when_spark_ends_its_idle_workers(daemon: workerdaemonrig.Da
 def test_nothing_is_left_when_spark_ends_the_daemon() -> None:
     with workerdaemonrig.running() as daemon:
         _two_partitions(daemon)
-        assert len(_members(daemon.process.pid)) == len(["daemon", "keeper", "two workers", "", "two processes", ""])
+        assert len(_members(daemon.process.pid)) == len(["daemon", "pool", "two workers", "", "two processes", ""])
     _wait(lambda: not _members(daemon.process.pid))
 
 
@@ -173,22 +173,22 @@ def test_nothing_is_left_when_the_daemon_dies_and_spark_ends_its_workers() -> No
         _wait(lambda: not _members(daemon.process.pid))
 
 
-def test_without_a_keeper_workers_run_their_tasks_themselves(daemon: workerdaemonrig.Daemon) -> None:
+def test_without_a_pool_workers_run_their_tasks_themselves(daemon: workerdaemonrig.Daemon) -> None:
     worker = daemon.worker()
     process = worker.ask(0, "s")
-    keeper = _keeper(daemon, worker.pid, process)
-    os.kill(keeper, signal.SIGKILL)
-    _wait(lambda: not _is_there(keeper) and not _is_there(process))
+    pool = _pool(daemon, worker.pid, process)
+    os.kill(pool, signal.SIGKILL)
+    _wait(lambda: not _is_there(pool) and not _is_there(process))
     assert [worker.ask(0, "s"), daemon.worker().ask(1, "s") != worker.pid] == [worker.pid, True]
 
 
 def test_a_worker_runs_its_task_itself_while_no_process_can_be_made(daemon: workerdaemonrig.Daemon) -> None:
     worker = daemon.worker()
-    keeper = _keeper(daemon, worker.pid)
-    with _room_for_connections(keeper, len(["of the task", "of who asks"])):
+    pool = _pool(daemon, worker.pid)
+    with _room_for_connections(pool, len(["of the task", "of who asks"])):
         assert worker.ask(0, "s") == worker.pid
-    assert worker.ask(0, "s") not in {worker.pid, keeper}
-    assert _is_there(keeper)
+    assert worker.ask(0, "s") not in {worker.pid, pool}
+    assert _is_there(pool)
 
 
 def test_a_process_knows_the_broadcast_variables_that_spark_sent_to_the_worker(daemon: workerdaemonrig.Daemon) -> None:

@@ -1,5 +1,5 @@
-"""Python workers that keep keyed state: whichever worker Spark picks, a task with state runs where the state is.
+"""Python workers that keep keyed state: a task runs in the process that has its state, whichever worker Spark picks.
 
-`front` is what Spark takes for a worker, `header` tells it what a task is, `keeper` hands tasks with state to the processes
-that `serving` runs in, by the rules of `homes`.
+Spark starts the `proxy` as its worker. `header` reads what a task works on, `pool` assigns tasks with state to processes by
+the rules of `placement`, and `worker` runs in these processes.
 """

@@ -1,4 +1,4 @@
-"""Broadcast variables, which Spark sends once to each of its workers, told from one process to another by their files."""
+"""Broadcast variables, which Spark sends once to each of its workers; processes share them by the names of their files."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ Files = dict[str, str]
 """The file of each variable, by its id; the ids are text, as JSON has them."""
 
 
-def known() -> Files:
-    """Return the variables of this process. One that Spark has encrypted has no file and is left out."""
+def registered() -> Files:
+    """Return the variables of this process, without those that Spark has encrypted, which have no file."""
     return {str(number): variable._path for number, variable in _registry().items() if hasattr(variable, "_path")}
 
 
-def take(files: Files) -> None:
-    """Have just these variables; what has been read of them stays."""
-    registry, before = _registry(), known()
-    for stale in [number for number in registry if before.get(str(number)) != files.get(str(number))]:
+def replace(files: Files) -> None:
+    """Register exactly these variables; those that were registered before keep their loaded values."""
+    registry, current = _registry(), registered()
+    for stale in [number for number in registry if current.get(str(number)) != files.get(str(number))]:
         del registry[stale]
     for number, file in files.items():
         if int(number) not in registry:

@@ -1,13 +1,13 @@
-"""The process that Spark forks its Python workers from, with what every worker needs imported already.
+"""The process that Spark forks its Python workers from, with the modules that every worker needs already imported.
 
-Spark's own daemon imports nothing of that, so each worker spends its first second of processor time on pandas, Arrow and
-PySpark, and a start has half a dozen workers. Spark leaves these imports to the workers because they may start threads,
-which a fork does not copy. The threads here are those of OpenBLAS and of Arrow's allocator, which both are made for forks:
-each starts its threads anew in the child. The modules of the job itself are not imported here: nothing is known of them.
+Spark's own daemon imports none of them, so each worker uses its first second of processor time to import pandas, Arrow and
+PySpark, and a start has about six workers. Spark leaves these imports to the workers because imports may start threads,
+which a fork does not copy. The threads here are those of OpenBLAS and of Arrow's allocator; both support forks and start
+their threads again in the child. The job's own modules are not imported, because the daemon does not know them.
 
-Beside it runs the keeper of the processes that have keyed state (`workers`), forked from it, too.
+The worker pool, which owns the processes with keyed state (`pool`), is forked from this process, too.
 
-Spark runs this module by its setting `spark.python.daemon.module`.
+Spark runs this module because of its setting `spark.python.daemon.module`.
 """
 
 from __future__ import annotations
@@ -38,45 +38,47 @@ MODULES = (
     "statefulspark.storage.fsspec_store",
     "s3fs",
 )
-"""What workers import; the first ones are Spark's, for any Python function."""
+"""The modules that workers import; the first ones are Spark's, for every Python function."""
 
 
 def preload() -> None:
-    """Import what workers need, and keep the garbage collector from touching it: pages stay shared with the workers."""
+    """Import the modules and exclude them from garbage collection, so that their pages stay shared with the workers."""
     for module in MODULES:
         importlib.import_module(module)
     gc.collect()
     gc.freeze()
 
 
-def keeps_workers() -> bool:
-    """Tell whether tasks go to the process that has their state: if it is so set, and if Spark uses workers again."""
+def is_pool_enabled() -> bool:
+    """Tell whether to use the worker pool: it is enabled, and Spark reuses workers."""
     runs_tasks = sys.argv[1:] in ([], ["pyspark.worker"])
-    is_wanted = os.environ.get("STATEFULSPARK_KEEP_WORKERS") == "true" and "SPARK_REUSE_WORKER" in os.environ
-    return runs_tasks and is_wanted and sys.platform == "linux"
+    is_enabled = os.environ.get("STATEFULSPARK_KEEP_WORKERS") == "true" and "SPARK_REUSE_WORKER" in os.environ
+    return runs_tasks and is_enabled and sys.platform == "linux"
 
 
-def keep_workers() -> None:
-    """Fork the keeper, and have all workers that Spark asks for hand tasks with state to it."""
+def start_pool() -> None:
+    """Fork the worker pool, and make every worker that Spark starts pass tasks with state to it."""
     os.setpgid(0, 0)
-    requests, asking = handover.channel()
+    requests, sender = handover.channel()
     run_task = daemon.worker
-    pool.fork(lambda: _keep(pool.Keeper(requests, lambda tasks: worker.serve(tasks, run_task))), without=[asking])
+    pool.fork(
+        lambda: _run_pool(pool.WorkerPool(requests, lambda tasks: worker.serve(tasks, run_task))), without=[sender]
+    )
     requests.close()
-    daemon.worker = proxy.Front(asking, run_task)  # type: ignore[assignment]
+    daemon.worker = proxy.WorkerProxy(sender, run_task)  # type: ignore[assignment]
 
 
-def _keep(keeping: pool.Keeper) -> None:
+def _run_pool(worker_pool: pool.WorkerPool) -> None:
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    keeping.run()
+    worker_pool.run()
 
 
 def main() -> None:
-    """Import, then serve forks until Spark closes the standard input."""
+    """Import the modules, then fork workers on request until Spark closes the standard input."""
     preload()
-    if keeps_workers():
-        keep_workers()
+    if is_pool_enabled():
+        start_pool()
     daemon.manager()
 
 

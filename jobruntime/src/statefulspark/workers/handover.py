@@ -1,4 +1,4 @@
-"""Handing open connections from one process to another, over a Unix socket that both inherited."""
+"""Passes open connections from one process to another, over a Unix socket that both inherited."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ from typing import Final
 
 _MOST_BYTES, _MOST_CONNECTIONS = 1024, 2
 DECLINED: Final = b"null\n"
-"""The answer when there is no process for a task, which has not begun."""
+"""The answer when no process can run a task; the task was not started."""
 
 
 def channel() -> tuple[socket.socket, socket.socket]:
-    """Return two ends of a channel that keeps messages apart; many processes may send on one end."""
+    """Return the two ends of a channel that keeps message boundaries; several processes may send on one end."""
     return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 
 
-def send(over: socket.socket, place: str, connections: list[socket.socket]) -> None:
-    """Hand over the connections of a task, with what it works on; the sender still has them open.
+def send(over: socket.socket, partition: str, connections: list[socket.socket]) -> None:
+    """Send the partition and the connections of a task; they stay open in the sender, too.
 
     Raises:
-        OSError: Nobody is at the other end.
+        OSError: The other end is closed.
     """
-    socket.send_fds(over, [place.encode()], [connection.fileno() for connection in connections])
+    socket.send_fds(over, [partition.encode()], [connection.fileno() for connection in connections])
 
 
 def receive(over: socket.socket) -> tuple[str, list[socket.socket]] | None:
-    """Return what a task works on and its connections, None when nobody is at the other end any more."""
+    """Return the partition and the connections of a task; None when the other end is closed."""
     message, descriptors, _, _ = socket.recv_fds(over, _MOST_BYTES, _MOST_CONNECTIONS)
     if not message:
         return None

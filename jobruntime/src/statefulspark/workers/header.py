@@ -1,7 +1,7 @@
-"""What Spark says at the start of a task, looked at and left in the connection for whoever runs the task.
+"""Reads the header of a task without consuming it, so that the process that runs the task can read it again.
 
-In this order, as PySpark's `worker.main` reads it: partition, version of Python, the task's context, files, broadcast
-variables and the kind of function.
+The header has this order, as PySpark's `worker.main` reads it: partition, Python version, the task's context, files,
+broadcast variables and the kind of function.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _STATEFUL = frozenset(
     }
 )
 _QUERY: Final = "sql.streaming.queryId"
-"""Spark's local property with the id of a streaming query, which is the same after a restart."""
-_FURTHEST = 32 << 10
-"""Bytes that a connection has room for in any case; what has a longer header is not looked at any further."""
+"""Spark's local property with the id of a streaming query; the id stays the same after a restart."""
+_MAX_HEADER_BYTES = 32 << 10
+"""Bytes that the buffer of every connection can hold; the rest of a longer header is not read."""
 _INT: Final = struct.Struct("!i")
 _LONG: Final = struct.Struct("!q")
 _BOOL: Final = struct.Struct("!?")
 
 
-class _Ahead:
-    """Reads what lies ahead in a connection, and leaves it there.
+class _PeekReader:
+    """Reads bytes of a connection without consuming them.
 
     Raises:
-        EOFError: By each method: there is no more, or it is too far ahead.
+        EOFError: Raised by each method: the connection has no more bytes, or the position is too far.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -47,44 +47,45 @@ class _Ahead:
         return int(number)
 
     def text(self) -> str:
-        """Return a text, which has its length before it."""
+        """Return a text, which is preceded by its length."""
         return self._bytes(self.read(_INT)).decode()
 
     def _bytes(self, size: int) -> bytes:
         end = self._position + size
-        seen = b"" if end > _FURTHEST else self._connection.recv(end, socket.MSG_PEEK | socket.MSG_WAITALL)
+        seen = b"" if end > _MAX_HEADER_BYTES else self._connection.recv(end, socket.MSG_PEEK | socket.MSG_WAITALL)
         if len(seen) < end:
             raise EOFError
         part, self._position = seen[self._position :], end
         return part
 
 
-def place_of_state(connection: socket.socket) -> str | None:
-    """Wait for a task and return whose state it works on: the query and the partition.
+def partition_of_state(connection: socket.socket) -> str | None:
+    """Wait for a task and return the partition of keyed state that it works on.
 
     Returns:
-        None for a task that has no keyed state, and where that cannot be told: there is no task any more, the header is
-        too long, or Spark encrypts broadcast variables, which only the worker that was asked can read then.
+        `<query id>/<partition>`. None for a task without keyed state, and for a task that cannot be identified: the
+        connection is closed, the header is too long, or Spark encrypts broadcast variables, so that only Spark's own
+        worker can read them.
     """
-    ahead = _Ahead(connection)
+    reader = _PeekReader(connection)
     try:
-        partition, _version = ahead.read(_INT), ahead.text()
-        query = json.loads(ahead.text()).get("localProperties", {}).get(_QUERY, "")
-        kind = _kind_of_function(ahead)
+        partition, _version = reader.read(_INT), reader.text()
+        query = json.loads(reader.text()).get("localProperties", {}).get(_QUERY, "")
+        kind = _kind_of_function(reader)
     except EOFError:
         return None
     return f"{query}/{partition}" if kind in _STATEFUL else None
 
 
-def _kind_of_function(ahead: _Ahead) -> int | None:
-    _folder_of_files = ahead.text()
-    for _ in range(ahead.read(_INT)):
-        ahead.text()
-    is_encrypted, variables = ahead.read(_BOOL), ahead.read(_INT)
+def _kind_of_function(reader: _PeekReader) -> int | None:
+    _folder_of_files = reader.text()
+    for _ in range(reader.read(_INT)):
+        reader.text()
+    is_encrypted, variables = reader.read(_BOOL), reader.read(_INT)
     if is_encrypted:
         return None
     for _ in range(variables):
-        is_new = ahead.read(_LONG) >= 0
+        is_new = reader.read(_LONG) >= 0
         if is_new:
-            ahead.text()
-    return ahead.read(_INT)
+            reader.text()
+    return reader.read(_INT)

@@ -1,6 +1,7 @@
-"""Which process a task goes to: the one that has the state of its place, if it can be had.
+"""Chooses the process for a task: the process that has the state of its partition, if that is available.
 
-A place is a partition of a query. The operators of a query that have state share it, as they take turns in a batch.
+A partition is named `<query id>/<partition>`. The stateful operators of a query share it, because they run one after the
+other in a batch.
 """
 
 from __future__ import annotations
@@ -8,73 +9,73 @@ from __future__ import annotations
 import enum
 from typing import Final, Generic, TypeVar
 
-PATIENCE_S: Final = 0.05
-"""How long a task waits for the process that works on its place: Spark started it, so the one before has ended."""
+LOCALITY_WAIT_S: Final = 0.05
+"""How long a task waits for the process that works on its partition; Spark has already ended the earlier task."""
 Process = TypeVar("Process")
 
 
-class Wanted(enum.Enum):
-    """What a task needs that gets no process."""
+class Unassigned(enum.Enum):
+    """What to do with a task that gets none of the existing processes now."""
 
-    PATIENCE = "patience"
-    """The process with its state will be idle in a moment."""
-    PROCESS = "process"
-    """All are busy: a new one."""
+    WAIT = "wait"
+    """Wait: the process with its state will soon be idle."""
+    NEW_PROCESS = "new process"
+    """Start a new process: all others are busy."""
 
 
-class Homes(Generic[Process]):
-    """What the processes do, and which of them has the state of a place."""
+class ProcessTable(Generic[Process]):
+    """The state of every process, and the process that has the state of each partition."""
 
     def __init__(self) -> None:
-        self._homes: dict[str, Process] = {}
+        self._owners: dict[str, Process] = {}
         self._busy: dict[Process, str] = {}
         self._idle_since_s: dict[Process, float] = {}
 
     @property
     def processes(self) -> list[Process]:
-        """All of them."""
+        """All processes."""
         return [*self._busy, *self._idle_since_s]
 
-    def choose(self, place: str, waited_s: float) -> Process | Wanted:
-        """Return the process for a task.
+    def choose(self, partition: str, waited_s: float) -> Process | Unassigned:
+        """Return the process for a task, or what to do if there is none.
 
-        Without the one that has its state, that is the one which has been idle longest, of those without any state if
-        there are such.
+        If the process with its state is not available, it is the process that has been idle longest, and one without any
+        state if there is one.
 
         Args:
-            place: What the task works on.
+            partition: The partition that the task works on.
             waited_s: How long the task has been waiting.
         """
-        home = self._homes.get(place)
-        if home is not None and home in self._idle_since_s:
-            return home
-        if home is not None and self._busy[home] == place and waited_s < PATIENCE_S:
-            return Wanted.PATIENCE
+        owner = self._owners.get(partition)
+        if owner is not None and owner in self._idle_since_s:
+            return owner
+        if owner is not None and self._busy[owner] == partition and waited_s < LOCALITY_WAIT_S:
+            return Unassigned.WAIT
         if not self._idle_since_s:
-            return Wanted.PROCESS
-        with_state = set(self._homes.values())
+            return Unassigned.NEW_PROCESS
+        with_state = set(self._owners.values())
         return min(self._idle_since_s, key=lambda idle: (idle in with_state, self._idle_since_s[idle]))
 
     def add(self, process: Process, now_s: float) -> None:
-        """Note a new process."""
+        """Add a new idle process."""
         self._idle_since_s[process] = now_s
 
-    def starts(self, process: Process, place: str) -> None:
-        """Note that a process works on a place."""
+    def starts(self, process: Process, partition: str) -> None:
+        """Record that a process starts to work on a partition."""
         del self._idle_since_s[process]
-        self._busy[process] = place
+        self._busy[process] = partition
 
     def ends(self, process: Process, now_s: float) -> None:
-        """Note that a process has done its task, and has the state of its place now."""
-        self._homes[self._busy.pop(process)] = process
+        """Record that a process has finished its task, and now has the state of its partition."""
+        self._owners[self._busy.pop(process)] = process
         self._idle_since_s[process] = now_s
 
     def forget(self, process: Process) -> None:
-        """Note that a process has gone."""
+        """Remove a process that has ended."""
         self._busy.pop(process, None)
         self._idle_since_s.pop(process, None)
-        self._homes = {place: home for place, home in self._homes.items() if home != process}
+        self._owners = {partition: owner for partition, owner in self._owners.items() if owner != process}
 
     def idle_since(self, moment_s: float) -> list[Process]:
-        """Return the processes that have had nothing to do since a moment."""
+        """Return the processes that have been idle since a point in time."""
         return [process for process, since_s in self._idle_since_s.items() if since_s <= moment_s]

@@ -1,8 +1,7 @@
-"""The keeper: hands tasks to the processes that run them, and makes these.
+"""The worker pool: starts the processes that run tasks with state, and assigns tasks to them.
 
-There are as many as tasks have run at the same time, as Spark itself would have had. They stay when Spark ends its
-workers, which it does after a minute without work, and go when they have had no task for much longer, or when the daemon
-has gone.
+It has as many processes as tasks have run at the same time; Spark itself would have as many. They stay when Spark ends its
+own workers after a minute without work. They end when they have had no task for much longer, or when the daemon has ended.
 """
 
 from __future__ import annotations
@@ -21,134 +20,140 @@ from typing import Final, NoReturn
 from statefulspark.workers import handover, placement
 
 IDLE_S: Final = 1800.0
-_LOOK_S = 60.0
+_POLL_INTERVAL_S = 60.0
 DONE: Final = b"d"
-"""What a process says after a task."""
+"""The message of a process after a task."""
 Serve = Callable[[socket.socket], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A task that waits for a process: what it works on, its connections, and since when it waits."""
+    """A task that waits for a process: its partition, its connections, and the time when it was received."""
 
-    place: str
+    partition: str
     connections: list[socket.socket]
-    came_s: float
+    received_s: float
 
     def decline(self) -> None:
-        """Have the worker that was asked run it itself."""
-        _, asker = self.connections
+        """Tell Spark's worker to run the task itself."""
+        _, requester = self.connections
         with suppress(ConnectionError):
-            asker.sendall(handover.DECLINED)
+            requester.sendall(handover.DECLINED)
         self.close()
 
     def close(self) -> None:
-        """Let go of its connections, which others hold."""
+        """Close this process's copies of the connections."""
         for connection in self.connections:
             connection.close()
 
 
-class Keeper:
-    """Takes tasks and hands each to a process, which is known here by the channel to it.
+class WorkerPool:
+    """Receives tasks and assigns each to a process; a process is identified by the channel to it.
 
     Args:
-        requests: Where tasks come from.
-        serve: What a process runs.
+        requests: The channel that tasks are received from.
+        serve: The function that a process runs.
     """
 
     def __init__(self, requests: socket.socket, serve: Serve) -> None:
         self._requests = requests
         self._serve = serve
-        self._homes: placement.Homes[socket.socket] = placement.Homes()
+        self._processes: placement.ProcessTable[socket.socket] = placement.ProcessTable()
         self._waiting: collections.deque[Task] = collections.deque()
 
     def run(self) -> None:
-        """Serve until nobody is left who could ask."""
+        """Serve until no process can send a task any more."""
         while self._listen():
             for _ in range(len(self._waiting)):
                 self._assign(self._waiting.popleft())
-            for idle in self._homes.idle_since(time.monotonic() - IDLE_S):
+            for idle in self._processes.idle_since(time.monotonic() - IDLE_S):
                 self._drop(idle)
 
     def _listen(self) -> bool:
-        """Hear what processes say, and take a task if there is one; tell whether anybody is left who could ask."""
-        ready = _readable([self._requests, *self._homes.processes], placement.PATIENCE_S if self._waiting else _LOOK_S)
+        """Receive the messages of processes, and a task if there is one; tell whether any process can still send a task."""
+        ready = _readable(
+            [self._requests, *self._processes.processes],
+            placement.LOCALITY_WAIT_S if self._waiting else _POLL_INTERVAL_S,
+        )
         for process in ready:
             if process is not self._requests:
-                self._hear(process)
+                self._receive_message(process)
         if self._requests not in ready:
             return True
-        asked = handover.receive(self._requests)
-        if asked is not None:
-            self._waiting.append(Task(*asked, came_s=time.monotonic()))
-        return asked is not None
+        received = handover.receive(self._requests)
+        if received is not None:
+            self._waiting.append(Task(*received, received_s=time.monotonic()))
+        return received is not None
 
-    def _hear(self, process: socket.socket) -> None:
+    def _receive_message(self, process: socket.socket) -> None:
         try:
-            word = process.recv(len(DONE))
+            message = process.recv(len(DONE))
         except ConnectionError:
-            word = b""
-        if word:
-            self._homes.ends(process, time.monotonic())
+            message = b""
+        if message:
+            self._processes.ends(process, time.monotonic())
         else:
             self._drop(process)
 
     def _assign(self, task: Task) -> None:
-        chosen = self._homes.choose(task.place, time.monotonic() - task.came_s)
-        if chosen is placement.Wanted.PATIENCE:
+        chosen = self._processes.choose(task.partition, time.monotonic() - task.received_s)
+        if chosen is placement.Unassigned.WAIT:
             self._waiting.append(task)
-        elif chosen is placement.Wanted.PROCESS:
-            self._give_to_new(task)
+        elif chosen is placement.Unassigned.NEW_PROCESS:
+            self._assign_to_new(task)
         else:
-            self._give(task, chosen)
+            self._assign_to(task, chosen)
 
-    def _give_to_new(self, task: Task) -> None:
+    def _assign_to_new(self, task: Task) -> None:
         try:
-            made = self._make(task)
+            process = self._start_process(task)
         except OSError:
             traceback.print_exc()
             task.decline()
         else:
-            self._give(task, made)
+            self._assign_to(task, process)
 
-    def _make(self, first: Task) -> socket.socket:
-        ours, theirs = handover.channel()
-        of_tasks = [connection for task in (first, *self._waiting) for connection in task.connections]
-        fork(lambda: self._serve(theirs), without=[ours, self._requests, *self._homes.processes, *of_tasks])
-        theirs.close()
-        self._homes.add(ours, time.monotonic())
-        return ours
+    def _start_process(self, task_to_run: Task) -> socket.socket:
+        own_end, process_end = handover.channel()
+        task_connections = [connection for task in (task_to_run, *self._waiting) for connection in task.connections]
+        fork(
+            lambda: self._serve(process_end),
+            without=[own_end, self._requests, *self._processes.processes, *task_connections],
+        )
+        process_end.close()
+        self._processes.add(own_end, time.monotonic())
+        return own_end
 
-    def _give(self, task: Task, process: socket.socket) -> None:
+    def _assign_to(self, task: Task, process: socket.socket) -> None:
         try:
-            handover.send(process, task.place, task.connections)
+            handover.send(process, task.partition, task.connections)
         except OSError:
-            # It has died, and its state with it; the task has not begun.
+            # The process has died, and its state is lost; the task was not started.
             self._drop(process)
             self._waiting.append(task)
             return
-        self._homes.starts(process, task.place)
+        self._processes.starts(process, task.partition)
         task.close()
 
     def _drop(self, process: socket.socket) -> None:
-        self._homes.forget(process)
+        self._processes.forget(process)
         process.close()
 
 
-def _readable(sockets: list[socket.socket], within_s: float) -> list[socket.socket]:
-    by_descriptor = {one.fileno(): one for one in sockets}
+def _readable(sockets: list[socket.socket], timeout_s: float) -> list[socket.socket]:
+    by_descriptor = {connection.fileno(): connection for connection in sockets}
     poller = select.poll()
     for descriptor in by_descriptor:
         poller.register(descriptor, select.POLLIN)
-    return [by_descriptor[descriptor] for descriptor, _ in poller.poll(within_s * 1000)]
+    return [by_descriptor[descriptor] for descriptor, _ in poller.poll(timeout_s * 1000)]
 
 
 def fork(run: Callable[[], None], *, without: Iterable[socket.socket]) -> None:
-    """Run something in a new process, which ends with it.
+    """Run a function in a new process, which ends with the function.
 
     Args:
-        run: What it runs.
-        without: Sockets that it must not have: it is by their last holder that others tell who is left.
+        run: The function.
+        without: Sockets that the process must close: other processes notice an end only when all copies are closed.
     """
     if os.fork() == 0:
         _run(run, without)
@@ -157,8 +162,8 @@ def fork(run: Callable[[], None], *, without: Iterable[socket.socket]) -> None:
 def _run(run: Callable[[], None], without: Iterable[socket.socket]) -> NoReturn:
     code = 1
     try:
-        for one in without:
-            one.close()
+        for connection in without:
+            connection.close()
         run()
         code = 0
     except BaseException:

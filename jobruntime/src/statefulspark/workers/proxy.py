@@ -1,9 +1,9 @@
-"""What Spark takes for a Python worker. It hands tasks with keyed state on, and runs all others itself.
+"""The process that Spark uses as its Python worker. It passes tasks with keyed state on, and runs all others itself.
 
-Spark gives a task to whichever worker has been idle longest, so the state that a worker keeps between batches is of
-another partition every other time. A front gives such a task, with its connection to Spark, to the keeper, which knows the
-process that has the partition's state. The front stays until the task has ended: when Spark kills it, the task ends
-with it, and when the task's process dies, so does the front.
+Spark assigns a task to the worker that has been idle longest, so state that a worker keeps between batches would often
+belong to another partition. The proxy passes a task with state, and its connection to Spark, to the worker pool, which
+knows the process that has the partition's state. The proxy waits until the task has ended: when Spark kills the proxy, the
+task ends, and when the task's process dies, the proxy ends.
 """
 
 from __future__ import annotations
@@ -22,64 +22,64 @@ _INT_BYTES = 4
 _FAILED = 1
 
 
-class Front:
-    """Takes the place of the function by which PySpark's daemon runs one task.
+class WorkerProxy:
+    """Replaces the function with which PySpark's daemon runs one task.
 
     Args:
-        keeper: Where tasks are handed over.
-        run_here: What runs a task in this very process: PySpark's function.
+        pool: The channel to the worker pool.
+        run_locally: PySpark's function, which runs a task in this process.
     """
 
-    def __init__(self, keeper: socket.socket, run_here: RunTask) -> None:
-        self._keeper = keeper
-        self._run_here = run_here
+    def __init__(self, pool: socket.socket, run_locally: RunTask) -> None:
+        self._pool = pool
+        self._run_locally = run_locally
 
     def __call__(self, task: socket.socket, authenticated: bool) -> int:
-        """Wait for a task, have it run, and return its exit code; what is not 0 ends the worker."""
+        """Wait for a task, have it run, and return its exit code; a code other than 0 ends the worker."""
         _reset_signals()
         if not authenticated and not _authenticate(task):
             task.close()
             return _FAILED
-        place = header.place_of_state(task)
-        code = None if place is None else self._hand_over(task, place)
-        return self._run_here(task, True) if code is None else code  # noqa: FBT003 - PySpark's signature
+        partition = header.partition_of_state(task)
+        code = None if partition is None else self._hand_over(task, partition)
+        return self._run_locally(task, True) if code is None else code  # noqa: FBT003 - PySpark's signature
 
-    def _hand_over(self, task: socket.socket, place: str) -> int | None:
-        """Have a task run elsewhere and return its exit code; None when nobody can take it."""
-        mine, theirs = socket.socketpair()
+    def _hand_over(self, task: socket.socket, partition: str) -> int | None:
+        """Have the worker pool run a task and return its exit code; None when the pool cannot run it."""
+        own_end, pool_end = socket.socketpair()
         answer = ""
-        with mine, mine.makefile() as stream:
-            with theirs:
+        with own_end, own_end.makefile() as stream:
+            with pool_end:
                 try:
-                    handover.send(self._keeper, place, [task, theirs])
+                    handover.send(self._pool, partition, [task, pool_end])
                 except OSError:
                     return None
-            # Whoever declines, or has died, reads no more; the answer is there all the same.
+            # A process that declined or died reads no more, but its answer can still be read.
             with suppress(ConnectionError):
-                mine.sendall(json.dumps(broadcasts.known()).encode() + b"\n")
+                own_end.sendall(json.dumps(broadcasts.registered()).encode() + b"\n")
             with suppress(ConnectionError):
                 answer = stream.readline()
         if not answer:
-            # At once, as it would be without us: PySpark's daemon waits for Spark after a task that only failed.
+            # Exit at once, like a worker that dies: after an ordinary failure PySpark's daemon would wait for Spark.
             os._exit(_FAILED)
-        ended = json.loads(answer)
-        if ended is None:
+        result = json.loads(answer)
+        if result is None:
             return None
-        code, files = ended
-        broadcasts.take(files)
+        code, files = result
+        broadcasts.replace(files)
         return int(code)
 
 
 def _reset_signals() -> None:
-    """Undo what the daemon set for itself."""
+    """Reset the signal handlers that the daemon has set for itself."""
     for number in (signal.SIGHUP, signal.SIGCHLD, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)
 
 
 def _authenticate(task: socket.socket) -> bool:
-    """Check the secret that Spark sends first, as PySpark does; nothing behind it may be read."""
+    """Check the secret that Spark sends first, as PySpark does; read no bytes after it."""
     length = int.from_bytes(task.recv(_INT_BYTES, socket.MSG_WAITALL), "big")
-    is_right = task.recv(length, socket.MSG_WAITALL).decode() == os.environ["PYTHON_WORKER_FACTORY_SECRET"]
-    answer = b"ok" if is_right else b"err"
+    is_correct = task.recv(length, socket.MSG_WAITALL).decode() == os.environ["PYTHON_WORKER_FACTORY_SECRET"]
+    answer = b"ok" if is_correct else b"err"
     task.sendall(len(answer).to_bytes(_INT_BYTES, "big") + answer)
-    return is_right
+    return is_correct

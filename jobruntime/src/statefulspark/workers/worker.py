@@ -16,44 +16,44 @@ _FAILED = 1
 
 
 def serve(channel: socket.socket, run_task: proxy.RunTask) -> None:
-    """Run the tasks that come, until one fails or nobody is left who could send one.
+    """Run the received tasks, until one fails or the channel is closed.
 
     Args:
-        channel: Tasks come from there.
+        channel: The channel that tasks are received from.
         run_task: PySpark's function for one task.
     """
-    while (handed := handover.receive(channel)) is not None:
-        _, (task, asker) = handed
-        with task, asker:
-            if not _serve_one(task, asker, channel, run_task):
+    while (received := handover.receive(channel)) is not None:
+        _, (task, requester) = received
+        with task, requester:
+            if not _serve_one(task, requester, channel, run_task):
                 return
         gc.collect()
 
 
-def _serve_one(task: socket.socket, asker: socket.socket, channel: socket.socket, run_task: proxy.RunTask) -> bool:
-    """Run a task for a worker of Spark's, and tell whether to go on."""
-    with asker.makefile("rw") as stream:
-        told = stream.readline()
-        if not told:
-            channel.send(pool.DONE)  # Killed before it began.
+def _serve_one(task: socket.socket, requester: socket.socket, channel: socket.socket, run_task: proxy.RunTask) -> bool:
+    """Run a task for one of Spark's workers, and tell whether to continue."""
+    with requester.makefile("rw") as stream:
+        variables = stream.readline()
+        if not variables:
+            channel.send(pool.DONE)  # Spark killed the proxy before the task started.
             return True
-        broadcasts.take(json.loads(told))
-        with _ending_with(asker):
+        broadcasts.replace(json.loads(variables))
+        with _ending_with(requester):
             code = run_task(task, True)  # noqa: FBT003 - PySpark's signature
         if not code:
-            # Before the answer: the next task may come as soon as that is there.
+            # Before the answer: the next task may be assigned as soon as the answer is sent.
             channel.send(pool.DONE)
-        stream.write(json.dumps([code, broadcasts.known()]) + "\n")
+        stream.write(json.dumps([code, broadcasts.registered()]) + "\n")
         return not code
 
 
 @contextmanager
-def _ending_with(asker: socket.socket) -> Iterator[None]:
-    """End this process if Spark kills the worker that it believes to run the task, while the block runs."""
+def _ending_with(requester: socket.socket) -> Iterator[None]:
+    """End this process if Spark kills the worker proxy of the task while the block runs."""
     is_done = threading.Event()
 
     def watch() -> None:
-        asker.recv(1)
+        requester.recv(1)
         if not is_done.is_set():
             os._exit(_FAILED)
 
@@ -61,5 +61,5 @@ def _ending_with(asker: socket.socket) -> Iterator[None]:
     watcher.start()
     yield
     is_done.set()
-    asker.shutdown(socket.SHUT_RD)
+    requester.shutdown(socket.SHUT_RD)
     watcher.join()
