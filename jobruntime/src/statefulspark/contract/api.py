@@ -17,14 +17,14 @@ from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKi
 
 
 class JobState(StrEnum):
-    """What a driver is doing."""
+    """The state of a driver."""
 
     STARTING = "Starting"
     """Claiming its epoch, restoring, starting Spark and the queries."""
     RUNNING = "Running"
     """Every query runs."""
     STOPPING = "Stopping"
-    """A stop was asked for; the last batch ends, then the snapshot is taken."""
+    """A stop was requested; the last batch ends, then the snapshot is taken."""
     STOPPED = "Stopped"
     """All queries have ended on request."""
     FAILED = "Failed"
@@ -34,7 +34,7 @@ class JobState(StrEnum):
 
 
 class OperationState(StrEnum):
-    """How far a checkpoint, savepoint or stop has come."""
+    """The state of a checkpoint, savepoint or stop."""
 
     IN_PROGRESS = "InProgress"
     COMPLETED = "Completed"
@@ -64,9 +64,9 @@ class SinkStatus(WireModel):
     """The query's uid."""
     uid: str
     committed_batch: int | None = None
-    """Its output is visible through this batch; absent until the first commit of this driver."""
+    """The last batch whose output is visible; absent until the first commit of this driver."""
     pending_transactions: int = 0
-    """Prepared by this driver and not committed yet: they wait for the next checkpoint."""
+    """Transactions that this driver has prepared and not committed: they wait for the next checkpoint."""
 
 
 class SnapshotSummary(WireModel):
@@ -80,24 +80,24 @@ class SnapshotSummary(WireModel):
     triggered_at: UtcDatetime
     completed_at: UtcDatetime
     size_bytes: int
-    """Every file that it needs."""
+    """Size of all its files."""
     batches: dict[str, int] = Field(default_factory=dict)
     """Committed batch by query uid."""
     incremental_size_bytes: int | None = None
-    """Bytes of files that the snapshot before did not need; for a savepoint all of them, since all are copied."""
+    """Size of the files that the previous snapshot does not have; for a savepoint of all files, because all are copied."""
     files: int | None = None
     """Number of its files."""
     phases_ms: dict[str, int] | None = None
-    """How long the parts of writing it took: `closure`, `fence`, `copy` (savepoints), `manifest`."""
+    """Duration of each phase of writing it: `closure`, `fence`, `copy` (savepoints), `manifest`."""
     format: SnapshotFormat = SnapshotFormat.NATIVE
     """The form of its state."""
 
     @classmethod
     def of(cls, manifest: Manifest, location: str) -> SnapshotSummary:
-        """Return a manifest in short.
+        """Return the summary of a manifest.
 
         Args:
-            manifest: The snapshot's.
+            manifest: Manifest of the snapshot.
             location: Absolute URI of its folder.
         """
         return cls(
@@ -114,7 +114,7 @@ class SnapshotSummary(WireModel):
 
 
 class CheckpointCounts(WireModel):
-    """How many snapshots since this driver started."""
+    """Numbers of snapshots since this driver started."""
 
     triggered: int = 0
     in_progress: int = 0
@@ -147,7 +147,7 @@ class JobStatus(WireModel):
     fallback: str | None = None
     """Why an older checkpoint than the newest was used, if one was."""
     restore_skipped: str | None = None
-    """Why a restore that was asked for was not done with this start: it was before, and how to ask for it again."""
+    """Why this start did not do the requested restore: it was done before, and how to request it again."""
     queries: tuple[QueryStatus, ...] = ()
     sinks: tuple[SinkStatus, ...] = ()
     checkpoints: CheckpointCounts = CheckpointCounts()
@@ -186,14 +186,14 @@ class StopRequest(WireModel):
     name: str | None = Field(default=None, max_length=63, pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$")
     trigger: Trigger = Trigger.STOP
     format: SnapshotFormat = SnapshotFormat.NATIVE
-    """As for a savepoint. The job stands still while a canonical one is written; a native one is copied ahead."""
+    """As for a savepoint. The job is paused while a canonical savepoint is written; a native one is mostly copied before."""
     drain: bool = False
-    """End the job for good: what the sources have now is read, event time ends, so that timers fire and windows close, and
-    the savepoint comes after that. Such a savepoint is not meant to be gone on from with the same job."""
+    """End the job permanently: the job reads the rest of its sources, then event time ends, so that timers fire and windows
+    close, and then the savepoint is taken. Do not restart the same job from such a savepoint."""
 
     @model_validator(mode="after")
     def _needs_a_savepoint(self) -> Self:
-        """Flink allows it with a savepoint only, too (A.97)."""
+        """Require a savepoint for it, as Flink does (A.97)."""
         if not self.savepoint and (self.drain or self.format is SnapshotFormat.CANONICAL):
             what = "drain" if self.drain else "format"
             raise ValueError(f"{what} needs a savepoint; leave out savepoint: false")
@@ -201,16 +201,16 @@ class StopRequest(WireModel):
 
 
 class Progress(WireModel):
-    """How far a savepoint's copy is. A stop copies twice: ahead while the job runs, and then what has changed since."""
+    """Progress of a savepoint's copy. A stop copies twice: while the job runs, and then the changes since."""
 
     unit: str
-    """What is counted: `files`, `operators` for a canonical savepoint, or `queries` that a stop has drained."""
+    """The counted unit: `files`, `operators` for a canonical savepoint, or `queries` that a stop has drained."""
     done: int = Field(ge=0)
     total: int = Field(ge=0)
     done_bytes: int | None = None
-    """Roughly, since several files are copied at a time; absent where bytes are not known before."""
+    """Approximate, because several files are copied at the same time; absent if the sizes are not known in advance."""
     total_bytes: int | None = None
-    """Of the files that are copied; those that were there already are not among them."""
+    """Size of the files to copy, without those that already exist at the target."""
 
 
 class Operation(WireModel):

@@ -1,8 +1,8 @@
-"""The one base of every wire model: frozen, camelCase on the wire, exact when written, lenient when read.
+"""The base of every wire model: frozen, camelCase in JSON, exact when written, lenient when read.
 
-A reader ignores fields it does not know, so that an older operator can read what a newer driver wrote; a writer leaves
-out what is unset. `format_version` on stored documents tells which rules a document follows; each kind of document has
-versions of its own (`formats`).
+A reader ignores unknown fields, so that an older operator can read the documents of a newer driver; a writer leaves out
+unset fields. `format_version` of a stored document says which rules it follows; each kind of document has its own versions
+(`formats`).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _Model = TypeVar("_Model", bound=WireModel)
 
 
 class _Versioned(WireModel):
-    """What every release can read of a document of any other."""
+    """The part of a document that every release can read."""
 
     format_version: int
 
@@ -60,7 +60,7 @@ class _Versioned(WireModel):
 class StoredDocument(WireModel):
     """A document that stays on storage and outlives the release that wrote it.
 
-    Each kind names its format, and gives `format_version` the version that it is written with.
+    Each kind sets `FORMAT`, and sets `format_version` to the version that it is written with.
     """
 
     FORMAT: ClassVar[DocumentFormat]
@@ -78,8 +78,8 @@ class StoredDocument(WireModel):
             The document.
 
         Raises:
-            SnapshotCorruptError: `DocumentUnreadable`: the bytes are no document of this kind.
-            FormatVersionError: It is whole, and of a version that this release cannot read.
+            SnapshotCorruptError: `DocumentUnreadable`: the bytes are not a document of this kind.
+            FormatVersionError: The document is valid, but this release cannot read its version.
         """
         document = read_model(cls, cls.FORMAT, body, source)
         cls.FORMAT.require_known(document.format_version, source)
@@ -87,7 +87,7 @@ class StoredDocument(WireModel):
 
 
 class SealedDocument(StoredDocument):
-    """A document that ends with its own checksum, since nothing else vouches for it before a manifest names it."""
+    """A document that ends with its own checksum, because nothing else verifies it before a manifest names it."""
 
     def sealed(self, *, indent: int | None = None) -> bytes:
         """Write the document with its checksum as the last field; `indent` is as for `to_json`."""
@@ -95,23 +95,23 @@ class SealedDocument(StoredDocument):
 
     @classmethod
     def parse(cls, body: bytes, source: str) -> Self:
-        """Read a document, as `StoredDocument.parse`; one whose checksum does not fit is unreadable."""
+        """Read a document, as `StoredDocument.parse`; a document with a wrong checksum is unreadable."""
         require_unbroken(body, source)
         return super().parse(body, source)
 
 
 def read_model(kind: type[_Model], document_format: DocumentFormat, body: bytes | str, source: str) -> _Model:
-    """Read a model that is stored, without looking at its version if it can be read.
+    """Read a stored model; its version is checked only if it cannot be read.
 
     Args:
         kind: The model.
-        document_format: Which versions of it are read.
+        document_format: The versions of it that this release reads.
         body: JSON in UTF-8.
         source: Where it came from; named in the error.
 
     Raises:
         SnapshotCorruptError: `DocumentUnreadable`.
-        FormatVersionError: It cannot be read because a later release wrote it; that is no damage.
+        FormatVersionError: It cannot be read because a later release wrote it; it is not damaged.
     """
     try:
         return kind.model_validate_json(body)
@@ -119,11 +119,11 @@ def read_model(kind: type[_Model], document_format: DocumentFormat, body: bytes 
         version = _version_of(body)
         if version is not None:
             document_format.require_known(version, source)
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the document"
+        first_error = error.errors()[0]
+        field = ".".join(str(part) for part in first_error["loc"]) or "the document"
         raise SnapshotCorruptError(
             "DocumentUnreadable",
-            f"{source} is no readable {kind.__name__}: {where}: {first['msg']} ({len(body)} bytes); it was cut "
+            f"{source} is no readable {kind.__name__}: {field}: {first_error['msg']} ({len(body)} bytes); it was cut "
             "short, damaged, or written by something else.",
         ) from error
 
@@ -144,19 +144,19 @@ def crc32_hex(body: bytes) -> str:
 
 
 def seal(body: bytes) -> bytes:
-    """Add the field `crc32` to the end of a JSON object that has other fields: the checksum of all that is before it."""
+    """Append the field `crc32` to a JSON object that has other fields: the checksum of everything before it."""
     opened = body.removesuffix(b"}")
     return opened + f',"crc32":"{crc32_hex(opened)}"}}'.encode()
 
 
 def require_unbroken(body: bytes, source: str) -> None:
-    """Compare a JSON object with the checksum at its end; one without, of an earlier release, passes.
+    """Compare a JSON object with the checksum at its end; an object of an earlier release, without one, is accepted.
 
     Raises:
         SnapshotCorruptError: `DocumentUnreadable`.
     """
-    found = _SEAL.search(body)
-    if found is not None and found[1].decode() != crc32_hex(body[: found.start()]):
+    match = _SEAL.search(body)
+    if match is not None and match[1].decode() != crc32_hex(body[: match.start()]):
         raise SnapshotCorruptError(
             "DocumentUnreadable",
             f"{source} is not what was written ({len(body)} bytes): it does not fit its own checksum.",

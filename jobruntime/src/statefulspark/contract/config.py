@@ -1,6 +1,6 @@
-"""The configuration of one driver: what the operator (or a person) hands to `statefulspark run`.
+"""The configuration of one driver, which the operator (or a person) gives to `statefulspark run`.
 
-It travels as one JSON file, named by the environment variable `STATEFULSPARK_CONFIG`. Secrets are not in it:
+It is one JSON file, named by the environment variable `STATEFULSPARK_CONFIG`. It contains no secrets:
 credentials for S3 come from the usual `AWS_*` variables, the API token from `STATEFULSPARK_TOKEN`.
 """
 
@@ -33,7 +33,7 @@ class StorageConfig(WireModel):
     path_style: bool = True
     """Address buckets as `endpoint/bucket`, which every S3-compatible server understands."""
     allow_local_files: bool = False
-    """Permit a file:// root. Development only: what one node's disk holds cannot be restored on another node."""
+    """Allow a file:// root. Development only: state on one node's disk cannot be restored on another node."""
 
     @field_validator("uri")
     @classmethod
@@ -50,13 +50,13 @@ MAX_PAUSE = durations.LONGEST
 
 
 class CheckpointingMode(StrEnum):
-    """What a checkpoint promises; the names are Flink's."""
+    """The guarantee of a checkpoint; the names are Flink's."""
 
     EXACTLY_ONCE = "EXACTLY_ONCE"
     """Every record is in the state once."""
     AT_LEAST_ONCE = "AT_LEAST_ONCE"
-    """Accepted for jobs that come from Flink, and the same here: every task of a batch ends before the barrier, so there
-    is no alignment whose cost could be saved by a weaker promise."""
+    """Accepted for jobs that come from Flink, with the same effect as EXACTLY_ONCE: every task of a batch ends before the
+    barrier, so there is no alignment whose cost a weaker guarantee could save."""
 
 
 class CheckpointConfig(WireModel):
@@ -94,24 +94,25 @@ class CheckpointConfig(WireModel):
         return period
 
 
-_AGAIN = " again at "
-"""Between a wish and when it was asked for once more."""
+_REPEATED_AT = " again at "
+"""Separates the key of a restore request from the time when it was repeated."""
 
 
 class ClaimMode(StrEnum):
-    """Who owns the snapshot that a job starts from, afterwards (Flink: execution.state-recovery.claim-mode)."""
+    """Who owns the snapshot after a job has started from it (Flink: execution.state-recovery.claim-mode)."""
 
     NO_CLAIM = "NO_CLAIM"
-    """It stays its owner's and is never touched; the job starts from a copy, so it may be deleted after the start."""
+    """Its owner keeps it, and the job never changes it; the job starts from a copy, so the owner may delete it after the
+    start."""
     CLAIM = "CLAIM"
-    """It becomes the job's, which deletes it once as many checkpoints as are retained were completed since. No other job
-    can claim it."""
+    """The job owns it, and deletes it after it has completed as many checkpoints as are retained. No other job can claim
+    it."""
     LEGACY = "LEGACY"
-    """As NO_CLAIM. In Flink, later checkpoints may build on the snapshot's files; here they never do."""
+    """Same as NO_CLAIM. In Flink, later checkpoints may use the snapshot's files; here they never do."""
 
 
 class RestoreConfig(WireModel):
-    """What to start from, when it is not the latest completed checkpoint."""
+    """The snapshot to start from, if it is not the latest completed checkpoint."""
 
     snapshot: str | None = None
     """URI of a savepoint's folder, or `checkpoint:<id>`; absent means the latest completed checkpoint."""
@@ -122,30 +123,29 @@ class RestoreConfig(WireModel):
     fresh: bool = False
     """Start with empty state although the job has checkpoints; the only way to do that."""
     take_over_sinks: bool = False
-    """Write to sinks that hold output of state which this start does not descend from, or output that is newer than the
-    cut that it restores and cannot be withdrawn: what is in them stays, and may be there twice. Without it such a start is
-    refused."""
+    """Write to sinks that hold output of state from which this start does not descend, or output that is newer than the
+    restored cut and cannot be withdrawn: their output stays, and may be there twice. Without it such a start is refused."""
     id: str | None = None
-    """Names this one wish, so that a restart does not repeat it; the snapshot's own name when absent. Change it to
-    restore from the same snapshot once more."""
+    """Identifies this restore request, so that a restart does not repeat it; the snapshot's name when absent. Change it to
+    restore from the same snapshot again."""
 
     def again(self, now: datetime) -> RestoreConfig:
-        """Return the same wish as one that was never done before; without a name it counts as done afterwards, too."""
+        """Return the same request as a new one that was never done; when it is done, this request counts as done, too."""
         bare = self.model_copy(update={"id": None})
-        return self.model_copy(update={"id": f"{bare.once_key}{_AGAIN}{now.isoformat()}"})
+        return self.model_copy(update={"id": f"{bare.once_key}{_REPEATED_AT}{now.isoformat()}"})
 
     def is_done(self, done: str | None) -> bool:
-        """Tell whether what a generation remembers is this wish.
+        """Tell whether a generation records that this request is done.
 
         Args:
             done: The `once_key` of the latest restore; None before the first.
         """
         key = self.once_key
-        return key is not None and done is not None and (done == key or done.startswith(f"{key}{_AGAIN}"))
+        return key is not None and done is not None and (done == key or done.startswith(f"{key}{_REPEATED_AT}"))
 
     @property
     def once_key(self) -> str | None:
-        """What a generation remembers of this wish; None if nothing is asked for."""
+        """The key that a generation records for this request; None if no restore is requested."""
         if self.fresh:
             return self.id or "fresh"
         return (self.id or self.snapshot) if self.snapshot else None
@@ -157,20 +157,20 @@ class EngineConfig(WireModel):
     master: str | None = None
     """Spark's master; absent means local[*] on the driver's own cores."""
     conf: dict[str, str] = Field(default_factory=dict)
-    """Extra Spark settings of the user; those that would break a guarantee are refused by name."""
+    """Additional Spark settings of the user; settings that would break a guarantee are refused by name."""
     platform: dict[str, str] = Field(default_factory=dict)
-    """Spark settings chosen by the operator (executors, host, ports); never from the user."""
+    """Spark settings that the operator sets (executors, host, ports); never from the user."""
 
 
 class JobConfig(WireModel):
-    """Everything a driver needs besides the job file itself."""
+    """Everything that a driver needs besides the job file."""
 
     name: str
     namespace: str = "default"
     owner_id: str = "local"
     """Uid of the Kubernetes resource; `local` outside a cluster."""
     take_over: bool = False
-    """Take the state over from another owner, for example from a resource of the same name that was deleted."""
+    """Take over the state of another owner, for example of a deleted resource with the same name."""
     revision: str | None = None
     storage: StorageConfig
     checkpoint: CheckpointConfig = CheckpointConfig()

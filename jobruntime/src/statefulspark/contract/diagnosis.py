@@ -1,6 +1,6 @@
-"""What `statefulspark doctor` says about a storage folder: the answer of `-o json`.
+"""The report of `statefulspark doctor` on a storage folder: the output of `-o json`.
 
-Made from one look at storage, without changing anything there. Sizes are bytes, times UTC.
+It is made by reading storage once, without a change. Sizes are bytes, times UTC.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from statefulspark.contract.base import UtcDatetime, WireModel
 
 
 class PlaceKind(StrEnum):
-    """What a folder is."""
+    """The kind of a folder."""
 
     ROOT = "root"
     """It holds jobs, as `<namespace>/<job>/`."""
@@ -24,11 +24,11 @@ class PlaceKind(StrEnum):
     EMPTY = "empty"
     """There is nothing."""
     FOREIGN = "foreign"
-    """There is something, and none of it is ours."""
+    """It contains only objects of other programs."""
 
 
 class BrokenFile(WireModel):
-    """One file that is not what it has to be."""
+    """One file that is missing or damaged."""
 
     path: str
     """Absolute URI."""
@@ -68,7 +68,7 @@ class GenerationHealth(WireModel):
 
 
 class OwnerFacts(WireModel):
-    """Who the state belongs to, and who may write it."""
+    """The owner of the state, and the driver that may write it."""
 
     owner_id: str | None = None
     """Uid of the Kubernetes resource, or `local`."""
@@ -80,11 +80,11 @@ class OwnerFacts(WireModel):
 
 
 class RestartForecast(WireModel):
-    """What a driver that starts now would do."""
+    """The start that a driver would make now."""
 
     possible: bool
     sentence: str
-    """For people: what it starts from and why, or why it cannot."""
+    """For people: the snapshot that it starts from and why, or why it cannot start."""
     mode: str | None = None
     """`empty`, `continue` or `copy`."""
     restored_from: str | None = None
@@ -92,13 +92,13 @@ class RestartForecast(WireModel):
     batches: dict[str, int] = Field(default_factory=dict)
     """Committed batch by query uid."""
     salvages: bool = False
-    """Whether batches were committed after the newest checkpoint, which are completed as a checkpoint first."""
+    """Whether batches were committed after the newest checkpoint; the start first completes a checkpoint of them."""
     fallback: str | None = None
-    """Why something newer cannot be used."""
+    """Why a newer snapshot cannot be used."""
 
 
 class Freeable(WireModel):
-    """What pruning would remove, were it run now."""
+    """The objects that pruning would remove now."""
 
     checkpoints: tuple[str, ...] = ()
     """Manifests beyond the retained number."""
@@ -115,7 +115,7 @@ class Freeable(WireModel):
 
 
 class FolderHealth(WireModel):
-    """A folder beside the state: rows that a sink has staged, or what a start makes and removes again."""
+    """A folder beside the state: staged rows of a sink, or the scratch folder of a start."""
 
     path: str
     whose: str
@@ -123,7 +123,7 @@ class FolderHealth(WireModel):
     files: int
     size_bytes: int
     unneeded_files: int = 0
-    """Of drivers that are over, and in no prepared transaction of a generation or savepoint."""
+    """Written by drivers that have ended, and in no prepared transaction of a generation or savepoint."""
     unneeded_size_bytes: int = 0
 
 
@@ -138,21 +138,21 @@ class JobHealth(WireModel):
     savepoints: tuple[SnapshotHealth, ...] = ()
     """Those in the job's own folder, newest first."""
     elsewhere: tuple[SnapshotHealth, ...] = ()
-    """Savepoints at other locations, newest first. The job needs none of them: what is wrong with one is a note."""
+    """Savepoints at other locations, newest first. The job needs none of them, so a problem with one is only a note."""
     beside: tuple[FolderHealth, ...] = ()
     """Staged rows and scratch folders."""
     restart: RestartForecast
     freeable: Freeable = Freeable()
     foreign: tuple[str, ...] = ()
-    """What is there and is not ours."""
+    """Objects that other programs wrote."""
     notes: tuple[str, ...] = ()
-    """What is worth knowing and is no damage."""
+    """Remarks that report no damage."""
     problems: tuple[str, ...] = ()
-    """What is broken, a sentence each; empty for a healthy job."""
+    """One sentence for each problem; empty for a healthy job."""
 
 
 class Diagnosis(WireModel):
-    """Everything about a folder."""
+    """The full report on a folder."""
 
     location: str
     kind: PlaceKind
@@ -160,4 +160,4 @@ class Diagnosis(WireModel):
     jobs: tuple[JobHealth, ...] = ()
     snapshot: SnapshotHealth | None = None
     foreign: tuple[str, ...] = ()
-    """What lies beside the jobs of a root and is not ours."""
+    """Objects beside the jobs of a root that other programs wrote."""

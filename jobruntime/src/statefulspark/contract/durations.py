@@ -1,4 +1,4 @@
-"""Durations as people write them, in one grammar for flags, configuration files and the resource. Pure.
+"""Durations in text form, with one grammar for flags, configuration files and the resource. Pure.
 
 One or more numbers, each with its unit, such as `500ms`, `1.5s`, `1h30m` or `7d`; `0` needs no unit.
 """
@@ -22,11 +22,11 @@ _UNITS = {
 }
 _PART = r"([0-9]{1,11}(\.[0-9]{1,6})?)(ms|s|m|h|d)"
 PATTERN = rf"^(0|({_PART})+)$"
-"""What `parse` reads, as a regular expression for schemas."""
+"""The grammar of `parse` as a regular expression for schemas."""
 LONGEST_TEXT = 32
-"""Characters of a duration in the resource."""
+"""Maximum length of a duration in the resource, in characters."""
 LONGEST = timedelta(days=365)
-"""Nothing here waits longer; Flink's longest pause between two checkpoints is a year, too."""
+"""Upper limit of all waiting times; a year is also Flink's longest pause between two checkpoints."""
 
 
 def parse(text: str) -> timedelta:
@@ -36,9 +36,9 @@ def parse(text: str) -> timedelta:
         text: One or more numbers, each with its unit, for example `1h30m`; `0` needs no unit.
 
     Raises:
-        SpecRejectedError: `DurationInvalid`: it is none, or longer than a timedelta can hold.
+        SpecRejectedError: `DurationInvalid`: the text is no duration, or is longer than a timedelta can hold.
     """
-    # `fullmatch`, since `$` matches before a newline at the end, too.
+    # `fullmatch`, because `$` also matches before a newline at the end.
     if not re.fullmatch(PATTERN, text):
         raise errors.SpecRejectedError(
             "DurationInvalid",
@@ -48,14 +48,14 @@ def parse(text: str) -> timedelta:
         return sum((float(number) * _UNITS[unit] for number, _, unit in re.findall(_PART, text)), timedelta(0))
     except OverflowError as error:
         raise errors.SpecRejectedError(
-            "DurationInvalid", f"The duration {text!r} is longer than can be told."
+            "DurationInvalid", f"The duration {text!r} is too long; write a shorter one."
         ) from error
 
 
 def format_exact(duration: timedelta) -> str:
     """Write a duration in the form that `parse` reads, in whole milliseconds: `1h30m`, `168h`, `1s500ms`.
 
-    Days are written as hours: revisions of jobs are hashes of this text, and older operators read no days.
+    Days are written as hours: revisions of jobs are hashes of this text, and older operators cannot read days.
     """
     total_ms = round(duration.total_seconds() * 1000)
     parts = ((total_ms // 3_600_000, "h"), (total_ms // 60_000 % 60, "m"), (total_ms // 1000 % 60, "s"))
@@ -64,7 +64,7 @@ def format_exact(duration: timedelta) -> str:
 
 
 def format_short(duration: timedelta) -> str:
-    """Write a duration in its two largest units, as kubectl writes ages: `0.4s`, `42s`, `3m12s`, `5h`, `12d`.
+    """Write a duration in its two largest units, like the ages of kubectl: `0.4s`, `42s`, `3m12s`, `5h`, `12d`.
 
     Args:
         duration: A negative one, from clocks that differ, is written as `0s`.
@@ -81,10 +81,10 @@ def format_short(duration: timedelta) -> str:
 
 
 def read_text(value: object) -> object:
-    """Read a field of a document: text of this grammar becomes a timedelta, anything else is for pydantic to judge.
+    """Read a field of a document: text of this grammar becomes a timedelta, pydantic validates all other values.
 
     Raises:
-        ValueError: It is text of the grammar and too long to be told.
+        ValueError: It is text of the grammar, and too long.
     """
     if not isinstance(value, str) or not re.fullmatch(PATTERN, value):
         return value
@@ -95,4 +95,4 @@ def read_text(value: object) -> object:
 
 
 Duration = Annotated[timedelta, BeforeValidator(read_text)]
-"""A field of a document that is written as a number of seconds, and read as that or as people write it."""
+"""A field of a document that is written as a number of seconds, and read as a number of seconds or as text."""

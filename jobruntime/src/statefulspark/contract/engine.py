@@ -14,7 +14,7 @@ class RefusedSetting:
     """A Spark setting that would break a guarantee.
 
     Attributes:
-        key: The setting's name, or what it starts with.
+        key: The setting's name, or its prefix.
         reason: Why it cannot be set, and what to do instead; continues the sentence "<key> cannot be set:".
     """
 
@@ -68,11 +68,11 @@ REFUSED_PREFIXES = (
     RefusedSetting("spark.hadoop.fs.s3a.access", "credentials come from storage.credentialsSecret"),
     RefusedSetting("spark.hadoop.fs.s3a.secret", "credentials come from storage.credentialsSecret"),
 )
-"""Settings refused by how their name starts."""
+"""Settings that are refused by the prefix of their name."""
 
 
 def find_refused(keys: Iterable[str]) -> tuple[RefusedSetting, ...]:
-    """Return a refusal for each of the settings that cannot be set, in the order given.
+    """Return a refusal for each setting that cannot be set, in the given order.
 
     Args:
         keys: Full names of Spark settings.

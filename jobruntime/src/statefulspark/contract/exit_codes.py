@@ -9,20 +9,20 @@ from enum import IntEnum
 
 
 class ExitCode(IntEnum):
-    """How a driver ended, and whether starting it again can help."""
+    """How a driver ended, and whether a restart can help."""
 
     FINISHED = 0
-    """Every query ended by itself (bounded input). Do not restart."""
+    """Every query ended on its own (bounded input). Do not restart."""
     FAILED = 1
-    """A query or the job failed while running; a restart goes on from the latest completed checkpoint."""
+    """A query or the job failed while running; a restart continues from the latest completed checkpoint."""
     USAGE = 2
     """The command line or the configuration is wrong. Do not restart unchanged."""
     DRAINED = 10
-    """SIGTERM: the batch was finished and a checkpoint completed. Restart whenever wanted."""
+    """SIGTERM: the batch was finished and a checkpoint completed. Restart at any time."""
     STOPPED = 11
-    """Stopped on request, with a savepoint if one was asked for. Do not restart unasked."""
+    """Stopped on request, with a savepoint if one was requested. Restart only on request."""
     FENCED = 12
-    """A newer epoch owns the job; this driver wrote nothing after it saw that. Do not restart this one."""
+    """A newer epoch owns the job; this driver wrote nothing after it noticed that. Do not restart it."""
     BAD_JOB = 13
     """The job file is missing, raises, or declares no query. Do not restart unchanged."""
     INCOMPATIBLE_STATE = 14
@@ -32,7 +32,7 @@ class ExitCode(IntEnum):
     STORAGE_UNAVAILABLE = 16
     """The object store cannot be reached or refuses access. Restart later, with backoff."""
     STATE_UNKNOWN = 17
-    """No checkpoint verifies, or it cannot be told which is right. A person has to decide."""
+    """No checkpoint can be verified, or the correct one cannot be determined. A person has to decide."""
 
     @property
     def is_retryable(self) -> bool:

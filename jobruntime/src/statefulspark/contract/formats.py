@@ -1,9 +1,9 @@
-"""Which versions of each stored document this release writes and reads: one row for each kind of document.
+"""The versions of each stored document that this release writes and reads: one row for each kind of document.
 
-A version is raised when an older release would misread the document: a field changes its meaning, or what was always there
-is left out. A field that may be ignored is added without that. Each kind counts for itself, so that an older release which
-cannot read the one that was raised still reads all others, and a rollback of the runtime finds its owner, its epochs and
-every snapshot that it knows. What the documents hold is in `docs/formats.md`; this module does no I/O.
+A version is raised when an older release would misread the document: a field changes its meaning, or a required field is
+left out. A new field that readers may ignore does not raise it. Each kind has its own version, so an older release that
+cannot read the raised one still reads all others, and a rollback of the runtime finds its owner, its epochs and every
+snapshot that it can read. `docs/formats.md` describes the content of the documents; this module does no I/O.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ class DocumentFormat:
     """One kind of stored document.
 
     Attributes:
-        name: What errors call documents of this kind, in the plural.
-        writes: The version that this release writes, where it always writes the same one; else the newest.
-        reads: Every version that this release reads.
-        counted_as: What errors call the version.
+        name: Name of this kind of document in error messages, in the plural.
+        writes: The version that this release writes; the newest one if it writes several.
+        reads: All versions that this release reads.
+        counted_as: Name of the version in error messages.
     """
 
     name: str
@@ -33,11 +33,11 @@ class DocumentFormat:
         """Refuse a version that this release cannot read.
 
         Args:
-            version: As the document says.
+            version: The version in the document.
             source: Where the document is; named in the error.
 
         Raises:
-            FormatVersionError: It is none of those that are read.
+            FormatVersionError: This release does not read that version.
         """
         if version not in self.reads:
             raise FormatVersionError(
@@ -101,9 +101,9 @@ COMMIT = DocumentFormat("commit files", writes=1, reads=(1,))
 FOLDER_OWNER = DocumentFormat("records of a files sink's owner", writes=1, reads=(1,))
 """`_sink.json` of a files sink, with the marker in it."""
 MARKER = DocumentFormat("markers of sinks", writes=1, reads=(1,))
-"""What a sink remembers in its own system; a marker without a version has version 1."""
+"""A sink's record in its own system; a marker without a version has version 1."""
 
 CHUNK = DocumentFormat("chunks of keyed state", writes=4, reads=(1, 2, 3, 4))
-"""A blob of `even_log_U`; the oldest version that holds what is needed is written."""
+"""A blob of `even_log_U`; it is written in the oldest version that can hold its content."""
 HEAD = DocumentFormat("heads of key groups", writes=2, reads=(1, 2), counted_as="layout version")
-"""The `layout` in `even_head_U`; the oldest version that holds what is needed is written."""
+"""The `layout` in `even_head_U`; it is written in the oldest version that can hold its content."""

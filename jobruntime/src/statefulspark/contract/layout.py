@@ -1,23 +1,22 @@
-"""Names of everything below a job's root on storage: the one place that knows the layout.
+"""Names of all objects below a job's root on storage: the only module that knows the layout.
 
 ```
 owner.json
 epochs/00000007.json
-epochs/began.json                        there has been a generation: without one the state is gone
-lineages/00000001.json                   the identity of this root; another one after it was moved or copied
-generations/00000003/reserved.json       written first: who may fill this generation
+epochs/began.json                        a generation was made: if there is none now, the state is lost
+lineages/00000001.json                   the identity of this root; it gets a new one after a move or copy
+generations/00000003/reserved.json       written first: the driver that may fill this generation
 generations/00000003/generation.json     written last: a generation without it is never used
 generations/00000003/<query uid>/        a Spark checkpoint root
 checkpoints/00000042/_metadata.json
 savepoints/00000043-<name>/_metadata.json, files/<query uid>/…
-savepoints/00000044.json                 number 44 is a savepoint at another location, which it names
-prune/marks.json                         what is unused since when
-scratch/00000007/<query uid>/            of epoch 7's start, while it makes empty state; removed again
-staging/<query uid>/<sink uid>/          rows that a sink has prepared and not committed; the sink's own to clean
+savepoints/00000044.json                 names the location of savepoint 44, outside this root
+prune/marks.json                         the unused files, and since when they are unused
+scratch/00000007/<query uid>/            empty state of the start of epoch 7; removed afterwards
+staging/<query uid>/<sink uid>/          rows that a sink has prepared and not committed; the sink removes them
 damage/00000003-00000008.json            state that Spark could not load: generation and epoch
 ```
-Numbers have eight digits, so that the order of names is the order of numbers; from 100,000,000 on they have more, and are
-read as well.
+Numbers have eight digits, so that names sort like numbers; numbers from 100,000,000 on have more digits, and are read, too.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ LINEAGES = "lineages"
 GENERATIONS = "generations"
 CHECKPOINTS = "checkpoints"
 CHECKPOINT_REFERENCE = "checkpoint:"
-"""With its number behind it, what names a checkpoint of the job itself."""
+"""Prefix of a reference to one of the job's own checkpoints; the number follows."""
 SAVEPOINTS = "savepoints"
 SAVEPOINT_FILES = "files"
 GENERATION_RECORD = "generation.json"
@@ -49,7 +48,7 @@ _NUMBER = re.compile(r"^([0-9]{8}|[1-9][0-9]{8,})(?:[-./].*)?$")
 
 
 def is_uid(uid: str) -> bool:
-    """Tell whether a uid can name state: it becomes a folder's name and part of the names of state variables."""
+    """Tell whether a uid is valid: it becomes a folder's name and a part of the names of state variables."""
     return _UID.fullmatch(uid) is not None
 
 
@@ -70,7 +69,7 @@ def parse_number(name: str) -> int | None:
         name: A direct child's name, for example `00000043-nightly/` or `00000007.json`.
 
     Returns:
-        The number, or None when the name is not one of ours.
+        The number, or None when the name has another form.
     """
     match = _NUMBER.match(name)
     return int(match.group(1)) if match else None
@@ -107,7 +106,7 @@ def query_root(generation_number: int, query_uid: str) -> str:
 
 
 def scratch(epoch_number: int) -> str:
-    """Return the folder in which an epoch's start makes what no snapshot has; nothing in it is ever state."""
+    """Return the scratch folder of an epoch's start; no snapshot refers to it."""
     return f"{SCRATCH}/{number(epoch_number)}"
 
 
@@ -127,12 +126,12 @@ def savepoint(savepoint_id: int, name: str | None = None) -> str:
 
 
 def savepoint_pointer(savepoint_id: int) -> str:
-    """Return the key that keeps the number of a savepoint at another location."""
+    """Return the key that reserves the number of a savepoint at another location."""
     return f"{SAVEPOINTS}/{number(savepoint_id)}.json"
 
 
 def staging(query_uid: str, sink_uid: str) -> str:
-    """Return the folder where a sink's rows wait for their commit, the same for every generation."""
+    """Return the folder of a sink's rows that wait for their commit, the same for every generation."""
     return f"{STAGING}/{query_uid}/{sink_uid}"
 
 

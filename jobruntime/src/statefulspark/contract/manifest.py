@@ -1,6 +1,6 @@
 """The manifest of a snapshot: `_metadata.json`, written last.
 
-A snapshot is a checkpoint (its files stay where the engine wrote them, in a generation) or a savepoint (its files are
+A snapshot is a checkpoint (its files stay where Spark wrote them, in a generation) or a savepoint (its files are
 copies in its own folder, owned by the user). A folder without a manifest is no snapshot. Paths are relative: to the
 job's root for a checkpoint, to the savepoint's folder for a savepoint, so that a savepoint may be moved as a folder.
 """
@@ -22,21 +22,21 @@ MANIFEST_NAME = "_metadata.json"
 
 
 class SnapshotKind(StrEnum):
-    """What a snapshot is and who owns its files."""
+    """The kind of a snapshot, and who owns its files."""
 
     CHECKPOINT = "checkpoint"
-    """Files stay in the generation; ours to prune."""
+    """Its files stay in the generation; the job prunes them."""
     SAVEPOINT = "savepoint"
-    """Self-contained copy; the user's, never pruned by us unless a policy says so."""
+    """A self-contained copy that the user owns; it is pruned only if a policy says so."""
 
 
 class SnapshotFormat(StrEnum):
-    """How a snapshot's state is written down."""
+    """The form in which a snapshot's state is stored."""
 
     NATIVE = "native"
-    """The engine's own files: fast, incremental, for the same engine and the same number of key groups."""
+    """Spark's own files: fast, incremental, for the same engine and the same number of key groups."""
     CANONICAL = "canonical"
-    """Parquet: independent of the engine's format, of partitions and of key groups; readable with any tool."""
+    """Parquet: independent of Spark's format, of partitions and of key groups; readable with any tool."""
 
 
 class Trigger(StrEnum):
@@ -45,13 +45,13 @@ class Trigger(StrEnum):
     PERIODIC = "periodic"
     """The interval passed."""
     MANUAL = "manual"
-    """A person or a tool asked for it."""
+    """A person or a tool requested it."""
     UPGRADE = "upgrade"
-    """The operator asked for it before replacing the driver."""
+    """The operator requested it before it replaces the driver."""
     STOP = "stop"
     """Taken while stopping: drain on SIGTERM, or stop with savepoint."""
     RECOVERY = "recovery"
-    """A committed batch newer than the latest checkpoint was found at a start and completed."""
+    """A start found a committed batch newer than the latest checkpoint, and completed a checkpoint of it."""
 
 
 class FileEntry(WireModel):
@@ -61,20 +61,20 @@ class FileEntry(WireModel):
     """Relative to the query's `path`."""
     size_bytes: int = Field(ge=0)
     checksum: str | None = None
-    """`etag:<value>` as the store reported it, or the engine's own `crc32c:<hex>`; absent if neither."""
+    """`etag:<value>` as the store reported it, or Spark's own `crc32c:<hex>`; absent if there is neither."""
     crc32: str | None = None
-    """CRC-32 of the content, eight hexadecimal digits, for the small files that tell a start where it is: logs, metadata,
-    records. Absent for large ones, and where the writer did not read the file."""
+    """CRC-32 of the content, eight hexadecimal digits, for the small files that a start reads: logs, metadata, records.
+    Absent for large files, and if the writer did not read the file."""
 
 
 class KeyedStateEntry(WireModel):
-    """One state of a keyed operator of ours."""
+    """One state of a keyed operator of this library."""
 
     name: str
     kind: str
     """`ValueState`, `ListState`, `MapState`, `ReducingState` or `AggregatingState`."""
     type: str
-    """As it was declared, `any` when nothing was."""
+    """The declared type, `any` if none was declared."""
     has_ttl: bool = False
     """Whether each entry has the time of its last renewal."""
 
@@ -83,16 +83,16 @@ class OperatorEntry(WireModel):
     """One stateful operator of a query."""
 
     uid: str
-    """The uid given by the user for ours (`ss.keyed_process(..., uid=)`), `<name>-<operatorId>` for Spark's own."""
+    """The user's uid for the library's operators (`ss.keyed_process(..., uid=)`), `<name>-<operatorId>` for Spark's own."""
     operator_id: int
     """Position in the plan, which is the folder's name below `state/`."""
     name: str
     """Spark's name of the operator, for example `transformWithStateInPandasExec`."""
     partitions: int
     max_parallelism: int | None = None
-    """Key groups, for operators of ours."""
+    """Number of key groups, for the library's operators."""
     placement: Placement | None = None
-    """How they are spread over partitions; absent for Spark's own, and for state written before there was a choice."""
+    """Placement of key groups on partitions; absent for Spark's own, and for state of releases without a choice."""
     key: str | None = None
     """Types of the key's columns, for example `string, bigint`; absent if they were not known."""
     value: str | None = None
@@ -100,30 +100,30 @@ class OperatorEntry(WireModel):
     mode: str | None = None
     """Output mode that the operator was declared with, where its state depends on it."""
     definition: dict[str, str] = Field(default_factory=dict)
-    """What else its state depends on, for Spark's own operators: `window`, `functions`, `joinType`, `columns`, `gap`,
-    `watermark`, `condition`, as text; what is absent was not known."""
+    """Other properties that its state depends on, for Spark's own operators: `window`, `functions`, `joinType`, `columns`,
+    `gap`, `watermark`, `condition`, as text; absent properties were not known."""
     states: tuple[KeyedStateEntry, ...] | None = None
-    """What an operator of ours declared; absent if it was not known."""
+    """Declared states of one of the library's operators; absent if they were not known."""
 
 
 class SourceEntry(WireModel):
-    """One source of a query, as the plan of the job that wrote the state had it."""
+    """One source of a query, from the plan of the job that wrote the state."""
 
     name: str
-    """Given by the user (`ss.source(df, name=)`), else the description; with `#2`, `#3` if it is not unique."""
+    """The user's name (`ss.source(df, name=)`), else the description; with `#2`, `#3` if it is not unique."""
     description: str
     """What it reads, for example `kafka(subscribe=clicks)`."""
     log: int = 0
-    """Its folder below `sources/`."""
+    """Number of its folder below `sources/`."""
 
 
 class OperatorStateEntry(WireModel):
-    """What a function without keys remembers at the cut."""
+    """The operator state of a function at the cut."""
 
     uid: str
-    """Of the function."""
+    """Uid of the function."""
     path: str
-    """Relative to the query's `path`; one of its files."""
+    """Relative to the query's `path`; one of the query's files."""
     batch_id: int
     """The batch that changed it last."""
 
@@ -132,12 +132,12 @@ class PreparedEntry(WireModel):
     """A sink's transaction that may have to be committed when this snapshot is restored."""
 
     uid: str
-    """Of the sink."""
+    """Uid of the sink."""
     path: str
-    """Its record, relative to the query's `path`; one of its files."""
+    """Path of its record, relative to the query's `path`; one of the query's files."""
     batch_id: int
     is_empty: bool = False
-    """True if the batch had nothing to commit, so that nothing is lost without the sink."""
+    """True if the batch had nothing to commit, so that a job without the sink loses nothing."""
 
 
 class QueryEntry(WireModel):
@@ -145,51 +145,51 @@ class QueryEntry(WireModel):
 
     uid: str
     batch_id: int = Field(ge=-1)
-    """The last committed batch; -1: the query had not committed any, and has no files."""
+    """The last committed batch; -1 if the query had committed none, and so has no files."""
     path: str
-    """Folder of the query's Spark checkpoint root, relative as the module says."""
+    """Folder of the query's Spark checkpoint root, a relative path as in the module's description."""
     files: tuple[FileEntry, ...] = ()
     operators: tuple[OperatorEntry, ...] = ()
     offsets: tuple[str, ...] = ()
     """One line per source as the offset log holds it, for people and for comparing sources."""
     sources: tuple[SourceEntry, ...] = ()
-    """What each of those lines belongs to; empty if the writer did not know."""
+    """The source of each of those lines; empty if the writer did not know them."""
     time_zone: str | None = None
     """Session time zone of the job that wrote the state; absent if it was not known."""
     operator_states: tuple[OperatorStateEntry, ...] = ()
     prepared: tuple[PreparedEntry, ...] = ()
-    """In the order of batches; those that were committed already do no harm."""
+    """In the order of batches; those that are already committed have no effect."""
 
 
 class Ancestor(WireModel):
-    """A lineage that state descends from, and the cut of it that was restored.
+    """A lineage that the state descends from, and the cut that was restored from it.
 
-    Generations, batches and epochs compare within one lineage only.
+    Generations, batches and epochs can be compared only within one lineage.
     """
 
     lineage: str | None = None
     """Its identity; absent if a release without lineages wrote the state."""
     root: str | None = None
-    """URI of the job's root that it lived in, for people; absent if it was not known."""
+    """URI of its job's root, for people; absent if it was not known."""
     generation: int = Field(ge=1)
-    """Generation of that lineage in which the cut lies."""
+    """Generation of that lineage that contains the cut."""
     batches: dict[str, int] = Field(default_factory=dict)
     """Last batch that the cut contains, by query uid; -1 for a query without one."""
 
 
 class MasterStateEntry(WireModel):
-    """What a master hook of the job answered when the snapshot was triggered."""
+    """The state that a master hook of the job returned when the snapshot was triggered."""
 
     identifier: str
-    """Of the hook; its state is found by it."""
+    """Identifier of the hook, which its state is restored by."""
     checkpoint_id: int = Field(ge=1)
-    """Number of the snapshot for which the hook was asked. A checkpoint that a recovery completed has older answers."""
+    """Number of the snapshot that the hook was called for; an older one in a checkpoint that a recovery completed."""
     state: str
     """Base64."""
 
     @classmethod
     def of(cls, identifier: str, checkpoint_id: int, body: bytes) -> Self:
-        """Return an entry that holds these bytes."""
+        """Return an entry with these bytes."""
         return cls(identifier=identifier, checkpoint_id=checkpoint_id, state=base64.b64encode(body).decode())
 
     @property
@@ -199,7 +199,7 @@ class MasterStateEntry(WireModel):
 
 
 class Manifest(SealedDocument):
-    """Everything that is needed to verify, restore, copy or prune one snapshot."""
+    """All facts that are needed to verify, restore, copy or prune one snapshot."""
 
     FORMAT: ClassVar = formats.MANIFEST
     format_version: int = formats.MANIFEST.writes
@@ -207,7 +207,7 @@ class Manifest(SealedDocument):
     kind: SnapshotKind
     format: SnapshotFormat = SnapshotFormat.NATIVE
     id: int = Field(ge=1)
-    """From the job's one sequence of checkpoints and savepoints; never reused."""
+    """Number from the job's sequence, which checkpoints and savepoints share; never reused."""
     namespace: str
     job: str
     trigger: Trigger
@@ -217,12 +217,12 @@ class Manifest(SealedDocument):
     completed_at: UtcDatetime
     queries: tuple[QueryEntry, ...]
     request_id: str | None = None
-    """Who asked: makes a repeated request return the same savepoint."""
+    """Id of the request; a repeated request returns the same savepoint."""
     savepoint_name: str | None = None
     restored_from: str | None = None
-    """What the epoch that wrote this had started from, for example `checkpoint 41` or a savepoint's URI."""
+    """The snapshot that the writing epoch had started from, for example `checkpoint 41` or a savepoint's URI."""
     lineage: str | None = None
-    """Identity of the root whose generation this is a cut of; absent in snapshots of releases without lineages."""
+    """Identity of the root that the snapshot was taken of; absent in snapshots of releases without lineages."""
     root: str | None = None
     """URI of that root when the snapshot was taken."""
     ancestors: tuple[Ancestor, ...] = ()
@@ -232,7 +232,7 @@ class Manifest(SealedDocument):
     versions: dict[str, str] = Field(default_factory=dict)
     """Versions of statefulspark, pyspark and python that wrote it."""
     master_states: tuple[MasterStateEntry, ...] = ()
-    """What the job's master hooks answered; of hooks without state there is none."""
+    """States of the job's master hooks; hooks without state have none."""
 
     @property
     def size_bytes(self) -> int:
@@ -241,15 +241,15 @@ class Manifest(SealedDocument):
 
     @property
     def label(self) -> str:
-        """The snapshot in words, for example `checkpoint 42`."""
+        """The snapshot's name for people, for example `checkpoint 42`."""
         return f"{self.kind.value} {self.id}"
 
 
 class GenerationRecord(SealedDocument):
-    """`generations/<n>/generation.json`: written after everything else of the generation is in place.
+    """`generations/<n>/generation.json`: written after all other files of the generation.
 
-    A generation without this record is half made and never used. Together with `queries` it stands for a checkpoint
-    until the first one is taken in the generation.
+    A generation without this record is incomplete and never used. With `queries` it serves as a checkpoint until the
+    first one is taken in the generation.
     """
 
     FORMAT: ClassVar = formats.GENERATION
@@ -259,25 +259,25 @@ class GenerationRecord(SealedDocument):
     created_at: UtcDatetime
     epoch: int = Field(ge=1)
     restored_from: str | None = None
-    """What it was made from, in words; absent for a start with empty state."""
+    """The snapshot that it was made from, for people; absent for a start with empty state."""
     source: str | None = None
     """`checkpoint:<id>` or a savepoint's URI; absent for a start with empty state."""
     parent_generation: int | None = None
-    """Generation of the checkpoint it was made from; absent for savepoints and empty starts."""
+    """Generation of the checkpoint that it was made from; absent for savepoints and empty starts."""
     restore_id: str | None = None
-    """The latest restore that somebody asked for, here or in an ancestor: it is done and never repeated."""
+    """Key of the latest requested restore, of this generation or an ancestor: it is done and never repeated."""
     abandoned: bool = False
-    """True for a number that a driver began to fill and never completed; written by its successor, so that the driver,
-    should it still be alive, cannot complete it any more."""
+    """True for a generation that a driver began to fill and did not complete; its successor writes this record, so that
+    the driver cannot complete the generation, if it is still alive."""
     claimed: str | None = None
-    """URI of the snapshot it was made from, if the job has claimed it and so deletes it once it is subsumed."""
+    """URI of the snapshot that it was made from, if the job has claimed it; the job deletes it when it is subsumed."""
     queries: tuple[QueryEntry, ...] = ()
-    """What it started with; paths are relative to the job's root. A query without a commit has batch -1 and tells what
-    was declared."""
+    """The queries at its start; paths are relative to the job's root. A query without a commit has batch -1 and holds its
+    declaration."""
     changes: tuple[str, ...] = ()
-    """How it differs from what it was made from, a sentence for each change."""
+    """Its differences from the snapshot that it was made from, one sentence for each change."""
     lineage: str | None = None
-    """Identity of the root it was made in; absent in records of releases without lineages."""
+    """Identity of the root that it was made in; absent in records of releases without lineages."""
     ancestors: tuple[Ancestor, ...] = ()
     """Other lineages that its state descends from, the oldest first."""
     master_states: tuple[MasterStateEntry, ...] = ()
@@ -295,19 +295,19 @@ class EpochRecord(StoredDocument):
     epoch: int = Field(ge=1)
     claimed_at: UtcDatetime
     holder: str
-    """Who claimed it: pod name and uid, or host and process id."""
+    """The driver that claimed it: pod name and uid, or host and process id."""
     claim_id: str
-    """Unique per process, so that a claim whose answer was lost is recognised as one's own."""
+    """Unique for each process, so that a driver recognises its own claim if the answer was lost."""
     filled: bool = False
     """True for a number that was skipped: no driver ever ran under it."""
     notes_beginning: bool = False
-    """True if this driver leaves `epochs/began.json` before it writes state; false for earlier releases."""
+    """True if this driver writes `epochs/began.json` before it writes state; false for earlier releases."""
 
 
 class ReservationRecord(EpochRecord):
-    """`generations/<n>/reserved.json`: the driver's epoch that fills a generation; created before anything else in it.
+    """`generations/<n>/reserved.json`: the epoch that fills a generation; created before any other file of it.
 
-    Only that it exists is looked at, so that no two drivers fill the same generation.
+    Readers check only that it exists, so that no two drivers fill the same generation.
     """
 
     FORMAT: ClassVar = formats.RESERVATION
@@ -315,7 +315,7 @@ class ReservationRecord(EpochRecord):
 
 
 class OwnerRecord(StoredDocument):
-    """`owner.json`: who owns this state."""
+    """`owner.json`: the owner of this state."""
 
     FORMAT: ClassVar = formats.OWNER
     format_version: int = formats.OWNER.writes
@@ -328,10 +328,11 @@ class OwnerRecord(StoredDocument):
 
 
 class LineageRecord(StoredDocument):
-    """`lineages/<n>.json`: the identity of a job's root; the newest one counts.
+    """`lineages/<n>.json`: the identity of a job's root; the newest record is valid.
 
-    A root has one for as long as it stays where it is. One that was copied or moved brings the records of its old place
-    along, and gets a new one at its first start: its generations go on under that, and sinks can tell both apart.
+    A root keeps its identity as long as it stays at its location. A root that was copied or moved contains the records of
+    its old location, and gets a new one at its first start: its generations continue under that, and sinks can tell both
+    apart.
     """
 
     FORMAT: ClassVar = formats.LINEAGE
@@ -344,6 +345,6 @@ class LineageRecord(StoredDocument):
     """URI of the job's root at that time."""
     created_at: UtcDatetime
     epoch: int = Field(ge=1)
-    """The driver's that made it."""
+    """Epoch of the driver that made it."""
     adopts_unnamed: bool = False
-    """True if the root held state of a release without lineages: whatever names no lineage there is of this one."""
+    """True if the root held state of a release without lineages: state there without a lineage belongs to this one."""

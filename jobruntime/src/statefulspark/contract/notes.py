@@ -1,4 +1,4 @@
-"""Small records beside the snapshots: who claimed one, where one is, and which one Spark could not load."""
+"""Small records about snapshots: who claimed one, where one is, and which one Spark could not load."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ CLAIM_NAME = "_claim.json"
 
 
 WRITER_NAME = "_writer.json"
-"""Name of the record inside a savepoint's folder that says who makes it."""
+"""Name of the record inside a savepoint's folder that names its writer."""
 
 
 class SavepointWriter(StoredDocument):
-    """`_writer.json` in a savepoint's folder, created before its first file: the one driver that writes there."""
+    """`_writer.json` in a savepoint's folder, created before its first file: the only driver that writes there."""
 
     FORMAT: ClassVar = formats.SAVEPOINT_WRITER
     format_version: int = formats.SAVEPOINT_WRITER.writes
@@ -26,11 +26,11 @@ class SavepointWriter(StoredDocument):
     root: str
     """URI of the job's root."""
     epoch: int = Field(ge=1)
-    """The driver's, of that root."""
+    """Epoch of the driver in that root."""
 
 
 class ClaimRecord(StoredDocument):
-    """`_claim.json` in a snapshot's folder: the one job that owns it since it started from it."""
+    """`_claim.json` in a snapshot's folder: the job that started from the snapshot and owns it now."""
 
     FORMAT: ClassVar = formats.CLAIM
     format_version: int = formats.CLAIM.writes
@@ -43,13 +43,13 @@ class ClaimRecord(StoredDocument):
 
 
 class SavepointPointer(StoredDocument):
-    """`savepoints/<number>.json`: a number that was given to a savepoint outside the job's root."""
+    """`savepoints/<number>.json`: a number that belongs to a savepoint outside the job's root."""
 
     FORMAT: ClassVar = formats.SAVEPOINT_POINTER
     format_version: int = formats.SAVEPOINT_POINTER.writes
 
     location: str
-    """URI of the savepoint's folder; it may have been moved or disposed of since."""
+    """URI of the savepoint's folder; it may have been moved or deleted since."""
 
 
 class BeginningNote(StoredDocument):
@@ -59,7 +59,7 @@ class BeginningNote(StoredDocument):
     format_version: int = formats.BEGINNING.writes
 
     generation: int = Field(ge=1)
-    """The one in use when the note was left: the first, except in roots of earlier releases."""
+    """The generation in use when the note was written: the first, except in roots of earlier releases."""
     epoch: int = Field(ge=1)
     noted_at: UtcDatetime
 
@@ -73,9 +73,9 @@ class DamageNote(StoredDocument):
     generation: int = Field(ge=1)
     epoch: int = Field(ge=1)
     query: str
-    """Uid."""
+    """Uid of the query."""
     batch_id: int
     """The committed batch whose state was loaded."""
     said: str
-    """What Spark said, in one sentence."""
+    """Spark's message, in one sentence."""
     noted_at: UtcDatetime

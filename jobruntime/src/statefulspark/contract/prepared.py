@@ -1,4 +1,4 @@
-"""The records of a query's sink or sink function: what a batch prepared or left as it was, and which batches have one."""
+"""Records of a query's sink or sink function: what a batch prepared or left unchanged, and which batches have a record."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from statefulspark.contract.base import SealedDocument, UtcDatetime
 class PreparedRecord(SealedDocument):
     """`prepared/<uid>/<batch>-<epoch>.json` below a query's root, written before the batch is committed.
 
-    It says itself whose it is, since it travels: into savepoints, and from there into other generations and jobs.
+    It names its job and sink, because it is copied into savepoints, and from there into other generations and jobs.
     """
 
     FORMAT: ClassVar = formats.PREPARED
@@ -23,49 +23,49 @@ class PreparedRecord(SealedDocument):
     """`namespace/name` of the job whose batch it is."""
     query_uid: str
     uid: str
-    """Of the sink."""
+    """Uid of the sink."""
     sink: str
-    """The sink's class, for example `KafkaSink`; nobody else can read the transaction."""
+    """The sink's class, for example `KafkaSink`; only this class can read the transaction."""
     generation: int = Field(ge=1)
-    """In which the batch ran; with `batch_id` it tells a sink what it has committed."""
+    """Generation in which the batch ran; with `batch_id` it tells a sink what it has committed."""
     batch_id: int = Field(ge=0)
     epoch: int = Field(ge=1)
-    """The driver's epoch that prepared it."""
+    """Epoch of the driver that prepared it."""
     prepared_at: UtcDatetime
     lineage: str | None = None
     """Identity of the root in which the batch ran; absent in records of releases without lineages."""
     root: str | None = None
-    """URI of that root: where the batch's rows are staged."""
+    """URI of that root, where the batch's rows are staged."""
     transaction: str | None = None
-    """The sink's own words, JSON; absent if the batch had nothing to commit."""
+    """The sink's own description of the transaction, JSON; absent if the batch had nothing to commit."""
 
 
 class OutputRecord(SealedDocument):
     """`output/<query uid>/<batch>-<epoch>.json` below a query's root, written before a driver starts the query.
 
-    It makes absence provable: from this batch on each batch has a record of this sink or function, so one that is not there
-    is lost. Batches before the first of these were written by a release that left out batches without a transaction.
+    From this batch on each batch has a record of this sink or function, so a missing record is lost. Batches before the
+    first of these were written by a release that wrote no record for batches without a transaction.
     """
 
     FORMAT: ClassVar = formats.OUTPUT
     format_version: int = formats.OUTPUT.writes
 
     sink: str | None = None
-    """Uid of the query's two-phase sink; absent if it has none, and its batches have no records."""
+    """Uid of the query's two-phase sink; absent if it has none, so that its batches have no records."""
     function: str | None = None
-    """Uid of the query's sink function with operator state; absent if it has none, and in records of releases before."""
+    """Uid of the query's sink function with operator state; absent if it has none, and in records of earlier releases."""
     batch_id: int = Field(ge=0)
     epoch: int = Field(ge=1)
 
 
 class UnchangedRecord(SealedDocument):
-    """`unchanged/<uid>/<batch>-<epoch>.json` below a query's root: a batch that left a function's state as it was.
+    """`unchanged/<uid>/<batch>-<epoch>.json` below a query's root: a batch that did not change a function's state.
 
-    It stands where the state would, so that a record which is not there is known to be lost.
+    It is written in place of the state, so that a missing record is known to be lost.
     """
 
     FORMAT: ClassVar = formats.UNCHANGED
     format_version: int = formats.UNCHANGED.writes
 
     record: str
-    """Key of the state that holds, below the query's root: `operator-state/<uid>/<batch>-<epoch>.json`."""
+    """Key of the valid state, below the query's root: `operator-state/<uid>/<batch>-<epoch>.json`."""

@@ -1,6 +1,6 @@
-"""Statistics of snapshots as the driver's API tells them: `GET /v1/checkpoints`, `/v1/checkpoints/<id>`, `/v1/config`.
+"""Statistics of snapshots in the driver's API: `GET /v1/checkpoints`, `/v1/checkpoints/<id>`, `/v1/config`.
 
-Durations are whole milliseconds, sizes are bytes, times are UTC. Everything counts since this driver started.
+Durations are whole milliseconds, sizes are bytes, times are UTC. All numbers count since this driver started.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from statefulspark.contract.manifest import SnapshotKind, Trigger
 
 
 class SnapshotState(StrEnum):
-    """How far a snapshot has come."""
+    """The state of a snapshot."""
 
     IN_PROGRESS = "InProgress"
-    """Triggered; not everybody has acknowledged, or it is being written."""
+    """Triggered; not all participants have acknowledged it, or it is being written."""
     COMPLETED = "Completed"
     """Its manifest is on storage."""
     FAILED = "Failed"
@@ -27,42 +27,42 @@ class SnapshotState(StrEnum):
 
 
 class Acknowledgement(WireModel):
-    """One participant's answer."""
+    """The acknowledgement of one participant."""
 
     participant: str
     """A query's uid, `operator:<uid>` or `sink:<uid>`."""
     batch_id: int
-    """The committed batch it is durable at."""
+    """The committed batch up to which it is durable."""
     acknowledged_at: UtcDatetime
     delay_ms: int
-    """Since the trigger."""
+    """Time since the trigger."""
 
 
 class SnapshotDetails(WireModel):
-    """Everything about one snapshot: an entry of the history, and the answer of `GET /v1/checkpoints/<id>`."""
+    """Details of one snapshot: an entry of the history, and the answer of `GET /v1/checkpoints/<id>`."""
 
     id: int
     kind: SnapshotKind
     state: SnapshotState
     trigger: Trigger
     is_stop: bool = False
-    """The job stops at it."""
+    """Whether the job stops at this snapshot."""
     triggered_at: UtcDatetime
     start_delay_ms: int
-    """How long the request waited before it was triggered."""
+    """Time that the request waited before it was triggered."""
     participants: tuple[str, ...]
-    """Who has to acknowledge."""
+    """The participants that must acknowledge."""
     acknowledgements: tuple[Acknowledgement, ...] = ()
-    """Who has, in order."""
+    """The acknowledgements so far, in order."""
     latest_ack_at: UtcDatetime | None = None
     sync_ms: int | None = None
-    """From the trigger to the last acknowledgement: how long the barrier was waited for."""
+    """From the trigger to the last acknowledgement: the time spent waiting for the barrier."""
     async_ms: int | None = None
-    """From the last acknowledgement to the end: closing over, verifying, copying, the manifest."""
+    """From the last acknowledgement to the end: listing the files, verifying, copying, writing the manifest."""
     phases_ms: dict[str, int] = Field(default_factory=dict)
-    """The parts of the asynchronous half."""
+    """The phases of the asynchronous part."""
     end_to_end_ms: int | None = None
-    """From the trigger to the end, also for one that failed."""
+    """From the trigger to the end, also for a failed snapshot."""
     ended_at: UtcDatetime | None = None
     size_bytes: int | None = None
     incremental_size_bytes: int | None = None
@@ -70,14 +70,14 @@ class SnapshotDetails(WireModel):
     location: str | None = None
     """Absolute URI of its folder."""
     discarded: bool = False
-    """It completed, and newer ones have pushed it out of those that are retained."""
+    """It completed, and is no longer among the retained ones."""
     reason: str | None = None
     """Why it failed: one of Flink's names, for example `CHECKPOINT_EXPIRED`."""
     message: str | None = None
 
 
 class Distribution(WireModel):
-    """How a quantity is distributed over completed snapshots; percentiles are of the last 1,000."""
+    """Distribution of a quantity over completed snapshots; percentiles are of the last 1,000."""
 
     min: float = 0
     max: float = 0
@@ -98,7 +98,7 @@ class SnapshotSummaryStatistics(WireModel):
 
 
 class RestoredSnapshot(WireModel):
-    """What this driver started from."""
+    """The snapshot that this driver started from."""
 
     restored_from: str
     """`checkpoint 41`, or a savepoint's URI."""
@@ -107,11 +107,11 @@ class RestoredSnapshot(WireModel):
     """Its number, if it is a checkpoint of the job's own."""
     size_bytes: int | None = None
     fallback: str | None = None
-    """Why it was not the newest one, if it was not."""
+    """Why it was not the newest one, if a newer one exists."""
 
 
 class LatestSnapshots(WireModel):
-    """The latest of each."""
+    """The latest snapshot of each kind."""
 
     completed: SnapshotDetails | None = None
     savepoint: SnapshotDetails | None = None
@@ -128,11 +128,11 @@ class Checkpoints(WireModel):
     summary: SnapshotSummaryStatistics = SnapshotSummaryStatistics()
     latest: LatestSnapshots = LatestSnapshots()
     history: tuple[SnapshotDetails, ...] = ()
-    """Those in progress, then the last ones that ended (10 by default), newest first."""
+    """Snapshots in progress, then the last ended ones (10 by default), newest first."""
 
 
 class EffectiveConfig(WireModel):
-    """Answer of `GET /v1/config`: how this driver was told to run. Holds no secret and no value of the user's code."""
+    """Answer of `GET /v1/config`: the configuration of this driver, without secrets and values of the user's code."""
 
     job: str
     namespace: str
@@ -149,7 +149,7 @@ class EffectiveConfig(WireModel):
 
     @classmethod
     def of(cls, job: JobConfig) -> EffectiveConfig:
-        """Return what may be told of a configuration."""
+        """Return the parts of a configuration that are not secret."""
         return cls(
             job=job.name,
             namespace=job.namespace,
