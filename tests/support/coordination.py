@@ -46,7 +46,9 @@ class Run:
         cleans_up: bool = True,
         first_commits: frozenset[str] = frozenset(),
     ) -> None:
-        settings = model.Settings(interval_s, timeout_s, min_pause_s, max_concurrent, tolerable_failures, kept)
+        settings = model.CoordinatorSettings(
+            interval_s, timeout_s, min_pause_s, max_concurrent, tolerable_failures, kept
+        )
         self.state = machine.initial(settings, next_id=next_id, retained=retained, first_commits=first_commits)
         self.commands: list[model.Command] = []
         self.cleans_up = cleans_up

@@ -15,7 +15,7 @@ from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import machine, model
 
 _SETTINGS = st.builds(
-    model.Settings,
+    model.CoordinatorSettings,
     interval_s=st.sampled_from([1.0, 10.0]),
     timeout_s=st.sampled_from([15.0, 60.0, 600.0]),
     min_pause_s=st.sampled_from([0.0, 3.0, 20.0]),
@@ -49,7 +49,7 @@ class Coordination(RuleBasedStateMachine):
         self.unclean: set[int] = set()
 
     @initialize(chosen=_SETTINGS, next_id=st.integers(1, 50), delay_s=st.floats(0, 20), hooks=_HOOKS)
-    def start(self, chosen: model.Settings, next_id: int, delay_s: float, hooks: frozenset[str]) -> None:
+    def start(self, chosen: model.CoordinatorSettings, next_id: int, delay_s: float, hooks: frozenset[str]) -> None:
         self.first_id, self.hooks = next_id, hooks
         self.state = machine.initial(chosen, next_id=next_id)
         self.send(model.Started(0.0, PARTICIPANTS, delay_s, hooks))

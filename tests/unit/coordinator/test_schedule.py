@@ -48,7 +48,7 @@ def test_a_tick_while_a_checkpoint_is_pending_queues_one_only() -> None:
 
 def test_an_interval_shorter_than_the_pause_is_raised_to_it() -> None:
     """A.73."""
-    assert model.Settings(interval_s=0.3, min_pause_s=1.5).base_interval_s == 1.5
+    assert model.CoordinatorSettings(interval_s=0.3, min_pause_s=1.5).base_interval_s == 1.5
 
 
 def test_a_periodic_trigger_within_the_pause_is_refused_and_comes_when_it_is_over() -> None:

@@ -7,7 +7,7 @@ from coordination import PARTICIPANTS, Run, a_checkpoint, a_periodic, a_savepoin
 from statefulspark.coordinator import machine, model, requests
 from statefulspark.coordinator.model import AbortReason
 
-_SETTINGS = model.Settings(interval_s=10, min_pause_s=8)
+_SETTINGS = model.CoordinatorSettings(interval_s=10, min_pause_s=8)
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_refusal_reaches_the_one_who_asked_as_it_was_decided() -> None:
             id="A.94 expired",
         ),
         pytest.param(model.Stopped(1), "The job stopped running.", id="A.86 stopped"),
-        pytest.param(model.ShutDown(1), "The driver is going down.", id="A.88 (1) going down"),
+        pytest.param(model.ShutDown(1), "The driver is shutting down.", id="A.88 (1) going down"),
     ],
 )
 def test_an_abort_tells_what_happened(event: model.Event, message: str) -> None:
@@ -108,7 +108,7 @@ def test_an_expiry_while_the_manifest_is_written_says_so() -> None:
         pytest.param(
             model.ShutDown(0),
             AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN,
-            "The driver is going down.",
+            "The driver is shutting down.",
             id="A.88 (1) at shutdown",
         ),
     ],
@@ -130,5 +130,5 @@ def test_a_driver_that_goes_down_tells_each_new_request_so() -> None:
     run.send(model.ShutDown(0))
 
     assert run.request(a_savepoint("late")) == (
-        model.Refuse(a_savepoint("late"), AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is going down."),
+        model.Refuse(a_savepoint("late"), AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is shutting down."),
     )

@@ -73,7 +73,7 @@ def test_every_setting_of_a_job_reaches_its_coordinator(job: Job) -> None:
     )
     driver = a_driven_job(job, checkpoint=chosen)
 
-    assert driver.loop._coordinator.settings == model.Settings(
+    assert driver.loop._coordinator.settings == model.CoordinatorSettings(
         interval_s=7, timeout_s=8, min_pause_s=9, max_concurrent=2, tolerable_failures=4, retained=5
     )
 

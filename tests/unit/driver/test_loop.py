@@ -143,7 +143,7 @@ class Job(LoopRig):
     def __init__(
         self,
         writer: FakeWriter,
-        settings: model.Settings,
+        settings: model.CoordinatorSettings,
         announcer: FakeAnnouncer,
         definitions: Sequence[ss_hooks.HookDefinition] = (),
         *,
@@ -206,7 +206,7 @@ def start() -> Iterator[Start]:
         master_hooks: Sequence[ss_hooks.HookDefinition] = (),
         has_event_time: bool = False,
     ) -> Job:
-        settings = model.Settings(
+        settings = model.CoordinatorSettings(
             interval_s, timeout_s=timeout_s, min_pause_s=min(interval_s, 3600.0) if interval_s > 60 else 0.0,
             tolerable_failures=tolerable_failures,
         )  # fmt: skip

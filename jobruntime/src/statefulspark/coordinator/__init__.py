@@ -1,7 +1,7 @@
-"""The checkpoint coordinator: Flink's, as a pure state machine.
+"""The checkpoint coordinator: Flink's coordinator as a pure state machine.
 
-Events go in (time passed, somebody asked, a participant acknowledged or declined, a snapshot was written), a new state
-and commands come out (begin, finalize, notify, abort, fail the job). There is no clock, thread or I/O here: `now_s` is an
-argument, and the driver performs the commands and feeds back what happened. Semantics and their numbers are Flink's
-(`docs/semantics.md`, A.70 to A.115).
+Its input is an event (a tick, a request, an acknowledgement or a decline of a participant, a finished snapshot); its output
+is a new state and commands (begin, finalize, notify, abort, fail the job). There is no clock, thread or I/O here: `now_s` is
+an argument; the driver performs the commands and reports their results as events. The semantics and their numbers are
+Flink's (`docs/semantics.md`, A.70 to A.115).
 """

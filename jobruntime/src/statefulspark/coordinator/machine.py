@@ -1,8 +1,8 @@
-"""The coordinator itself: `step(state, event)` gives the next state and the commands to perform.
+"""The coordinator's state machine: `step(state, event)` returns the next state and the commands to perform.
 
-The life of a snapshot: requested, queued, triggered (an id is taken, and the master hooks are asked where there are any),
-begun (every participant is asked), acknowledged by all, finalized (manifest written), complete. Anything else is an abort
-with a reason. Ids only grow and are never reused, also when a snapshot fails (A.109). The caller performs commands in order
+The life of a snapshot: requested, queued, triggered (it gets an id, and the master hooks are called, if any), begun (every
+participant is triggered), acknowledged by all, finalized (manifest written), complete. Any other end is an abort with a
+reason. Ids only grow and are never reused, also when a snapshot fails (A.109). The caller performs the commands in order
 and never calls `step` from two threads.
 """
 
@@ -23,6 +23,7 @@ from statefulspark.coordinator.model import (
     Begin,
     Cleaned,
     Command,
+    CoordinatorSettings,
     Declined,
     Event,
     FailJob,
@@ -37,7 +38,6 @@ from statefulspark.coordinator.model import (
     Refuse,
     Request,
     Requested,
-    Settings,
     ShutDown,
     Started,
     State,
@@ -48,10 +48,10 @@ from statefulspark.coordinator.model import (
 )
 
 HOOK_PREFIX = "hook:"
-"""With its identifier, how a master hook is named beside participants."""
+"""Prefix of a master hook's name among participants; its identifier follows."""
 
 PERIODIC_KEY = "(periodic)"
-"""Not a request id that a caller can choose."""
+"""Key of periodic requests; callers cannot use it as a request id."""
 
 _STOPPED = (AbortReason.CHECKPOINT_COORDINATOR_SUSPEND, "The job stopped running.")
 
@@ -59,13 +59,17 @@ Step = tuple[State, tuple[Command, ...]]
 
 
 def initial(
-    settings: Settings, *, next_id: int, retained: tuple[int, ...] = (), first_commits: frozenset[str] = frozenset()
+    settings: CoordinatorSettings,
+    *,
+    next_id: int,
+    retained: tuple[int, ...] = (),
+    first_commits: frozenset[str] = frozenset(),
 ) -> State:
-    """Return the state of a coordinator that schedules nothing yet.
+    """Return the initial state of a coordinator, which schedules nothing yet.
 
     Args:
-        settings: When and how many.
-        next_id: First id to hand out: above every id ever used by the job (A.144).
+        settings: The coordinator's settings.
+        next_id: First id to use: greater than every id that the job has ever used (A.144).
         retained: Ids of completed checkpoints found on storage, oldest first.
         first_commits: Participants whose first commit after the start is checkpointed at once, so that their output is
             visible before the first slot.
@@ -82,11 +86,11 @@ def initial(
 
 
 def step(state: State, event: Event) -> Step:
-    """Take one event into account.
+    """Process one event.
 
     Args:
-        state: The state so far.
-        event: What happened.
+        state: The current state.
+        event: The event.
 
     Returns:
         The next state, and the commands to perform in this order. Never raises for a well-formed event; an event about
@@ -115,7 +119,7 @@ def step(state: State, event: Event) -> Step:
             return _abort_everything(state, *_STOPPED)
         case ShutDown():
             stopped, commands = _abort_everything(
-                state, AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is going down."
+                state, AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN, "The driver is shutting down."
             )
             return replace(stopped, shut_down=True), commands
         case _:
@@ -157,8 +161,8 @@ def ack_outcome(state: State, event: Acknowledged) -> AckOutcome:
     """
     pending = state.find(event.snapshot_id)
     if pending is None:
-        known = event.snapshot_id in state.recently_aborted
-        return AckOutcome.DISCARDED if known else AckOutcome.UNKNOWN
+        was_aborted = event.snapshot_id in state.recently_aborted
+        return AckOutcome.DISCARDED if was_aborted else AckOutcome.UNKNOWN
     if event.participant in pending.acknowledged:
         return AckOutcome.DUPLICATE
     is_asked = not pending.hooks and event.participant in pending.waiting_for
@@ -166,7 +170,7 @@ def ack_outcome(state: State, event: Acknowledged) -> AckOutcome:
 
 
 def wakes_at_s(state: State) -> float | None:
-    """Return when the next Tick can change something, or None if only events can."""
+    """Return when the next Tick can change the state, or None if only other events can."""
     expiries = [pending.triggered_at_s + state.settings.timeout_s for pending in state.pending]
     trigger = [state.next_trigger_at_s] if state.periodic and state.next_trigger_at_s is not None else []
     return min(expiries + trigger, default=None)
@@ -175,7 +179,7 @@ def wakes_at_s(state: State) -> float | None:
 def _after_shutdown(state: State, event: Event) -> Step:
     if isinstance(event, Requested):
         reason = AbortReason.CHECKPOINT_COORDINATOR_SHUTDOWN
-        return state, (Refuse(event.request, reason, "The driver is going down."),)
+        return state, (Refuse(event.request, reason, "The driver is shutting down."),)
     return state, ()
 
 
@@ -202,7 +206,7 @@ def _on_tick(state: State, event: Tick) -> Step:
 
 
 def _next_slot(state: State, now_s: float) -> float:
-    """Keep the fixed rate; slots that were missed altogether are skipped, not made up for."""
+    """Return the next slot at the fixed rate; missed slots are skipped, not repeated."""
     interval_s = state.settings.base_interval_s
     slot_s = (state.next_trigger_at_s or now_s) + interval_s
     return slot_s if slot_s > now_s else now_s + interval_s
@@ -255,7 +259,7 @@ def _on_hook_answered(state: State, event: HookAnswered) -> Step:
 
 
 def _with(state: State, updated: Pending) -> State:
-    return replace(state, pending=tuple(updated if one.id == updated.id else one for one in state.pending))
+    return replace(state, pending=tuple(updated if pending.id == updated.id else pending for pending in state.pending))
 
 
 def _on_acknowledged(state: State, event: Acknowledged) -> Step:
@@ -279,18 +283,18 @@ def _on_finalized(state: State, event: Finalized) -> Step:
         return state, ()
     state = replace(
         state,
-        pending=tuple(one for one in state.pending if one.id != pending.id),
+        pending=tuple(other for other in state.pending if other.id != pending.id),
         last_completion_at_s=event.now_s,
         last_success_id=max(state.last_success_id, pending.id),
         consecutive_failures=0,
     )
     if pending.request.kind is SnapshotKind.SAVEPOINT and not pending.request.is_stop:
-        # An intermediate savepoint neither serves recovery nor commits anything (A.102, A.137).
+        # An intermediate savepoint is not used for recovery and commits nothing (A.102, A.137).
         state, begun = _drain_queue(state, event.now_s)
         return state, (NotifyComplete(pending.id, pending.request), *begun)
     state, dropped = _subsume_pending(state, pending.id)
     state, retired = _retain(state, pending)
-    # A job that has stopped begins nothing more: it would be written while the driver ends, and be the newest on storage.
+    # A stopped job begins no snapshot: it would be written while the driver ends, and be the newest one on storage.
     state, rest = _refuse_queued(state, *_STOPPED) if pending.request.is_stop else _drain_queue(state, event.now_s)
     return state, (NotifyComplete(pending.id, pending.request), *dropped, *retired, *rest)
 
@@ -306,7 +310,7 @@ def _retain(state: State, completed: Pending) -> Step:
 
 
 def _subsume_pending(state: State, completed_id: int) -> Step:
-    """Drop older pending checkpoints; what was forced, a savepoint or a stop, is never subsumed (A.103)."""
+    """Drop older pending checkpoints; forced ones (savepoints, stops) are never subsumed (A.103)."""
     commands: list[Command] = []
     for pending in state.pending:
         if pending.id < completed_id and not pending.request.is_forced:
@@ -334,7 +338,7 @@ def _expire(state: State, now_s: float) -> Step:
 
 
 def _on_participant_failed(state: State, event: ParticipantFailed) -> Step:
-    """Abort what it has not acknowledged; the rest has everything that it needs (A.109)."""
+    """Abort the snapshots that the participant has not acknowledged; the others can still complete (A.109)."""
     commands: list[Command] = []
     message = f"{event.participant} failed: {event.message}"
     for pending in state.pending:
@@ -357,7 +361,7 @@ def _abort_one(state: State, snapshot_id: int, reason: AbortReason, message: str
 def _remove(state: State, pending: Pending, reason: AbortReason, message: str) -> tuple[State, NotifyAborted]:
     state = replace(
         state,
-        pending=tuple(one for one in state.pending if one.id != pending.id),
+        pending=tuple(other for other in state.pending if other.id != pending.id),
         cleaning=state.cleaning | {pending.id},
         recently_aborted=(*state.recently_aborted, pending.id)[-REMEMBERED_IDS:],
     )

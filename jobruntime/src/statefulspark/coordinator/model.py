@@ -12,10 +12,10 @@ from enum import StrEnum
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 
 MAX_QUEUED_REQUESTS = 1000
-"""Requests beyond this many waiting ones push out the least important one (Flink A.88)."""
+"""Maximum number of waiting requests; above it the least important one is refused (Flink A.88)."""
 
 REMEMBERED_IDS = 16
-"""Aborted ids that are remembered, so that a late acknowledgement is told from an unknown one."""
+"""Number of aborted ids that are remembered, to distinguish a late acknowledgement from an unknown one."""
 
 
 class AbortReason(StrEnum):
@@ -26,9 +26,9 @@ class AbortReason(StrEnum):
     TOO_MANY_CHECKPOINT_REQUESTS = "TOO_MANY_CHECKPOINT_REQUESTS"
     """The queue is full and this request was the least important."""
     MINIMUM_TIME_BETWEEN_CHECKPOINTS = "MINIMUM_TIME_BETWEEN_CHECKPOINTS"
-    """The pause after the last completion is not over."""
+    """The minimum pause after the last completion has not passed."""
     NOT_ALL_REQUIRED_TASKS_RUNNING = "NOT_ALL_REQUIRED_TASKS_RUNNING"
-    """A query is not running yet, or no longer."""
+    """A query is not running yet, or has stopped running."""
     IO_EXCEPTION = "IO_EXCEPTION"
     """The object store failed while the snapshot was being started."""
     TRIGGER_CHECKPOINT_FAILURE = "TRIGGER_CHECKPOINT_FAILURE"
@@ -40,17 +40,17 @@ class AbortReason(StrEnum):
     CHECKPOINT_DECLINED = "CHECKPOINT_DECLINED"
     """A participant could not take its part of the snapshot."""
     CHECKPOINT_DECLINED_TASK_NOT_READY = "CHECKPOINT_DECLINED_TASK_NOT_READY"
-    """A participant has not begun to work yet."""
+    """A participant is not ready yet."""
     CHECKPOINT_DECLINED_TASK_CLOSING = "CHECKPOINT_DECLINED_TASK_CLOSING"
     """A participant is ending."""
     TASK_FAILURE = "TASK_FAILURE"
     """A participant failed before it had acknowledged."""
     CHECKPOINT_COORDINATOR_SUSPEND = "CHECKPOINT_COORDINATOR_SUSPEND"
-    """The coordinator was stopped while it was pending."""
+    """The coordinator was stopped while the snapshot was pending."""
     CHECKPOINT_COORDINATOR_SHUTDOWN = "CHECKPOINT_COORDINATOR_SHUTDOWN"
-    """The driver is going down."""
+    """The driver is shutting down."""
     FINALIZE_CHECKPOINT_FAILURE = "FINALIZE_CHECKPOINT_FAILURE"
-    """Closing over the batch, verifying it or writing the manifest failed."""
+    """Listing the files of the batch, verifying them or writing the manifest failed."""
 
 
 COUNTED_REASONS = frozenset(
@@ -61,16 +61,16 @@ COUNTED_REASONS = frozenset(
         AbortReason.FINALIZE_CHECKPOINT_FAILURE,
     }
 )
-"""Failures that count towards the tolerable number (A.110). Finalizing counts: that is where storage is written."""
+"""Failures that count towards the tolerable number (A.110). Finalizing counts, because it writes to storage."""
 
 
 class AckOutcome(StrEnum):
-    """What became of an acknowledgement (A.99)."""
+    """The result of an acknowledgement (A.99)."""
 
     SUCCESS = "SUCCESS"
     """Recorded."""
     DUPLICATE = "DUPLICATE"
-    """This participant had acknowledged already; ignored."""
+    """This participant has already acknowledged; ignored."""
     UNKNOWN = "UNKNOWN"
     """No such snapshot or participant; the acknowledged state is discarded."""
     DISCARDED = "DISCARDED"
@@ -78,8 +78,8 @@ class AckOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """When snapshots are taken; see `contract.config.CheckpointConfig` for the meaning of each."""
+class CoordinatorSettings:
+    """Settings of the coordinator; see `contract.config.CheckpointConfig` for the meaning of each."""
 
     interval_s: float
     timeout_s: float = 600.0
@@ -90,13 +90,13 @@ class Settings:
 
     @property
     def base_interval_s(self) -> float:
-        """The interval, raised to the minimum pause when that is longer (A.73)."""
+        """The interval, or the minimum pause if that is longer (A.73)."""
         return max(self.interval_s, self.min_pause_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Somebody wants a snapshot."""
+    """A request for a snapshot."""
 
     key: str
     """Identifies the request to the caller; periodic ones have the key `(periodic)`."""
@@ -104,11 +104,11 @@ class Request:
     trigger: Trigger
     requested_at_s: float
     is_stop: bool = False
-    """The job stops at this snapshot: it is kept out of retention and older pending ones are dropped (A.102)."""
+    """The job stops at this snapshot: it is excluded from retention, and older pending ones are dropped (A.102)."""
 
     @property
     def is_periodic(self) -> bool:
-        """Whether the interval asked, not a person or a tool."""
+        """Whether the interval made the request, not a person or a tool."""
         return self.trigger is Trigger.PERIODIC
 
     @property
@@ -128,25 +128,25 @@ class Pending:
     acknowledged: Mapping[str, int] = field(default_factory=dict)
     """Committed batch by participant."""
     hooks: frozenset[str] = frozenset()
-    """Master hooks that have not answered yet; participants are asked after all of them (A.95)."""
+    """Master hooks that have not answered yet; participants are triggered after all of them (A.95)."""
 
     @property
     def is_fully_acknowledged(self) -> bool:
-        """Whether every participant has answered; it is then being finalized."""
+        """Whether every participant has acknowledged; the snapshot is then being finalized."""
         return not self.waiting_for
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Everything the coordinator knows."""
+    """The complete state of the coordinator."""
 
-    settings: Settings
+    settings: CoordinatorSettings
     next_id: int
     participants: frozenset[str] = frozenset()
     hooks: frozenset[str] = frozenset()
     """Identifiers of the job's master hooks."""
     periodic: bool = False
-    """Whether periodic checkpoints are being scheduled."""
+    """Whether periodic checkpoints are scheduled."""
     shut_down: bool = False
     next_trigger_at_s: float | None = None
     is_overdue: bool = False
@@ -160,14 +160,14 @@ class State:
     last_completed_id: int | None = None
     last_completion_at_s: float | None = None
     last_success_id: int = 0
-    """Highest number that completed, savepoints too: failures up to it count no more (A.110)."""
+    """Highest completed id, savepoints included: failures of ids up to it do not count (A.110)."""
     consecutive_failures: int = 0
     cleaning: frozenset[int] = frozenset()
     """Aborted snapshots whose files are still being removed (A.88)."""
     recently_aborted: tuple[int, ...] = ()
 
     def find(self, snapshot_id: int) -> Pending | None:
-        """Return the pending snapshot of that id, if it is pending."""
+        """Return the pending snapshot with an id; None if no such snapshot is pending."""
         return next((pending for pending in self.pending if pending.id == snapshot_id), None)
 
 
@@ -176,7 +176,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """Every participant runs: schedule periodic checkpoints, the first one after `first_delay_s` (A.83, A.85)."""
+    """All participants run: schedule periodic checkpoints, the first one after `first_delay_s` (A.83, A.85)."""
 
     now_s: float
     participants: frozenset[str]
@@ -188,9 +188,9 @@ class Started:
 class Tick:
     """Time passed.
 
-    Without news a due periodic checkpoint is passed over: it would name the same batches as the one before, and push an
-    older one out of the retained ones, until they all are the same. The next news are then checkpointed at once, since
-    output becomes visible with a checkpoint, and a whole interval more would be added to its latency.
+    Without news a due periodic checkpoint is skipped: it would contain the same batches as the previous one, and replace an
+    older retained one, until all retained ones are equal. The next news are then checkpointed at once, because output
+    becomes visible with a checkpoint, and another whole interval would be added to its latency.
     """
 
     now_s: float
@@ -200,7 +200,7 @@ class Tick:
 
 @dataclass(frozen=True, slots=True)
 class Requested:
-    """Somebody asked for a snapshot."""
+    """A snapshot was requested."""
 
     now_s: float
     request: Request
@@ -208,7 +208,7 @@ class Requested:
 
 @dataclass(frozen=True, slots=True)
 class HookAnswered:
-    """A master hook was triggered and has answered (A.95); one that fails or is too slow declines."""
+    """A master hook was triggered and has answered (A.95); a hook that fails or is too slow declines."""
 
     now_s: float
     snapshot_id: int
@@ -217,7 +217,7 @@ class HookAnswered:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """A participant is durable up to a batch."""
+    """A participant's state is durable up to a batch."""
 
     now_s: float
     snapshot_id: int
@@ -247,13 +247,13 @@ class ParticipantFailed:
 
 @dataclass(frozen=True, slots=True)
 class TriggerFailed:
-    """What has to happen before participants are asked has failed (A.93, A.98)."""
+    """A step before the trigger of participants has failed (A.93, A.98)."""
 
     now_s: float
     snapshot_id: int
     message: str
     is_storage: bool
-    """The object store was at fault."""
+    """Whether the object store caused the failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class Finalized:
 
 @dataclass(frozen=True, slots=True)
 class FinalizeFailed:
-    """Closing over, copying, verifying or writing the manifest failed (A.104)."""
+    """Listing the files, copying, verifying or writing the manifest failed (A.104)."""
 
     now_s: float
     snapshot_id: int
@@ -275,7 +275,7 @@ class FinalizeFailed:
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What had been written for an aborted snapshot is removed, or is given up on (A.88)."""
+    """The files of an aborted snapshot were removed, or could not be removed (A.88)."""
 
     now_s: float
     snapshot_id: int
@@ -283,14 +283,14 @@ class Cleaned:
 
 @dataclass(frozen=True, slots=True)
 class Stopped:
-    """A participant stopped running: no periodic checkpoints, and nothing pending survives (A.86)."""
+    """A participant stopped running: end periodic checkpoints, and abort all pending snapshots (A.86)."""
 
     now_s: float
 
 
 @dataclass(frozen=True, slots=True)
 class ShutDown:
-    """The driver ends."""
+    """The driver shuts down."""
 
     now_s: float
 
@@ -317,7 +317,7 @@ Event = (
 
 @dataclass(frozen=True, slots=True)
 class AskHooks:
-    """A snapshot was triggered: ask the master hooks; answer HookAnswered or Declined for each. Begin follows (A.95)."""
+    """A snapshot was triggered: call the master hooks; answer HookAnswered or Declined for each. Begin follows (A.95)."""
 
     snapshot_id: int
     request: Request
@@ -327,7 +327,7 @@ class AskHooks:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Ask every participant for its committed batch, and acknowledge or decline for each."""
+    """Trigger every participant; answer Acknowledged with its committed batch, or Declined, for each."""
 
     snapshot_id: int
     request: Request
@@ -336,7 +336,7 @@ class Begin:
 
 @dataclass(frozen=True, slots=True)
 class Finalize:
-    """Close over the acknowledged batches, verify, write the manifest last; answer Finalized or FinalizeFailed."""
+    """List the acknowledged batches' files, verify them, write the manifest last; answer Finalized or FinalizeFailed."""
 
     snapshot_id: int
     request: Request
@@ -345,7 +345,7 @@ class Finalize:
 
 @dataclass(frozen=True, slots=True)
 class NotifyComplete:
-    """Tell everybody that the snapshot and all older ones are complete (A.101)."""
+    """Notify all participants that the snapshot and all older ones are complete (A.101)."""
 
     snapshot_id: int
     request: Request
@@ -353,7 +353,7 @@ class NotifyComplete:
 
 @dataclass(frozen=True, slots=True)
 class NotifyAborted:
-    """Tell everybody that the snapshot will never complete; drop what was written for it, then say Cleaned (A.108)."""
+    """Notify all participants that the snapshot is aborted; remove its files, then answer Cleaned (A.108)."""
 
     snapshot_id: int
     request: Request
@@ -363,7 +363,7 @@ class NotifyAborted:
 
 @dataclass(frozen=True, slots=True)
 class Refuse:
-    """The request ends without having become a snapshot."""
+    """The request ends without a snapshot."""
 
     request: Request
     reason: AbortReason
@@ -372,14 +372,14 @@ class Refuse:
 
 @dataclass(frozen=True, slots=True)
 class Subsume:
-    """These completed checkpoints are beyond the retained number; the pruner may have them (A.105)."""
+    """These completed checkpoints exceed the retained number; the pruner may delete them (A.105)."""
 
     checkpoint_ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class FailJob:
-    """More consecutive failures than tolerated: the job must not look healthy (A.110)."""
+    """More consecutive failures than are tolerated: fail the job, so that it does not look healthy (A.110)."""
 
     message: str
 

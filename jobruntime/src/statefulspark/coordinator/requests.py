@@ -1,6 +1,6 @@
-"""Which request is triggered next, and which must wait or go: Flink's request decider (A.88 to A.90).
+"""Decides which request is triggered next, and which waits or is dropped: Flink's request decider (A.88 to A.90).
 
-Pure functions over the state; `machine` applies their answers.
+Pure functions of the state; `machine` applies their results.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from statefulspark.coordinator.model import MAX_QUEUED_REQUESTS, AbortReason, Re
 
 
 def priority(request: Request) -> tuple[bool, bool, bool, float]:
-    """Return the sort key of a request: savepoints, forced, asked for by users, then by age (A.89)."""
+    """Return the sort key of a request: savepoints first, then forced ones, then those of users, then by age (A.89)."""
     return (
         request.kind is not SnapshotKind.SAVEPOINT,
         not request.is_forced,
@@ -23,17 +23,17 @@ def priority(request: Request) -> tuple[bool, bool, bool, float]:
 
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The queue after a request came in, and the request that had to go, if one had."""
+    """The queue after a new request, and the request that was refused for it, if any."""
 
     queue: tuple[Request, ...]
     refused: Request | None = None
 
 
 def enqueue(queue: tuple[Request, ...], request: Request) -> Enqueued:
-    """Put a request where its priority says.
+    """Insert a request by its priority.
 
-    A second periodic request adds nothing to one that waits already, so it is dropped silently. When the queue is full,
-    the new request goes if only users' requests wait, else the least important one goes.
+    A second periodic request is dropped silently while one is waiting. When the queue is full and holds only users'
+    requests, the new request is refused; otherwise the least important one is refused.
     """
     if request.is_periodic and any(waiting.is_periodic for waiting in queue):
         return Enqueued(queue)
@@ -47,7 +47,7 @@ def enqueue(queue: tuple[Request, ...], request: Request) -> Enqueued:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing may be triggered now."""
+    """No request may be triggered now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,24 +59,24 @@ class Go:
 
 @dataclass(frozen=True, slots=True)
 class Drop:
-    """Refuse this request and look at the next one."""
+    """Refuse this request, then decide about the next one."""
 
     request: Request
     reason: AbortReason
     message: str
     retry_at_s: float | None = None
-    """When the periodic trigger may come again, if it was only too early."""
+    """When the periodic trigger may come again, if it was too early."""
 
 
 def decide(state: State, now_s: float) -> Wait | Go | Drop:
-    """Look at the head of the queue and say what to do with it.
+    """Decide what to do with the head of the queue.
 
     Args:
         state: The coordinator's state.
-        now_s: Now, on the caller's monotonic clock.
+        now_s: The time on the caller's monotonic clock.
 
     Returns:
-        Go with the head; Drop of the head with the reason; Wait when nothing is queued or the head has to wait.
+        Go with the head; Drop with the head and the reason; Wait when the queue is empty or the head has to wait.
     """
     if not state.queue:
         return Wait()
@@ -97,7 +97,7 @@ def decide(state: State, now_s: float) -> Wait | Go | Drop:
 
 
 def _has_to_wait(state: State) -> bool:
-    """Tell whether a request that is not forced waits: for a free place (A.88), or for the end of a stop (A.162)."""
+    """Tell whether a request that is not forced must wait: for a free slot (A.88), or for the end of a stop (A.162)."""
     is_full = len(state.pending) >= state.settings.max_concurrent
     is_stopping = any(pending.request.is_stop for pending in state.pending)
     return is_full or is_stopping or len(state.cleaning) > state.settings.max_concurrent

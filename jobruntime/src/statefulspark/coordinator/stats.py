@@ -1,6 +1,6 @@
-"""Statistics of snapshots, derived from what the coordinator was told and what it commanded.
+"""Statistics of snapshots, derived from the coordinator's events and commands.
 
-Pure: `observe` takes the event and the commands of one step and gives the next statistics; the caller says what time it is.
+Pure: `observe` takes the event and the commands of one step and returns the next statistics; the caller passes the time.
 Values are frozen, so that another thread may read the latest ones at any time. Durations come from the events' monotonic
 clock, points in time from the wall clock.
 """
@@ -18,15 +18,15 @@ from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import model
 
 DEFAULT_HISTORY = 10
-"""Ended snapshots that are remembered with everything about them; Flink: web.checkpoints.history."""
+"""Number of ended snapshots that are remembered with all details; Flink: web.checkpoints.history."""
 
 WINDOW = 1000
-"""Values of which percentiles are made."""
+"""Number of values that percentiles are computed from."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Values of one quantity: extremes and mean of all, percentiles of the latest."""
+    """Values of one quantity: minimum, maximum and mean of all values, percentiles of the latest ones."""
 
     count: int = 0
     low: float = 0.0
@@ -35,7 +35,7 @@ class Series:
     window: tuple[float, ...] = ()
 
     def add(self, value: float | None) -> Series:
-        """Return the series with one value more; None adds nothing."""
+        """Return the series with one more value; None adds nothing."""
         if value is None:
             return self
         return Series(
@@ -47,7 +47,7 @@ class Series:
         )
 
     def distribution(self) -> wire.Distribution:
-        """Return what is told of the series; all zero without a value."""
+        """Return the distribution of the values; all zero if there are none."""
         if not self.count:
             return wire.Distribution()
         ordered = sorted(self.window)
@@ -68,14 +68,14 @@ class Open:
     details: wire.SnapshotDetails
     triggered_s: float
     acknowledged_s: float | None = None
-    """When everybody had acknowledged."""
+    """When all participants had acknowledged."""
     summary: SnapshotSummary | None = None
-    """What was written, once it was."""
+    """Summary of the written snapshot; None before it is written."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stats:
-    """Everything that is remembered."""
+    """All statistics of a driver."""
 
     history_size: int = DEFAULT_HISTORY
     restored: wire.RestoredSnapshot | None = None
@@ -96,20 +96,20 @@ def begin(*, history_size: int = DEFAULT_HISTORY, restored: wire.RestoredSnapsho
 
     Args:
         history_size: Ended snapshots to remember.
-        restored: What it started from; None if with empty state.
+        restored: The snapshot that it started from; None for empty state.
     """
     counts = CheckpointCounts(restored=int(restored is not None))
     return Stats(history_size=history_size, restored=restored, counts=counts)
 
 
 def observe(stats: Stats, event: model.Event, commands: tuple[model.Command, ...], now: datetime) -> Stats:
-    """Take one step of the coordinator into account.
+    """Add one step of the coordinator to the statistics.
 
     Args:
         stats: The statistics so far.
-        event: What the coordinator was told.
-        commands: What it commanded.
-        now: UTC.
+        event: The event of the step.
+        commands: The commands of the step.
+        now: The time, UTC.
     """
     if isinstance(event, model.Acknowledged):
         stats = _acknowledged(stats, event, now)
@@ -133,22 +133,22 @@ def observe(stats: Stats, event: model.Event, commands: tuple[model.Command, ...
 
 
 def written(stats: Stats, summary: SnapshotSummary) -> Stats:
-    """Note what was written for a snapshot that is about to be announced as complete."""
-    one = stats.in_progress.get(summary.id)
-    return stats if one is None else _put(stats, replace(one, summary=summary))
+    """Record the summary of a snapshot that is about to be announced as complete."""
+    snapshot = stats.in_progress.get(summary.id)
+    return stats if snapshot is None else _put(stats, replace(snapshot, summary=summary))
 
 
 def find(stats: Stats, snapshot_id: int) -> wire.SnapshotDetails | None:
     """Return a snapshot in progress or in the history."""
-    one = stats.in_progress.get(snapshot_id)
-    if one is not None:
-        return one.details
+    snapshot = stats.in_progress.get(snapshot_id)
+    if snapshot is not None:
+        return snapshot.details
     return next((ended for ended in stats.ended if ended.id == snapshot_id), None)
 
 
 def answer(stats: Stats) -> wire.Checkpoints:
-    """Return everything as the API tells it."""
-    running = sorted(stats.in_progress.values(), key=lambda one: one.details.id, reverse=True)
+    """Return the statistics in the form of the API."""
+    running = sorted(stats.in_progress.values(), key=lambda snapshot: snapshot.details.id, reverse=True)
     return wire.Checkpoints(
         counts=stats.counts,
         failures=dict(stats.failures),
@@ -158,7 +158,7 @@ def answer(stats: Stats) -> wire.Checkpoints:
         latest=wire.LatestSnapshots(
             completed=stats.completed, savepoint=stats.savepoint, failed=stats.failed, restored=stats.restored
         ),
-        history=(*(one.details for one in running), *stats.ended),
+        history=(*(snapshot.details for snapshot in running), *stats.ended),
     )
 
 
@@ -178,40 +178,40 @@ def _begun(stats: Stats, command: model.AskHooks | model.Begin, now_s: float, no
 
 
 def _acknowledged(stats: Stats, event: model.Acknowledged, now: datetime) -> Stats:
-    one = stats.in_progress.get(event.snapshot_id)
-    if one is None or event.participant not in one.details.participants:
+    snapshot = stats.in_progress.get(event.snapshot_id)
+    if snapshot is None or event.participant not in snapshot.details.participants:
         return stats
-    if any(known.participant == event.participant for known in one.details.acknowledgements):
+    if any(earlier.participant == event.participant for earlier in snapshot.details.acknowledgements):
         return stats
     ack = wire.Acknowledgement(
         participant=event.participant,
         batch_id=event.batch_id,
         acknowledged_at=now,
-        delay_ms=_milliseconds(event.now_s - one.triggered_s),
+        delay_ms=_milliseconds(event.now_s - snapshot.triggered_s),
     )
-    changes = {"acknowledgements": (*one.details.acknowledgements, ack), "latest_ack_at": now}
-    return _put(stats, replace(one, details=one.details.model_copy(update=changes)))
+    changes = {"acknowledgements": (*snapshot.details.acknowledgements, ack), "latest_ack_at": now}
+    return _put(stats, replace(snapshot, details=snapshot.details.model_copy(update=changes)))
 
 
 def _all_acknowledged(stats: Stats, snapshot_id: int, now_s: float) -> Stats:
-    one = stats.in_progress[snapshot_id]
-    details = one.details.model_copy(update={"sync_ms": _milliseconds(now_s - one.triggered_s)})
-    return _put(stats, replace(one, details=details, acknowledged_s=now_s))
+    snapshot = stats.in_progress[snapshot_id]
+    details = snapshot.details.model_copy(update={"sync_ms": _milliseconds(now_s - snapshot.triggered_s)})
+    return _put(stats, replace(snapshot, details=details, acknowledged_s=now_s))
 
 
 def _completed(stats: Stats, snapshot_id: int, now_s: float, now: datetime) -> Stats:
-    one = stats.in_progress[snapshot_id]
-    summary = one.summary
-    told: dict[str, object] = {}
+    snapshot = stats.in_progress[snapshot_id]
+    summary = snapshot.summary
+    written_facts: dict[str, object] = {}
     if summary is not None:
-        told = {
+        written_facts = {
             "size_bytes": summary.size_bytes,
             "incremental_size_bytes": summary.incremental_size_bytes,
             "files": summary.files,
             "phases_ms": summary.phases_ms or {},
             "location": summary.location,
         }
-    details = _end(one, now_s, now, {"state": wire.SnapshotState.COMPLETED, **told})
+    details = _end(snapshot, now_s, now, {"state": wire.SnapshotState.COMPLETED, **written_facts})
     series = {
         name: stats.series.get(name, Series()).add(getattr(details, name))
         for name in wire.SnapshotSummaryStatistics.model_fields
@@ -227,36 +227,38 @@ def _completed(stats: Stats, snapshot_id: int, now_s: float, now: datetime) -> S
 
 
 def _aborted(stats: Stats, command: model.NotifyAborted, now_s: float, now: datetime) -> Stats:
-    told = {"state": wire.SnapshotState.FAILED, "reason": command.reason.value, "message": command.message}
-    details = _end(stats.in_progress[command.snapshot_id], now_s, now, told)
+    failure = {"state": wire.SnapshotState.FAILED, "reason": command.reason.value, "message": command.message}
+    details = _end(stats.in_progress[command.snapshot_id], now_s, now, failure)
     failures = {**stats.failures, command.reason.value: stats.failures.get(command.reason.value, 0) + 1}
     return _remember(_count(replace(stats, failures=failures, failed=details), failed=1), details)
 
 
-def _end(one: Open, now_s: float, now: datetime, told: Mapping[str, object]) -> wire.SnapshotDetails:
-    durations: dict[str, object] = {"ended_at": now, "end_to_end_ms": _milliseconds(now_s - one.triggered_s)}
-    if one.acknowledged_s is not None:
-        durations["async_ms"] = _milliseconds(now_s - one.acknowledged_s)
-    return one.details.model_copy(update={**durations, **told})
+def _end(snapshot: Open, now_s: float, now: datetime, outcome: Mapping[str, object]) -> wire.SnapshotDetails:
+    durations: dict[str, object] = {"ended_at": now, "end_to_end_ms": _milliseconds(now_s - snapshot.triggered_s)}
+    if snapshot.acknowledged_s is not None:
+        durations["async_ms"] = _milliseconds(now_s - snapshot.acknowledged_s)
+    return snapshot.details.model_copy(update={**durations, **outcome})
 
 
 def _remember(stats: Stats, details: wire.SnapshotDetails) -> Stats:
-    remaining = {number: one for number, one in stats.in_progress.items() if number != details.id}
+    remaining = {number: snapshot for number, snapshot in stats.in_progress.items() if number != details.id}
     counts = stats.counts.model_copy(update={"in_progress": len(remaining)})
     ended = (details, *stats.ended)[: stats.history_size]
     return replace(stats, in_progress=remaining, counts=counts, ended=ended)
 
 
-def _discarded(stats: Stats, gone: frozenset[int]) -> Stats:
+def _discarded(stats: Stats, subsumed: frozenset[int]) -> Stats:
     ended = tuple(
-        one.model_copy(update={"discarded": True}) if one.id in gone and one.kind is SnapshotKind.CHECKPOINT else one
-        for one in stats.ended
+        snapshot.model_copy(update={"discarded": True})
+        if snapshot.id in subsumed and snapshot.kind is SnapshotKind.CHECKPOINT
+        else snapshot
+        for snapshot in stats.ended
     )
     return replace(stats, ended=ended)
 
 
-def _put(stats: Stats, one: Open) -> Stats:
-    in_progress = {**stats.in_progress, one.details.id: one}
+def _put(stats: Stats, snapshot: Open) -> Stats:
+    in_progress = {**stats.in_progress, snapshot.details.id: snapshot}
     counts = stats.counts.model_copy(update={"in_progress": len(in_progress)})
     return replace(stats, in_progress=in_progress, counts=counts)
 

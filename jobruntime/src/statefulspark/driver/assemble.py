@@ -267,7 +267,7 @@ def _writer(
 def _coordinator(parts: Parts) -> model.State:
     checkpoint = parts.job_config.checkpoint
     return machine.initial(
-        model.Settings(
+        model.CoordinatorSettings(
             interval_s=checkpoint.interval.total_seconds(),
             timeout_s=checkpoint.timeout.total_seconds(),
             min_pause_s=checkpoint.min_pause.total_seconds(),
