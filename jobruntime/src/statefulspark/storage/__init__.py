@@ -1,7 +1,7 @@
 """The object store port and its adapters.
 
-`open_store` is the only way to get a store from a URI. State belongs on shared storage, so s3:// is the rule and
-file:// the exception that has to be asked for by name.
+`open_store` is the only function that opens a store by its URI. State must be on shared storage, so s3:// is the normal
+case, and file:// must be allowed explicitly.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
-"""What botocore takes."""
+"""Bucket names that botocore accepts."""
 
 __all__ = ["ObjectInfo", "ObjectStore", "StorageOptions", "open_store"]
 
 
 def open_store(uri: str, options: StorageOptions | None = None) -> ObjectStore:
-    """Open the store rooted at a URI; nothing is asked of the server yet.
+    """Open the store at a URI; no request is sent yet.
 
     Args:
-        uri: `s3://bucket/prefix` (`s3a://` is taken as the same), or `file:///folder` where the options allow it.
-        options: How to reach it; from the `AWS_*` variables when omitted.
+        uri: `s3://bucket/prefix` (`s3a://` means the same), or `file:///folder` if the options allow it.
+        options: Connection options; from the `AWS_*` variables when omitted.
 
     Raises:
         SpecRejectedError: `StorageUriInvalid` or `LocalStorageRefused`.
     """
     chosen = options or StorageOptions.from_env()
-    scheme, separator, rest = uri.partition("://")
+    scheme, separator, path = uri.partition("://")
     if separator and scheme in ("s3", "s3a"):
-        bucket, _, prefix = rest.partition("/")
+        bucket, _, prefix = path.partition("/")
         if _BUCKET.fullmatch(bucket) is not None:
-            # The S3 client takes a second to import, which commands that never reach storage need not pay.
+            # Importing the S3 client takes a second; commands without storage access should not wait for it.
             from statefulspark.storage import fsspec_store
 
             return fsspec_store.open_s3(bucket, keys.require_folder(prefix), chosen)
@@ -43,8 +43,8 @@ def open_store(uri: str, options: StorageOptions | None = None) -> ObjectStore:
         return _open_local(uri, chosen)
     raise errors.SpecRejectedError(
         "StorageUriInvalid",
-        f"{uri!r} names no storage for state or output: write s3://bucket/prefix, or file:///folder for development on "
-        "one machine, where local files are allowed.",
+        f"{uri!r} is no storage location for state or output: write s3://bucket/prefix, or file:///folder for development "
+        "on one machine, where local files are allowed.",
     )
 
 

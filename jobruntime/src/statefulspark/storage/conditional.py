@@ -1,4 +1,4 @@
-"""Writing a document as it was looked at: made where there was none, replaced where there was one."""
+"""Writes a document only if it has not changed since it was read: creates an absent one, replaces an existing one."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from statefulspark.storage.port import ObjectStore
 
 
 def put(store: ObjectStore, key: str, body: bytes, *, etag: str | None) -> bool:
-    """Write an object unless somebody else has written it since it was looked at. Cost: one PUT.
+    """Write an object unless another writer has changed it since it was read. Cost: one PUT.
 
     Args:
         store: Any store.
         key: The object.
         body: Its new body.
-        etag: As `info` told it; None if there was no object.
+        etag: The etag that `info` returned; None if there was no object.
 
     Returns:
-        False if something else is there by now, or nothing any more; it was left alone.
+        False if the object was changed or deleted in the meantime; then nothing was written.
     """
     try:
         if etag is None:

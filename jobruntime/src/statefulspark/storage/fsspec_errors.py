@@ -1,7 +1,7 @@
-"""What an S3 failure means for the caller: absent, taken, transient, or unknown, each with one sentence.
+"""Translates S3 failures for the caller: absent, already exists, transient, or unknown, each with one sentence.
 
-s3fs wraps some of botocore's errors and passes others on; the original answer of the server is on the error or on its
-cause. An error that says nothing about the object is never turned into absence.
+s3fs wraps some of botocore's errors and passes others on; the original answer of the server is in the error or in its
+cause. An error that does not report on the object is never translated to absence.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ import fsspec.exceptions
 
 from statefulspark import errors
 
-# Refusals that are not answered with 403: AWS says 400 to a stale token, versitygw 404 to an access key it does not know.
+# Refusals with another status than 403: AWS answers 400 to an expired token, versitygw 404 to an unknown access key.
 _DENIED = frozenset(["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "XAdminUserNotFound"])
-_TAKEN = frozenset(["PreconditionFailed", "412"])
+_CONDITION_FAILED = frozenset(["PreconditionFailed", "412"])
 _CONFLICT = frozenset(["ConditionalRequestConflict", "OperationAborted", "409"])
 _THROTTLED = frozenset(["SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestTimeout"])
 _NO_CREDENTIALS = (
@@ -39,7 +39,7 @@ _NO_ANSWER = (
     TimeoutError,
 )
 _URL_OF_REQUEST = re.compile(r'(?: (?:to|on|from))?(?: the)? endpoint URL: "[^"]*"')
-"""How botocore ends its sentences; the request's URL repeats, encoded, what our sentence says already."""
+"""The end of botocore's sentences; our message already contains the location that this URL repeats."""
 FAILURES: tuple[type[Exception], ...] = (
     OSError,
     botocore.exceptions.BotoCoreError,
@@ -47,12 +47,12 @@ FAILURES: tuple[type[Exception], ...] = (
     aiohttp.ClientError,
     asyncio.TimeoutError,
 )
-"""Everything that a request through s3fs is known to raise for a reason outside this process."""
+"""All exceptions that a request through s3fs is known to raise for a cause outside this process."""
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """What a failing request was about.
+class RequestTarget:
+    """The action and object of a failed request.
 
     Attributes:
         action: Verb for people, for example "read".
@@ -73,7 +73,7 @@ class Target:
 
 
 def code_of(error: BaseException) -> str:
-    """Return the server's error code, or its HTTP status if it sent no code, or ""."""
+    """Return the server's error code, or the HTTP status if it sent no code, or ""."""
     answer = _answer_of(error)
     return str(answer.get("Error", {}).get("Code") or _status(answer) or "")
 
@@ -84,37 +84,37 @@ def status_of(error: BaseException) -> int:
 
 
 def is_absent(error: BaseException) -> bool:
-    """Tell whether the server says that the object (not the bucket) does not exist.
+    """Tell whether the server reports that the object (not the bucket) does not exist.
 
-    A HEAD carries no body, so its 404 leaves open which of both is missing; the caller has to find out.
+    The answer to a HEAD has no body, so its 404 does not say which of both is missing; the caller must check.
     """
     return code_of(error) in ("NoSuchKey", "404", "NotFound")
 
 
-def is_taken(error: BaseException) -> bool:
-    """Tell whether a conditional write found the name taken."""
-    return code_of(error) in _TAKEN or isinstance(error, FileExistsError)
+def is_condition_failed(error: BaseException) -> bool:
+    """Tell whether a conditional write failed because the object exists or has changed."""
+    return code_of(error) in _CONDITION_FAILED or isinstance(error, FileExistsError)
 
 
-def is_passing(error: BaseException) -> bool:
-    """Tell whether the same request may succeed a moment later."""
+def is_transient(error: BaseException) -> bool:
+    """Tell whether the same request may succeed if it is repeated."""
     code = code_of(error)
     return status_of(error) >= 500 or code in _THROTTLED or code in _CONFLICT or _without_answer(error)
 
 
-def translate(error: BaseException, target: Target) -> errors.StatefulSparkError:
-    """Return our error for a failed request.
+def translate(error: BaseException, target: RequestTarget) -> errors.StatefulSparkError:
+    """Return the library's error for a failed request.
 
     Args:
-        error: What s3fs raised.
-        target: What the request was about.
+        error: The exception that s3fs raised.
+        target: The action and object of the request.
     """
     code = code_of(error)
     if code == "NoSuchBucket":
         return no_such_bucket(target)
     if is_absent(error):
         return errors.ObjectNotFoundError(target.uri)
-    if is_taken(error):
+    if is_condition_failed(error):
         return errors.ObjectExistsError(target.uri)
     if status_of(error) == 403 or code in _DENIED:
         return errors.StateUnknownError(
@@ -128,7 +128,7 @@ def translate(error: BaseException, target: Target) -> errors.StatefulSparkError
             f"There are no credentials to {target.action} {target.uri} at {target.endpoint}; set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY.",
         )
-    if is_passing(error):
+    if is_transient(error):
         return unreachable(error, target)
     return errors.StateUnknownError(
         "StorageFailed",
@@ -137,7 +137,7 @@ def translate(error: BaseException, target: Target) -> errors.StatefulSparkError
     )
 
 
-def no_such_bucket(target: Target) -> errors.StateUnknownError:
+def no_such_bucket(target: RequestTarget) -> errors.StateUnknownError:
     """Return the error for a missing bucket."""
     return errors.StateUnknownError(
         "NoSuchBucket",
@@ -145,12 +145,12 @@ def no_such_bucket(target: Target) -> errors.StateUnknownError:
     )
 
 
-def unreachable(error: BaseException, target: Target) -> errors.TransientError:
+def unreachable(error: BaseException, target: RequestTarget) -> errors.TransientError:
     """Return the error for a server that gave no usable answer."""
-    why = f"{code_of(error)}: {_message(error)}" if code_of(error) else _message(error)
+    cause = f"{code_of(error)}: {_message(error)}" if code_of(error) else _message(error)
     return errors.TransientError(
         "StorageUnreachable",
-        f"Could not {target.action} {target.uri} at {target.endpoint}: {why}; check that the server runs and that the "
+        f"Could not {target.action} {target.uri} at {target.endpoint}: {cause}; check that the server runs and that the "
         f"network lets this machine reach it; the bucket is {target.bucket}.",
     )
 
@@ -176,5 +176,5 @@ def _status(answer: dict[str, dict[str, object]]) -> int:
 
 
 def _message(error: BaseException) -> str:
-    said = str(_answer_of(error).get("Error", {}).get("Message") or str(error) or type(error).__name__)
-    return _URL_OF_REQUEST.sub("", " ".join(said.split())).rstrip(".")
+    text = str(_answer_of(error).get("Error", {}).get("Message") or str(error) or type(error).__name__)
+    return _URL_OF_REQUEST.sub("", " ".join(text.split())).rstrip(".")

@@ -1,10 +1,10 @@
 """S3 behind the object store port, through s3fs.
 
-Of s3fs it uses the connection, the event loop in a thread of its own, and the multipart copy; requests are sent one by
-one through its `_call_s3`, because its file system calls answer from listings, take a 404 of a bucket for an absent
-file, and retry without telling whether an earlier attempt was lost on the way there or on the way back.
+It uses the connection of s3fs, its event loop in a separate thread, and its multipart copy. It sends single requests with
+`_call_s3`, because the file system calls of s3fs answer from cached listings, treat the 404 of a bucket as an absent file,
+and do not report on a retry whether the request or only its answer was lost.
 
-Retries are bounded by time, so that a dead server is reported within about 15 seconds.
+Retries are limited by time, so that a dead server is reported within about 15 seconds.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _T = TypeVar("_T")
 _CONCURRENCY = 32
 _CONNECT_TIMEOUT_S = 3.0
 _READ_TIMEOUT_S = 6.0
-_LONG_READ_TIMEOUT_S = 300.0  # a server that copies or takes in gigabytes may stay silent meanwhile
+_LONG_READ_TIMEOUT_S = 300.0  # a server may not answer while it copies or receives gigabytes
 _LARGE_BODY_BYTES = 8 * 2**20
 _ATTEMPTS = 4
 _LAST_ATTEMPT_STARTS_S = 8.0
-_DELETE_BATCH = 500  # DeleteObjects takes up to 1000 keys; fewer, so that an answer comes before the read timeout
+_DELETE_BATCH = 500  # DeleteObjects accepts 1000 keys; fewer, so that the answer arrives before the read timeout
 _MULTIPART_BLOCK_BYTES = 512 * 2**20
-_BUCKET_STAYS_S = 30.0  # a bucket that has answered within this time is not asked again whether it exists
+_BUCKET_CHECK_INTERVAL_S = 30.0  # a bucket that has answered within this time is not checked again
 _WRITER = "statefulspark-writer"
 _TOO_LARGE_TO_COPY = frozenset(["InvalidRequest", "EntityTooLarge"])  # CopyObject: "up to 5 GB in a single operation"
 
 
 class _Answer(TypedDict, total=False):
-    """The parts of S3's answers that are read here."""
+    """The fields of S3's answers that are used here."""
 
     Body: _Stream
     ContentLength: int
@@ -79,17 +79,17 @@ class _Connection:
     patient: s3fs.S3FileSystem
     endpoint: str
     seen_at_s: dict[str, float] = field(default_factory=dict)
-    """When each bucket last proved that it exists, by the monotonic clock."""
+    """Time of each bucket's last answer, which proves that it exists, on the monotonic clock."""
 
 
 def open_s3(bucket: str, prefix: str, options: StorageOptions) -> FsspecStore:
-    """Open the store at `s3://bucket/prefix`; nothing is asked of the server yet."""
+    """Open the store at `s3://bucket/prefix`; no request is sent yet."""
     return FsspecStore(_connect(options), bucket, prefix)
 
 
 @functools.lru_cache(maxsize=16)
 def _connect(options: StorageOptions) -> _Connection:
-    """Return the connection for these options; a client takes 0.3 s to build, so stores share one."""
+    """Return the connection for these options; stores share it, because building a client takes 0.3 s."""
     return _Connection(
         quick=_file_system(options, _READ_TIMEOUT_S),
         patient=_file_system(options, _LONG_READ_TIMEOUT_S),
@@ -110,14 +110,14 @@ def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileS
             "retries": {"total_max_attempts": 1, "mode": "standard"},
             "max_pool_connections": _CONCURRENCY,
             "s3": {"addressing_style": "path" if options.path_style else "auto"},
-            # Older S3-compatible servers refuse the trailing checksums that newer SDKs send unasked.
+            # Older S3-compatible servers refuse the trailing checksums that newer SDKs send by default.
             "request_checksum_calculation": "when_required",
             "response_checksum_validation": "when_required",
         },
         use_listings_cache=False,
         skip_instance_cache=True,
     )
-    file_system.retries = 1  # retried here, where it is known whether an attempt may have taken effect
+    file_system.retries = 1  # this module retries, because it knows whether an attempt may have taken effect
     return file_system
 
 
@@ -140,9 +140,9 @@ class FsspecStore:
 
     def read_many(self, keys: Sequence[str]) -> Mapping[str, bytes]:
         """See the port."""
-        wanted = list(dict.fromkeys(keys))
-        bodies = self._run(_gather, [functools.partial(self._read, self._full(key)) for key in wanted])
-        return dict(zip(wanted, bodies, strict=True))
+        unique_keys = list(dict.fromkeys(keys))
+        bodies = self._run(_gather, [functools.partial(self._read, self._full(key)) for key in unique_keys])
+        return dict(zip(unique_keys, bodies, strict=True))
 
     def write(self, key: str, body: bytes) -> None:
         """See the port."""
@@ -163,9 +163,9 @@ class FsspecStore:
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
         pages = self._run(self._pages, self._folder(prefix), "")
-        found = [self._describe(entry, entry["Key"]) for page in pages for entry in page.get("Contents", [])]
-        # An object whose name ends with "/" is what other tools leave behind as a mark for a folder.
-        return tuple(sorted((info for info in found if not info.key.endswith("/")), key=lambda info: info.key))
+        infos = [self._describe(entry, entry["Key"]) for page in pages for entry in page.get("Contents", [])]
+        # Other tools create objects whose names end with "/" as markers of folders.
+        return tuple(sorted((info for info in infos if not info.key.endswith("/")), key=lambda info: info.key))
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
@@ -180,7 +180,7 @@ class FsspecStore:
         self.copy_from(self, pairs, on_progress=on_progress)
 
     def can_copy_from(self, source: ObjectStore) -> bool:
-        """See the port; connections are shared, so one connection means one server and one set of credentials."""
+        """See the port; stores with the same server and credentials share one connection."""
         return isinstance(source, FsspecStore) and source._connection is self._connection
 
     def copy_from(
@@ -190,7 +190,7 @@ class FsspecStore:
         *,
         on_progress: Callable[[int], None] | None = None,
     ) -> None:
-        """See the port: CopyObject, and UploadPartCopy for what is too large for it."""
+        """See the port: CopyObject, and UploadPartCopy for objects that are too large for it."""
         if not isinstance(source, FsspecStore) or not self.can_copy_from(source):
             raise stores_apart(source, self)
         progress = _Progress(on_progress)
@@ -245,9 +245,9 @@ class FsspecStore:
             raise errors.ObjectChangedError(target.uri) from error
 
     async def _signed(
-        self, put: Callable[..., Awaitable[_Answer]], full_key: str, target: fsspec_errors.Target
+        self, put: Callable[..., Awaitable[_Answer]], full_key: str, target: fsspec_errors.RequestTarget
     ) -> None:
-        """PUT under a condition, and ask who wrote the object when an attempt's answer was lost."""
+        """PUT with a condition; if an attempt's answer was lost, check who wrote the object."""
         writer = uuid.uuid4().hex
         try:
             await self._retried(lambda: put(Metadata={_WRITER: writer}), target)
@@ -268,9 +268,9 @@ class FsspecStore:
         try:
             return await self._retried(lambda: self._request("head_object", Key=full_key), target)
         except errors.ObjectNotFoundError:
-            if time.monotonic() - self._connection.seen_at_s.get(self._bucket, -math.inf) < _BUCKET_STAYS_S:
+            if time.monotonic() - self._connection.seen_at_s.get(self._bucket, -math.inf) < _BUCKET_CHECK_INTERVAL_S:
                 return None
-            # A HEAD's 404 has no body; a listing of the bucket tells a missing object from a missing bucket.
+            # The 404 of a HEAD has no body; a listing of the bucket shows whether the object or the bucket is missing.
             await self._retried(lambda: self._request("list_objects_v2", Prefix=full_key, MaxKeys=1), target)
             return None
 
@@ -284,7 +284,7 @@ class FsspecStore:
         return tuple(pages)
 
     async def _copy(self, bucket: str, source: str, target_key: str) -> None:
-        target = fsspec_errors.Target("copy", bucket, source, self._connection.endpoint)
+        target = fsspec_errors.RequestTarget("copy", bucket, source, self._connection.endpoint)
         copy_source = {"Bucket": bucket, "Key": source}
 
         async def attempt() -> None:
@@ -308,8 +308,8 @@ class FsspecStore:
 
     async def _delete(self, full_keys: Sequence[str]) -> None:
         target = self._target("delete", full_keys[0])
-        listed = {"Objects": [{"Key": key} for key in full_keys], "Quiet": True}
-        answer = await self._retried(lambda: self._request("delete_objects", Delete=listed), target)
+        request = {"Objects": [{"Key": key} for key in full_keys], "Quiet": True}
+        answer = await self._retried(lambda: self._request("delete_objects", Delete=request), target)
         for failure in answer.get("Errors", []):
             reason = "AccessDenied" if failure.get("Code") == "AccessDenied" else "StorageFailed"
             raise errors.StateUnknownError(
@@ -319,10 +319,10 @@ class FsspecStore:
             )
 
     async def _delete_unchanged(self, full_key: str, etag: str) -> bool:
-        """DELETE If-Match, after a look, since some servers ignore the condition."""
-        found = await self._info(full_key)
-        if found is None or found.etag != etag:
-            return found is None
+        """DELETE If-Match, after a check, because some servers ignore the condition."""
+        info = await self._info(full_key)
+        if info is None or info.etag != etag:
+            return info is None
         target = self._target("delete", full_key)
         try:
             await self._retried(
@@ -341,8 +341,8 @@ class FsspecStore:
         self._connection.seen_at_s[self._bucket] = time.monotonic()
         return answer
 
-    async def _retried(self, attempt: Callable[[], Awaitable[_T]], target: fsspec_errors.Target) -> _T:
-        """Repeat a request while its failure may pass and time is left; translate the last failure."""
+    async def _retried(self, attempt: Callable[[], Awaitable[_T]], target: fsspec_errors.RequestTarget) -> _T:
+        """Repeat a request while its failure is transient and time is left; translate the last failure."""
         started_s = time.monotonic()
         for number in range(1, _ATTEMPTS + 1):
             try:
@@ -350,9 +350,9 @@ class FsspecStore:
             except fsspec_errors.FAILURES as error:
                 elapsed_s = time.monotonic() - started_s
                 is_last = number == _ATTEMPTS or elapsed_s > _LAST_ATTEMPT_STARTS_S
-                if is_last or not fsspec_errors.is_passing(error):
+                if is_last or not fsspec_errors.is_transient(error):
                     raise fsspec_errors.translate(error, target) from error
-            await asyncio.sleep(0.1 * 2**number * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, hides nothing
+            await asyncio.sleep(0.1 * 2**number * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, not for security
         raise errors.InternalError("RetriesExhausted", "The last attempt neither returned nor raised.")
 
     def _run(self, work: Callable[..., Awaitable[_T]], *arguments: object) -> _T:
@@ -373,8 +373,8 @@ class FsspecStore:
         folder = key_rules.join(self._prefix, key_rules.require_folder(prefix))
         return f"{folder}/" if folder else ""
 
-    def _target(self, action: str, full_key: str) -> fsspec_errors.Target:
-        return fsspec_errors.Target(action, self._bucket, full_key, self._connection.endpoint)
+    def _target(self, action: str, full_key: str) -> fsspec_errors.RequestTarget:
+        return fsspec_errors.RequestTarget(action, self._bucket, full_key, self._connection.endpoint)
 
 
 class _Progress:
@@ -394,7 +394,7 @@ class _Progress:
 
 
 async def _gather(works: Sequence[Callable[[], Awaitable[_T]]]) -> tuple[_T, ...]:
-    """Run works, at most `_CONCURRENCY` at a time; the first failure cancels those still running and is raised."""
+    """Run tasks, at most `_CONCURRENCY` at a time; the first failure cancels the running ones and is raised."""
     gate = asyncio.Semaphore(_CONCURRENCY)
 
     async def limited(work: Callable[[], Awaitable[_T]]) -> _T:
@@ -405,5 +405,5 @@ async def _gather(works: Sequence[Callable[[], Awaitable[_T]]]) -> tuple[_T, ...
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(limited(work)) for work in works]
     except BaseExceptionGroup as failures:
-        raise failures.exceptions[0]  # noqa: B904 - callers know single errors, and this one has its own cause
+        raise failures.exceptions[0]  # noqa: B904 - callers expect a single error, and this one has its own cause
     return tuple(task.result() for task in tasks)

@@ -1,6 +1,6 @@
 """Rules of object keys, the same for every adapter.
 
-A key that climbs out of its root would reach into another job's state, so it is refused before anything is asked.
+A key that leaves its root would reach another job's state, so it is refused before any request.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A folder of this machine as an object store, for development and for tests.
+"""A local folder as an object store, for development and for tests.
 
-A write goes to a temporary name beside the target and is renamed onto it; a create is linked, which fails if the name
-is taken, so exactly one writer wins. Folders exist as long as something is in them, as on S3.
+A write creates a temporary file beside the target and renames it to the target; a create makes a hard link, which fails if
+the name exists, so exactly one writer succeeds. Empty folders are removed, so that folders behave as on S3.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ class LocalStore:
         """See the port."""
         folder = self._folder(prefix)
         with self._translated("list", prefix):
-            found = [self._describe_unless_gone(path) for path in _files_below(folder)]
-        return tuple(sorted((info for info in found if info), key=lambda info: info.key))
+            infos = [self._describe_if_present(path) for path in _files_below(folder)]
+        return tuple(sorted((info for info in infos if info), key=lambda info: info.key))
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
@@ -152,8 +152,8 @@ class LocalStore:
             modified_at=datetime.fromtimestamp(status.st_mtime, tz=UTC),
         )
 
-    def _describe_unless_gone(self, path: Path) -> ObjectInfo | None:
-        """Describe a file of a listing that another thread may have deleted since."""
+    def _describe_if_present(self, path: Path) -> ObjectInfo | None:
+        """Describe a listed file; None if another thread has deleted it in the meantime."""
         try:
             return self._describe(path)
         except FileNotFoundError:
@@ -169,7 +169,7 @@ class LocalStore:
 
     @contextmanager
     def _unchanged(self, path: Path, etag: str) -> Iterator[bool]:
-        """Tell whether a file is the one that was looked at; other conditional changes of its folder wait meanwhile."""
+        """Tell whether a file is unchanged; other conditional changes of its folder wait until the block ends."""
         try:
             folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
         except (FileNotFoundError, NotADirectoryError):
@@ -177,14 +177,14 @@ class LocalStore:
             return
         try:
             fcntl.flock(folder, fcntl.LOCK_EX)
-            found = self._describe_unless_gone(path)
-            yield found is not None and found.etag == etag
+            info = self._describe_if_present(path)
+            yield info is not None and info.etag == etag
         finally:
             os.close(folder)
 
     @contextmanager
     def _temporary(self, target: Path, body: bytes) -> Iterator[Path]:
-        """Write a file beside the target; it is gone afterwards unless it was renamed."""
+        """Write a file beside the target; it is removed at the end unless it was renamed."""
         temporary = target.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
         _write_durably(temporary, body)
         try:
@@ -210,7 +210,7 @@ class LocalStore:
 
 
 def _write_durably(path: Path, body: bytes) -> None:
-    """Write a new file, making its folder; another thread may remove the empty folder in between, so try again."""
+    """Write a new file and create its folder; try again if another thread removes the empty folder in between."""
     for attempt in range(10):
         _make_folder(path.parent)
         try:
@@ -230,7 +230,7 @@ def _make_folder(folder: Path) -> None:
     except (FileExistsError, NotADirectoryError) as error:
         raise errors.StateUnknownError(
             "StorageFailed",
-            f"Could not write below file://{folder}: there is a file where a folder is needed; remove it.",
+            f"Could not write below file://{folder}: a file exists where a folder is needed; remove it.",
         ) from error
 
 

@@ -1,6 +1,6 @@
-"""How a store is reached: endpoint, addressing and credentials.
+"""Connection options of a store: endpoint, addressing and credentials.
 
-Credentials stay out of every text form of the options, so that a log or an error never shows them.
+No text form of the options contains credentials, so that a log or an error never shows them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statefulspark import errors
 
 DEFAULT_REGION = "us-east-1"
 _REGION = re.compile(r"(?![0-9]+$)(?!-)[A-Za-z0-9-]{1,63}(?<!-)")
-"""What botocore takes."""
+"""Region names that botocore accepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,12 @@ class StorageOptions:
 
     Attributes:
         endpoint: URL of an S3-compatible server; None means AWS itself.
-        region: Region for signing; None leaves it to the AWS configuration.
+        region: Region for signing; None uses the AWS configuration.
         path_style: Address buckets as `endpoint/bucket`, as S3-compatible servers expect.
-        access_key: None leaves credentials to the usual chain (environment, web identity, instance).
-        secret_key: Belongs to `access_key`.
-        session_token: For temporary credentials.
-        allow_local_files: Permit a file:// root; development only.
+        access_key: Access key; None uses the usual chain of credentials (environment, web identity, instance).
+        secret_key: Secret key of `access_key`.
+        session_token: Session token of temporary credentials.
+        allow_local_files: Allow a file:// root; development only.
     """
 
     endpoint: str | None = None
@@ -51,14 +51,14 @@ class StorageOptions:
         allow_local_files: bool = False,
         environ: Mapping[str, str] | None = None,
     ) -> Self:
-        """Take credentials, and what is not given, from the `AWS_*` variables.
+        """Read credentials, and options that are not given, from the `AWS_*` variables.
 
         Args:
-            endpoint: Wins over `AWS_ENDPOINT_URL_S3` and `AWS_ENDPOINT_URL`.
-            region: Wins over `AWS_REGION` and `AWS_DEFAULT_REGION`.
+            endpoint: Overrides `AWS_ENDPOINT_URL_S3` and `AWS_ENDPOINT_URL`.
+            region: Overrides `AWS_REGION` and `AWS_DEFAULT_REGION`.
             path_style: As in the class.
             allow_local_files: As in the class.
-            environ: The variables; the process's own when omitted.
+            environ: The variables; those of the process when omitted.
 
         Raises:
             SpecRejectedError: `EndpointInvalid` or `RegionInvalid`.
@@ -86,7 +86,7 @@ def _endpoint(url: str | None) -> str | None:
     if not is_url or url != url.strip():
         raise errors.SpecRejectedError(
             "EndpointInvalid",
-            f"The endpoint {url!r} is no URL of a server; write http://minio:9000 or https://s3.example.com (--endpoint, "
+            f"The endpoint {url!r} is no server URL; write http://minio:9000 or https://s3.example.com (--endpoint, "
             "storage.endpoint, or AWS_ENDPOINT_URL).",
         )
     return url
@@ -96,7 +96,7 @@ def _region(name: str) -> str:
     if _REGION.fullmatch(name) is None:
         raise errors.SpecRejectedError(
             "RegionInvalid",
-            f"The region {name!r} is no name of a region; write us-east-1, for example (--region, storage.region, or "
+            f"The region {name!r} is not the name of a region; write us-east-1, for example (--region, storage.region, or "
             "AWS_REGION).",
         )
     return name

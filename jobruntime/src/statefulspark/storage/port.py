@@ -1,7 +1,7 @@
-"""The object store port: what the product needs from shared storage, and not one operation more.
+"""The object store port: exactly the operations that the product needs from shared storage.
 
 Keys are relative to the store's root, separated by '/', without a leading one. Every method may be called from any
-thread. An answer is either a proven fact or an error: what could not be found out is never reported as absence.
+thread. A method returns a proven fact or raises an error: an unknown state is never reported as absence.
 Adapters: `fsspec_store` (S3), `local_store` (development), `testing.stores` (memory, faults).
 """
 
@@ -17,10 +17,10 @@ from statefulspark import errors
 
 @dataclass(frozen=True, slots=True)
 class ObjectInfo:
-    """What a store tells about one object.
+    """A store's facts about one object.
 
     Attributes:
-        key: Relative to the store that was asked.
+        key: Relative to the store's root.
         size_bytes: Length of the body.
         etag: Changes when the body changes; opaque, without quotes.
         modified_at: Time of the last write by the store's clock, UTC.
@@ -35,10 +35,10 @@ class ObjectInfo:
 class ObjectStore(Protocol):
     """Objects below one root.
 
-    Every method raises, besides what it names itself:
+    Every method raises, in addition to its own errors:
         TransientError: `StorageUnreachable`: no answer within about 15 seconds, retries included, or a server fault.
         StateUnknownError: `AccessDenied`, `NoSuchBucket`, `CredentialsMissing` or `StorageFailed`.
-        SpecRejectedError: `StorageKeyInvalid`: the key is empty, absolute, or climbs out of the root.
+        SpecRejectedError: `StorageKeyInvalid`: the key is empty, absolute, or leaves the root.
     """
 
     @property
@@ -58,42 +58,42 @@ class ObjectStore(Protocol):
         """Return several bodies by key, read concurrently.
 
         Raises:
-            ObjectNotFoundError: One of them is proven absent; the error names it.
+            ObjectNotFoundError: An object is proven absent; the error names it.
         """
         ...
 
     def write(self, key: str, body: bytes) -> None:
-        """Write an object in one step; readers see the old body or the new one, whole."""
+        """Write an object atomically; readers see either the whole old body or the whole new one."""
         ...
 
     def create(self, key: str, body: bytes) -> None:
         """Write an object that must not exist yet; of several writers exactly one succeeds.
 
-        After an attempt whose answer was lost, the store is asked who wrote the object, so that our own write counts as
-        success. A TransientError from this method leaves open whether the object was written.
+        If the answer of an attempt was lost, the store is asked who wrote the object, so that this call's own write counts
+        as success. After a TransientError it is unknown whether the object was written.
 
         Raises:
-            ObjectExistsError: Somebody else's object has that name; it was not touched.
+            ObjectExistsError: Another writer's object has that name; it was not changed.
         """
         ...
 
     def replace(self, key: str, body: bytes, *, etag: str) -> None:
-        """Write an object in one step if it is still the one that was looked at; of several writers exactly one succeeds.
+        """Write an object atomically if it has not changed since it was read; of several writers exactly one succeeds.
 
-        A lost answer is settled as by `create`.
+        A lost answer is handled as by `create`.
 
         Args:
             key: The object.
             body: Its new body.
-            etag: As `info` told it before.
+            etag: The etag that `info` returned before.
 
         Raises:
-            ObjectChangedError: The object has another body by now, or is gone; it was not touched.
+            ObjectChangedError: The object now has another body, or was deleted; nothing was written.
         """
         ...
 
     def info(self, key: str) -> ObjectInfo | None:
-        """Return what the store knows of an object now, or None if it is proven absent; never from a cache."""
+        """Return the store's current facts about an object, or None if it is proven absent; never from a cache."""
         ...
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
@@ -109,14 +109,14 @@ class ObjectStore(Protocol):
         ...
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
-        """Copy objects inside this store without moving their bytes through this process, several at a time.
+        """Copy objects on the server, without reading their bytes in this process, several at a time.
 
         Existing targets are overwritten. A failure leaves some targets written; repeating the call is safe.
 
         Args:
             pairs: Source key and target key of each copy.
-            on_progress: Called with the number of copies done so far, growing by one, from any one thread at a time. What
-                it raises ends the call: no copy is begun after that.
+            on_progress: Called after each copy with the number of finished copies, never from two threads at once. If it
+                raises, the call ends: no copy is started after that.
 
         Raises:
             ObjectNotFoundError: A source is proven absent; the error names it.
@@ -124,7 +124,7 @@ class ObjectStore(Protocol):
         ...
 
     def can_copy_from(self, source: ObjectStore) -> bool:
-        """Tell whether `copy_from` reaches another store: it is on the same server, under the same credentials."""
+        """Tell whether `copy_from` can read another store: it is on the same server, with the same credentials."""
         ...
 
     def copy_from(
@@ -148,28 +148,30 @@ class ObjectStore(Protocol):
         ...
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Delete objects; those already absent are fine."""
+        """Delete objects; absent objects are no error."""
         ...
 
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
-        """Delete an object if it is still the one that was looked at.
+        """Delete an object if it has not changed since it was read.
 
-        On a server that ignores conditions on deletes, only the look right before the delete guards.
+        On a server that ignores conditions of deletes, only the check directly before the delete protects the object.
 
         Args:
             key: The object.
-            etag: As `info` told it before.
+            etag: The etag that `info` returned before.
 
         Returns:
-            True if the object is gone, by this call or before; False if it has another body by now and was left alone.
+            True if the object is deleted, by this call or before; False if it now has another body and was not deleted.
         """
         ...
 
     def child(self, prefix: str) -> ObjectStore:
-        """Return the store rooted at a folder of this one; `prefix` may be "" for this store itself."""
+        """Return the store whose root is a folder of this one; `prefix` may be "" for this store itself."""
         ...
 
 
 def stores_apart(source: ObjectStore, target: ObjectStore) -> errors.InternalError:
-    """Return the error for a copy between stores that share no server."""
-    return errors.InternalError("StoresApart", f"Nothing can copy from {source.uri} to {target.uri} by itself.")
+    """Return the error for a copy between stores on different servers."""
+    return errors.InternalError(
+        "StoresApart", f"Objects cannot be copied on the server from {source.uri} to {target.uri}."
+    )
