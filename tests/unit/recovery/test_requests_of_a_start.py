@@ -116,14 +116,14 @@ STARTS = {
 }
 
 
-def requests(world: World, work: Callable[[Job], object]) -> tuple[stores.Operation, ...]:
+def requests(world: World, work: Callable[[Job], object]) -> tuple[stores.StoreOperation, ...]:
     """Return what was asked of storage meanwhile."""
     counting = stores.FaultyStore(world.job.bucket)
     work(world.job.on(counting))
     return counting.operations
 
 
-def repeated(operations: tuple[stores.Operation, ...]) -> set[str]:
+def repeated(operations: tuple[stores.StoreOperation, ...]) -> set[str]:
     """Return every key that was read, and every folder that was listed, more than once."""
     asked = Counter(
         ("list" if one.name in LISTS else one.name, one.key.removeprefix("default/flights/"))

@@ -8,7 +8,7 @@ import pytest
 from statefulspark import errors
 from statefulspark.storage import ObjectStore
 from statefulspark.testing import stores
-from statefulspark.testing.stores import CrashPoint, FaultyStore, MemoryStore, Operation, Plan
+from statefulspark.testing.stores import CrashPoint, FaultyStore, MemoryStore, Plan, StoreOperation
 
 
 def three_writes(store: ObjectStore) -> None:
@@ -68,11 +68,11 @@ def test_operations_are_counted_over_children_each_copy_and_deletion_alone() -> 
     store.child("y").list("")
 
     assert store.operations == (
-        Operation(1, "write", "x/a"),
-        Operation(2, "copy", "y/a"),
-        Operation(3, "copy", "y/b"),
-        Operation(4, "delete", "x/a"),
-        Operation(5, "list", "y"),
+        StoreOperation(1, "write", "x/a"),
+        StoreOperation(2, "copy", "y/a"),
+        StoreOperation(3, "copy", "y/b"),
+        StoreOperation(4, "delete", "x/a"),
+        StoreOperation(5, "list", "y"),
     )
 
 

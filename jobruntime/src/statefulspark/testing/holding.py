@@ -1,10 +1,10 @@
-"""An object store that freezes a driver in the middle of one request, as a long pause of its process or its network does.
+"""An object store that freezes a driver in the middle of one request, like a long pause of its process or its network.
 
 ```
 store = HoldingStore(MemoryStore(), "create", "checkpoints/00000002")
-zombie = store.freeze(lambda: complete_checkpoint(store))      # returns when the request is under way
+zombie = store.freeze(lambda: complete_checkpoint(store))      # returns when the request was sent
 successor(store.wrapped)
-error = zombie.wake()                                          # lets it go on to its end
+error = zombie.wake()                                          # lets it run to its end
 store.repeat()                                                 # and the network delivers the request once more
 ```
 """
@@ -19,28 +19,28 @@ from statefulspark.storage.port import ObjectStore
 from statefulspark.testing.stores import FaultyStore
 
 _T = TypeVar("_T")
-_PATIENCE_S = 30.0
+_TIMEOUT_S = 30.0
 
 
 class HoldingStore(FaultyStore):
-    """Holds the first request of a kind that a frozen driver makes, until it is told to let it go.
+    """Holds the first matching request of a frozen driver until `wake` is called.
 
     Args:
-        wrapped: The store that does the work; a successor uses that.
-        operation: Name of the operation, as `stores.Operation` has it.
-        key_part: What its key contains.
+        wrapped: The store that does the work; a successor uses it directly.
+        operation: Name of the operation, as in `stores.StoreOperation`.
+        key_part: Text that its key contains.
     """
 
     def __init__(self, wrapped: ObjectStore, operation: str, key_part: str) -> None:
         super().__init__(wrapped)
-        self._held = _Held(operation, key_part)
+        self._held = _HeldRequest(operation, key_part)
 
     def freeze(self, work: Callable[[], object]) -> Frozen:
-        """Do something on another thread until it reaches the request."""
+        """Run a function on another thread until it reaches the request."""
         return Frozen(work, self._held)
 
     def repeat(self) -> None:
-        """Deliver the request that was held once more; what it is answered is lost."""
+        """Deliver the held request again; its answer is lost."""
         self._held.repeat()
 
     def child(self, prefix: str) -> HoldingStore:
@@ -58,20 +58,20 @@ class HoldingStore(FaultyStore):
 class Frozen:
     """A driver that has stopped in the middle of a request."""
 
-    def __init__(self, work: Callable[[], object], held: _Held) -> None:
+    def __init__(self, work: Callable[[], object], held: _HeldRequest) -> None:
         self._work = work
         self._held = held
         self._error: Exception | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
         held.is_armed = True
         self._thread.start()
-        if not held.reached.wait(_PATIENCE_S):
+        if not held.reached.wait(_TIMEOUT_S):
             raise AssertionError(f"no request {held.operation} {held.key_part} was made: {self._error}")
 
     def wake(self) -> Exception | None:
-        """Let it go on to its end; return what it raised."""
+        """Let it run to its end; return the exception that it raised."""
         self._held.released.set()
-        self._thread.join(_PATIENCE_S)
+        self._thread.join(_TIMEOUT_S)
         return self._error
 
     def _run(self) -> None:
@@ -81,8 +81,8 @@ class Frozen:
             self._error = error
 
 
-class _Held:
-    """The one request that is held."""
+class _HeldRequest:
+    """The request that is held."""
 
     def __init__(self, operation: str, key_part: str) -> None:
         self.operation = operation
@@ -93,14 +93,14 @@ class _Held:
         self._act: Callable[[], object] | None = None
 
     def pass_through(self, name: str, key: str, act: Callable[[], object]) -> None:
-        """Wait here if this is the request."""
-        is_it = name == self.operation and self.key_part in key
-        if not self.is_armed or self.reached.is_set() or not is_it:
+        """Wait if this is the request to hold."""
+        is_match = name == self.operation and self.key_part in key
+        if not self.is_armed or self.reached.is_set() or not is_match:
             return
         self._act = act
         self.reached.set()
-        if not self.released.wait(_PATIENCE_S):
-            raise AssertionError("a request was held and never let go")
+        if not self.released.wait(_TIMEOUT_S):
+            raise AssertionError("a request was held and never released")
 
     def repeat(self) -> None:
         """Make the request again."""

@@ -1,11 +1,12 @@
-"""An object store whose listings lag: a look-up by name sees everything, a listing sees the past.
+"""An object store whose listings lag: a request by key sees the current objects, a listing shows past ones.
 
-S3 itself lists what it has acknowledged; some servers like it do not. Code that decides by a listing has to cope:
+S3 lists all objects that it has acknowledged; some S3-compatible servers do not. Code that relies on a listing must handle
+that:
 
 ```
 store = LaggingStore(MemoryStore(), lag=5)
 store.write("a", b"")
-store.list("")        # () until five more operations were made
+store.list("")        # () until five more operations are made
 store.info("a")       # there at once
 ```
 """
@@ -28,7 +29,7 @@ class _Change:
 
 @dataclass(slots=True)
 class _History:
-    """What was changed lately on a lagging store and its children; keys are relative to the outermost one."""
+    """Recent changes on a lagging store and its children; keys are relative to the outermost store."""
 
     operation: int = 0
     changes: dict[str, list[_Change]] = field(default_factory=dict)
@@ -36,7 +37,7 @@ class _History:
 
 
 class LaggingStore:
-    """A store that lists what there was some operations ago: new objects are hidden, deleted ones still shown.
+    """A store that lists its content of some operations ago: new objects are hidden, deleted ones are still shown.
 
     Args:
         wrapped: The store that does the work.
@@ -55,7 +56,7 @@ class LaggingStore:
         return self.wrapped.uri
 
     def catch_up(self) -> None:
-        """Let listings show everything again."""
+        """Make listings show all objects again."""
         self._history.changes.clear()
 
     def read(self, key: str) -> bytes:
@@ -89,16 +90,16 @@ class LaggingStore:
         return self.wrapped.info(key)
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
-        """Return what a folder held some operations ago."""
+        """Return the content of a folder some operations ago."""
         self._count()
         with self._history.lock:
-            found = {info.key: info for info in self.wrapped.list(prefix)}
-            for key, before in self._lately_changed():
+            infos = {info.key: info for info in self.wrapped.list(prefix)}
+            for key, before in self._recent_changes():
                 if before is not None and _is_below(key, prefix):
-                    found[key] = before
+                    infos[key] = before
                 else:
-                    found.pop(key, None)
-        return tuple(found[key] for key in sorted(found))
+                    infos.pop(key, None)
+        return tuple(infos[key] for key in sorted(infos))
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """Return the names that a folder held some operations ago."""
@@ -153,16 +154,16 @@ class LaggingStore:
             change = _Change(self._history.operation, self.wrapped.info(key))
             self._history.changes.setdefault(key_rules.join(self._prefix, key), []).append(change)
 
-    def _lately_changed(self) -> Sequence[tuple[str, ObjectInfo | None]]:
-        """Return what was changed too lately to be listed, with what it was before the first of those changes."""
+    def _recent_changes(self) -> Sequence[tuple[str, ObjectInfo | None]]:
+        """Return the changes that listings do not show yet, each with the object before the first of them."""
         since = self._history.operation - self._lag
         start = len(self._prefix) + 1 if self._prefix else 0
-        found = []
+        recent = []
         for key, changes in self._history.changes.items():
-            late = [change for change in changes if change.operation > since]
-            if late and (not self._prefix or key.startswith(f"{self._prefix}/")):
-                found.append((key[start:], late[0].before))
-        return found
+            unlisted = [change for change in changes if change.operation > since]
+            if unlisted and (not self._prefix or key.startswith(f"{self._prefix}/")):
+                recent.append((key[start:], unlisted[0].before))
+        return recent
 
 
 def _is_below(key: str, prefix: str) -> bool:

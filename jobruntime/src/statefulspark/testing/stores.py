@@ -1,13 +1,13 @@
-"""Object stores for tests: one in memory, and one that fails on purpose.
+"""Object stores for tests: one in memory, and one that fails as planned.
 
-`MemoryStore` keeps the port's promises exactly. `FaultyStore` wraps any store and breaks chosen operations, so that a
-test can put a failure, a lost answer, a stale listing or the death of the process at every point in turn:
+`MemoryStore` implements the port exactly. `FaultyStore` wraps any store and breaks chosen operations, so that a test can
+inject a failure, a lost answer, a stale listing or the death of the process at every point, one after the other:
 
 ```
 store = FaultyStore(MemoryStore(), plan=Plan(crash_after=k))
 with pytest.raises(CrashPoint):
     code_under_test(store)
-recover(store.wrapped)          # what a successor finds
+recover(store.wrapped)          # the state that a successor finds
 ```
 """
 
@@ -40,8 +40,8 @@ class MemoryStore:
     """Objects in a dictionary; safe from any thread.
 
     Args:
-        uri: What the store calls itself.
-        clock: Gives the time of a write, UTC.
+        uri: The URI of the store.
+        clock: Returns the time of a write, UTC.
     """
 
     def __init__(self, uri: str = "memory://test", clock: Callable[[], datetime] | None = None) -> None:
@@ -98,8 +98,8 @@ class MemoryStore:
         start = len(self._prefix) + 1 if self._prefix else 0
         folder = self._folder(prefix)
         with self._objects.lock:
-            found = [(key[start:], stored) for key, stored in self._objects.bodies.items() if key.startswith(folder)]
-        return tuple(_describe(key, *stored) for key, stored in sorted(found))
+            entries = [(key[start:], stored) for key, stored in self._objects.bodies.items() if key.startswith(folder)]
+        return tuple(_describe(key, *stored) for key, stored in sorted(entries))
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
@@ -154,7 +154,7 @@ class MemoryStore:
         return store
 
     def copy(self, clock: Callable[[], datetime] | None = None) -> MemoryStore:
-        """Return an independent store that holds the same now, with the same times, and goes on with a clock."""
+        """Return an independent copy of the store with the same objects and times, which uses a clock for later writes."""
         store = self.child("")
         store._clock = clock or self._clock
         with self._objects.lock:
@@ -170,16 +170,16 @@ class MemoryStore:
 
 
 class CrashPoint(BaseException):
-    """The process dies here. Not an `Exception`, so that no cleanup for errors runs."""
+    """The process dies here. It is no `Exception`, so that no error handling runs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class StoreOperation:
     """One call on a faulty store.
 
     Attributes:
-        number: From 1, over the store and its children.
-        name: Method of the port, for example "write". Each copy and each deletion counts as one of its own.
+        number: Position from 1, counted for the store and its children.
+        name: Method of the port, for example "write". Each copy and each deletion is counted separately.
         key: The key, or the folder of a listing, relative to the outermost faulty store.
     """
 
@@ -190,14 +190,14 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Which operations go wrong, by number from 1 in the order of calls.
+    """The operations that fail, by number from 1 in the order of calls.
 
     Attributes:
-        fail_at: Fail before taking effect, with `StorageUnreachable`.
-        fail_after: Take effect and then fail the same way: the answer is lost.
+        fail_at: Fail without an effect, with `StorageUnreachable`.
+        fail_after: Take effect, then fail with `StorageUnreachable`: the answer is lost.
         crash_before: Raise `CrashPoint` instead of the operation.
         crash_after: Take effect, then raise `CrashPoint`.
-        only: Count and break only operations of these names; empty means all.
+        only: Count and break only operations with these names; empty means all.
         lag_lists: Hide objects written through this store from its listings until `catch_up`.
     """
 
@@ -211,19 +211,19 @@ class Plan:
 
 @dataclass(slots=True)
 class _Journal:
-    """What happened on a faulty store and its children."""
+    """The operations on a faulty store and its children."""
 
-    operations: list[Operation] = field(default_factory=list)
+    operations: list[StoreOperation] = field(default_factory=list)
     unlisted: set[str] = field(default_factory=set)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class FaultyStore:
-    """A store that does what its plan says, and writes down every operation.
+    """A store that fails as its plan says, and records every operation.
 
     Args:
-        wrapped: The store that does the work; look at it to see what really happened.
-        plan: What goes wrong; nothing when omitted.
+        wrapped: The store that does the work; it shows what really happened.
+        plan: The failures; none when omitted.
     """
 
     def __init__(self, wrapped: ObjectStore, plan: Plan | None = None) -> None:
@@ -238,12 +238,12 @@ class FaultyStore:
         return self.wrapped.uri
 
     @property
-    def operations(self) -> tuple[Operation, ...]:
+    def operations(self) -> tuple[StoreOperation, ...]:
         """Every counted operation so far."""
         return tuple(self._journal.operations)
 
     def catch_up(self) -> None:
-        """Let listings show everything again."""
+        """Make listings show all objects again."""
         self._journal.unlisted.clear()
 
     def read(self, key: str) -> bytes:
@@ -272,14 +272,14 @@ class FaultyStore:
 
     def list(self, prefix: str) -> tuple[ObjectInfo, ...]:
         """See the port."""
-        found = self._perform("list", prefix, lambda: self.wrapped.list(prefix))
-        return tuple(info for info in found if self._full(info.key) not in self._journal.unlisted)
+        infos = self._perform("list", prefix, lambda: self.wrapped.list(prefix))
+        return tuple(info for info in infos if self._full(info.key) not in self._journal.unlisted)
 
     def list_names(self, prefix: str) -> tuple[str, ...]:
         """See the port."""
-        found = self._perform("list_names", prefix, lambda: self.wrapped.list(prefix))
+        infos = self._perform("list_names", prefix, lambda: self.wrapped.list(prefix))
         start = len(prefix.rstrip("/")) + 1 if prefix else 0
-        listed = [info.key[start:] for info in found if self._full(info.key) not in self._journal.unlisted]
+        listed = [info.key[start:] for info in infos if self._full(info.key) not in self._journal.unlisted]
         return key_rules.direct_names(listed)
 
     def copy_many(self, pairs: Sequence[tuple[str, str]], *, on_progress: Callable[[int], None] | None = None) -> None:
@@ -334,13 +334,13 @@ class FaultyStore:
         self._interfere(operation, crash=self._plan.crash_after, failures=self._plan.fail_after)
         return result
 
-    def _record(self, name: str, key: str) -> Operation:
+    def _record(self, name: str, key: str) -> StoreOperation:
         with self._journal.lock:
-            operation = Operation(len(self._journal.operations) + 1, name, self._full(key))
+            operation = StoreOperation(len(self._journal.operations) + 1, name, self._full(key))
             self._journal.operations.append(operation)
             return operation
 
-    def _interfere(self, operation: Operation, *, crash: int | None, failures: frozenset[int]) -> None:
+    def _interfere(self, operation: StoreOperation, *, crash: int | None, failures: frozenset[int]) -> None:
         if operation.number == crash:
             raise CrashPoint(operation)
         if operation.number in failures:
