@@ -1,1 +1,1 @@
-"""What the operator tells about itself: logs, metrics, health."""
+"""The operator's logs, metrics and health."""

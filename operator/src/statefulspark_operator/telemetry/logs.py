@@ -1,4 +1,4 @@
-"""Log lines of the operator: those of the driver, and only what matters of the libraries below."""
+"""Logging of the operator: the same format as the driver's, and only warnings of libraries."""
 
 from __future__ import annotations
 

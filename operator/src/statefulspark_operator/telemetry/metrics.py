@@ -1,6 +1,6 @@
-"""Metrics of jobs, from their statuses, and of the operator itself; how they are written is Prometheus' own library's.
+"""Metrics of jobs, from their statuses, and of the operator itself, written by Prometheus' own library.
 
-The library's registry of things that count by themselves is not used: every scrape is made from what is known then.
+The library's registry of counters is not used: every scrape is computed from the current statuses.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class JobMetrics:
     _statuses: dict[JobKey, StatefulSparkJobStatus] = field(default_factory=dict)
 
     def update(self, key: JobKey, status: StatefulSparkJobStatus) -> None:
-        """Remember a job's status."""
+        """Store a job's status."""
         self._statuses[key] = status
 
     def remove(self, key: JobKey) -> None:
-        """Forget a job that is gone."""
+        """Remove a job that does not exist any more."""
         self._statuses.pop(key, None)
 
     def families(self) -> tuple[Metric, ...]:
@@ -41,15 +41,17 @@ def operator_families(*, jobs: int, passes: int, failed_passes: int) -> tuple[Me
     """Return the metrics about the operator itself. Pure.
 
     Args:
-        jobs: How many it looks after.
-        passes: How often it looked at one.
-        failed_passes: How many of those ended with an error.
+        jobs: Number of jobs that it manages.
+        passes: Number of reconcile passes.
+        failed_passes: Number of passes that ended with an error.
     """
     prefix = "statefulspark_operator"
     return (
-        GaugeMetricFamily(f"{prefix}_jobs", "Jobs that are looked after.", jobs),
-        CounterMetricFamily(f"{prefix}_passes_total", "Passes over a job.", passes),
-        CounterMetricFamily(f"{prefix}_failed_passes_total", "Passes that ended with an error.", failed_passes),
+        GaugeMetricFamily(f"{prefix}_jobs", "Jobs that the operator manages.", jobs),
+        CounterMetricFamily(f"{prefix}_passes_total", "Reconcile passes.", passes),
+        CounterMetricFamily(
+            f"{prefix}_failed_passes_total", "Reconcile passes that ended with an error.", failed_passes
+        ),
     )
 
 
@@ -83,19 +85,20 @@ def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
 def sorted_items(
     statuses: Mapping[JobKey, StatefulSparkJobStatus],
 ) -> list[tuple[JobKey, StatefulSparkJobStatus]]:
-    """Return jobs and statuses by namespace and name."""
+    """Return jobs and statuses, sorted by namespace and name."""
     return sorted(statuses.items(), key=lambda item: (item[0].namespace, item[0].name))
 
 
 def _is_ready(status: StatefulSparkJobStatus) -> bool:
     return any(
-        found.type is ConditionType.READY and found.status is ConditionStatus.TRUE for found in status.conditions
+        condition.type is ConditionType.READY and condition.status is ConditionStatus.TRUE
+        for condition in status.conditions
     )
 
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """What one scrape finds, as the library asks for it."""
+    """The metrics of one scrape, in the form of a collector of the library."""
 
     families: tuple[Metric, ...]
 

@@ -13,12 +13,12 @@ async def serve(path: str, port: int, answer: Callable[[], tuple[int, str]]) -> 
     """Answer GET on one path.
 
     Args:
-        path: For example `/healthz`.
-        port: 0 picks a free one.
-        answer: Status code and text of each answer.
+        path: The path, for example `/healthz`.
+        port: The port; 0 picks a free one.
+        answer: Returns status code and text of an answer.
 
     Returns:
-        What to clean up at the end, and the port.
+        The runner, which the caller cleans up at the end, and the port.
     """
 
     async def handle(_request: web.Request) -> web.StreamResponse:
@@ -29,7 +29,7 @@ async def serve(path: str, port: int, answer: Callable[[], tuple[int, str]]) -> 
     application.router.add_get(path, handle)
     runner = web.AppRunner(application, access_log=None)
     await runner.setup()
-    site = web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - the kubelet and Prometheus come from outside the pod
+    site = web.TCPSite(runner, "0.0.0.0", port)  # noqa: S104 - the kubelet and Prometheus connect from outside the pod
     await site.start()
     addresses = runner.addresses
     return runner, int(addresses[0][1]) if addresses else port
