@@ -1,6 +1,6 @@
 """The command `statefulspark-operator`: run the operator, write or check the CRDs, show the version.
 
-Imports of the parts that talk to a cluster are made by the command that needs them, so that `crds` runs anywhere.
+Only the command that needs the cluster imports its libraries, so that `crds` runs anywhere.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ def _write_crds(folders: Sequence[Path]) -> int:
 
 
 def _check_crds(folders: Sequence[Path]) -> int:
-    wanted = crd.render_yaml()
+    expected = crd.render_yaml()
     files = [folder / crd.FILE_NAME for folder in folders]
-    outdated = [file for file in files if not file.is_file() or file.read_text(encoding="utf-8") != wanted]
+    outdated = [file for file in files if not file.is_file() or file.read_text(encoding="utf-8") != expected]
     for file in outdated:
-        print(f"{file} is not what the models say; run `make crds` and commit the result.", file=sys.stderr)
+        print(f"{file} does not match the models; run `make crds` and commit the result.", file=sys.stderr)
     return 1 if outdated else 0
 
 
@@ -45,7 +45,7 @@ def _version(_arguments: argparse.Namespace) -> int:
 
 
 def _run(arguments: argparse.Namespace) -> int:
-    from statefulspark_operator import handlers  # Watching needs the cluster's libraries; writing CRDs does not.
+    from statefulspark_operator import handlers  # Only this command needs the cluster's libraries.
 
     return handlers.run(
         namespaces=tuple(arguments.namespace),
