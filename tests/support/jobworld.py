@@ -34,7 +34,7 @@ from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import observe, reconcile
-from statefulspark_operator.engine.world import World
+from statefulspark_operator.engine.world import Ports
 from statefulspark_operator.lifecycle.situation import (
     CheckpointFact,
     DriverPod,
@@ -302,7 +302,7 @@ class JobWorld:
         self.cluster = FakeGateway(lambda: self.time)
         self.drivers = FakeDrivers()
         self.storage = FakeStorage()
-        self.world = World(self.cluster, self.drivers, self.storage, now=lambda: self.time, new_token=lambda: "token")
+        self.world = Ports(self.cluster, self.drivers, self.storage, now=lambda: self.time, new_token=lambda: "token")
         self.on_start: Callable[[FakeDriver], None] = lambda _driver: None
         self.lost_nodes: set[str] = set()
         self._runner = asyncio.Runner()

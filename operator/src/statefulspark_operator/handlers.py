@@ -1,8 +1,8 @@
-"""Turns Kubernetes' watch events into wake-ups: the only module that imports kopf.
+"""Converts Kubernetes' watch events to wake-ups of jobs: the only module that imports kopf.
 
-kopf is used for what it does best, watching with reconnects; nothing depends on its change detection, its stored
-copies of the spec, its finalizer or its timers. An event says only "look at this job", and every look starts from the
-live state, so that a missed, late or repeated event changes nothing.
+kopf is used only for watches and their reconnects; nothing depends on its change detection, its stored copies of the spec,
+its finalizer or its timers. An event only starts a reconcile pass of its job, and every pass reads the live state, so that a
+missed, late or repeated event changes nothing.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import driver_api, kubernetes_gateway, storage_reader
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.engine import queue, reconcile
-from statefulspark_operator.engine.world import World
+from statefulspark_operator.engine.world import Ports
 from statefulspark_operator.telemetry import logs, metrics, server
 
 _LOG = logging.getLogger("statefulspark.operator")
 
 WATCH_TIMEOUT_S = 300
-"""The API server ends each watch after this; a watch that went silent is never trusted for longer."""
+"""The API server ends each watch after this time, so a watch without events is not relied on for longer."""
 CONNECT_TIMEOUT_S = 10
 
 
 def build_settings() -> kopf.OperatorSettings:
     """Return kopf's settings.
 
-    Watches have timeouts on both sides (a load balancer may drop one silently), nothing but our own events is posted,
-    and CRDs and namespaces are not watched, so that no rights on them are needed.
+    Watches have timeouts on both sides (a load balancer may drop one silently), kopf posts no events, and CRDs and
+    namespaces are not watched, so that no permissions for them are needed.
     """
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
@@ -53,10 +53,10 @@ def build_settings() -> kopf.OperatorSettings:
 
 
 def build_registry(wake: Callable[[JobKey], None]) -> kopf.OperatorRegistry:
-    """Return kopf's registry: jobs and driver pods wake their job.
+    """Return kopf's registry: events of jobs and of driver pods wake their job.
 
     Args:
-        wake: Called with the job that an event is about.
+        wake: Called with the job of each event.
     """
     registry = kopf.OperatorRegistry()
 
@@ -75,25 +75,25 @@ def build_registry(wake: Callable[[JobKey], None]) -> kopf.OperatorRegistry:
 
 
 @contextlib.asynccontextmanager
-async def _open_world() -> AsyncIterator[World]:
-    """Connect everything, and close it at the end."""
+async def _connect() -> AsyncIterator[Ports]:
+    """Open the connections to Kubernetes, drivers and storage, and close them at the end."""
     gateway = await kubernetes_gateway.KubernetesGateway.connect()
     drivers = driver_api.HttpDriverApi()
     try:
-        yield World(gateway, drivers, storage_reader.SnapshotStorageReader())
+        yield Ports(gateway, drivers, storage_reader.SnapshotStorageReader())
     finally:
         await drivers.close()
         await gateway.close()
 
 
 @contextlib.asynccontextmanager
-async def _serving(
+async def _serve(
     work: queue.WorkQueue, gauges: metrics.JobMetrics, *, health_port: int, metrics_port: int
 ) -> AsyncIterator[None]:
     """Serve health and metrics."""
 
     def health() -> tuple[int, str]:
-        return (503, "a pass hangs") if work.is_stuck() else (200, "ok")
+        return (503, "a reconcile pass hangs") if work.is_stuck() else (200, "ok")
 
     def exposition() -> tuple[int, str]:
         own = metrics.operator_families(jobs=work.jobs, passes=work.passes, failed_passes=work.failed_passes)
@@ -112,31 +112,31 @@ async def _serving(
 
 
 async def operate(
-    world: World,
+    ports: Ports,
     *,
     namespaces: tuple[str, ...] = (),
     health_port: int = 0,
     metrics_port: int = 0,
     stop: asyncio.Event | None = None,
 ) -> None:
-    """Look after all jobs until told to stop, or by SIGTERM and SIGINT when run in the main thread.
+    """Reconcile all jobs until `stop` is set, or until SIGTERM or SIGINT in the main thread.
 
     Args:
-        world: The ports.
-        namespaces: Where; empty means the whole cluster.
+        ports: The ports.
+        namespaces: Namespaces to watch; empty means the whole cluster.
         health_port: Port of /healthz; 0 picks a free one.
         metrics_port: Port of /metrics; 0 picks a free one.
-        stop: Ends the operator when set.
+        stop: Ends the operator when it is set.
     """
     gauges = metrics.JobMetrics()
 
-    async def one_pass(key: JobKey) -> timedelta | None:
-        return await reconcile.reconcile(world, key, gauges)
+    async def run_pass(key: JobKey) -> timedelta | None:
+        return await reconcile.reconcile(ports, key, gauges)
 
-    work = queue.WorkQueue(one_pass)
+    work = queue.WorkQueue(run_pass)
     registry, settings = build_registry(work.wake), build_settings()
     _register_login(registry)
-    async with _serving(work, gauges, health_port=health_port, metrics_port=metrics_port):
+    async with _serve(work, gauges, health_port=health_port, metrics_port=metrics_port):
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
         try:
             await kopf.operator(
@@ -152,7 +152,7 @@ async def operate(
 
 
 def _register_login(registry: kopf.OperatorRegistry) -> None:
-    """Log kopf in: as the pod's service account, or by KUBECONFIG."""
+    """Register kopf's login: with the pod's service account, or with KUBECONFIG."""
 
     async def login(settings: kopf.OperatorSettings, **_: object) -> kopf.ConnectionInfo | None:
         return kopf.login_with_service_account(settings=settings) or kopf.login_with_kubeconfig(settings=settings)
@@ -161,15 +161,15 @@ def _register_login(registry: kopf.OperatorRegistry) -> None:
 
 
 async def _main(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int) -> None:
-    async with _open_world() as world:
-        await operate(world, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port)
+    async with _connect() as ports:
+        await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port)
 
 
 def run(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int, log_format: str) -> int:
     """Run the operator until SIGTERM.
 
     Args:
-        namespaces: Where; empty means the whole cluster.
+        namespaces: Namespaces to watch; empty means the whole cluster.
         health_port: Port of /healthz.
         metrics_port: Port of /metrics.
         log_format: `json` or `text`.

@@ -1,7 +1,7 @@
-"""Carries out a decision's actions, in order. Nothing is decided here.
+"""Performs a decision's actions, in order. It decides nothing.
 
-Every action can be repeated: what exists is left or made the same, what is gone is fine, and a request to a driver
-carries its id. Whether a driver heard a request shows in the next pass.
+Every action can be repeated: an existing object is kept or updated to the same state, a missing one is no error, and a
+request to a driver carries its id. The next pass observes whether a driver received a request.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import observe
 from statefulspark_operator.engine.validate import Accepted
-from statefulspark_operator.engine.world import World
+from statefulspark_operator.engine.world import Ports
 from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 from statefulspark_operator.render import children, config, driver
@@ -32,17 +32,17 @@ _LOG = logging.getLogger("statefulspark.perform")
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass, as far as actions need it.
+    """The parts of one reconcile pass that actions need.
 
     Attributes:
-        world: The ports.
+        ports: The ports.
         key: The job.
-        resource: The resource as read.
-        situation: What the decision was made from.
-        resource_version: Of the resource after its status was recorded.
+        resource: The resource as it was read.
+        situation: The situation that the decision was made from.
+        resource_version: Version of the resource after its status was recorded.
     """
 
-    world: World
+    ports: Ports
     key: JobKey
     resource: Resource
     situation: Situation
@@ -50,20 +50,20 @@ class Pass:
 
     @property
     def subject(self) -> Subject:
-        """What manifests are rendered from."""
+        """The job and spec that manifests are rendered from."""
         if self.situation.spec is None:
-            raise errors.InternalError("SpecMissing", f"{self.key} has no spec, and a rule wants to act on it.")
+            raise errors.InternalError("SpecMissing", f"{self.key} has no spec, but a rule requested an action for it.")
         return Subject(self.situation.job, self.situation.spec)
 
 
 async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
-    """Carry out actions, in order; the rest is dropped when one raises.
+    """Perform actions, in order; if one raises, the remaining ones are dropped.
 
     Raises:
-        TransientError: Something did not answer; the next pass tries again.
-        PreconditionFailedError: The world has changed; the next pass decides anew.
-        SpecRejectedError: The API server refuses what the spec asks for.
-        StateUnknownError: We may not do it.
+        TransientError: A server did not answer; the next pass tries again.
+        PreconditionFailedError: The observed state has changed; the next pass decides again.
+        SpecRejectedError: The API server refuses an object of the spec.
+        StateUnknownError: The operator has no permission for an action.
     """
     for act in acts:
         await _perform_one(current, act)
@@ -72,16 +72,16 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
 async def _perform_one(current: Pass, act: actions.Action) -> None:
     match act:
         case actions.AddFinalizer() | actions.RemoveFinalizer():
-            await _set_finalizer(current, wanted=isinstance(act, actions.AddFinalizer))
+            await _set_finalizer(current, is_present=isinstance(act, actions.AddFinalizer))
         case actions.EnsureToken() | actions.EnsureRevision() | actions.EnsureAccess() | actions.EnsureService():
             await _ensure(current, act)
         case actions.EnsureConfig():
             manifest = config.config_map(current.subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
-            await current.world.gateway.apply(manifest)
+            await current.ports.gateway.apply(manifest)
         case actions.CreateDriver():
             await _create_driver(current, act)
         case actions.DeleteDriver():
-            await current.world.gateway.delete(resources.POD, current.key.namespace, act.name, uid=act.uid)
+            await current.ports.gateway.delete(resources.POD, current.key.namespace, act.name, uid=act.uid)
         case actions.ForgetDriver():
             await _forget(current, act)
         case actions.RequestStop() | actions.RequestSavepoint():
@@ -92,20 +92,20 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
             assert_never(act)
 
 
-async def _set_finalizer(current: Pass, *, wanted: bool) -> None:
+async def _set_finalizer(current: Pass, *, is_present: bool) -> None:
     others = tuple(name for name in observe.finalizers(current.resource) if name != names.FINALIZER)
-    chosen = (*others, names.FINALIZER) if wanted else others
-    await current.world.gateway.set_finalizers(current.key, chosen, resource_version=current.resource_version)
+    chosen = (*others, names.FINALIZER) if is_present else others
+    await current.ports.gateway.set_finalizers(current.key, chosen, resource_version=current.resource_version)
 
 
 async def _ensure(
     current: Pass,
     act: actions.EnsureToken | actions.EnsureRevision | actions.EnsureAccess | actions.EnsureService,
 ) -> None:
-    gateway, subject = current.world.gateway, current.subject
+    gateway, subject = current.ports.gateway, current.subject
     match act:
         case actions.EnsureToken():
-            await gateway.create(children.token_secret(subject, current.world.new_token()))
+            await gateway.create(children.token_secret(subject, current.ports.new_token()))
         case actions.EnsureRevision():
             await gateway.create(children.controller_revision(subject, revision=act.revision))
         case actions.EnsureAccess():
@@ -118,8 +118,8 @@ async def _ensure(
 
 
 async def _create_driver(current: Pass, act: actions.CreateDriver) -> None:
-    """Create the pod; one of that name that belongs to somebody else is waited for."""
-    gateway, subject = current.world.gateway, current.subject
+    """Create the pod; wait if a pod with its name belongs to another object."""
+    gateway, subject = current.ports.gateway, current.subject
     if await gateway.create(driver.pod(subject, epoch=act.epoch, revision=act.revision)):
         return
     name = names.driver_pod(subject.job.name, act.epoch)
@@ -132,14 +132,14 @@ async def _create_driver(current: Pass, act: actions.CreateDriver) -> None:
 
 
 async def _forget(current: Pass, act: actions.ForgetDriver) -> None:
-    gateway, namespace = current.world.gateway, current.key.namespace
+    gateway, namespace = current.ports.gateway, current.key.namespace
     await gateway.delete(resources.CONFIG_MAP, namespace, names.config(current.key.name, act.epoch))
     await gateway.delete(resources.POD, namespace, act.name, uid=act.uid)
 
 
 async def _request(current: Pass, act: actions.RequestStop | actions.RequestSavepoint) -> None:
     pod = _pod_of(current.situation, act.epoch)
-    token = await observe.read_token(current.world, current.situation.job)
+    token = await observe.read_token(current.ports, current.situation.job)
     if pod is None or token is None:
         return
     match act:
@@ -151,7 +151,7 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
                 trigger=act.trigger,
                 name=act.trigger.value,
             )
-            answer = await current.world.drivers.stop(pod, token, stop)
+            answer = await current.ports.drivers.stop(pod, token, stop)
         case actions.RequestSavepoint():
             savepoint = SavepointRequest(
                 request_id=act.request_id,
@@ -160,11 +160,11 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
                 name="manual",
                 format=act.written_as,
             )
-            answer = await current.world.drivers.savepoint(pod, token, savepoint)
+            answer = await current.ports.drivers.savepoint(pod, token, savepoint)
         case _:
             assert_never(act)
     if answer is not None:
-        _LOG.warning("request not taken", extra={"job": str(current.key), "pod": pod.name, "error": answer.message})
+        _LOG.warning("request not accepted", extra={"job": str(current.key), "pod": pod.name, "error": answer.message})
 
 
 def _pod_of(situation: Situation, epoch: int) -> DriverPod | None:
@@ -173,6 +173,6 @@ def _pod_of(situation: Situation, epoch: int) -> DriverPod | None:
 
 async def _purge(current: Pass) -> None:
     accepted = Accepted(current.situation.spec)
-    target = await observe.storage_target(current.world, current.situation.job, accepted)
+    target = await observe.storage_target(current.ports, current.situation.job, accepted)
     if isinstance(target, StorageTarget):
-        await current.world.storage.purge(target)
+        await current.ports.storage.purge(target)

@@ -1,4 +1,4 @@
-"""One pass over one job. This page is the whole algorithm; every line of it has a module of its own."""
+"""One reconcile pass of one job. This page is the whole algorithm; each step has its own module."""
 
 from __future__ import annotations
 
@@ -10,56 +10,56 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine import observe, perform, record, report, validate
-from statefulspark_operator.engine.world import World
+from statefulspark_operator.engine.world import Ports
 from statefulspark_operator.lifecycle import decide
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.telemetry.metrics import JobMetrics
 
 
-async def reconcile(world: World, key: JobKey, gauges: JobMetrics | None = None) -> timedelta | None:
-    """Bring one job one step closer to what its spec asks for.
+async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None) -> timedelta | None:
+    """Bring one job one step closer to its spec.
 
     Args:
-        world: The ports and the clock.
+        ports: The ports and the clock.
         key: The job.
-        gauges: Told the status that was recorded.
+        gauges: Receives the recorded status.
 
     Returns:
-        When to look again if nothing happens before; None when the job is gone.
+        The delay until the next pass if no event wakes the job before; None when the job is gone.
 
     Raises:
-        TransientError: Try again after the time it names.
-        PreconditionFailedError: The job has changed meanwhile; try again at once.
-        StateUnknownError: Something is not permitted; try again later.
+        TransientError: Try again after the error's delay.
+        PreconditionFailedError: The job has changed during the pass; try again at once.
+        StateUnknownError: A permission is missing; try again later.
     """
-    resource = await observe.read_job(world, key)
+    resource = await observe.read_job(ports, key)
     gauges = gauges or JobMetrics()
     if resource is None:
         gauges.remove(key)
         return None
-    accepted = await validate.validate(world, resource, observe.read_status(resource))
-    situation = await observe.observe(world, resource, accepted)
+    accepted = await validate.validate(ports, resource, observe.read_status(resource))
+    situation = await observe.observe(ports, resource, accepted)
     decision = decide.decide(situation)
-    version = await record.record(world, key, resource, decision.status)
+    version = await record.record(ports, key, resource, decision.status)
     gauges.update(key, decision.status)
-    current = perform.Pass(world, key, resource, situation, version)
+    current = perform.Pass(ports, key, resource, situation, version)
     try:
         await perform.perform(current, decision.actions)
     except errors.StatefulSparkError as error:
         await _record_failure(current, decision, error)
         raise
     finally:
-        await report.report(world, key, situation, decision)
+        await report.report(ports, key, situation, decision)
     return decision.requeue_after
 
 
 async def _record_failure(current: perform.Pass, decision: Decision, error: errors.StatefulSparkError) -> None:
-    """Show in the status why the actions failed; a conflict is no failure, it only means looking again."""
+    """Record in the status why the actions failed; a conflict is no failure, because the next pass decides again."""
     if isinstance(error, errors.PreconditionFailedError):
         return
     failed = report.with_failure(current.situation, decision, error)
     recorded = _recorded(current.resource, decision, current.resource_version)
-    await record.record(current.world, current.key, recorded, failed)
+    await record.record(current.ports, current.key, recorded, failed)
 
 
 def _recorded(resource: Resource, decision: Decision, version: str) -> Resource:

@@ -1,7 +1,7 @@
-"""Writes the decision's status before anything is done: facts and intent, in one patch, and only if it differs.
+"""Writes the decision's status before any action: facts and intent, in one patch, and only if it differs.
 
-The patch carries the version of the resource that the decision was made from. If anybody changed the resource
-meanwhile, nothing is written and nothing is done: the next pass decides from what is true then.
+The patch carries the version of the resource that the decision was made from. If the resource has changed since then,
+nothing is written and no action is performed: the next pass decides from the new state.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine.world import World
+from statefulspark_operator.engine.world import Ports
 
 
 def as_json(status: StatefulSparkJobStatus) -> Resource:
-    """Return a status as it is stored."""
+    """Return a status in its stored form."""
     decoded: Resource = json.loads(status.to_json())
     return decoded
 
 
-async def record(world: World, key: JobKey, resource: Resource, status: StatefulSparkJobStatus) -> str:
-    """Store a status, unless it is stored already.
+async def record(ports: Ports, key: JobKey, resource: Resource, status: StatefulSparkJobStatus) -> str:
+    """Store a status if it differs from the stored one.
 
     Args:
-        world: The ports.
+        ports: The ports.
         key: The job.
         resource: The resource that the decision was made from.
-        status: What to store.
+        status: The status to store.
 
     Returns:
         The version of the resource afterwards.
@@ -40,4 +40,4 @@ async def record(world: World, key: JobKey, resource: Resource, status: Stateful
     patch = resources.merge_patch(resources.section(resource, "status"), as_json(status))
     if not patch:
         return version
-    return await world.gateway.patch_status(key, patch, resource_version=version)
+    return await ports.gateway.patch_status(key, patch, resource_version=version)

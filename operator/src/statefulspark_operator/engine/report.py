@@ -1,4 +1,4 @@
-"""Tells people what a pass changed: events, one log line, metrics; and puts a failed pass into the status."""
+"""Reports what a pass changed: events, one log line, metrics; and adds the failure of a pass to the status."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from statefulspark_operator.api.status import (
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
-from statefulspark_operator.engine.world import World
+from statefulspark_operator.engine.world import Ports
 from statefulspark_operator.lifecycle import announcements
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.situation import Situation
@@ -24,13 +24,13 @@ from statefulspark_operator.lifecycle.situation import Situation
 _LOG = logging.getLogger("statefulspark.reconcile")
 
 
-async def report(world: World, key: JobKey, situation: Situation, decision: Decision) -> None:
-    """Post an event per transition and write one line of log.
+async def report(ports: Ports, key: JobKey, situation: Situation, decision: Decision) -> None:
+    """Post one event per transition, and write one log line.
 
-    An event that cannot be posted is logged and dropped: it must not hold the job up.
+    An event that cannot be posted is logged and dropped: it must not delay the job.
     """
-    told = announcements.announcements(situation.status, decision.status)
-    level = logging.INFO if told or decision.actions else logging.DEBUG
+    transitions = announcements.announcements(situation.status, decision.status)
+    level = logging.INFO if transitions or decision.actions else logging.DEBUG
     _LOG.log(
         level,
         "reconciled",
@@ -44,9 +44,9 @@ async def report(world: World, key: JobKey, situation: Situation, decision: Deci
             "actions": [type(act).__name__ for act in decision.actions],
         },
     )
-    for note in told:
+    for note in transitions:
         try:
-            await world.gateway.post_event(
+            await ports.gateway.post_event(
                 key, situation.job.uid, EventNote(note.reason, note.message, note.is_warning)
             )
         except errors.StatefulSparkError as error:
@@ -57,12 +57,12 @@ def with_failure(situation: Situation, decision: Decision, error: errors.Statefu
     """Return the status after an action failed.
 
     Args:
-        situation: What the decision was made from.
-        decision: Whose actions failed.
-        error: How.
+        situation: The situation that the decision was made from.
+        decision: The decision whose actions failed.
+        error: The failure.
 
     Returns:
-        The recorded status with the failure in message and Ready; stalled if only a change of the spec can help.
+        The recorded status with the failure in message and Ready; stalled if only a change of the spec helps.
     """
     status = decision.status
     ready = conditions.answer(
@@ -73,7 +73,7 @@ def with_failure(situation: Situation, decision: Decision, error: errors.Statefu
         now=situation.now,
         generation=situation.job.generation,
     )
-    others = tuple(found for found in status.conditions if found.type is not ConditionType.READY)
+    others = tuple(condition for condition in status.conditions if condition.type is not ConditionType.READY)
     merged = conditions.merge(status.conditions, (ready, *others))
     changes: dict[str, object] = {"message": error.message, "conditions": merged}
     if isinstance(error, errors.SpecRejectedError):

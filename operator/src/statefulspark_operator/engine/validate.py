@@ -1,7 +1,7 @@
-"""Turns the resource's spec into a checked one, or keeps the last good one and says what is wrong with the new.
+"""Validates the resource's spec; if it is invalid, uses the last valid one and reports why the new one is rejected.
 
-Most wrong specs never get here: the API server refuses them by the CRD's own rules. This catches what slipped through
-an older CRD, and what only code can check.
+The API server already refuses most invalid specs by the CRD's rules. This module finds those that an older CRD accepted, and
+those that only code can check.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpe
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine.world import World
+from statefulspark_operator.engine.world import Ports
 from statefulspark_operator.lifecycle.situation import Rejection
 
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """What will be carried out.
+    """The spec that the operator carries out.
 
     Attributes:
-        spec: The current spec, or the last good one; None if there is neither.
-        rejection: Why it is not the current one.
+        spec: The current spec, or the last valid one; None if there is neither.
+        rejection: Why the current spec is rejected; None if it is valid.
     """
 
     spec: StatefulSparkJobSpec | None
@@ -34,13 +34,13 @@ class Accepted:
 
 
 def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
-    """Read and check the spec of a resource."""
+    """Read and validate the spec of a resource."""
     try:
         spec = StatefulSparkJobSpec.model_validate(resources.section(resource, "spec"))
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(("spec", *(str(part) for part in first["loc"])))
-        return Rejection("SpecInvalid", f"{where}: {first['msg']} (found {first['input']!r}).")
+        first_error = error.errors()[0]
+        field = ".".join(("spec", *(str(part) for part in first_error["loc"])))
+        return Rejection("SpecInvalid", f"{field}: {first_error['msg']} (found {first_error['input']!r}).")
     name = resources.text(resource, "metadata", "name")
     if len(name) > NAME_MAX_LENGTH:
         return Rejection("NameTooLong", f"The name {name!r} has more than {NAME_MAX_LENGTH} characters.")
@@ -50,32 +50,32 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     return spec
 
 
-async def validate(world: World, resource: Resource, status: StatefulSparkJobStatus) -> Accepted:
+async def validate(ports: Ports, resource: Resource, status: StatefulSparkJobStatus) -> Accepted:
     """Choose the spec to carry out.
 
     Args:
-        world: For the last good spec, which is kept in the cluster.
+        ports: Used to read the last valid spec, which is stored in the cluster.
         resource: The resource.
         status: Its status.
 
     Returns:
-        The current spec if it is good; otherwise the last good one and the reason.
+        The current spec if it is valid; otherwise the last valid one and the reason.
     """
     parsed = parse(resource)
     if isinstance(parsed, StatefulSparkJobSpec):
         return Accepted(parsed)
-    return Accepted(await _last_good(world, resource, status), parsed)
+    return Accepted(await _last_valid(ports, resource, status), parsed)
 
 
-async def _last_good(world: World, resource: Resource, status: StatefulSparkJobStatus) -> StatefulSparkJobSpec | None:
+async def _last_valid(ports: Ports, resource: Resource, status: StatefulSparkJobStatus) -> StatefulSparkJobSpec | None:
     if status.revision is None:
         return None
     namespace = resources.text(resource, "metadata", "namespace")
     name = names.controller_revision(resources.text(resource, "metadata", "name"), status.revision)
-    kept = await world.gateway.get(resources.CONTROLLER_REVISION, namespace, name)
-    if kept is None:
+    stored = await ports.gateway.get(resources.CONTROLLER_REVISION, namespace, name)
+    if stored is None:
         return None
     try:
-        return StatefulSparkJobSpec.model_validate(resources.section(kept, "data", "spec"))
+        return StatefulSparkJobSpec.model_validate(resources.section(stored, "data", "spec"))
     except ValidationError:
         return None

@@ -1,4 +1,4 @@
-"""What a pass needs of the outside, in one place: the ports and the clock."""
+"""The ports of a reconcile pass to the outside world, and its clock."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from statefulspark_operator.cluster.storage_reader import StorageReader
 
 
 def utc_now() -> datetime:
-    """Return the time."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class World:
-    """The ports.
+class Ports:
+    """The outside world as a reconcile pass sees it.
 
     Attributes:
         gateway: Kubernetes.
         drivers: The drivers' HTTP API.
         storage: Shared storage.
         now: The clock, UTC.
-        new_token: Makes a token for a driver's API.
+        new_token: Creates a token for a driver's API.
     """
 
     gateway: Gateway
