@@ -1,4 +1,4 @@
-"""The decision of one reconcile pass: what is true goes in, what to record and do comes out.
+"""The decision of one reconcile pass: its input is the observed situation, its output the status to record and the actions.
 
 Pure: no I/O, clock, random or logging; `now` is part of the situation.
 """

@@ -1,7 +1,7 @@
-"""What a pass may do, as data.
+"""The actions of a reconcile pass, as data.
 
-Every action is idempotent and carries the identity of the attempt (epoch, request id, pod uid), so that an operator
-that died after acting and before remembering may do it again.
+Every action is idempotent and carries the identity of the attempt (epoch, request id, pod uid), so that an operator that
+ended after an action and before it recorded the result may repeat it.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from statefulspark_operator.api.status import RestoreIntent
 
 @dataclass(frozen=True, slots=True)
 class AddFinalizer:
-    """Put our finalizer on the resource."""
+    """Add the operator's finalizer to the resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveFinalizer:
-    """Take our finalizer off; the resource may go."""
+    """Remove the operator's finalizer; Kubernetes then deletes the resource."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnsureToken:
-    """Make the Secret with the driver's API token, unless it exists; an existing token is kept."""
+    """Create the Secret with the driver's API token; an existing one is kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnsureRevision:
-    """Keep the spec of a revision, so that it can be run again when a later one is rejected.
+    """Store the spec of a revision, so that it can run again if a later one is rejected.
 
     Attributes:
-        revision: Names it.
+        revision: The revision.
     """
 
     revision: str
@@ -41,15 +41,15 @@ class EnsureRevision:
 
 @dataclass(frozen=True, slots=True)
 class EnsureAccess:
-    """Make the service account that lets the driver start executor pods."""
+    """Create the service account with which the driver starts executor pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class EnsureService:
-    """Point the job's headless Service at one epoch.
+    """Set the epoch that the job's headless Service selects.
 
     Attributes:
-        epoch: Whose pod executors reach by the Service's name.
+        epoch: The epoch whose driver pod executors reach by the Service's name.
     """
 
     epoch: int
@@ -60,9 +60,9 @@ class EnsureConfig:
     """Write the configuration that the driver of an epoch reads.
 
     Attributes:
-        epoch: Whose.
+        epoch: The epoch.
         revision: Revision of the spec that it is made from.
-        restore: What to start from, None for the latest completed checkpoint.
+        restore: The snapshot to start from; None for the latest completed checkpoint.
     """
 
     epoch: int
@@ -72,10 +72,10 @@ class EnsureConfig:
 
 @dataclass(frozen=True, slots=True)
 class CreateDriver:
-    """Create the driver pod of an epoch; a pod of that name that exists is left as it is.
+    """Create the driver pod of an epoch; an existing pod with its name is not changed.
 
     Attributes:
-        epoch: The fencing token it is given.
+        epoch: The fencing token of the pod.
         revision: Revision of the spec that it runs.
     """
 
@@ -89,7 +89,7 @@ class DeleteDriver:
 
     Attributes:
         name: Name of the pod.
-        uid: Identity of the pod; another one of the same name is left alone.
+        uid: Identity of the pod; another pod with the same name is not deleted.
     """
 
     name: str
@@ -101,10 +101,10 @@ class RequestStop:
     """Ask the driver to stop with a savepoint.
 
     Attributes:
-        request_id: Asking again with it never starts a second one.
-        epoch: The driver that is meant.
-        trigger: Why.
-        location: Parent folder of the savepoint, None for the job's own.
+        request_id: Id of the request; a repeated request with it starts nothing twice.
+        epoch: Epoch of the driver.
+        trigger: Reason for the stop.
+        location: Parent folder of the savepoint; None for the job's own.
     """
 
     request_id: str
@@ -115,12 +115,12 @@ class RequestStop:
 
 @dataclass(frozen=True, slots=True)
 class RequestSavepoint:
-    """Ask the driver for a savepoint while it goes on.
+    """Ask the driver for a savepoint while the job keeps running.
 
     Attributes:
-        request_id: Asking again with it never starts a second one.
-        epoch: The driver that is meant.
-        location: Parent folder of the savepoint, None for the job's own.
+        request_id: Id of the request; a repeated request with it starts nothing twice.
+        epoch: Epoch of the driver.
+        location: Parent folder of the savepoint; None for the job's own.
         written_as: The form of its state.
     """
 
@@ -132,7 +132,7 @@ class RequestSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class ForgetDriver:
-    """Delete the pod of an ended epoch, kept until now for its log, and its configuration.
+    """Delete the pod of an ended epoch, which was kept for its log, and its configuration.
 
     Attributes:
         name: Name of the pod.
@@ -167,4 +167,4 @@ Action = (
 )
 
 DESTRUCTIVE = (RemoveFinalizer, DeleteDriver, RequestStop, PurgeStorage)
-"""Actions that end or remove something that runs or is kept; a decision has at most one of them."""
+"""Actions that end or delete something; a decision has at most one of them."""

@@ -1,7 +1,7 @@
-"""What is told to people when a pass changes something: Kubernetes events, from the difference of two statuses.
+"""The Kubernetes events of a pass, derived from the difference of two statuses.
 
-An event is posted per transition and never per tick. Comparing statuses, instead of announcing where things are done,
-makes an event appear exactly when the transition is recorded. Pure.
+One event is posted per transition, never per pass. Because statuses are compared, an event is posted exactly when the
+transition is recorded. Pure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Announcement:
     Attributes:
         reason: PascalCase.
         message: One sentence.
-        is_warning: Somebody should look at it.
+        is_warning: Whether a person should look at it.
     """
 
     reason: str
@@ -39,16 +39,16 @@ class Announcement:
 
 
 def announcements(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> tuple[Announcement, ...]:
-    """Tell what has happened between two statuses.
+    """Return the transitions between two statuses.
 
     Args:
-        before: As it was read.
-        after: As it is recorded now.
+        before: The status as it was read.
+        after: The status as it is recorded now.
 
     Returns:
-        One announcement per transition, in the order in which people expect them; empty when nothing happened.
+        One announcement per transition, in the order in which people expect them; empty if there is none.
     """
-    return tuple(found for teller in _TELLERS for found in teller(before, after))
+    return tuple(announcement for find in _FINDERS for announcement in find(before, after))
 
 
 def _driver(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
@@ -69,16 +69,16 @@ def _operation(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) ->
     old, new = before.operation, after.operation
     if new is None:
         return
-    what = "Savepoint" if new.kind is OperationKind.SAVEPOINT else "Stop with savepoint"
+    label = "Savepoint" if new.kind is OperationKind.SAVEPOINT else "Stop with savepoint"
     if old is None or old.id != new.id:
-        yield Announcement("SavepointRequested", f"{what} requested ({new.trigger}, attempt {new.attempt}).")
+        yield Announcement("SavepointRequested", f"{label} requested ({new.trigger}, attempt {new.attempt}).")
     if old is not None and old.id == new.id and old.state is new.state:
         return
     if new.state is OperationPhase.COMPLETED:
         took_s = round(((new.finished_at or new.requested_at) - new.requested_at).total_seconds(), 1)
-        yield Announcement("SavepointCompleted", f"{what} complete after {took_s} s: {new.location or 'no location'}.")
+        yield Announcement("SavepointCompleted", f"{label} complete after {took_s} s: {new.location or 'no location'}.")
     if new.state is OperationPhase.FAILED:
-        yield Announcement("SavepointFailed", f"{what} failed: {new.message}", is_warning=True)
+        yield Announcement("SavepointFailed", f"{label} failed: {new.message}", is_warning=True)
 
 
 def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
@@ -115,7 +115,7 @@ def _phase(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Ite
         yield Announcement("Deleting", after.message or "Deleting.")
 
 
-_TELLERS: tuple[Callable[[StatefulSparkJobStatus, StatefulSparkJobStatus], Iterator[Announcement]], ...] = (
+_FINDERS: tuple[Callable[[StatefulSparkJobStatus, StatefulSparkJobStatus], Iterator[Announcement]], ...] = (
     _operation,
     _driver,
     _upgrade,

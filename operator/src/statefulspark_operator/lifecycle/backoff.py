@@ -1,7 +1,7 @@
-"""How long to wait before trying again: exponential, capped, with a jitter that is the same for the same attempt.
+"""The delay before a retry: exponential, limited, with a jitter that is the same for the same attempt.
 
-The jitter comes from a hash and not from a random source, so that a decision stays a function of its situation and
-many jobs that failed together still do not come back together.
+The jitter comes from a hash and not from a random source, so that a decision is a pure function of its situation, and jobs
+that failed at the same time still do not restart at the same time.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import hashlib
 from datetime import timedelta
 
 JITTER = 0.2
-"""At most this share of the delay is added or taken away."""
+"""Maximum share of the delay that is added or subtracted."""
 _MAX_DOUBLINGS = 20
-"""Keeps a year, the longest duration of the API, within what a timedelta can hold."""
+"""Limit that keeps a year, the longest duration of the API, within the range of a timedelta."""
 
 
 def delay(attempt: int, *, initial: timedelta, longest: timedelta, seed: str) -> timedelta:
@@ -22,7 +22,7 @@ def delay(attempt: int, *, initial: timedelta, longest: timedelta, seed: str) ->
         attempt: 1 for the first retry.
         initial: Wait before the first retry.
         longest: The wait never exceeds this by more than the jitter.
-        seed: What the jitter is made from, for example the job's uid.
+        seed: Input of the jitter's hash, for example the job's uid.
 
     Returns:
         The wait, never negative.

@@ -1,4 +1,4 @@
-"""The conditions that follow from a decision: the same facts, as questions and answers for tools. Pure."""
+"""The conditions of a job, derived from a decision: the same facts as questions and answers for tools. Pure."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Answer = tuple[ConditionStatus, str, str]
 YES, NO, UNKNOWN = ConditionStatus.TRUE, ConditionStatus.FALSE, ConditionStatus.UNKNOWN
 
 _AT_REST = (Phase.SUSPENDED, Phase.STOPPED)
-_ON_THE_WAY = (Phase.PENDING, Phase.STARTING, Phase.UPGRADING, Phase.RESTARTING, Phase.DELETING)
+_IN_TRANSITION = (Phase.PENDING, Phase.STARTING, Phase.UPGRADING, Phase.RESTARTING, Phase.DELETING)
 
 
 def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
-    """Answer every question about the job.
+    """Return all conditions of the job.
 
     Args:
-        situation: What the decision was made from, with its status up to date.
-        decision: What was decided.
+        situation: The situation that the decision was made from, with an updated status.
+        decision: The decision.
 
     Returns:
-        One condition per type, always all of them and in the same order, so that tools need not guess.
+        One condition per type, always all of them and in the same order.
     """
     answers: dict[ConditionType, Answer] = {
         ConditionType.READY: _ready(situation, decision),
@@ -63,7 +63,7 @@ def _ready(situation: Situation, decision: Decision) -> Answer:
 
 def _reconciling(situation: Situation, decision: Decision) -> Answer:
     stopping = decision.phase is Phase.SUSPENDED and situation.live_pod is not None
-    if decision.phase in _ON_THE_WAY or stopping:
+    if decision.phase in _IN_TRANSITION or stopping:
         return YES, decision.reason.word, decision.message
     return NO, decision.reason.word, ""
 
@@ -79,13 +79,13 @@ def _stalled(situation: Situation, decision: Decision) -> Answer:
 
 
 def _checkpoint_healthy(situation: Situation, decision: Decision) -> Answer:
-    speaks, latest = situation.speaks, decision.status.last_checkpoint
-    failure = speaks.last_failure if speaks is not None else None
+    driver_status, latest = situation.driver_status, decision.status.last_checkpoint
+    failure = driver_status.last_failure if driver_status is not None else None
     if failure is not None and (latest is None or failure.failed_at > latest.completed_at):
         return NO, failure.reason, failure.message
     if latest is None:
         return UNKNOWN, "NoCheckpointYet", "No checkpoint has completed yet."
-    if speaks is None or speaks.state is not JobState.RUNNING:
+    if driver_status is None or driver_status.state is not JobState.RUNNING:
         return UNKNOWN, "NotRunning", f"Checkpoint {latest.id} is the latest; no queries run now."
     return YES, "CheckpointCompleted", ""
 
@@ -100,7 +100,7 @@ def _storage_reachable(situation: Situation) -> Answer:
         None,
     )
     if before is None:
-        return UNKNOWN, "NotLooked", "Storage has not been looked at yet."
+        return UNKNOWN, "NotLooked", "Storage has not been read yet."
     return before.status, before.reason, before.message
 
 

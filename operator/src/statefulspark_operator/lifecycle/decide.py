@@ -1,4 +1,4 @@
-"""The decision: facts into the status, then the first rule that matches. Pure, and never raises."""
+"""The decision: update the status with the facts, then apply the first rule that matches. Pure, and never raises."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from statefulspark_operator.lifecycle.rules import RULES, progress
 from statefulspark_operator.lifecycle.situation import Situation
 
 MESSAGE_LIMIT = 1024
-"""Longer messages are cut: they are read in a terminal, and the log has them in full."""
+"""Longer messages are cut, because they are read in a terminal; the log has the full text."""
 
 
 def decide(situation: Situation) -> Decision:
     """Decide what one pass does.
 
     Args:
-        situation: Everything that was seen.
+        situation: The observed facts.
 
     Returns:
-        What to record and do. Its status is complete: facts, intent, phase, message and conditions.
+        The status to record and the actions. The status is complete: facts, intent, phase, message and conditions.
     """
     current = observed.fold(situation)
     decisions = (rule(current) for rule in RULES)
-    decision = next((found for found in decisions if found is not None), None) or progress.run(current)
+    decision = next((candidate for candidate in decisions if candidate is not None), None) or progress.run(current)
     return _complete(current, decision)
 
 

@@ -1,4 +1,4 @@
-"""What a pass does: the status to record first, the actions to perform then, and when to look again."""
+"""The result of a pass: the status to record first, the actions to perform then, and the delay until the next pass."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from statefulspark_operator.lifecycle.reason import Reason
 
 AT_ONCE = timedelta(0)
 SOON = timedelta(seconds=1)
-"""While somebody waits for a step to end."""
+"""While a step is in progress."""
 STEADY = timedelta(seconds=5)
-"""While the job runs: how often its progress is looked at."""
+"""While the job runs: the interval at which its progress is observed."""
 LATER = timedelta(seconds=15)
-"""While only a change from outside, which wakes the job anyway, is likely to help."""
+"""While only an external change can help, which also wakes the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +23,12 @@ class Decision:
     """The outcome of the first rule that matched.
 
     Attributes:
-        reason: Why.
-        message: One sentence for people about this job now.
+        reason: Reason for the decision.
+        message: One sentence for people about the current state of the job.
         phase: The job's state in one word.
-        status: The status to record before anything is done; phase, message and conditions are filled in later.
-        actions: What to do, in this order; the rest is dropped when one fails.
-        requeue_after: When to look again if nothing wakes the job before.
+        status: The status to record before any action; phase, message and conditions are set later.
+        actions: The actions, in this order; if one fails, the remaining ones are dropped.
+        requeue_after: Delay until the next pass if no event wakes the job before.
     """
 
     reason: Reason

@@ -1,7 +1,7 @@
-"""Folds what was seen into the status: facts first, before any rule asks its question.
+"""Updates the status with the observed facts, before any rule is applied.
 
-The status afterwards tells what is true as far as it can be told; nothing here decides what to do about it. Each
-function takes the situation and returns it with one part of the status brought up to date. Pure.
+Afterwards the status contains the facts as far as they are known; nothing here decides on actions. Each function takes the
+situation and returns it with one part of its status updated. Pure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from statefulspark_operator.api.status import (
 from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation, StorageFacts
 
 PROGRESS_INTERVAL = timedelta(seconds=5)
-"""Rates and batch numbers are written at most this often, so that watching a job does not load the API server."""
+"""Minimum time between two updates of rates and batch numbers, which limits the load of the API server."""
 
 
 def with_status(situation: Situation, **changes: object) -> Situation:
@@ -39,12 +39,12 @@ def with_status(situation: Situation, **changes: object) -> Situation:
 
 
 def adopt_driver(situation: Situation) -> Situation:
-    """Take over a driver pod whose epoch is newer than the status knows: the status was lost or set back."""
+    """Adopt a driver pod with a newer epoch than the status: the status was lost or replaced by an older one."""
     if not situation.pods:
         return situation
     newest = max(situation.pods, key=lambda pod: pod.epoch)
-    known = situation.status.driver
-    if known is not None and newest.epoch <= known.epoch:
+    recorded_driver = situation.status.driver
+    if recorded_driver is not None and newest.epoch <= recorded_driver.epoch:
         return situation
     adopted = DriverIntent(
         epoch=newest.epoch,
@@ -57,11 +57,11 @@ def adopt_driver(situation: Situation) -> Situation:
     return with_status(situation, driver=adopted, epoch=epoch, revision=newest.revision)
 
 
-def see_pod(situation: Situation) -> Situation:
-    """Note that the pod of the recorded driver exists, and that it is being deleted.
+def note_pod(situation: Situation) -> Situation:
+    """Record that the pod of the recorded driver exists, and whether it is being deleted.
 
-    A pod that is deleted goes as soon as its containers have ended, often before anybody could read how; having seen
-    it going tells a drain from a loss.
+    A deleted pod disappears as soon as its containers have ended, often before their exit could be read; the recorded
+    deletion distinguishes a drain from a loss.
     """
     driver, pod = situation.status.driver, situation.pod
     if driver is None or driver.state is DriverState.ENDED or pod is None:
@@ -71,8 +71,8 @@ def see_pod(situation: Situation) -> Situation:
     return with_status(situation, driver=driver.model_copy(update=seen))
 
 
-def forget_old_stall(situation: Situation) -> Situation:
-    """Drop a stall that an older spec caused; the new one deserves a try of its own."""
+def clear_old_stall(situation: Situation) -> Situation:
+    """Clear a stall that an older spec caused, so that the new spec is tried."""
     stalled = situation.status.stalled
     if stalled is None or stalled.generation >= situation.job.generation:
         return situation
@@ -81,7 +81,7 @@ def forget_old_stall(situation: Situation) -> Situation:
 
 
 def snapshot_status(summary: SnapshotSummary) -> SnapshotStatus:
-    """Return what the status shows of a snapshot that the driver reports."""
+    """Return a snapshot that the driver reports in the form of the status."""
     return SnapshotStatus(
         id=summary.id,
         completed_at=summary.completed_at,
@@ -93,36 +93,38 @@ def snapshot_status(summary: SnapshotSummary) -> SnapshotStatus:
 
 
 def _newest(*snapshots: SnapshotStatus | None) -> SnapshotStatus | None:
-    known = [snapshot for snapshot in snapshots if snapshot is not None]
-    return max(known, key=lambda snapshot: snapshot.id, default=None)
+    present = [snapshot for snapshot in snapshots if snapshot is not None]
+    return max(present, key=lambda snapshot: snapshot.id, default=None)
 
 
 def note_snapshots(situation: Situation) -> Situation:
-    """Show the newest checkpoint and savepoint that the driver or storage tells of."""
-    status, speaks = situation.status, situation.speaks
+    """Record the newest checkpoint and savepoint of the driver and of storage."""
+    status, driver_status = situation.status, situation.driver_status
     checkpoints = [status.last_checkpoint]
     savepoints = [status.last_savepoint]
-    if speaks is not None and speaks.last_checkpoint is not None:
-        checkpoints.insert(0, snapshot_status(speaks.last_checkpoint))
-    if speaks is not None and speaks.last_savepoint is not None:
-        savepoints.insert(0, snapshot_status(speaks.last_savepoint))
+    if driver_status is not None and driver_status.last_checkpoint is not None:
+        checkpoints.insert(0, snapshot_status(driver_status.last_checkpoint))
+    if driver_status is not None and driver_status.last_savepoint is not None:
+        savepoints.insert(0, snapshot_status(driver_status.last_savepoint))
     if isinstance(situation.storage, StorageFacts) and situation.storage.latest_checkpoint is not None:
         checkpoints.append(situation.storage.latest_checkpoint.snapshot)
     return with_status(situation, last_checkpoint=_newest(*checkpoints), last_savepoint=_newest(*savepoints))
 
 
 def note_origin(situation: Situation) -> Situation:
-    """Show what the running driver started from."""
-    speaks = situation.speaks
-    if speaks is None or speaks.state is JobState.STARTING:
+    """Record the snapshot that the running driver started from."""
+    driver_status = situation.driver_status
+    if driver_status is None or driver_status.state is JobState.STARTING:
         return situation
-    return with_status(situation, restored_from=speaks.restored_from)
+    return with_status(situation, restored_from=driver_status.restored_from)
 
 
 def note_progress(situation: Situation) -> Situation:
-    """Show each query's progress, unless it was refreshed moments ago."""
-    speaks, status = situation.speaks, situation.status
-    if speaks is None or (status.progress_at is not None and situation.now - status.progress_at < PROGRESS_INTERVAL):
+    """Record each query's progress, unless it was updated within `PROGRESS_INTERVAL`."""
+    driver_status, status = situation.driver_status, situation.status
+    if driver_status is None or (
+        status.progress_at is not None and situation.now - status.progress_at < PROGRESS_INTERVAL
+    ):
         return situation
     queries = tuple(
         QueryProgress(
@@ -132,7 +134,7 @@ def note_progress(situation: Situation) -> Situation:
             input_rows=query.input_rows,
             rows_per_second=round(query.rows_per_second, 1),
         )
-        for query in speaks.queries
+        for query in driver_status.queries
     )
     if queries == status.queries:
         return situation
@@ -141,18 +143,18 @@ def note_progress(situation: Situation) -> Situation:
 
 def has_completed_checkpoint(situation: Situation) -> bool:
     """Tell whether the driver of the current epoch has completed a checkpoint of its own work."""
-    driver, speaks = situation.status.driver, situation.speaks
+    driver, driver_status = situation.status.driver, situation.driver_status
     if driver is None:
         return False
-    if speaks is not None and (latest := speaks.last_checkpoint) is not None:
-        return latest.trigger is not Trigger.RECOVERY and latest.completed_at > speaks.started_at
+    if driver_status is not None and (latest := driver_status.last_checkpoint) is not None:
+        return latest.trigger is not Trigger.RECOVERY and latest.completed_at > driver_status.started_at
     if isinstance(situation.storage, StorageFacts) and (fact := situation.storage.latest_checkpoint) is not None:
         return fact.epoch == driver.epoch and not fact.is_recovery
     return False
 
 
 def credit_progress(situation: Situation) -> Situation:
-    """Reset the failure budget, and forget what the start was made from, once a checkpoint has completed."""
+    """Reset the failure budget, and clear the restore of the start, after a completed checkpoint."""
     status, driver = situation.status, situation.status.driver
     if driver is None or driver.state is DriverState.ENDED or not has_completed_checkpoint(situation):
         return situation
@@ -162,17 +164,17 @@ def credit_progress(situation: Situation) -> Situation:
 
 
 def note_operation(situation: Situation) -> Situation:
-    """Take over the driver's answer about the operation, or what its exit tells of it."""
+    """Record the result of the operation, from the driver's answer or from its exit."""
     operation = situation.status.operation
     if operation is None or operation.state is not OperationPhase.REQUESTED:
         return situation
     answer = situation.operation
     if answer is not None and not isinstance(answer, OperationAbsent) and answer.request_id == operation.id:
-        return _take_answer(situation, operation, answer)
-    return _take_exit(situation, operation)
+        return _note_answer(situation, operation, answer)
+    return _note_exit(situation, operation)
 
 
-def _take_answer(situation: Situation, operation: OperationStatus, answer: Operation) -> Situation:
+def _note_answer(situation: Situation, operation: OperationStatus, answer: Operation) -> Situation:
     if answer.state is OperationState.IN_PROGRESS:
         return situation
     completed = answer.state is OperationState.COMPLETED
@@ -184,14 +186,14 @@ def _take_answer(situation: Situation, operation: OperationStatus, answer: Opera
         if completed
         else f"{answer.reason or 'Failed'}: {answer.message or 'the driver gave no reason'}",
     }
-    taken = with_status(situation, operation=operation.model_copy(update=changes))
+    updated = with_status(situation, operation=operation.model_copy(update=changes))
     if answer.snapshot is None or not completed or operation.kind is not OperationKind.SAVEPOINT:
-        return taken
+        return updated
     savepoint = _newest(snapshot_status(answer.snapshot), situation.status.last_savepoint)
-    return with_status(taken, last_savepoint=savepoint)
+    return with_status(updated, last_savepoint=savepoint)
 
 
-def _take_exit(situation: Situation, operation: OperationStatus) -> Situation:
+def _note_exit(situation: Situation, operation: OperationStatus) -> Situation:
     pod = situation.pod
     if operation.kind is not OperationKind.STOP or pod is None or pod.epoch != operation.epoch or pod.exit is None:
         return situation
@@ -203,7 +205,7 @@ def _take_exit(situation: Situation, operation: OperationStatus) -> Situation:
 
 
 def note_upgrade(situation: Situation) -> Situation:
-    """Write down how far the upgrade has come and when each step was reached."""
+    """Record the progress of the upgrade, and when each step was reached."""
     upgrade = situation.status.upgrade
     if upgrade is None or upgrade.state in (UpgradeState.DONE, UpgradeState.ABORTED):
         return situation
@@ -230,10 +232,15 @@ def _saved(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
 
 
 def _started(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
-    speaks, driver = situation.speaks, situation.status.driver
-    if upgrade.state is not UpgradeState.STARTING or upgrade.started_at is not None or speaks is None or driver is None:
+    driver_status, driver = situation.driver_status, situation.status.driver
+    if (
+        upgrade.state is not UpgradeState.STARTING
+        or upgrade.started_at is not None
+        or driver_status is None
+        or driver is None
+    ):
         return upgrade
-    if speaks.state is not JobState.RUNNING or driver.revision != upgrade.to_revision:
+    if driver_status.state is not JobState.RUNNING or driver.revision != upgrade.to_revision:
         return upgrade
     since = upgrade.savepoint_completed_at or upgrade.stopped_at
     pause_s = round((situation.now - since).total_seconds(), 3) if since else None
@@ -251,8 +258,8 @@ def _checkpointed(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus
 
 FOLDS: tuple[Callable[[Situation], Situation], ...] = (
     adopt_driver,
-    see_pod,
-    forget_old_stall,
+    note_pod,
+    clear_old_stall,
     note_snapshots,
     note_origin,
     note_progress,
@@ -260,17 +267,17 @@ FOLDS: tuple[Callable[[Situation], Situation], ...] = (
     note_operation,
     note_upgrade,
 )
-"""In this order: later ones rely on what earlier ones noted."""
+"""Applied in this order: later functions use the results of earlier ones."""
 
 
 def fold(situation: Situation) -> Situation:
-    """Bring the status up to date with everything that was seen.
+    """Update the status with all observed facts.
 
     Args:
-        situation: As it was gathered.
+        situation: The situation as it was observed.
 
     Returns:
-        The same situation with a status that tells the facts; applying it twice changes nothing more.
+        The same situation with an updated status; a second call changes nothing.
     """
     for step in FOLDS:
         situation = step(situation)

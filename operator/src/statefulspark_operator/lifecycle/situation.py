@@ -1,7 +1,7 @@
-"""Everything that a decision may look at, as one frozen value.
+"""All facts that a decision may use, as one frozen value.
 
-The engine gathers it; rules read it. Answers of the outside world are closed unions in which "no answer" is a value of
-its own: a driver that cannot be reached is silent, not dead, and storage that cannot be read is unknown, not empty.
+The engine collects it; rules read it. Answers of other systems are closed unions in which "no answer" is a separate value: a
+driver that does not answer is silent, not dead, and storage that cannot be read is unknown, not empty.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import DriverIntent, DriverState, SnapshotStatus, StatefulSparkJobStatus
 
 LOST_AFTER = timedelta(seconds=20)
-"""A pod still there this long after its grace period is on a node that no longer answers."""
+"""A pod that still exists this long after its grace period is on a node that does not answer any more."""
 
 
 class PodPhase(StrEnum):
-    """A pod's phase, as Kubernetes reports it."""
+    """The phase of a pod in Kubernetes."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -35,8 +35,8 @@ class Waiting:
     """Why a container has not started.
 
     Attributes:
-        reason: Kubernetes' word, for example `ImagePullBackOff`.
-        message: Its sentence.
+        reason: Kubernetes' reason, for example `ImagePullBackOff`.
+        message: Kubernetes' message.
     """
 
     reason: str
@@ -49,9 +49,9 @@ class ContainerExit:
 
     Attributes:
         code: Exit code of the process.
-        reason: Kubernetes' word, for example `OOMKilled`.
-        message: The termination message, if it is no exit report.
-        report: What the driver itself wrote when it ended.
+        reason: Kubernetes' reason, for example `OOMKilled`.
+        message: The termination message, if it is not an exit report.
+        report: The exit report that the driver wrote at its end.
     """
 
     code: int
@@ -62,13 +62,13 @@ class ContainerExit:
 
 @dataclass(frozen=True, slots=True)
 class DriverPod:
-    """A driver pod as the API server shows it.
+    """A driver pod as the API server reports it.
 
     Attributes:
         name: Name of the pod.
-        uid: Identity of this very pod.
-        epoch: From its label.
-        revision: From its label.
+        uid: Identity of this pod.
+        epoch: Epoch from its label.
+        revision: Revision from its label.
         phase: Its phase.
         created_at: Creation time.
         is_ready: Its readiness probe succeeds.
@@ -76,10 +76,10 @@ class DriverPod:
         api_port: Port of its HTTP API.
         deletion_deadline: When its grace period ends, if it is being deleted (Kubernetes' deletionTimestamp).
         waiting: Why its container has not started.
-        unschedulable: The scheduler's sentence, if no node fits.
+        unschedulable: The scheduler's message, if no node fits.
         exit: How its container ended.
         status_reason: The pod's own reason, for example `Evicted`.
-        status_message: Its sentence.
+        status_message: The pod's own message.
     """
 
     name: str
@@ -100,24 +100,24 @@ class DriverPod:
 
     @property
     def is_over(self) -> bool:
-        """The driver's process has ended, for sure; a sidecar may go on."""
+        """Whether the driver's process has certainly ended; a sidecar may still run."""
         return self.phase in (PodPhase.SUCCEEDED, PodPhase.FAILED) or self.exit is not None
 
     def is_lost(self, now: datetime) -> bool:
-        """It should be gone and is not: its node does not answer. It may still run; its epoch is fenced."""
+        """Tell whether it outlived its deadline, because its node does not answer. It may still run; its epoch is fenced."""
         return not self.is_over and self.deletion_deadline is not None and now > self.deletion_deadline + LOST_AFTER
 
     def is_live(self, now: datetime) -> bool:
-        """It runs or may run, and nothing says that its node is lost."""
+        """Tell whether it runs or may run, and its node is not known to be lost."""
         return not self.is_over and not self.is_lost(now)
 
 
 @dataclass(frozen=True, slots=True)
 class DriverSilent:
-    """The driver was asked and did not answer; it may well be at work.
+    """The driver was asked and did not answer; it may still be working.
 
     Attributes:
-        message: What was tried and what happened.
+        message: The request and its failure.
     """
 
     message: str
@@ -125,7 +125,7 @@ class DriverSilent:
 
 @dataclass(frozen=True, slots=True)
 class OperationAbsent:
-    """The driver answers and does not know the operation: the request never arrived."""
+    """The driver answers but does not know the operation: the request did not arrive."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +133,9 @@ class CheckpointFact:
     """A completed checkpoint on storage.
 
     Attributes:
-        snapshot: What the status shows of it.
-        epoch: Which driver wrote it.
-        is_recovery: It completes a predecessor's batch; no progress of the epoch that wrote it.
+        snapshot: The checkpoint in the form of the status.
+        epoch: Epoch of the driver that wrote it.
+        is_recovery: It completes a predecessor's batch, and so is no progress of the epoch that wrote it.
     """
 
     snapshot: SnapshotStatus
@@ -153,13 +153,13 @@ class SavepointFact(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StorageFacts:
-    """What the job's folder on storage holds.
+    """The content of the job's folder on storage.
 
     Attributes:
         newest_epoch: Highest epoch ever claimed; 0 when there is none.
         latest_checkpoint: The newest completed checkpoint.
-        savepoint: About `status.restore.snapshot`.
-        is_empty: Nothing is there at all.
+        savepoint: Whether `status.restore.snapshot` is complete.
+        is_empty: The folder contains nothing.
     """
 
     newest_epoch: int = 0
@@ -170,12 +170,12 @@ class StorageFacts:
 
 @dataclass(frozen=True, slots=True)
 class StorageUnreadable:
-    """Storage was asked and what it holds could not be found out.
+    """Storage was read, but its content could not be determined.
 
     Attributes:
         reason: PascalCase, for example `StorageUnreachable` or `AccessDenied`.
         message: One sentence.
-        may_pass: Waiting can help; false when somebody has to change something.
+        may_pass: Whether waiting can help; false if a person must change something.
     """
 
     reason: str
@@ -189,7 +189,7 @@ class Rejection:
 
     Attributes:
         reason: PascalCase.
-        message: What is wrong and what to do.
+        message: The problem and what to do.
     """
 
     reason: str
@@ -205,9 +205,9 @@ class Job:
         name: Its name.
         uid: Its identity.
         generation: Grows with every change of the spec.
-        resource_version: Of the resource as it was read; writes are refused if it has changed.
-        has_finalizer: Ours is on it.
-        deletion_requested_at: When somebody deleted it.
+        resource_version: Version of the resource as it was read; writes are refused if it has changed.
+        has_finalizer: Whether it has the operator's finalizer.
+        deletion_requested_at: When it was deleted.
     """
 
     namespace: str
@@ -221,18 +221,18 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """One job and everything known about it now.
+    """One job and all current facts about it.
 
     Attributes:
         now: The time of the pass.
         job: Metadata.
-        spec: The spec to carry out: the current one, or the last good one when that is rejected; None if neither.
+        spec: The spec to carry out: the current one, or the last valid one if that is rejected; None if neither.
         status: The status as recorded.
         rejection: Why the current spec is not carried out.
         pods: All driver pods, oldest epoch first.
-        driver: The driver's answer, None if it was not asked.
-        operation: The driver's answer about `status.operation`, None if it was not asked or did not answer.
-        storage: None if storage was not read in this pass.
+        driver: The driver's answer; None if it was not asked.
+        operation: The driver's answer about `status.operation`; None if it was not asked or did not answer.
+        storage: The content of storage; None if it was not read in this pass.
     """
 
     now: datetime
@@ -252,18 +252,18 @@ class Situation:
 
     @property
     def intent(self) -> DriverIntent | None:
-        """The driver that is wanted or has been, from the status."""
+        """The latest driver that was decided, from the status."""
         return self.status.driver
 
     @property
     def pod(self) -> DriverPod | None:
-        """The pod of the current epoch, in whatever state."""
+        """The pod of the current epoch, in any state."""
         epoch = self.status.driver.epoch if self.status.driver else None
         return next((pod for pod in self.pods if pod.epoch == epoch), None)
 
     @property
     def live_pod(self) -> DriverPod | None:
-        """The pod of the current epoch, if it is live and its end has not been taken into account."""
+        """The pod of the current epoch, if it is live and its end has not been recorded."""
         if self.status.driver is None or self.status.driver.state is DriverState.ENDED:
             return None
         return self.pod if self.pod is not None and self.pod.is_live(self.now) else None
@@ -275,19 +275,19 @@ class Situation:
 
     @property
     def pending_restore(self) -> str | None:
-        """Id of what `spec.restore` asks for and has not been carried out."""
-        wanted = revision.restore_id(self.spec) if self.spec else None
-        return wanted if wanted != self.status.restore_applied else None
+        """Id of the request of `spec.restore`, if it has not been carried out."""
+        requested = revision.restore_id(self.spec) if self.spec else None
+        return requested if requested != self.status.restore_applied else None
 
     @property
     def is_outdated(self) -> bool:
-        """The driver runs another revision than the spec asks for, or a restore is asked for."""
+        """Whether the driver runs another revision than the spec, or a restore is requested."""
         if self.status.driver is None or self.spec is None:
             return False
         return self.status.driver.revision != self.desired_revision or self.pending_restore is not None
 
     @property
-    def speaks(self) -> JobStatus | None:
+    def driver_status(self) -> JobStatus | None:
         """The driver's status, if it answered and is the one of the current epoch."""
         if not isinstance(self.driver, JobStatus) or self.status.driver is None:
             return None

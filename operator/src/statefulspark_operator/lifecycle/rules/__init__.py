@@ -1,7 +1,7 @@
 """The rules, one module per concern, one function per question.
 
-A rule looks at a situation whose status has been brought up to date, and answers with a decision or with None when its
-question does not apply. The order of `RULES` is part of the design: the first that matches decides.
+A rule reads a situation with an updated status, and returns a decision, or None if the answer to its question is no. The
+order of `RULES` is part of the design: the first rule that returns a decision is applied.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from statefulspark_operator.lifecycle.situation import Situation
 Rule = Callable[[Situation], Decision | None]
 
 RULES: tuple[Rule, ...] = (
-    deletion.delete,  # A deleted resource is let go, whatever else is true of it.
-    ownership.add_finalizer,  # Nothing is created before it can be cleaned up.
-    ownership.remove_stray,  # At most one driver: one of another epoch goes first.
-    failure.account_for_end,  # An end is written down before anything is made of it.
-    ownership.reject,  # Without any good spec there is nothing to carry out.
-    operation.end_stopped_driver,  # A driver that has its savepoint must end, not go on.
-    operation.follow,  # A request under way is followed to its end.
-    suspension.suspend,  # Wanted: nothing runs.
-    upgrade_rules.replace_driver,  # Wanted: another revision, or another state, than what runs.
-    start.drop_superseded,  # A recorded start that nobody wants any more.
+    deletion.delete,  # A deleted resource is released, whatever its other state.
+    ownership.add_finalizer,  # Nothing is created before its cleanup is ensured.
+    ownership.remove_stray,  # At most one driver: one of another epoch is removed first.
+    failure.account_for_end,  # An end is recorded before any other rule uses it.
+    ownership.reject,  # Without a valid spec there is nothing to carry out.
+    operation.end_stopped_driver,  # A driver that has completed its stop must end.
+    operation.follow,  # A running request is followed to its end.
+    suspension.suspend,  # The spec requests that no driver runs.
+    upgrade_rules.replace_driver,  # The spec requests another revision or another state.
+    start.drop_superseded,  # A recorded start that the spec no longer requests.
     start.resume_start,  # A recorded start whose pod is missing.
     start.stay_stalled,
     start.stay_finished,
     start.back_off,
     start.await_storage,  # "Cannot tell" is not "absent".
     start.refuse_missing_savepoint,
-    start.start,  # Nothing runs and something should.
+    start.start,  # No driver runs, and the spec requests one.
     progress.await_end,
     progress.show_waiting,
     progress.show_unschedulable,

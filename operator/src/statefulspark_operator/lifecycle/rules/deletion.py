@@ -1,7 +1,7 @@
-"""What happens when the resource is deleted: stop, keep or delete the state, let go.
+"""Deletion of the resource: stop the driver, keep or delete the state, remove the finalizer.
 
-It always ends, also when the driver, its node or storage is gone: every wait here has a deadline. Stopping is a normal
-pod deletion, on which the driver completes a checkpoint.
+It always ends, also if the driver, its node or storage is lost: every wait here has a deadline. The stop is a normal pod
+deletion, on which the driver completes a checkpoint.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from statefulspark_operator.lifecycle.situation import (
 )
 
 PURGE_DEADLINE = timedelta(minutes=5)
-"""Deleting the state is tried for this long after the driver is gone or should be; then the resource goes without it."""
+"""Deletion of the state is retried for this time after the driver should have ended; then the resource is deleted."""
 
 
 def delete(situation: Situation) -> Decision | None:
@@ -35,7 +35,7 @@ def delete(situation: Situation) -> Decision | None:
     if not situation.job.has_finalizer:
         return _decide(situation, Reason.DELETED, "Nothing is left to do.")
     if situation.live_pods:
-        return _savepoint_first(situation, deleted_at) or _stop(situation)
+        return _take_savepoint(situation, deleted_at) or _stop(situation)
     if _policy(situation) is DeletionPolicy.DELETE:
         return _purge(situation, deleted_at) or _release(situation, Reason.DELETION_FINISHED, "The state is deleted.")
     return _release(situation, Reason.DELETION_FINISHED, "The state is kept on storage.")
@@ -53,8 +53,8 @@ def _release(situation: Situation, reason: Reason, message: str) -> Decision:
     return _decide(situation, reason, message, actions.RemoveFinalizer())
 
 
-def _savepoint_first(situation: Situation, deleted_at: datetime) -> Decision | None:
-    """Ask the running driver for a savepoint, as long as the time for it is not up."""
+def _take_savepoint(situation: Situation, deleted_at: datetime) -> Decision | None:
+    """Request a savepoint from the running driver, unless its timeout has passed."""
     spec, pod, driver = situation.spec, situation.live_pod, situation.intent
     if spec is None or pod is None or driver is None or spec.deletion_policy is not DeletionPolicy.SAVEPOINT:
         return None
@@ -63,7 +63,7 @@ def _savepoint_first(situation: Situation, deleted_at: datetime) -> Decision | N
     request_id = f"{situation.job.uid}-deletion-{driver.epoch}"
     operation = situation.status.operation
     if operation is None or operation.id != request_id:
-        return _ask(situation, request_id, driver.epoch) if pod.is_ready else None
+        return _request(situation, request_id, driver.epoch) if pod.is_ready else None
     if operation.state is OperationPhase.FAILED:
         return None
     repeat = isinstance(situation.operation, OperationAbsent) and operation.state is OperationPhase.REQUESTED
@@ -71,7 +71,7 @@ def _savepoint_first(situation: Situation, deleted_at: datetime) -> Decision | N
     return _decide(situation, Reason.DELETION_SAVEPOINT, "Waiting for the last savepoint.", *again)
 
 
-def _ask(situation: Situation, request_id: str, epoch: int) -> Decision:
+def _request(situation: Situation, request_id: str, epoch: int) -> Decision:
     operation = OperationStatus(
         id=request_id,
         kind=OperationKind.STOP,
@@ -93,12 +93,12 @@ def _stop_request(situation: Situation, request_id: str, epoch: int) -> actions.
 
 
 def _stop(situation: Situation) -> Decision:
-    """Delete one live pod per pass; those already told to go are waited for until they end or count as lost."""
-    untold = next((pod for pod in situation.live_pods if pod.deletion_deadline is None), None)
+    """Delete one live pod per pass, and wait until deleted pods have ended or count as lost."""
+    pod = next((pod for pod in situation.live_pods if pod.deletion_deadline is None), None)
     message = f"Stopping {_names(situation.live_pods)}."
-    if untold is None:
+    if pod is None:
         return _decide(situation, Reason.DELETION_STOPPING, message)
-    return _decide(situation, Reason.DELETION_STOPPING, message, actions.DeleteDriver(untold.name, untold.uid))
+    return _decide(situation, Reason.DELETION_STOPPING, message, actions.DeleteDriver(pod.name, pod.uid))
 
 
 def _names(pods: tuple[DriverPod, ...]) -> str:
@@ -106,17 +106,17 @@ def _names(pods: tuple[DriverPod, ...]) -> str:
 
 
 def _purge(situation: Situation, deleted_at: datetime) -> Decision | None:
-    """Delete the state until storage is seen empty, or the time is up."""
+    """Delete the state until storage is empty, or the deadline has passed."""
     storage = situation.storage
     if isinstance(storage, StorageFacts) and storage.is_empty:
         return None
     if situation.now - deleted_at > PURGE_DEADLINE + _grace(situation):
-        why = storage.message if isinstance(storage, StorageUnreadable) else "Something keeps writing to it."
-        return _release(situation, Reason.DELETION_STATE_KEPT, f"The state is left on storage: {why}")
+        why = storage.message if isinstance(storage, StorageUnreadable) else "Another process keeps writing to it."
+        return _release(situation, Reason.DELETION_STATE_KEPT, f"The state stays on storage: {why}")
     if isinstance(storage, StorageUnreadable) and not storage.may_pass:
-        return _release(situation, Reason.DELETION_STATE_KEPT, f"The state is left on storage: {storage.message}")
+        return _release(situation, Reason.DELETION_STATE_KEPT, f"The state stays on storage: {storage.message}")
     if not isinstance(storage, StorageFacts):
-        return _decide(situation, Reason.DELETION_WAITING, storage.message if storage else "Looking at storage.")
+        return _decide(situation, Reason.DELETION_WAITING, storage.message if storage else "Reading storage.")
     purge = _decide(situation, Reason.DELETION_PURGING, "Deleting the state.", actions.PurgeStorage())
     return Decision(purge.reason, purge.message, purge.phase, purge.status, purge.actions, AT_ONCE)
 

@@ -1,7 +1,7 @@
-"""What the end of a driver means: asked for, harmless, worth another try, or not to be tried again.
+"""The end of a driver: requested, harmless, to be retried, or not to be retried.
 
-The end is only written down here; the rules for starting decide what follows. A driver whose pod is gone counts as
-ended; so does one on a node that no longer answers, because its epoch is fenced on storage and not by Kubernetes.
+This module only records the end; the rules for starting decide what follows. A driver whose pod does not exist any more
+counts as ended; so does one on a node that does not answer, because its epoch is fenced on storage and not by Kubernetes.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from statefulspark_operator.lifecycle.situation import DriverPod, Situation, Sto
 
 
 class EndKind(Enum):
-    """What an end calls for."""
+    """The kind of an end, which determines what follows."""
 
     STOPPED = Reason.DRIVER_STOPPED
-    """As asked."""
+    """It stopped as requested."""
     DRAINED = Reason.DRIVER_DRAINED
-    """Kubernetes asked it to go; it completed a checkpoint. Start again at once."""
+    """Kubernetes stopped its pod, and it completed a checkpoint. Start again at once."""
     FINISHED = Reason.DRIVER_FINISHED
-    """Nothing left to do."""
+    """All queries ended; nothing is left to do."""
     REFUSED = Reason.DRIVER_REFUSED
-    """Starting again unchanged fails again."""
+    """An unchanged restart would fail again."""
     DISRUPTED = "disrupted"
-    """The cluster took it away: the first restart in a row does not wait."""
+    """The cluster removed it: the first restart in a row does not wait."""
     FAILED = Reason.DRIVER_FAILED
-    """It failed by itself."""
+    """It failed on its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class DriverEnd:
     """How a driver ended.
 
     Attributes:
-        kind: What it calls for.
+        kind: The kind of the end.
         reason: PascalCase, for events and conditions.
         message: One sentence.
         code: Exit code, if known.
@@ -83,30 +83,30 @@ _KIND_BY_CODE = {
 
 
 def _end_of_pod(pod: DriverPod) -> DriverEnd:
-    """Read the end of a pod that is over."""
+    """Return how the driver of an ended pod ended."""
     if pod.exit is None:
         reason = pod.status_reason or "DriverFailed"
         detail = pod.status_message or "Kubernetes gives no reason"
-        return DriverEnd(EndKind.DISRUPTED, reason, f"Pod {pod.name} was taken down ({reason}): {detail}.")
+        return DriverEnd(EndKind.DISRUPTED, reason, f"Pod {pod.name} was removed ({reason}): {detail}.")
     code, report = pod.exit.code, pod.exit.report
-    known = ExitCode(code) if code in ExitCode._value2member_map_ else None
-    kind = _KIND_BY_CODE[known] if known is not None else EndKind.FAILED
+    exit_code = ExitCode(code) if code in ExitCode._value2member_map_ else None
+    kind = _KIND_BY_CODE[exit_code] if exit_code is not None else EndKind.FAILED
     if report is not None:
         return DriverEnd(kind, report.reason, report.message, code)
     reason = pod.exit.reason if pod.exit.reason not in ("", "Error", "Completed") else "DriverFailed"
-    if known is not None and reason == "DriverFailed":
-        reason = "".join(part.capitalize() for part in known.name.split("_"))
+    if exit_code is not None and reason == "DriverFailed":
+        reason = "".join(part.capitalize() for part in exit_code.name.split("_"))
     detail = f": {pod.exit.message}" if pod.exit.message else ""
     return DriverEnd(kind, reason, f"The driver ended with {ExitCode.describe(code)}{detail}.", code)
 
 
 def find_end(situation: Situation) -> DriverEnd | None:
-    """Tell how the recorded driver ended, or None while it may still run or has been accounted for."""
+    """Return how the recorded driver ended; None while it may still run, or if its end is recorded."""
     driver, pod = situation.intent, situation.pod
     if driver is None or driver.state is DriverState.ENDED:
         return None
     if pod is not None and pod.is_lost(situation.now):
-        return DriverEnd(EndKind.DISRUPTED, "NodeLost", f"The node of pod {pod.name} no longer answers.")
+        return DriverEnd(EndKind.DISRUPTED, "NodeLost", f"The node of pod {pod.name} does not answer any more.")
     if pod is not None:
         return _end_of_pod(pod) if pod.is_over else None
     claimed = isinstance(situation.storage, StorageFacts) and situation.storage.newest_epoch >= driver.epoch
@@ -114,11 +114,11 @@ def find_end(situation: Situation) -> DriverEnd | None:
         return None
     if driver.ending_since is not None:
         return DriverEnd(EndKind.DRAINED, "DriverDeleted", f"Pod {driver.pod} was deleted and has ended.")
-    return DriverEnd(EndKind.DISRUPTED, "DriverGone", f"Pod {driver.pod} is gone.")
+    return DriverEnd(EndKind.DISRUPTED, "DriverGone", f"Pod {driver.pod} does not exist any more.")
 
 
 def account_for_end(situation: Situation) -> Decision | None:
-    """Has the driver ended without that being written down?"""
+    """Has the driver ended, and is its end not recorded yet?"""
     end, driver = find_end(situation), situation.intent
     if end is None or driver is None:
         return None
@@ -134,7 +134,7 @@ def account_for_end(situation: Situation) -> Decision | None:
     )
     if end.kind is EndKind.REFUSED:
         return _refuse(situation, status, end)
-    if end.kind in (EndKind.STOPPED, EndKind.DRAINED, EndKind.FINISHED) or _was_asked_for(situation):
+    if end.kind in (EndKind.STOPPED, EndKind.DRAINED, EndKind.FINISHED) or _was_requested(situation):
         reason = end.kind.value if isinstance(end.kind.value, Reason) else Reason.DRIVER_STOPPED
         return Decision(reason, end.message, _phase_after(situation, end), status, (), AT_ONCE)
     return _count_failure(situation, status, end)
@@ -152,8 +152,8 @@ def _ended(situation: Situation, driver: DriverIntent, end: DriverEnd) -> Driver
     )
 
 
-def _was_asked_for(situation: Situation) -> bool:
-    """Tell whether we wanted this driver to go, so that its end is no failure however it went."""
+def _was_requested(situation: Situation) -> bool:
+    """Tell whether the operator requested this driver's end, so that the end is no failure in any case."""
     status, driver = situation.status, situation.intent
     operation, upgrade = status.operation, status.upgrade
     if upgrade is not None and upgrade.state is UpgradeState.STOPPING:
@@ -167,7 +167,7 @@ def _was_asked_for(situation: Situation) -> bool:
 
 
 def _settle_operation(situation: Situation, end: DriverEnd) -> OperationStatus | None:
-    """Close an operation that the driver can no longer answer for."""
+    """Fail an operation that the ended driver cannot complete any more."""
     operation = situation.status.operation
     if operation is None or operation.state is not OperationPhase.REQUESTED:
         return operation
@@ -185,7 +185,7 @@ def _settle_upgrade(situation: Situation) -> UpgradeStatus | None:
 
 
 def _restore_after(situation: Situation, end: DriverEnd, operation: OperationStatus | None) -> RestoreIntent | None:
-    """Choose what the next driver starts from: the savepoint of a stop, otherwise what was to be used before."""
+    """Choose the snapshot of the next start: the savepoint of a stop, otherwise the one that was chosen before."""
     if end.kind is not EndKind.STOPPED or operation is None or operation.kind is not OperationKind.STOP:
         return situation.status.restore
     if operation.location is None or not operation.location.startswith("s3://"):
@@ -215,7 +215,7 @@ def _with_failure(restarts: RestartStatus, situation: Situation, end: DriverEnd)
 
 
 def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: DriverEnd) -> Decision:
-    """Count a failure and set the time of the next attempt, or give up."""
+    """Count a failure and set the time of the next attempt, or stop retrying."""
     policy = situation.spec.restart if situation.spec else Restart()
     before = situation.status.restarts
     consecutive = before.consecutive + 1
@@ -233,13 +233,13 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
     )
     status = status.model_copy(update={"restarts": counted})
     if consecutive > policy.max_failures:
-        return _give_up(situation, status, end)
+        return _stall(situation, status, end)
     return Decision(Reason.DRIVER_FAILED, end.message, Phase.RESTARTING, status, (), AT_ONCE)
 
 
-def _give_up(situation: Situation, status: StatefulSparkJobStatus, end: DriverEnd) -> Decision:
+def _stall(situation: Situation, status: StatefulSparkJobStatus, end: DriverEnd) -> Decision:
     message = (
-        f"The driver failed {status.restarts.consecutive} times without completing a checkpoint, at last: "
+        f"The driver failed {status.restarts.consecutive} times without completing a checkpoint. The latest failure: "
         f"{end.message} Change the spec, for example restartNonce, to try again."
     )
     stalled = StallStatus(generation=situation.job.generation, reason=Reason.BUDGET_EXHAUSTED.word, message=message)

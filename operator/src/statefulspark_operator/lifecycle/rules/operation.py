@@ -1,7 +1,7 @@
-"""A savepoint or stop under way is followed to its end before anything else is started.
+"""A running savepoint or stop is followed to its end before anything else is started.
 
-Not knowing is no failure: a driver that does not answer is asked again until the time is up. A request that never
-arrived is sent again with the same id, which starts nothing twice.
+A missing answer is no failure: a driver that does not answer is asked again until the timeout. A request that did not
+arrive is sent again with the same id, which starts nothing twice.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation
 
 EXIT_GRACE = timedelta(seconds=30)
-"""A driver that has completed its stop and still runs after this is ended by deleting its pod."""
+"""Time after which the pod of a driver that has completed its stop is deleted."""
 
 TRIGGERS = {"upgrade": Trigger.UPGRADE, "stop": Trigger.STOP, "manual": Trigger.MANUAL, "deletion": Trigger.STOP}
 
@@ -28,16 +28,16 @@ TRIGGERS = {"upgrade": Trigger.UPGRADE, "stop": Trigger.STOP, "manual": Trigger.
 def new_operation(
     situation: Situation, *, kind: OperationKind, trigger: str, epoch: int, attempt: int = 1
 ) -> OperationStatus:
-    """Make the record of an operation that is about to be requested.
+    """Return the record of an operation that is about to be requested.
 
-    The epoch is part of the id: a driver that was started again from a checkpoint must not take the savepoint of its
-    predecessor for the answer.
+    The epoch is part of the id: a driver that was restarted from a checkpoint must not answer with the savepoint of its
+    predecessor.
 
     Args:
         situation: The job.
         kind: Savepoint, or stop with savepoint.
         trigger: upgrade, stop, manual.
-        epoch: The driver that is asked.
+        epoch: Epoch of the driver that is asked.
         attempt: Number of this attempt for the same reason.
     """
     return OperationStatus(
@@ -54,16 +54,16 @@ def new_operation(
 
 def request_for(situation: Situation, operation: OperationStatus) -> actions.RequestStop | actions.RequestSavepoint:
     """Return the action that asks the driver for a recorded operation."""
-    wanted = situation.spec.savepoint if situation.spec else Savepoint()
-    location = wanted.location
+    savepoint = situation.spec.savepoint if situation.spec else Savepoint()
+    location = savepoint.location
     if operation.kind is OperationKind.SAVEPOINT:
-        written_as = SnapshotFormat[wanted.format.name] if wanted.format else SnapshotFormat.NATIVE
+        written_as = SnapshotFormat[savepoint.format.name] if savepoint.format else SnapshotFormat.NATIVE
         return actions.RequestSavepoint(operation.id, operation.epoch, location, written_as)
     return actions.RequestStop(operation.id, operation.epoch, TRIGGERS.get(operation.trigger, Trigger.STOP), location)
 
 
 def stop_operation(situation: Situation) -> OperationStatus | None:
-    """Return the stop that the current driver was asked for, if it was."""
+    """Return the stop that was requested from the current driver, if any."""
     operation, driver = situation.status.operation, situation.intent
     if operation is None or driver is None or operation.kind is not OperationKind.STOP:
         return None
@@ -77,7 +77,7 @@ def _phase(operation: OperationStatus, situation: Situation) -> Phase:
 
 
 def end_stopped_driver(situation: Situation) -> Decision | None:
-    """Has the driver completed its stop and still runs?"""
+    """Has the driver completed its stop, and does it still run?"""
     operation, pod = stop_operation(situation), situation.live_pod
     if operation is None or pod is None or operation.state is not OperationPhase.COMPLETED:
         return None
@@ -87,13 +87,13 @@ def end_stopped_driver(situation: Situation) -> Decision | None:
         savepoint = f"Savepoint {operation.location}" if operation.location else "The savepoint"
         message = f"{savepoint} is complete; waiting for {pod.name} to end."
         return Decision(Reason.STOPPING, message, phase, situation.status, (), SOON)
-    message = f"{pod.name} did not end by itself after its savepoint; deleting it."
+    message = f"{pod.name} did not end after its savepoint; deleting it."
     act = actions.DeleteDriver(pod.name, pod.uid)
     return Decision(Reason.STOP_ENFORCED, message, phase, situation.status, (act,), SOON)
 
 
 def follow(situation: Situation) -> Decision | None:
-    """Is an operation of the current driver under way?"""
+    """Is an operation of the current driver running?"""
     operation, pod, driver = situation.status.operation, situation.live_pod, situation.intent
     if operation is None or pod is None or driver is None or situation.spec is None:
         return None
@@ -106,7 +106,7 @@ def follow(situation: Situation) -> Decision | None:
     if not isinstance(situation.operation, OperationAbsent):
         message = f"Waiting for the savepoint (request {operation.id})."
         return Decision(Reason.OPERATION_IN_PROGRESS, message, phase, situation.status, (), SOON)
-    if situation.speaks is not None and situation.speaks.state is JobState.STARTING:
+    if situation.driver_status is not None and situation.driver_status.state is JobState.STARTING:
         return _fail(situation, operation, "The driver is still starting.")
     act = request_for(situation, operation)
     message = "The driver does not know the request; sending it again."

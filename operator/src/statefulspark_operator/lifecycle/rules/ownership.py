@@ -1,4 +1,4 @@
-"""Whether the resource may be acted upon at all: its finalizer, its spec, and drivers that are not ours to keep."""
+"""Preconditions of all other rules: the finalizer, a valid spec, and no driver of another epoch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statefulspark_operator.lifecycle.situation import Situation
 
 
 def add_finalizer(situation: Situation) -> Decision | None:
-    """Is the resource without our finalizer?"""
+    """Does the resource lack the operator's finalizer?"""
     if situation.job.has_finalizer:
         return None
     act = actions.AddFinalizer()
@@ -21,13 +21,13 @@ def add_finalizer(situation: Situation) -> Decision | None:
 def remove_stray(situation: Situation) -> Decision | None:
     """Does a driver of another epoch still run?
 
-    It is fenced: its next commit finds the newer epoch. Until then it wastes resources and confuses people.
+    It is fenced: its next commit detects the newer epoch. Until then it wastes resources and confuses people.
     """
     driver = situation.intent
     if driver is None:
         return None
-    wanted = None if driver.state is DriverState.ENDED else driver.epoch
-    strays = [pod for pod in situation.live_pods if pod.epoch != wanted and pod.deletion_deadline is None]
+    current_epoch = None if driver.state is DriverState.ENDED else driver.epoch
+    strays = [pod for pod in situation.live_pods if pod.epoch != current_epoch and pod.deletion_deadline is None]
     if not strays:
         return None
     stray = strays[0]
@@ -38,7 +38,7 @@ def remove_stray(situation: Situation) -> Decision | None:
 
 
 def reject(situation: Situation) -> Decision | None:
-    """Is there no spec that could be carried out, neither the current one nor an earlier good one?"""
+    """Is there no valid spec, neither the current nor an earlier one?"""
     if situation.spec is not None:
         return None
     message = situation.rejection.message if situation.rejection else "The spec cannot be read."

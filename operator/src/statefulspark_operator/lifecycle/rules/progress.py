@@ -1,6 +1,7 @@
-"""A driver that is there and wanted: why it does not run yet, or how it goes.
+"""A driver that exists as requested: why it does not run yet, or its progress.
 
-What keeps a pod from starting is shown at once and not after a timeout: the person who can help is usually looking.
+A problem that prevents the start of a pod is reported at once and not after a timeout, because the person who can solve it
+is usually watching.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from statefulspark_operator.lifecycle.rules import upgrade as upgrades
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 
 KEPT_PODS = 2
-"""Pods of ended drivers that are kept, for their logs."""
+"""Number of pods of ended drivers that are kept for their logs."""
 
 _HARMLESS_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
 
@@ -28,7 +29,7 @@ def _phase(situation: Situation) -> Phase:
 
 
 def await_end(situation: Situation) -> Decision | None:
-    """Is the driver's pod being deleted, or does a terminating one stand in the way of the next?"""
+    """Is the driver's pod being deleted, or must the next driver wait for a terminating pod?"""
     ending = next((pod for pod in situation.live_pods if pod.deletion_deadline is not None), None)
     if ending is None:
         return None
@@ -37,7 +38,7 @@ def await_end(situation: Situation) -> Decision | None:
 
 
 def show_waiting(situation: Situation) -> Decision | None:
-    """Can the driver's container not be started?"""
+    """Does the driver's container fail to start?"""
     pod = situation.live_pod
     if pod is None or pod.waiting is None or pod.waiting.reason in _HARMLESS_WAITS:
         return None
@@ -52,21 +53,21 @@ def show_unschedulable(situation: Situation) -> Decision | None:
     pod = situation.live_pod
     if pod is None or pod.unschedulable is None:
         return None
-    message = f"{pod.name} finds no node: {pod.unschedulable}"
+    message = f"{pod.name} cannot be scheduled: {pod.unschedulable}"
     return Decision(Reason.UNSCHEDULABLE, message, _phase(situation), situation.status, (), STEADY)
 
 
 def await_start(situation: Situation) -> Decision | None:
-    """Has the driver not come to run all queries yet?"""
-    pod, speaks = situation.live_pod, situation.speaks
+    """Does the driver not run all queries yet?"""
+    pod, driver_status = situation.live_pod, situation.driver_status
     if pod is None:
         return None
-    if speaks is not None and speaks.state is JobState.RUNNING:
+    if driver_status is not None and driver_status.state is JobState.RUNNING:
         return None
-    if speaks is None and pod.is_ready:
+    if driver_status is None and pod.is_ready:
         return None
-    what = speaks.state.value if speaks is not None else _silence(situation)
-    message = f"{pod.name}: {what}."
+    state = driver_status.state.value if driver_status is not None else _silence(situation)
+    message = f"{pod.name}: {state}."
     return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
 
 
@@ -75,7 +76,7 @@ def _silence(situation: Situation) -> str:
 
 
 def take_savepoint(situation: Situation) -> Decision | None:
-    """Was a savepoint asked for by its nonce?"""
+    """Does a new nonce request a savepoint?"""
     spec, pod = situation.spec, situation.live_pod
     if spec is None or pod is None or spec.savepoint_nonce in (None, situation.status.savepoint_nonce):
         return None
@@ -87,12 +88,12 @@ def take_savepoint(situation: Situation) -> Decision | None:
 
 
 def run(situation: Situation) -> Decision:
-    """Nothing else applies: the job runs."""
-    acts = _forget_old_pods(situation)
-    if upgrades.is_given_up(situation):
+    """Return the decision if no other rule applies: the job runs."""
+    acts = _remove_old_pods(situation)
+    if upgrades.is_aborted(situation):
         upgrade = situation.status.upgrade
         why = upgrade.message if upgrade is not None else None
-        message = f"The change of the spec was given up; the old revision keeps running. {why or ''}".strip()
+        message = f"The change of the spec was aborted; the old revision keeps running. {why or ''}".strip()
         return Decision(Reason.UPGRADE_ABORTED, message, Phase.RUNNING, situation.status, acts, STEADY)
     return Decision(Reason.RUNNING, _progress(situation), Phase.RUNNING, situation.status, acts, STEADY)
 
@@ -104,7 +105,7 @@ def _progress(situation: Situation) -> str:
     return started if checkpoint is not None else f"{started} No checkpoint has completed yet."
 
 
-def _forget_old_pods(situation: Situation) -> tuple[actions.Action, ...]:
+def _remove_old_pods(situation: Situation) -> tuple[actions.Action, ...]:
     """Delete the pods of ended drivers except the newest ones."""
     over = [pod for pod in situation.pods if pod.is_over and pod.deletion_deadline is None]
     over.sort(key=lambda pod: pod.epoch)

@@ -1,9 +1,9 @@
-"""Starting a driver: when it must wait, and what it starts from.
+"""Starting a driver: when the start must wait, and which snapshot it starts from.
 
-The epoch and the whole intent are recorded before the pod is created. A start that was recorded is carried out with the
-same epoch and the same pod name, so that an operator that died in between never makes a second driver. State is never
-left behind: without an explicit word in the spec a start uses the savepoint of the last stop or the latest completed
-checkpoint, and what storage holds has to be known.
+The epoch and the whole intent are recorded before the pod is created. A recorded start is carried out with the same epoch
+and the same pod name, so that an operator that ended in between never creates a second driver. State is never dropped:
+unless the spec requests otherwise, a start uses the savepoint of the last stop or the latest completed checkpoint, and only
+if the content of storage is known.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from statefulspark_operator.lifecycle.situation import SavepointFact, Situation,
 
 
 def _phase(situation: Situation) -> Phase:
-    """Return the phase of a job whose driver is gone or not there yet."""
+    """Return the phase of a job whose driver has ended or does not exist yet."""
     driver, upgrade = situation.intent, situation.status.upgrade
     if driver is None:
         return Phase.PENDING
@@ -38,13 +38,13 @@ def _phase(situation: Situation) -> Phase:
 
 
 def _has_driver(situation: Situation) -> bool:
-    """Tell whether a driver is there or was decided upon."""
+    """Tell whether a driver exists or its start was decided."""
     driver = situation.intent
     return driver is not None and driver.state is not DriverState.ENDED
 
 
 def _start_actions(situation: Situation, driver: DriverIntent) -> tuple[actions.Action, ...]:
-    """Everything a driver needs, its pod last."""
+    """Return the actions that create everything that a driver needs, its pod last."""
     executors = situation.spec is not None and situation.spec.executor.instances > 0
     access: tuple[actions.Action, ...] = (actions.EnsureAccess(),) if executors else ()
     return (
@@ -58,7 +58,7 @@ def _start_actions(situation: Situation, driver: DriverIntent) -> tuple[actions.
 
 
 def drop_superseded(situation: Situation) -> Decision | None:
-    """Was a start recorded that the spec no longer asks for, before its pod existed?"""
+    """Was a start recorded that the spec no longer requests, and does its pod not exist?"""
     driver = situation.intent
     if driver is None or driver.state is not DriverState.CREATING or situation.pod is not None:
         return None
@@ -68,7 +68,7 @@ def drop_superseded(situation: Situation) -> Decision | None:
         update={"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": Reason.SUPERSEDED.word}
     )
     status = situation.status.model_copy(update={"driver": ended})
-    message = f"Epoch {driver.epoch} was overtaken by a newer spec before it started."
+    message = f"Epoch {driver.epoch} was replaced by a newer spec before it started."
     return Decision(Reason.SUPERSEDED, message, _phase(situation), status, (), AT_ONCE)
 
 
@@ -83,7 +83,7 @@ def resume_start(situation: Situation) -> Decision | None:
 
 
 def stay_stalled(situation: Situation) -> Decision | None:
-    """Has it been found out that trying again is no use?"""
+    """Is the job stalled, so that a retry cannot help?"""
     stalled = situation.status.stalled
     if stalled is None or _has_driver(situation):
         return None
@@ -91,11 +91,11 @@ def stay_stalled(situation: Situation) -> Decision | None:
 
 
 def stay_finished(situation: Situation) -> Decision | None:
-    """Have all queries ended by themselves, and does the spec ask for nothing else?"""
+    """Have all queries ended on their own, and does the spec request no change?"""
     driver = situation.intent
     if driver is None or driver.state is not DriverState.ENDED or driver.exit_code != 0 or situation.is_outdated:
         return None
-    message = "All queries ended by themselves."
+    message = "All queries ended on their own."
     return Decision(Reason.FINISHED, message, Phase.STOPPED, situation.status, (), LATER)
 
 
@@ -111,21 +111,21 @@ def back_off(situation: Situation) -> Decision | None:
 
 
 def await_storage(situation: Situation) -> Decision | None:
-    """Can it not be told what storage holds?"""
+    """Is the content of storage unknown?"""
     if _has_driver(situation) or isinstance(situation.storage, StorageFacts):
         return None
     if isinstance(situation.storage, StorageUnreadable):
-        message = f"Nothing is started, because it cannot be told what storage holds: {situation.storage.message}"
+        message = f"No driver is started, because the content of storage is unknown: {situation.storage.message}"
         return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), LATER)
-    message = "Looking at storage."
+    message = "Reading storage."
     return Decision(Reason.STORAGE_UNREADABLE, message, _phase(situation), situation.status, (), SOON)
 
 
 def refuse_missing_savepoint(situation: Situation) -> Decision | None:
-    """Is the savepoint of our own stop not on storage?
+    """Is the savepoint of the operator's own stop missing on storage?
 
-    What was written after the latest checkpoint may have been published with that savepoint; going on from the
-    checkpoint could repeat it, so a person decides, unless the policy has decided before.
+    Output after the latest checkpoint may have been published with that savepoint; a start from the checkpoint could
+    repeat it, so a person decides, unless the policy allows it.
     """
     restore, storage = situation.status.restore, situation.storage
     if _has_driver(situation) or restore is None or not isinstance(storage, StorageFacts) or situation.spec is None:
@@ -134,11 +134,11 @@ def refuse_missing_savepoint(situation: Situation) -> Decision | None:
         return None
     if situation.spec.savepoint.on_failure is SavepointFailurePolicy.USE_LATEST_CHECKPOINT:
         status = situation.status.model_copy(update={"restore": None})
-        message = f"{restore.snapshot} is not complete on storage; going on from the latest completed checkpoint."
+        message = f"{restore.snapshot} is not complete on storage; continuing from the latest completed checkpoint."
         return Decision(Reason.SAVEPOINT_MISSING, message, _phase(situation), status, (), AT_ONCE)
     message = (
-        f"The savepoint {restore.snapshot} is not complete on storage. Bring it back, or choose with "
-        "spec.restore.from what to start from."
+        f"The savepoint {restore.snapshot} is not complete on storage. Restore its files, or select with "
+        "spec.restore.from another snapshot to start from."
     )
     stalled = StallStatus(generation=situation.job.generation, reason=Reason.SAVEPOINT_MISSING.word, message=message)
     status = situation.status.model_copy(update={"stalled": stalled})
@@ -146,7 +146,7 @@ def refuse_missing_savepoint(situation: Situation) -> Decision | None:
 
 
 def start(situation: Situation) -> Decision | None:
-    """Does nothing run although something should?"""
+    """Is there no driver although the spec requests one?"""
     spec, target, storage = situation.spec, situation.desired_revision, situation.storage
     if _has_driver(situation) or spec is None or target is None or not isinstance(storage, StorageFacts):
         return None
@@ -180,14 +180,14 @@ def start(situation: Situation) -> Decision | None:
 
 
 def _restore(situation: Situation) -> RestoreIntent | None:
-    """Choose what to start from; None is the latest completed checkpoint."""
+    """Choose the snapshot to start from; None means the latest completed checkpoint."""
     spec = situation.spec
     if spec is None:
         return None
-    wanted = situation.pending_restore
-    if wanted is not None:
+    requested = situation.pending_restore
+    if requested is not None:
         return RestoreIntent(
-            id=wanted,
+            id=requested,
             snapshot=spec.restore.from_,
             allow_non_restored_state=spec.restore.allow_non_restored_state,
             fresh=spec.restore.fresh_state,
@@ -203,7 +203,7 @@ def _restore(situation: Situation) -> RestoreIntent | None:
 
 def _source(situation: Situation, restore: RestoreIntent | None) -> str:
     if restore is not None and restore.fresh:
-        return "empty state, as spec.restore.freshState asks"
+        return "empty state, as spec.restore.freshState requests"
     if restore is not None and restore.snapshot is not None:
         return restore.snapshot
     checkpoint = situation.status.last_checkpoint
@@ -211,7 +211,7 @@ def _source(situation: Situation, restore: RestoreIntent | None) -> str:
 
 
 def _upgrade(situation: Situation, target: str) -> UpgradeStatus | None:
-    """Carry the upgrade's record on; begin one if the revision changes while nothing runs."""
+    """Continue the upgrade's record; begin one if the revision changes while no driver runs."""
     upgrade, driver = situation.status.upgrade, situation.intent
     if upgrade is not None and upgrade.state is UpgradeState.STOPPING:
         return upgrade.model_copy(update={"state": UpgradeState.STARTING, "to_revision": target})

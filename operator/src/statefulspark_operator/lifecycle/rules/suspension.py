@@ -1,6 +1,6 @@
-"""A suspended job runs nothing: it stops with a savepoint, and if that fails, with the checkpoint of a drain.
+"""A suspended job runs no driver: it stops with a savepoint, or if that fails, with the checkpoint of a drain.
 
-Once begun, the stop is carried through; a `suspend: false` that comes meanwhile starts the job again afterwards.
+A stop that has begun is always completed; if `suspend` is set to false before its end, the job starts again afterwards.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statefulspark_operator.lifecycle.situation import PodPhase, Situation
 
 
 def suspend(situation: Situation) -> Decision | None:
-    """Should nothing run?"""
+    """Should no driver run?"""
     if situation.spec is None or not situation.spec.suspend:
         return None
     pod = situation.live_pod
@@ -24,14 +24,14 @@ def suspend(situation: Situation) -> Decision | None:
         return _suspended(situation)
     if pod.deletion_deadline is not None:
         return _suspending(situation, f"Waiting for {pod.name} to end.")
-    starting = situation.speaks is not None and situation.speaks.state is JobState.STARTING
+    starting = situation.driver_status is not None and situation.driver_status.state is JobState.STARTING
     stop = operations.stop_operation(situation)
     failed = stop is not None and stop.state is OperationPhase.FAILED and stop.generation == situation.job.generation
     if pod.phase is PodPhase.PENDING or starting or failed:
         return _suspending(situation, f"Stopping {pod.name}.", actions.DeleteDriver(pod.name, pod.uid))
-    wanted = operations.new_operation(situation, kind=OperationKind.STOP, trigger="stop", epoch=pod.epoch)
-    status = situation.status.model_copy(update={"operation": wanted})
-    act = operations.request_for(situation, wanted)
+    operation = operations.new_operation(situation, kind=OperationKind.STOP, trigger="stop", epoch=pod.epoch)
+    status = situation.status.model_copy(update={"operation": operation})
+    act = operations.request_for(situation, operation)
     return Decision(Reason.SUSPENDING, "Stopping the job with a savepoint.", Phase.SUSPENDED, status, (act,), SOON)
 
 
@@ -40,12 +40,12 @@ def _suspending(situation: Situation, message: str, *acts: actions.Action) -> De
 
 
 def _suspended(situation: Situation) -> Decision:
-    """Nothing runs; a start that was recorded and never carried out is given up."""
+    """Return the decision for a job without a driver; a recorded start that was not carried out is dropped."""
     status, driver = situation.status, situation.status.driver
     if driver is not None and driver.state is DriverState.CREATING:
         ended = driver.model_copy(
             update={"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": Reason.SUPERSEDED.word}
         )
         status = status.model_copy(update={"driver": ended})
-    message = "Suspended; the state is kept. Set spec.suspend to false to go on."
+    message = "Suspended; the state is kept. Set spec.suspend to false to continue."
     return Decision(Reason.SUSPENDED, message, Phase.SUSPENDED, status, (), LATER)

@@ -1,7 +1,7 @@
 """A change of the spec while a driver runs: savepoint, stop, and then, by the rules for starting, the new revision.
 
-The old driver is stopped only with its savepoint complete, unless the user's policy says otherwise or it was not
-running the job anyway. Falling back means the latest completed checkpoint, never an empty state.
+The old driver is stopped only after its savepoint is complete, unless the user's policy says otherwise or it was not
+running the job. A fallback uses the latest completed checkpoint, never an empty state.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ RETRY_INITIAL = timedelta(seconds=10)
 RETRY_LONGEST = timedelta(minutes=5)
 
 
-def is_given_up(situation: Situation) -> bool:
-    """Tell whether this change was aborted and has to wait for another change of the spec."""
+def is_aborted(situation: Situation) -> bool:
+    """Tell whether this change was aborted, so that the operator waits for another change of the spec."""
     upgrade = situation.status.upgrade
     return (
         upgrade is not None and upgrade.state is UpgradeState.ABORTED and upgrade.generation == situation.job.generation
@@ -38,9 +38,9 @@ def is_given_up(situation: Situation) -> bool:
 
 
 def replace_driver(situation: Situation) -> Decision | None:
-    """Does the driver run something else than the spec asks for?"""
+    """Does the driver run another revision or state than the spec requests?"""
     pod = situation.live_pod
-    if pod is None or not situation.is_outdated or is_given_up(situation):
+    if pod is None or not situation.is_outdated or is_aborted(situation):
         return None
     if pod.deletion_deadline is not None:
         message = f"Waiting for {pod.name} to end."
@@ -54,27 +54,27 @@ def replace_driver(situation: Situation) -> Decision | None:
 
 
 def _runs_the_job(situation: Situation, pod: DriverPod) -> bool:
-    """Tell whether there may be work worth a savepoint; a silent driver is assumed to work."""
+    """Tell whether the driver may have progress that needs a savepoint; a silent driver is assumed to run the job."""
     if pod.phase is PodPhase.PENDING:
         return False
-    return situation.speaks is None or situation.speaks.state is not JobState.STARTING
+    return situation.driver_status is None or situation.driver_status.state is not JobState.STARTING
 
 
 def begin(situation: Situation, state: UpgradeState) -> UpgradeStatus:
-    """Return the record of this upgrade, a new one unless it has begun already.
+    """Return the record of this upgrade; a new one if it has not begun.
 
     Args:
         situation: The job, whose driver is outdated.
-        state: How far the upgrade has come.
+        state: The state of the upgrade.
     """
     upgrade, driver = situation.status.upgrade, situation.intent
     target = situation.desired_revision or ""
-    same = (
+    is_same_upgrade = (
         upgrade is not None
         and upgrade.to_revision == target
         and upgrade.state in (UpgradeState.SAVEPOINT, UpgradeState.STOPPING)
     )
-    if upgrade is not None and same:
+    if upgrade is not None and is_same_upgrade:
         return upgrade.model_copy(update={"state": state, "generation": situation.job.generation})
     return UpgradeStatus(
         from_revision=driver.revision if driver else "",
@@ -99,7 +99,7 @@ def _request(situation: Situation, pod: DriverPod, *, attempt: int) -> Decision:
 def _stop_without_savepoint(situation: Situation, pod: DriverPod, why: str) -> Decision:
     upgrade = begin(situation, UpgradeState.STOPPING).model_copy(update={"message": why})
     status = situation.status.model_copy(update={"upgrade": upgrade})
-    message = f"{why} Revision {upgrade.to_revision} goes on from {_latest(situation)}."
+    message = f"{why} Revision {upgrade.to_revision} continues from {_latest(situation)}."
     act = actions.DeleteDriver(pod.name, pod.uid)
     return Decision(Reason.UPGRADE_FROM_CHECKPOINT, message, Phase.UPGRADING, status, (act,), SOON)
 
