@@ -1,4 +1,4 @@
-"""The outside world: Kubernetes, the driver's HTTP API and storage, each behind a small port.
+"""The external systems: Kubernetes, the driver's HTTP API and storage, each behind a small port.
 
-Errors of libraries end here; what leaves is a value or an error of `statefulspark.errors`.
+Errors of libraries are translated here: these modules return values or raise errors of `statefulspark.errors`.
 """

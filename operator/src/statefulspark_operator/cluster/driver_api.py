@@ -1,7 +1,7 @@
-"""Talks to a driver over its HTTP API.
+"""Client of a driver's HTTP API.
 
-Not answering is a value, never an error: the driver may be busy or the network may be in the way, and neither says
-anything about whether it runs. Timeouts are short, because the caller looks again soon.
+A missing answer is a value, never an error: the driver may be busy or the network may fail, and neither shows whether the
+driver runs. Timeouts are short, because the caller asks again soon.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NOT_FOUND = 404
 
 
 def address_of(pod: DriverPod) -> str | None:
-    """Return the URL of a driver pod's API, None while it has no address."""
+    """Return the URL of a driver pod's API; None while the pod has no address."""
     if pod.ip is None:
         return None
     host = f"[{pod.ip}]" if ":" in pod.ip else pod.ip
@@ -28,33 +28,33 @@ def address_of(pod: DriverPod) -> str | None:
 
 
 class DriverApi(Protocol):
-    """The driver's API, as far as the operator uses it."""
+    """The part of the driver's API that the operator uses."""
 
     async def status(self, pod: DriverPod, token: str) -> JobStatus | DriverSilent:
-        """Ask how the job is."""
+        """Return the status of the job."""
         ...
 
     async def operation(self, pod: DriverPod, token: str, request_id: str) -> Operation | OperationAbsent | None:
-        """Ask how far an operation is; None if there is no answer."""
+        """Return the state of an operation; None if there is no answer."""
         ...
 
     async def stop(self, pod: DriverPod, token: str, request: StopRequest) -> DriverSilent | None:
-        """Ask it to stop; the answer tells only whether it was heard."""
+        """Request a stop; return None if the driver accepted the request."""
         ...
 
     async def savepoint(self, pod: DriverPod, token: str, request: SavepointRequest) -> DriverSilent | None:
-        """Ask for a savepoint; the answer tells only whether it was heard."""
+        """Request a savepoint; return None if the driver accepted the request."""
         ...
 
 
 class HttpDriverApi:
-    """The API over HTTP, by the pod's own address."""
+    """The API over HTTP, at the pod's own address."""
 
     def __init__(self, resolve: Callable[[DriverPod], str | None] = address_of) -> None:
-        """Reach drivers.
+        """Create a client.
 
         Args:
-            resolve: Where a pod's API is.
+            resolve: Returns the URL of a pod's API.
         """
         self._resolve = resolve
         self._session: aiohttp.ClientSession | None = None
@@ -65,7 +65,7 @@ class HttpDriverApi:
             await self._session.close()
 
     async def status(self, pod: DriverPod, token: str) -> JobStatus | DriverSilent:
-        """Ask how the job is."""
+        """Return the status of the job."""
         answer = await self._call(pod, token, "GET", "/v1/status")
         if isinstance(answer, DriverSilent):
             return answer
@@ -78,7 +78,7 @@ class HttpDriverApi:
             return DriverSilent(f"its status cannot be read: {error.errors()[0]['msg']}")
 
     async def operation(self, pod: DriverPod, token: str, request_id: str) -> Operation | OperationAbsent | None:
-        """Ask how far an operation is; None if there is no answer."""
+        """Return the state of an operation; None if there is no answer."""
         answer = await self._call(pod, token, "GET", f"/v1/operations/{request_id}")
         if isinstance(answer, DriverSilent):
             return None
@@ -91,11 +91,11 @@ class HttpDriverApi:
             return None
 
     async def stop(self, pod: DriverPod, token: str, request: StopRequest) -> DriverSilent | None:
-        """Ask it to stop; the answer tells only whether it was heard."""
+        """Request a stop; return None if the driver accepted the request."""
         return await self._post(pod, token, "/v1/stop", request.to_json())
 
     async def savepoint(self, pod: DriverPod, token: str, request: SavepointRequest) -> DriverSilent | None:
-        """Ask for a savepoint; the answer tells only whether it was heard."""
+        """Request a savepoint; return None if the driver accepted the request."""
         return await self._post(pod, token, "/v1/savepoints", request.to_json())
 
     async def _post(self, pod: DriverPod, token: str, path: str, body: str) -> DriverSilent | None:
@@ -123,7 +123,7 @@ class HttpDriverApi:
         except TimeoutError:
             return DriverSilent(f"its API did not answer within {TIMEOUT_S:g} s")
         except aiohttp.ClientError as error:
-            return DriverSilent(f"its API broke off: {type(error).__name__}")
+            return DriverSilent(f"the connection to its API failed: {type(error).__name__}")
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:

@@ -1,8 +1,8 @@
-"""The gateway port: what the operator needs of Kubernetes, and not one call more.
+"""The gateway port: exactly the Kubernetes calls that the operator needs.
 
-Every method raises, besides what it names itself:
-    TransientError: `ApiServerUnavailable`: no answer, too many requests, or a fault of the server.
-    StateUnknownError: `ApiServerRefused`: our permissions do not suffice; the message names what was asked for.
+Every method raises, in addition to its own errors:
+    TransientError: `ApiServerUnavailable`: no answer, too many requests, or an error of the server.
+    StateUnknownError: `ApiServerRefused`: the operator's permissions do not suffice; the message names the request.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statefulspark_operator.cluster.resources import Kind, Resource
 
 @dataclass(frozen=True, slots=True)
 class JobKey:
-    """Which job.
+    """The identity of a job.
 
     Attributes:
         namespace: Its namespace.
@@ -37,7 +37,7 @@ class EventNote:
     Attributes:
         reason: PascalCase.
         message: One sentence.
-        is_warning: Its type is Warning and not Normal.
+        is_warning: Whether its type is Warning instead of Normal.
     """
 
     reason: str
@@ -46,7 +46,7 @@ class EventNote:
 
 
 class Gateway(Protocol):
-    """Kubernetes, as seen by the operator. Reads are live: they never come from a cache."""
+    """Kubernetes as the operator uses it. Reads are live, never from a cache."""
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
         """Return an object, or None if it is proven absent."""
@@ -61,7 +61,7 @@ class Gateway(Protocol):
         ...
 
     async def create(self, manifest: Resource) -> bool:
-        """Create an object; False if one of that name exists, which is left as it is.
+        """Create an object; False if one with that name exists, which is not changed.
 
         Raises:
             SpecRejectedError: `ManifestRejected`: the API server refuses the object.
@@ -69,7 +69,7 @@ class Gateway(Protocol):
         ...
 
     async def apply(self, manifest: Resource) -> None:
-        """Make an object be as the manifest says, by server-side apply with our field manager.
+        """Apply a manifest by server-side apply with the operator's field manager.
 
         Raises:
             SpecRejectedError: `ManifestRejected`: the API server refuses the object.
@@ -77,29 +77,29 @@ class Gateway(Protocol):
         ...
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
-        """Delete an object; False if it is gone already.
+        """Delete an object; False if it does not exist.
 
         Args:
             kind: Its kind.
             namespace: Its namespace.
             name: Its name.
-            uid: Delete only this very object; another one of the same name is left alone and counts as gone.
+            uid: Delete only this object; another one with the same name is not deleted, and False is returned.
         """
         ...
 
     async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
-        """Patch a job's status, if the job is still as it was read, and return its new version.
+        """Patch a job's status if the job has not changed since it was read, and return its new version.
 
         Raises:
-            PreconditionFailedError: `Conflict`: somebody changed the job meanwhile; nothing was written.
+            PreconditionFailedError: `Conflict`: the job has changed since it was read; nothing was written.
         """
         ...
 
     async def set_finalizers(self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str) -> None:
-        """Replace a job's finalizers, if the job is still as it was read.
+        """Replace a job's finalizers if the job has not changed since it was read.
 
         Raises:
-            PreconditionFailedError: `Conflict`: somebody changed the job meanwhile; nothing was written.
+            PreconditionFailedError: `Conflict`: the job has changed since it was read; nothing was written.
         """
         ...
 

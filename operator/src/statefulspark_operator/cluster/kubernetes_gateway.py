@@ -1,8 +1,8 @@
 """The gateway over the real API server: the only module that imports the `kubernetes` package.
 
-It uses the package for configuration, credentials and connections, and speaks plain JSON: the typed models would have
-to follow every Kubernetes release and drop the fields that they do not know. Some of its functions carry no types, hence
-the `no-untyped-call` marks.
+It uses the package for configuration, credentials and connections, and exchanges plain JSON: the typed models would have to
+follow every Kubernetes release, and drop unknown fields. Some functions of the package have no type annotations, hence the
+`no-untyped-call` comments.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ class KubernetesGateway:
     """Kubernetes over HTTP."""
 
     def __init__(self, api: client.ApiClient) -> None:
-        """Use a client that is configured already; `connect` makes one."""
+        """Use a configured client; `connect` creates one."""
         self._api = api
 
     @classmethod
     async def connect(cls, kubeconfig: Path | None = None) -> Self:
-        """Connect as the pod's service account, or outside a cluster by a kubeconfig.
+        """Connect with the pod's service account, or outside a cluster with a kubeconfig.
 
         Args:
-            kubeconfig: Outside a cluster; the one that KUBECONFIG names, or the user's own, when omitted.
+            kubeconfig: The file to use outside a cluster; KUBECONFIG or the user's default file when omitted.
 
         Raises:
-            SpecRejectedError: `KubeconfigMissing`: there is neither.
+            SpecRejectedError: `KubeconfigMissing`: there is neither of them.
         """
         settings = client.Configuration()
         try:
@@ -75,8 +75,8 @@ class KubernetesGateway:
 
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
         """Return the pods that match a label selector."""
-        found = await self._call("GET", resources.POD.path(namespace), query={"labelSelector": selector})
-        return resources.items(found, "items")
+        answer = await self._call("GET", resources.POD.path(namespace), query={"labelSelector": selector})
+        return resources.items(answer, "items")
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
         """Return a Secret's values, decoded, or None if it is proven absent."""
@@ -87,8 +87,8 @@ class KubernetesGateway:
         return {key: _decode(value, f"{namespace}/{name}") for key, value in encoded.items() if isinstance(value, str)}
 
     async def create(self, manifest: Resource) -> bool:
-        """Create an object; False if one of that name exists, which is left as it is."""
-        kind, namespace, _ = _place(manifest)
+        """Create an object; False if one with that name exists, which is not changed."""
+        kind, namespace, _ = _identity(manifest)
         try:
             await self._call("POST", kind.path(namespace), body=manifest, query={"fieldManager": names.FIELD_MANAGER})
         except errors.PreconditionFailedError:
@@ -96,31 +96,31 @@ class KubernetesGateway:
         return True
 
     async def apply(self, manifest: Resource) -> None:
-        """Make an object be as the manifest says, by server-side apply with our field manager."""
-        kind, namespace, name = _place(manifest)
+        """Apply a manifest by server-side apply with the operator's field manager."""
+        kind, namespace, name = _identity(manifest)
         query = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
         await self._call("PATCH", kind.path(namespace, name), body=manifest, query=query, content_type=_APPLY)
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
-        """Delete an object; False if it is gone already."""
+        """Delete an object; False if it does not exist."""
         options: Resource = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background"}
         if uid is not None:
             options["preconditions"] = {"uid": uid}
         try:
-            found = await self._call("DELETE", kind.path(namespace, name), body=options, absent_is_none=True)
+            answer = await self._call("DELETE", kind.path(namespace, name), body=options, absent_is_none=True)
         except errors.PreconditionFailedError:
             return False
-        return found is not None
+        return answer is not None
 
     async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
-        """Patch a job's status, if the job is still as it was read, and return its new version."""
+        """Patch a job's status if the job has not changed since it was read, and return its new version."""
         body: Resource = {"metadata": {"resourceVersion": resource_version}, "status": patch}
         path = resources.JOB.path(key.namespace, key.name, "status")
         patched = await self._call("PATCH", path, body=body, content_type=_MERGE)
         return resources.text(patched, "metadata", "resourceVersion")
 
     async def set_finalizers(self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str) -> None:
-        """Replace a job's finalizers, if the job is still as it was read."""
+        """Replace a job's finalizers if the job has not changed since it was read."""
         body: Resource = {"metadata": {"resourceVersion": resource_version, "finalizers": list(finalizers)}}
         path = resources.JOB.path(key.namespace, key.name)
         await self._call("PATCH", path, body=body, content_type=_MERGE, absent_is_none=True)
@@ -139,7 +139,7 @@ class KubernetesGateway:
         content_type: str = _JSON,
         absent_is_none: bool = False,
     ) -> Resource | None:
-        what = f"{method} {path}"
+        request = f"{method} {path}"
         try:
             parameters = await self._api.param_serialize(
                 method,
@@ -153,7 +153,8 @@ class KubernetesGateway:
             content: bytes = await response.read()  # type: ignore[no-untyped-call]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise errors.TransientError(
-                "ApiServerUnavailable", f"The API server did not answer {what}: {str(error) or type(error).__name__}."
+                "ApiServerUnavailable",
+                f"The API server did not answer {request}: {str(error) or type(error).__name__}.",
             ) from error
         status: int = response.status
         if status < 300:
@@ -161,10 +162,10 @@ class KubernetesGateway:
             return decoded
         if status == _NOT_FOUND and absent_is_none:
             return None
-        raise _error(status, what, content)
+        raise _error(status, request, content)
 
 
-def _place(manifest: Resource) -> tuple[Kind, str, str]:
+def _identity(manifest: Resource) -> tuple[Kind, str, str]:
     """Return kind, namespace and name of a manifest."""
     return (
         resources.kind_of(manifest),
@@ -177,24 +178,26 @@ def _decode(value: str, secret: str) -> str:
     try:
         return base64.b64decode(value).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise errors.SpecRejectedError("SecretUnreadable", f"Secret {secret} holds a value that is no text.") from error
+        raise errors.SpecRejectedError(
+            "SecretUnreadable", f"Secret {secret} has a value that is not UTF-8 text."
+        ) from error
 
 
-def _error(status: int, what: str, content: bytes) -> errors.StatefulSparkError:
-    """Translate an answer that is no success."""
+def _error(status: int, request: str, content: bytes) -> errors.StatefulSparkError:
+    """Translate an error answer."""
     message = _server_message(content)
     if status == _CONFLICT:
-        return errors.PreconditionFailedError("Conflict", f"{what} met a newer state: {message}")
+        return errors.PreconditionFailedError("Conflict", f"{request} conflicts with a newer version: {message}")
     if status in _INVALID:
-        return errors.SpecRejectedError("ManifestRejected", f"The API server refuses {what}: {message}")
+        return errors.SpecRejectedError("ManifestRejected", f"The API server refuses {request}: {message}")
     if status in _REFUSED:
         return errors.StateUnknownError(
-            "ApiServerRefused", f"The operator may not {what}: {message}. Check the chart's roles."
+            "ApiServerRefused", f"The operator has no permission for {request}: {message}. Check the chart's roles."
         )
     if status == _NOT_FOUND:
-        return errors.PreconditionFailedError("NotFound", f"{what} found nothing: {message}")
+        return errors.PreconditionFailedError("NotFound", f"{request}: the object does not exist: {message}")
     retry_after_s = 5.0 if status == _TOO_MANY else 2.0
-    return errors.TransientError("ApiServerUnavailable", f"{what} failed with {status}: {message}", retry_after_s)
+    return errors.TransientError("ApiServerUnavailable", f"{request} failed with {status}: {message}", retry_after_s)
 
 
 def _server_message(content: bytes) -> str:

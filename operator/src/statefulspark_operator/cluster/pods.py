@@ -22,7 +22,7 @@ def read_driver_pod(pod: Resource) -> DriverPod | None:
         pod: The object.
 
     Returns:
-        The pod, or None if its label tells no epoch, so that it is none of ours.
+        The pod, or None if it has no epoch label, so that it is no driver pod of the operator.
     """
     epoch = resources.text(pod, "metadata", "labels", names.LABEL_EPOCH)
     if not epoch.isdecimal():
@@ -50,8 +50,8 @@ def read_driver_pod(pod: Resource) -> DriverPod | None:
 
 
 def _condition(pod: Resource, kind: str) -> Resource:
-    found = (item for item in resources.items(pod, "status", "conditions") if item.get("type") == kind)
-    return next(found, {})
+    conditions = (item for item in resources.items(pod, "status", "conditions") if item.get("type") == kind)
+    return next(conditions, {})
 
 
 def _unschedulable(pod: Resource) -> str | None:
@@ -62,7 +62,7 @@ def _unschedulable(pod: Resource) -> str | None:
 
 
 def _container_state(pod: Resource) -> Resource:
-    """Return the state of the driver's container, or of an init container that keeps it from starting."""
+    """Return the state of the driver's container, or of an init container that it is waiting for."""
     for field in ("initContainerStatuses", "containerStatuses"):
         for status in resources.items(pod, "status", field):
             state = resources.section(status, "state")

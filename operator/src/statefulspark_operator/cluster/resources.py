@@ -1,4 +1,4 @@
-"""Kubernetes objects as JSON, and safe ways to look into them. Pure."""
+"""Kubernetes objects as JSON, and safe access to their fields. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Resource = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of object and where the API server keeps it.
+    """A kind of object and its path in the API.
 
     Attributes:
         api_version: For example `apps/v1`.
@@ -63,12 +63,12 @@ KINDS: Mapping[tuple[str, str], Kind] = {
 
 
 def kind_of(resource: Resource) -> Kind:
-    """Return the kind of a manifest of ours."""
+    """Return the kind of a manifest."""
     return KINDS[(text(resource, "apiVersion"), text(resource, "kind"))]
 
 
 def find(value: JsonValue, *path: str) -> JsonValue:
-    """Return what lies at a path, None when a part of it is missing."""
+    """Return the value at a path; None when a part of the path is missing."""
     for part in path:
         if not isinstance(value, dict):
             return None
@@ -77,44 +77,44 @@ def find(value: JsonValue, *path: str) -> JsonValue:
 
 
 def text(value: JsonValue, *path: str) -> str:
-    """Return the text at a path, empty when there is none."""
-    found = find(value, *path)
-    return found if isinstance(found, str) else ""
+    """Return the text at a path; empty when there is none."""
+    content = find(value, *path)
+    return content if isinstance(content, str) else ""
 
 
 def number(value: JsonValue, *path: str) -> int:
-    """Return the whole number at a path, 0 when there is none."""
-    found = find(value, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else 0
+    """Return the integer at a path; 0 when there is none."""
+    content = find(value, *path)
+    return content if isinstance(content, int) and not isinstance(content, bool) else 0
 
 
 def section(value: JsonValue, *path: str) -> Resource:
-    """Return the object at a path, empty when there is none."""
-    found = find(value, *path)
-    return found if isinstance(found, dict) else {}
+    """Return the object at a path; empty when there is none."""
+    content = find(value, *path)
+    return content if isinstance(content, dict) else {}
 
 
 def items(value: JsonValue, *path: str) -> tuple[Resource, ...]:
-    """Return the objects in the list at a path, empty when there is none."""
-    found = find(value, *path)
-    return tuple(item for item in found if isinstance(item, dict)) if isinstance(found, list) else ()
+    """Return the objects in the list at a path; empty when there is none."""
+    content = find(value, *path)
+    return tuple(item for item in content if isinstance(item, dict)) if isinstance(content, list) else ()
 
 
 def time(value: JsonValue, *path: str) -> datetime | None:
-    """Return the time at a path in UTC, None when there is none."""
-    found = text(value, *path)
-    return datetime.fromisoformat(found.replace("Z", "+00:00")).astimezone(UTC) if found else None
+    """Return the time at a path in UTC; None when there is none."""
+    timestamp = text(value, *path)
+    return datetime.fromisoformat(timestamp.replace("Z", "+00:00")).astimezone(UTC) if timestamp else None
 
 
 def merge_patch(before: Resource, after: Resource) -> Resource:
     """Return the JSON merge patch (RFC 7386) that turns one object into another.
 
     Args:
-        before: As it is.
-        after: As it should be; contains no null.
+        before: The current object.
+        after: The new object; it contains no null.
 
     Returns:
-        Only what differs; null for what is to go.
+        Only the differences; null for fields to remove.
     """
     patch: Resource = {name: None for name in before if name not in after}
     for name, value in after.items():

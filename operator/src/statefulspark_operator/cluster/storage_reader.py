@@ -1,7 +1,7 @@
-"""Reads what a job's folder on storage holds, and deletes it when the job's state is to go.
+"""Reads the content of a job's folder on storage, and deletes it when the job's state is to be deleted.
 
-Everything goes through the runtime's own readers, so that operator and driver never differ about what is complete.
-What cannot be found out is returned as such and never as empty.
+It uses the runtime's own readers, so that operator and driver always agree on which snapshots are complete. An unknown
+content is returned as unknown, never as empty.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ StoreOpener = Callable[[str, storage.StorageOptions], storage.ObjectStore]
 
 @dataclass(frozen=True, slots=True)
 class StorageTarget:
-    """Which job's state, and how to reach it.
+    """The storage of one job's state, and its credentials.
 
     Attributes:
-        storage: From the spec.
+        storage: The storage section of the spec.
         namespace: The job's namespace.
         job: The job's name.
-        credentials: Values of the credentials Secret, None if the spec names none.
+        credentials: Values of the credentials Secret; None if the spec names none.
     """
 
     storage: Storage
@@ -50,29 +50,29 @@ class StorageReader(Protocol):
     """The operator's view of storage."""
 
     async def read(self, target: StorageTarget, *, savepoint: str | None) -> StorageFacts | StorageUnreadable:
-        """Look at a job's folder.
+        """Read the content of a job's folder.
 
         Args:
-            target: Which job's.
-            savepoint: Folder of a savepoint whose completeness is asked for.
+            target: The job's storage.
+            savepoint: Folder of a savepoint to check for completeness; None checks none.
         """
         ...
 
     async def purge(self, target: StorageTarget) -> None:
-        """Delete everything below a job's folder; repeating it is safe.
+        """Delete everything below a job's folder; the call may be repeated.
 
         Raises:
-            TransientError: Storage did not answer; some of it may be deleted.
-            StateUnknownError: Storage refused.
+            TransientError: Storage did not answer; a part may already be deleted.
+            StateUnknownError: Storage refused the request.
         """
         ...
 
 
 class SnapshotStorageReader:
-    """Storage through the runtime's readers, in threads."""
+    """Reads storage with the runtime's readers, in threads."""
 
     def __init__(self, open_store: StoreOpener = storage.open_store) -> None:
-        """Start without connections; they are made when first needed and kept.
+        """Create a reader without connections; they are opened at first use and reused.
 
         Args:
             open_store: Returns the store at a URI.
@@ -81,7 +81,7 @@ class SnapshotStorageReader:
         self._stores: dict[tuple[str, storage.StorageOptions], storage.ObjectStore] = {}
 
     async def read(self, target: StorageTarget, *, savepoint: str | None) -> StorageFacts | StorageUnreadable:
-        """Look at a job's folder."""
+        """Read the content of a job's folder."""
         try:
             return await asyncio.to_thread(self._read, target, savepoint)
         except errors.TransientError as error:
@@ -90,7 +90,7 @@ class SnapshotStorageReader:
             return StorageUnreadable(error.reason, error.message, may_pass=False)
 
     async def purge(self, target: StorageTarget) -> None:
-        """Delete everything below a job's folder; repeating it is safe."""
+        """Delete everything below a job's folder; the call may be repeated."""
         await asyncio.to_thread(self._purge, target)
 
     def _open(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
@@ -111,11 +111,11 @@ class SnapshotStorageReader:
         return StorageFacts(
             newest_epoch=newest_epoch,
             latest_checkpoint=_fact(root, checkpoint) if checkpoint else None,
-            savepoint=self._look_for(savepoint, target),
+            savepoint=self._check_savepoint(savepoint, target),
             is_empty=newest_epoch == 0 and not root.list_names(""),
         )
 
-    def _look_for(self, savepoint: str | None, target: StorageTarget) -> SavepointFact:
+    def _check_savepoint(self, savepoint: str | None, target: StorageTarget) -> SavepointFact:
         if savepoint is None or not savepoint.startswith("s3://"):
             return SavepointFact.NOT_LOOKED
         try:
@@ -126,11 +126,11 @@ class SnapshotStorageReader:
 
     def _purge(self, target: StorageTarget) -> None:
         root = self._root(target)
-        root.delete_many([found.key for found in root.list("")])
+        root.delete_many([info.key for info in root.list("")])
 
 
 def _options(target: StorageTarget) -> storage.StorageOptions:
-    """Return how to reach the store; without a Secret the pod's own identity is used."""
+    """Return the connection options of the store; without a Secret it uses the pod's own identity."""
     spec, credentials = target.storage, target.credentials
     if credentials is None:
         return storage.StorageOptions.from_env(
@@ -147,10 +147,10 @@ def _options(target: StorageTarget) -> storage.StorageOptions:
 
 
 def _latest_checkpoint(root: storage.ObjectStore) -> Manifest | None:
-    """Return the newest completed checkpoint whose manifest can be read; the driver judges whether it verifies.
+    """Return the newest completed checkpoint whose manifest can be read; the driver verifies its files.
 
     Raises:
-        FormatVersionError: A later release wrote a newer one. It is whole, so an older one must not be taken for it.
+        FormatVersionError: A later release wrote a newer one, which is valid, so an older one must not be used instead.
     """
     for ref in catalog.list_snapshots(root):
         if ref.kind is not SnapshotKind.CHECKPOINT:
