@@ -1,4 +1,4 @@
-"""Small pieces that all manifests share, and how a user's template is laid over a rendered pod. Pure."""
+"""Parts that all manifests share, and the overlay of a user's template on a rendered pod. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _APPENDED = frozenset({"tolerations", "envFrom"})
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What manifests are made for.
+    """The job that manifests are rendered for.
 
     Attributes:
         job: The resource's metadata.
@@ -32,7 +32,7 @@ class Subject:
 
 
 def owner_reference(job: Job) -> Manifest:
-    """Return the reference by which Kubernetes removes an object together with its job."""
+    """Return the owner reference with which Kubernetes deletes an object together with its job."""
     return {
         "apiVersion": base.API_VERSION,
         "kind": base.KIND,
@@ -54,18 +54,18 @@ def metadata(job: Job, name: str, labels: Mapping[str, str]) -> Manifest:
 
 
 def overlay(rendered: JsonValue, template: JsonValue, field: str = "") -> JsonValue:
-    """Lay a user's template over a rendered object.
+    """Merge a user's template into a rendered object.
 
-    Objects are merged field by field, lists of named things by name, tolerations are added; anything else of the
-    template replaces what was rendered.
+    Objects are merged field by field, lists of named objects by name, tolerations are appended; all other values of the
+    template replace the rendered ones.
 
     Args:
-        rendered: What we made.
-        template: What the user wrote.
-        field: Name of the field that both are the value of.
+        rendered: The value that the operator rendered.
+        template: The value of the user's template.
+        field: Name of the field that has these values.
 
     Returns:
-        A new value; both arguments stay as they are.
+        A new value; the arguments are not changed.
     """
     if isinstance(rendered, dict) and isinstance(template, dict):
         merged = dict(rendered)
@@ -84,9 +84,9 @@ def _overlay_list(rendered: Sequence[JsonValue], template: Sequence[JsonValue], 
     if key is None:
         return list(template)
     by_key = {item.get(key): item for item in template if isinstance(item, dict)}
-    known = {item.get(key) for item in rendered if isinstance(item, dict)}
+    rendered_keys = {item.get(key) for item in rendered if isinstance(item, dict)}
     merged = [
         overlay(item, by_key[item.get(key)]) if isinstance(item, dict) and item.get(key) in by_key else item
         for item in rendered
     ]
-    return [*merged, *(item for item in template if not isinstance(item, dict) or item.get(key) not in known)]
+    return [*merged, *(item for item in template if not isinstance(item, dict) or item.get(key) not in rendered_keys)]

@@ -1,4 +1,4 @@
-"""Everything of a job besides its driver pod and configuration: token, Service, revision, access. Pure."""
+"""The objects of a job besides its driver pod and configuration: token, Service, revision, access. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def token_secret(subject: Subject, token: str) -> Manifest:
 
     Args:
         subject: The job.
-        token: The token; made by the caller, because this module has no randomness.
+        token: The token; the caller creates it, because this module is pure.
     """
     name = names.token(subject.job.name)
     return {
@@ -24,10 +24,10 @@ def token_secret(subject: Subject, token: str) -> Manifest:
 
 
 def service(subject: Subject, *, epoch: int) -> Manifest:
-    """Return the headless Service by which executors and people reach the driver of an epoch.
+    """Return the headless Service with which executors and people reach the driver of an epoch.
 
-    Executors connect before the driver is ready, so addresses are published at once; the epoch in the selector keeps
-    the address of a driver on a lost node out.
+    Executors connect before the driver is ready, so addresses are published at once; the epoch in the selector excludes
+    the driver of a lost node.
     """
     job = subject.job
     return {
@@ -48,7 +48,7 @@ def service(subject: Subject, *, epoch: int) -> Manifest:
 
 
 def controller_revision(subject: Subject, *, revision: str) -> Manifest:
-    """Return the object that keeps the spec of a revision; its content never changes."""
+    """Return the object that stores the spec of a revision; its content never changes."""
     job = subject.job
     labels = {**names.labels(job.name), names.LABEL_REVISION: revision}
     return {

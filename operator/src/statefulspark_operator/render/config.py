@@ -1,4 +1,4 @@
-"""The configuration of a driver: `JobConfig`, made from the spec, in a ConfigMap per epoch. It holds no secret. Pure."""
+"""The configuration of a driver: `JobConfig`, made from the spec, in a ConfigMap per epoch. It has no secrets. Pure."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ FOLDER = "/etc/statefulspark"
 
 
 def job_config(subject: Subject, *, revision: str, restore: RestoreIntent | None) -> JobConfig:
-    """Return what the driver is told.
+    """Return the configuration of the driver.
 
     Args:
         subject: The job.
         revision: Revision of its spec.
-        restore: What to start from; None for the latest completed checkpoint.
+        restore: The snapshot to start from; None for the latest completed checkpoint.
 
     Returns:
-        The configuration; what the spec leaves open stays at the runtime's own defaults.
+        The configuration; fields that the spec does not set keep the runtime's defaults.
     """
     spec, job = subject.spec, subject.job
     document: dict[str, object] = {
@@ -47,7 +47,7 @@ def _given(model: WireModel, exclude: set[str] | None = None) -> dict[str, objec
 
 
 def _checkpoint(subject: Subject) -> dict[str, object]:
-    """Return the checkpoint settings that the spec gives, durations as they are and the mode by Flink's name."""
+    """Return the checkpoint settings of the spec, durations unchanged and the mode with Flink's name."""
     checkpoint = subject.spec.checkpoint
     given = {attribute: getattr(checkpoint, attribute) for attribute in type(checkpoint).model_fields}
     if checkpoint.mode is not None:
@@ -63,7 +63,7 @@ def _master(subject: Subject) -> str | None:
 
 
 def _platform(subject: Subject) -> dict[str, str]:
-    """Return the settings of Spark that follow from the spec, apart from those that the user wrote."""
+    """Return the Spark settings that the operator derives from the spec, without those of the user."""
     spec = subject.spec
     memory = {"spark.driver.memory": spec.driver.memory} if spec.driver.memory else {}
     return memory | (_executor_conf(subject) if spec.executor.instances > 0 else {})
@@ -100,9 +100,9 @@ def config_map(subject: Subject, *, epoch: int, revision: str, restore: RestoreI
 
     Args:
         subject: The job.
-        epoch: Whose configuration it is.
+        epoch: The epoch of the driver.
         revision: Revision of the spec.
-        restore: What to start from; None for the latest completed checkpoint.
+        restore: The snapshot to start from; None for the latest completed checkpoint.
     """
     name = names.config(subject.job.name, epoch)
     labels = names.driver_labels(subject.job.name, epoch=epoch, revision=revision)

@@ -1,4 +1,4 @@
-"""The driver pod of an epoch. It never restarts by itself: a new start is a new epoch and so a new pod. Pure."""
+"""The driver pod of an epoch. Kubernetes never restarts it: each start has a new epoch and so a new pod. Pure."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from statefulspark_operator.render.base import Manifest, Subject, metadata, over
 USER_ID = 10001
 GRACE_PERIOD_S = 60
 NODE_LOSS_TOLERATION_S = 30
-"""A driver is taken off a node that does not answer after this time; Kubernetes' default is 300 s."""
+"""Time after which a driver is removed from a node that does not answer; Kubernetes' default is 300 s."""
 WORK_FOLDER = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
 
 
 def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
-    """Return the driver pod of an epoch, with the user's template laid over it.
+    """Return the driver pod of an epoch, merged with the user's template.
 
     Args:
         subject: The job.
@@ -30,16 +30,23 @@ def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
     meta = metadata(job, names.driver_pod(job.name, epoch), labels)
     rendered: Manifest = {"metadata": meta, "spec": _pod_spec(subject, epoch)}
     merged = overlay(rendered, dict(spec.driver.template or {}))
-    whole = merged if isinstance(merged, dict) else rendered
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": _identity(whole["metadata"], meta), "spec": whole["spec"]}
+    manifest = merged if isinstance(merged, dict) else rendered
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _identity(manifest["metadata"], meta),
+        "spec": manifest["spec"],
+    }
 
 
 def _identity(merged: JsonValue, own: Manifest) -> JsonValue:
-    """Keep name, namespace, owner and our labels, whatever the template says: they tell which driver this is."""
+    """Keep name, namespace, owner and the operator's labels, whatever the template says: they identify the driver."""
     if not isinstance(merged, dict):
         return own
-    theirs, ours = merged.get("labels"), own["labels"]
-    labels = {**theirs, **ours} if isinstance(theirs, dict) and isinstance(ours, dict) else ours
+    user_labels, own_labels = merged.get("labels"), own["labels"]
+    labels = (
+        {**user_labels, **own_labels} if isinstance(user_labels, dict) and isinstance(own_labels, dict) else own_labels
+    )
     return {**merged, **own, "labels": labels}
 
 
