@@ -1,4 +1,4 @@
-"""What users write and read: the models of `StatefulSparkJob`, and the CRD generated from them.
+"""The models of the resource `StatefulSparkJob`, and the CRD that is generated from them.
 
 Pure: no I/O, no clock. Docstrings of fields become the CRD's descriptions, so they are written for users.
 """

@@ -1,8 +1,8 @@
-"""The base of the resource's models, what a change of a field costs, and the small types that fields share.
+"""The base of the resource's models, the cost of changing a field, and the types that fields share.
 
-Every spec field declares what its change does to a running job. An unmarked field restarts the job with a savepoint,
-the careful side. The revision of a job is the hash of exactly the fields marked RESTART, so that editing any other
-field can never stop a job.
+Every spec field declares the effect of its change on a running job. A change of an unmarked field restarts the job with a
+savepoint, which is the safe default. The revision of a job is the hash of exactly the fields marked RESTART, so that a
+change of any other field never stops a job.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ CRD_NAME = f"{PLURAL}.{GROUP}"
 
 
 class ChangeCost(StrEnum):
-    """What a change of a spec field does to a job that runs."""
+    """The effect of a change of a spec field on a running job."""
 
     IGNORE = "takes effect at the next start"
-    """Nothing happens now."""
+    """The running job is not changed."""
     RELOAD = "takes effect at once, without a restart"
-    """The operator acts by the new value from its next look on."""
+    """The operator uses the new value from its next pass on."""
     RESTART = "restarts the job from a savepoint"
-    """The job is stopped with a savepoint and its new revision starts from it."""
+    """The job is stopped with a savepoint, and its new revision starts from it."""
 
 
 class ApiModel(WireModel):
@@ -42,7 +42,7 @@ class ApiModel(WireModel):
 
 
 def _read_duration(value: object) -> object:
-    """Read text as the duration that it is; anything else is for pydantic to judge."""
+    """Parse text as a duration; pydantic validates all other values."""
     if not isinstance(value, str):
         return value
     try:
@@ -50,7 +50,7 @@ def _read_duration(value: object) -> object:
     except errors.SpecRejectedError as error:
         raise ValueError(error.message) from error
     if duration > durations.LONGEST:
-        raise ValueError(f"{value!r} is longer than the {durations.LONGEST.days} days that are allowed")
+        raise ValueError(f"{value!r} is longer than the allowed {durations.LONGEST.days} days")
     return duration
 
 
@@ -72,9 +72,9 @@ Quantity = Annotated[
 """A Kubernetes quantity such as `2`, `500m` or `4Gi`."""
 
 JvmMemory = Annotated[str, WithJsonSchema({"type": "string", "pattern": r"^[1-9][0-9]*[kmgtKMGT]$", "maxLength": 16})]
-"""Memory as the JVM writes it, for example `2g`."""
+"""Memory in the JVM's notation, for example `2g`."""
 
 OpaqueObject = Annotated[
     dict[str, JsonValue], WithJsonSchema({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
 ]
-"""An object that is passed on to Kubernetes as it is."""
+"""An object that is passed to Kubernetes unchanged."""

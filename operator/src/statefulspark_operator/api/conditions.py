@@ -1,7 +1,7 @@
-"""Conditions of a job's status, in the form that kstatus, Argo CD and `kubectl wait` read.
+"""Conditions of a job's status, in the form that kstatus, Argo CD and `kubectl wait` use.
 
-`Ready`, `Reconciling` and `Stalled` follow kstatus: exactly what a deployment tool waits for. The others answer one
-question each. Pure.
+`Ready`, `Reconciling` and `Stalled` follow kstatus, which deployment tools wait for. Each of the others answers one
+question. Pure.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ class ConditionType(StrEnum):
     READY = "Ready"
     """Does the job run as the spec says?"""
     RECONCILING = "Reconciling"
-    """Is the operator on its way to what the spec says?"""
+    """Is the operator still applying the spec?"""
     STALLED = "Stalled"
-    """Has it stopped trying, until somebody changes something?"""
+    """Has the operator stopped retrying until the spec or the cluster changes?"""
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
     """Do checkpoints complete?"""
     STORAGE_REACHABLE = "StorageReachable"
-    """Did the last look at the storage succeed?"""
+    """Did the last read of the storage succeed?"""
     UPGRADING = "Upgrading"
     """Is a change of the spec being carried out?"""
 
@@ -47,7 +47,7 @@ class Condition(ApiModel):
     status: ConditionStatus
     """The answer."""
     reason: str
-    """The class of cause, one word in PascalCase."""
+    """The kind of cause, one word in PascalCase."""
     message: str = ""
     """The cause in one sentence, with what to do."""
     last_transition_time: UtcDatetime
@@ -57,20 +57,20 @@ class Condition(ApiModel):
 
 
 def merge(previous: tuple[Condition, ...], current: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """Keep the transition time of every condition whose answer is the same as before.
+    """Keep the transition time of every condition whose answer has not changed.
 
     Args:
-        previous: Conditions of the status so far.
-        current: The new ones, with the present as their transition time.
+        previous: Conditions of the recorded status.
+        current: The new conditions, with the current time as their transition time.
 
     Returns:
         The current conditions in their order; conditions that are no longer reported are dropped.
     """
     before = {condition.type: condition for condition in previous}
-    return tuple(_keep_time(before.get(condition.type), condition) for condition in current)
+    return tuple(_with_transition_time(before.get(condition.type), condition) for condition in current)
 
 
-def _keep_time(before: Condition | None, condition: Condition) -> Condition:
+def _with_transition_time(before: Condition | None, condition: Condition) -> Condition:
     if before is None or before.status is not condition.status:
         return condition
     return condition.model_copy(update={"last_transition_time": before.last_transition_time})
@@ -79,14 +79,14 @@ def _keep_time(before: Condition | None, condition: Condition) -> Condition:
 def answer(
     kind: ConditionType, status: ConditionStatus, reason: str, message: str, *, now: datetime, generation: int
 ) -> Condition:
-    """Make a condition.
+    """Return a condition.
 
     Args:
         kind: The question.
         status: The answer.
         reason: PascalCase.
         message: One sentence.
-        now: Its transition time, unless `merge` finds that nothing changed.
+        now: Its transition time, unless `merge` finds the same answer in the recorded status.
         generation: Generation of the resource.
     """
     return Condition(

@@ -1,7 +1,7 @@
 """The CustomResourceDefinition, generated from the models.
 
-A structural schema is written without references, titles and defaults. Defaults stay in the operator, so that a stored
-resource shows what its author wrote and a later release may choose better ones. Pure.
+The structural schema has no references, titles and defaults. Defaults stay in the operator, so that a stored
+resource shows only what the user wrote, and a later release may change them. Pure.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _mapping(value: JsonValue) -> JsonObject:
 
 
 def _inline(schema: JsonObject, definitions: Mapping[str, JsonValue]) -> JsonObject:
-    """Replace a reference by what it names; a description beside the reference wins."""
+    """Replace a reference by its definition; a description beside the reference takes precedence."""
     reference = schema.get("$ref")
     if not isinstance(reference, str):
         return schema
@@ -69,26 +69,26 @@ def _without_null(schema: JsonObject) -> JsonObject:
     options = schema.get("anyOf")
     if not isinstance(options, list) or "x-kubernetes-int-or-string" in schema:
         return schema
-    (kept,) = [_mapping(option) for option in options if _mapping(option).get("type") != "null"]
+    (schema_without_null,) = [_mapping(option) for option in options if _mapping(option).get("type") != "null"]
     rest = {name: value for name, value in schema.items() if name != "anyOf"}
-    return {**kept, **rest}
+    return {**schema_without_null, **rest}
 
 
 def _structural(schema: JsonObject, definitions: Mapping[str, JsonValue]) -> JsonObject:
-    """Write one schema without anything that the API server refuses."""
+    """Return a schema without the parts that the API server refuses."""
     flat = _inline(_without_null(_inline(schema, definitions)), definitions)
-    kept = {name: value for name, value in flat.items() if name not in _DROPPED}
-    if isinstance(text := kept.get("description"), str):
-        kept["description"] = " ".join(text.split())
-    if "properties" in kept:
-        properties = _mapping(kept["properties"])
-        kept["properties"] = {name: _structural(_mapping(part), definitions) for name, part in properties.items()}
+    result = {name: value for name, value in flat.items() if name not in _DROPPED}
+    if isinstance(text := result.get("description"), str):
+        result["description"] = " ".join(text.split())
+    if "properties" in result:
+        properties = _mapping(result["properties"])
+        result["properties"] = {name: _structural(_mapping(part), definitions) for name, part in properties.items()}
     for nested in ("items", "additionalProperties"):
-        if isinstance(part := kept.get(nested), dict):
-            kept[nested] = _structural(part, definitions)
-    if kept.get("additionalProperties") is True:
-        kept.pop("additionalProperties")
-    return kept
+        if isinstance(part := result.get(nested), dict):
+            result[nested] = _structural(part, definitions)
+    if result.get("additionalProperties") is True:
+        result.pop("additionalProperties")
+    return result
 
 
 def model_schema(model: type[BaseModel]) -> JsonObject:
@@ -98,14 +98,14 @@ def model_schema(model: type[BaseModel]) -> JsonObject:
         model: A model of this package.
 
     Returns:
-        A schema that the API server accepts: no references, no nulls, no defaults.
+        A schema that the API server accepts, without references, nulls and defaults.
     """
     schema = model.model_json_schema(by_alias=True, mode="validation")
     return _structural(schema, _mapping(schema.get("$defs", {})))
 
 
 def _add_costs(schema: JsonObject, model: type[BaseModel]) -> None:
-    """Say at every leaf field what its change does, so that `kubectl explain` answers it."""
+    """Add the effect of a change to the description of every leaf field, for `kubectl explain`."""
     properties = _mapping(schema["properties"])
     for attribute, field in model.model_fields.items():
         part = _mapping(properties[field.serialization_alias or attribute])

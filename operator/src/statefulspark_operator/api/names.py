@@ -1,4 +1,4 @@
-"""Names and labels of everything that belongs to a job. Names derive from the job, the epoch and the revision only."""
+"""Names and labels of all objects of a job. Names depend only on the job, the epoch and the revision."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DRIVER_CONTAINER = "driver"
 API_PORT = 8090
 API_PORT_NAME = "api"
 ANNOTATION_API_PORT = f"{GROUP}/api-port"
-"""Port of the driver's API, when it is not the usual one."""
+"""Annotation with the port of the driver's API, if it is not the default."""
 
 
 def driver_pod(job: str, epoch: int) -> str:
@@ -46,7 +46,7 @@ def service_account(job: str) -> str:
 
 
 def controller_revision(job: str, revision: str) -> str:
-    """Return the name of the object that keeps the spec of a revision."""
+    """Return the name of the object that stores the spec of a revision."""
     return f"{job}-{revision}"
 
 

@@ -1,7 +1,7 @@
-"""The revision of a spec: the identity of everything whose change needs another driver.
+"""The revision of a spec: the identity of all fields whose change needs a new driver.
 
-Only fields that cost a restart are part of it, and a field that has its default value is left out, so that a newer
-operator with more fields computes the same revision for the same resource. Pure.
+Only fields that cost a restart are part of it, and fields with their default value are left out, so that a newer operator
+with more fields computes the same revision for the same resource. Pure.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ REVISION_LENGTH = 10
 
 
 def change_cost(field: FieldInfo) -> ChangeCost:
-    """Return what a change of a field costs; an unmarked one costs a restart."""
+    """Return the cost of a change of a field; an unmarked field costs a restart."""
     return next((mark for mark in field.metadata if isinstance(mark, ChangeCost)), ChangeCost.RESTART)
 
 
 def restart_fields(spec: BaseModel) -> dict[str, JsonValue]:
-    """Return the part of a spec that is fixed for the life of a driver.
+    """Return the part of a spec that cannot change for a running driver.
 
     Args:
         spec: The spec, or a part of it.
@@ -48,20 +48,20 @@ def _value(value: object, dumped: JsonValue) -> JsonValue:
 
 
 def revision_of(spec: StatefulSparkJobSpec) -> str:
-    """Return the revision of a spec: ten hexadecimal digits, equal for equal needs."""
+    """Return the revision of a spec: ten hexadecimal digits, equal if the fields that cost a restart are equal."""
     text = json.dumps(restart_fields(spec), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:REVISION_LENGTH]
 
 
 def restore_id(spec: StatefulSparkJobSpec) -> str | None:
-    """Return the identity of what `spec.restore` asks for, or None when it asks for nothing."""
+    """Return the identity of the request of `spec.restore`; None if it requests nothing."""
     restore = spec.restore
     if restore.from_ is None and not restore.fresh_state:
         return None
-    wanted: Mapping[str, JsonValue] = {
+    request: Mapping[str, JsonValue] = {
         "from": restore.from_,
         "freshState": restore.fresh_state,
         "nonce": restore.nonce,
     }
-    text = json.dumps(wanted, sort_keys=True)
+    text = json.dumps(request, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:REVISION_LENGTH]

@@ -1,7 +1,7 @@
-"""The spec of a `StatefulSparkJob`: what a user asks for.
+"""The spec of a `StatefulSparkJob`: the state that a user requests.
 
-Rules that the API server can check by itself are CEL rules on the fields, so that a wrong value is refused when it is
-applied and no webhook is needed. Defaults live here and not in the CRD: a stored resource shows what the user wrote.
+Rules that the API server can check are CEL rules on the fields, so that a wrong value is refused when it is applied, without
+a webhook. Defaults are here and not in the CRD, so that a stored resource shows only what the user wrote.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ LEGACY_MESSAGE = (
     "alone, or Claim, which makes it the job's own"
 )
 NAME_MAX_LENGTH = 45
-"""Names derived from it, `<name>-driver-<epoch>` and executor pods, have to fit into 63 characters."""
+"""Names derived from it, `<name>-driver-<epoch>` and those of executor pods, must fit into 63 characters."""
 
 
 def rules(*pairs: tuple[str, str]) -> dict[str, JsonValue]:
     """Attach CEL rules to a field.
 
     Args:
-        pairs: The rule and the message that a user sees when it does not hold.
+        pairs: Each rule, and the message that a user sees if it is violated.
     """
     return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
 
@@ -57,54 +57,54 @@ class ImagePullPolicy(StrEnum):
 
 
 class SavepointFailurePolicy(StrEnum):
-    """What an upgrade does when its savepoint fails or takes too long."""
+    """The behaviour of an upgrade whose savepoint fails or takes too long."""
 
     WAIT = "Wait"
     """Keep the old revision running and try again."""
     USE_LATEST_CHECKPOINT = "UseLatestCheckpoint"
-    """Go on from the latest completed checkpoint; what came after it is read again."""
+    """Continue from the latest completed checkpoint; later input is read again."""
     ABORT = "Abort"
-    """Keep the old revision and give up on this change until the spec changes again."""
+    """Keep the old revision running, and abort this change until the spec changes again."""
 
 
 class CheckpointingMode(StrEnum):
-    """What a checkpoint promises; both names are known, and here they promise the same."""
+    """The guarantee of a checkpoint; both values have the same effect here."""
 
     EXACTLY_ONCE = "ExactlyOnce"
     """Every record is in the state once."""
     AT_LEAST_ONCE = "AtLeastOnce"
-    """Accepted for jobs that come from Flink; records are in the state once all the same."""
+    """Accepted for jobs that come from Flink; every record is in the state once, too."""
 
 
 class ClaimMode(StrEnum):
     """Who owns the snapshot of `restore.from` after the start."""
 
     NO_CLAIM = "NoClaim"
-    """It stays its owner's and is never touched; it may be deleted once the job has started."""
+    """Its owner keeps it, and the job never changes it; the owner may delete it after the start."""
     CLAIM = "Claim"
-    """It becomes the job's, which deletes it once as many checkpoints as are retained were completed since."""
+    """The job owns it, and deletes it after it has completed as many checkpoints as are retained."""
     LEGACY = "Legacy"
-    """Refused: it lets checkpoints build on the files of a snapshot that nobody owns."""
+    """Refused: with it, checkpoints would depend on the files of a snapshot without an owner."""
 
 
 class SavepointForm(StrEnum):
-    """How a savepoint's state is written down."""
+    """The form in which a savepoint's state is stored."""
 
     NATIVE = "Native"
-    """Copies of the engine's own files, made by the object store: fast."""
+    """Copies of Spark's own files, made by the object store: fast."""
     CANONICAL = "Canonical"
-    """Parquet, which any number of partitions and key groups restores: slower, and takes a core from the job."""
+    """Parquet, which can be restored with any number of partitions and key groups: slower, and uses one core of the job."""
 
 
 class DeletionPolicy(StrEnum):
-    """What becomes of the state on storage when the resource is deleted."""
+    """What happens to the state on storage when the resource is deleted."""
 
     RETAIN = "Retain"
-    """Keep everything, and finish with a checkpoint."""
+    """Complete a last checkpoint, and keep everything."""
     SAVEPOINT = "Savepoint"
-    """Take a savepoint first, then keep everything."""
+    """Take a last savepoint, and keep everything."""
     DELETE = "Delete"
-    """Delete everything below the job's folder, savepoints in it included."""
+    """Delete everything below the job's folder, including its savepoints."""
 
 
 class LocalReference(ApiModel):
@@ -122,11 +122,11 @@ class SecretKeyReference(ApiModel):
     key: str = Field(min_length=1, max_length=253)
     """Key in the Secret."""
     optional: bool | None = None
-    """Start without the variable when the Secret or the key is missing."""
+    """Start without the variable if the Secret or the key is missing."""
 
 
 class EnvVarSource(ApiModel):
-    """Where a variable's value comes from."""
+    """The source of a variable's value."""
 
     secret_key_ref: SecretKeyReference | None = None
     """A key of a Secret in the resource's namespace."""
@@ -140,7 +140,7 @@ class EnvVar(ApiModel):
     name: str = Field(min_length=1, max_length=253)
     """Name of the variable."""
     value: str | None = None
-    """Value; leave it out when `valueFrom` is given."""
+    """Value; leave it out if `valueFrom` is given."""
     value_from: EnvVarSource | None = None
     """Take the value from a Secret or a ConfigMap."""
 
@@ -149,9 +149,9 @@ class Resources(ApiModel):
     """Resources of a container, as in a Pod."""
 
     requests: dict[str, Quantity] | None = None
-    """What the scheduler reserves, for example `cpu: 500m`."""
+    """The resources that the scheduler reserves, for example `cpu: 500m`."""
     limits: dict[str, Quantity] | None = None
-    """What the container may use at most, for example `memory: 2Gi`."""
+    """The maximum that the container may use, for example `memory: 2Gi`."""
 
 
 class JobSource(ApiModel):
@@ -160,14 +160,14 @@ class JobSource(ApiModel):
     file: str = Field(min_length=1, max_length=1024)
     """Path of the job's Python file in the image, for example `/opt/job/flights.py`."""
     parameters: dict[str, str] = Field(default_factory=dict)
-    """Values for the job's own code, read there with `ctx.parameters`."""
+    """Values for the job's own code, which reads them with `ctx.parameters`."""
 
 
 class Driver(ApiModel):
     """The driver pod."""
 
     cores: int | None = Field(default=None, ge=1, le=1024)
-    """Threads for tasks when the job runs in the driver (`executor.instances: 0`); absent means the cores it sees."""
+    """Number of task threads if the job runs in the driver (`executor.instances: 0`); absent means all cores."""
     memory: JvmMemory | None = None
     """Heap of the driver's JVM, for example `1g`. Leave room for Python in the container's memory limit."""
     resources: Resources | None = None
@@ -175,22 +175,22 @@ class Driver(ApiModel):
     env: tuple[EnvVar, ...] = ()
     """Environment variables of the driver."""
     template: OpaqueObject | None = None
-    """A pod template (`metadata`, `spec`) laid over the driver's pod: nodeSelector, tolerations, volumes, sidecars and
-    so on. Lists of named things are merged by name; the driver's container is named `driver`."""
+    """A pod template (`metadata`, `spec`) that is merged into the driver's pod: nodeSelector, tolerations, volumes,
+    sidecars and so on. Lists of named objects are merged by name; the driver's container is named `driver`."""
     service_account_name: str | None = Field(default=None, max_length=253)
-    """Service account of the driver; absent means the namespace's default, or one made for the job when it has
+    """Service account of the driver; absent means the namespace's default, or one that is created for the job if it has
     executors."""
     termination_grace_period_seconds: Annotated[int | None, ChangeCost.IGNORE] = Field(default=None, ge=5, le=3600)
     """Time for the driver to finish its batch and complete a checkpoint when its pod is deleted. Default 60."""
 
 
 class Executor(ApiModel):
-    """The executors, which Spark itself starts as pods."""
+    """The executors, which Spark starts as pods."""
 
     instances: int = Field(default=0, ge=0, le=1000)
     """Number of executor pods; 0 runs everything in the driver."""
     cores: int = Field(default=1, ge=1, le=1024)
-    """Tasks that an executor runs at once."""
+    """Number of tasks that an executor runs at the same time."""
     memory: JvmMemory = "1g"
     """Heap of an executor's JVM."""
 
@@ -203,7 +203,7 @@ class CredentialsSecret(ApiModel):
 
 
 class Storage(ApiModel):
-    """Where the state lives. Only shared storage can be restored on any node, so only S3 is accepted."""
+    """The storage of the state. Only state on shared storage can be restored on any node, so only S3 is accepted."""
 
     uri: str = Field(
         min_length=6,
@@ -217,7 +217,7 @@ class Storage(ApiModel):
             ),
         ),
     )
-    """Root of the state, for example `s3://bucket/prefix`; the job keeps `<namespace>/<name>/` below it. Cannot be
+    """Root of the state, for example `s3://bucket/prefix`; the job uses `<namespace>/<name>/` below it. It cannot be
     changed later."""
     endpoint: str | None = Field(default=None, max_length=1024, pattern=r"^https?://.+")
     """URL of an S3-compatible server; absent means AWS."""
@@ -233,27 +233,27 @@ class Checkpoint(ApiModel):
     """When checkpoints are taken and how many are kept."""
 
     interval: Duration | None = None
-    """Time between two checkpoints. Default 10s."""
+    """Interval between two checkpoints. Default 10s."""
     timeout: Duration | None = None
-    """A checkpoint that is not complete by then is aborted. Default 10m."""
+    """A checkpoint that is not complete after this time is aborted. Default 10m."""
     min_pause: Duration | None = None
-    """At least this long between the end of a checkpoint and the next. Default 0s."""
+    """Minimum pause between the end of a checkpoint and the start of the next. Default 0s."""
     retained: int | None = Field(default=None, ge=1, le=1000)
-    """Completed checkpoints that are kept. Default 3."""
+    """Number of completed checkpoints to keep. Default 3."""
     tolerable_failures: int | None = Field(default=None, ge=0, le=1000)
-    """Checkpoints that may fail in a row before the job is restarted. Default 3."""
+    """Number of consecutive checkpoint failures before the job is restarted. Default 3."""
     mode: Annotated[CheckpointingMode | None, ChangeCost.IGNORE] = None
-    """`ExactlyOnce` (default) or `AtLeastOnce`, which is accepted for jobs that come from Flink: a batch has no alignment
-    whose cost could be saved, so every record is in the state once with either."""
+    """`ExactlyOnce` (default) or `AtLeastOnce`, which is accepted for jobs that come from Flink. A batch has no alignment
+    whose cost could be saved, so every record is in the state once with both."""
     max_concurrent: int | None = Field(default=None, ge=1, le=1000)
-    """Checkpoints in progress at once; savepoints and stops are not limited by it. Default 1."""
+    """Maximum number of concurrent checkpoints; it does not limit savepoints and stops. Default 1."""
     max_age: Duration | None = None
-    """Checkpoints older than this are dropped even if they are among the retained; the newest never is. Default: no
+    """Checkpoints older than this are deleted, even if they are among the retained; the newest is always kept. Default: no
     limit."""
     prune_grace: Duration | None = None
-    """Files wait this long between being marked as unused and being deleted. Default 60s."""
+    """Time between the moment when a file is marked as unused and its deletion. Default 60s."""
     history: int | None = Field(default=None, ge=0, le=10_000)
-    """Ended checkpoints and savepoints whose details the driver's API remembers. Default 10."""
+    """Number of ended checkpoints and savepoints whose details the driver's API shows. Default 10."""
 
 
 class Savepoint(ApiModel):
@@ -266,18 +266,18 @@ class Savepoint(ApiModel):
     )
     """Folder for savepoints; absent means `savepoints/` in the job's own folder."""
     timeout: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=10)
-    """How long the operator waits for a savepoint before `onFailure` applies. Default 10m."""
+    """Time that the operator waits for a savepoint before `onFailure` applies. Default 10m."""
     format: Annotated[SavepointForm | None, ChangeCost.RELOAD] = None
-    """Form of savepoints that `savepointNonce` asks for: `Native` (default), or `Canonical`, which other numbers of key
-    groups can be restored from. Those of upgrades and stops are native, since the job waits for them."""
+    """Form of savepoints that `savepointNonce` requests: `Native` (default), or `Canonical`, which can be restored with
+    another number of key groups. Savepoints of upgrades and stops are native, because the job waits for them."""
     on_failure: Annotated[SavepointFailurePolicy, ChangeCost.RELOAD] = SavepointFailurePolicy.WAIT
-    """What an upgrade does when its savepoint fails: `Wait` (default) keeps the old revision running and tries again,
-    `UseLatestCheckpoint` goes on from the latest completed checkpoint, `Abort` keeps the old revision until the spec
-    changes again."""
+    """The behaviour of an upgrade whose savepoint fails: `Wait` (default) keeps the old revision running and tries again,
+    `UseLatestCheckpoint` continues from the latest completed checkpoint, `Abort` keeps the old revision running until the
+    spec changes again."""
 
 
 class Restore(ApiModel):
-    """What to start from, when it is not the latest completed checkpoint. Acts once per value."""
+    """The snapshot to start from, if it is not the latest completed checkpoint. Each value is applied once."""
 
     from_: Annotated[str | None, ChangeCost.RELOAD] = Field(
         default=None,
@@ -290,27 +290,26 @@ class Restore(ApiModel):
             )
         ),
     )
-    """Folder of a savepoint, or `checkpoint:<id>`. Setting a new value on a running job restarts it from there;
-    removing it changes nothing."""
+    """Folder of a savepoint, or `checkpoint:<id>`. A new value on a running job restarts it from there; removing the value
+    changes nothing."""
     allow_non_restored_state: Annotated[bool, ChangeCost.IGNORE] = False
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
     claim_mode: Annotated[ClaimMode | None, ChangeCost.IGNORE] = Field(
         default=None, json_schema_extra=rules(("self != 'Legacy'", f"restore.claimMode {LEGACY_MESSAGE}"))
     )
-    """Who owns the snapshot of `from` after the start: `NoClaim` (default), which leaves it alone, or `Claim`, which makes
-    it the job's own, to be deleted once as many checkpoints as are retained were completed since. Counts when `from` is
-    applied."""
+    """Who owns the snapshot of `from` after the start: with `NoClaim` (default) its owner keeps it; with `Claim` the job
+    owns it, and deletes it after it has completed as many checkpoints as are retained. Used when `from` is applied."""
     fresh_state: Annotated[bool, ChangeCost.RELOAD] = False
     """Start with empty state although the job has checkpoints. This is the only way to do that; the old state stays on
     storage."""
     take_over: Annotated[bool, ChangeCost.IGNORE] = False
-    """Take over the state of another resource of this name, one that was deleted for example. Without it a job refuses
-    to touch state that it does not own."""
+    """Take over the state of another resource with this name, for example of a deleted one. Without it a job refuses to
+    change state that it does not own."""
     take_over_sinks: Annotated[bool, ChangeCost.IGNORE] = False
-    """Write to sinks that hold output of state which a start does not descend from, or output that is newer than what it
-    restores and cannot be withdrawn. That output stays, and may be there twice. Without it such a start is refused."""
+    """Write to sinks that hold output of state from which a start does not descend, or output that is newer than the
+    restored state and cannot be withdrawn. That output stays, and may be there twice. Without it such a start is refused."""
     nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
-    """Change it to apply the same `from` or `freshState` once more."""
+    """Change it to apply the same `from` or `freshState` again."""
 
     @field_validator("claim_mode")
     @classmethod
@@ -324,11 +323,11 @@ class Restart(ApiModel):
     """How a failed driver is restarted."""
 
     max_failures: Annotated[int, ChangeCost.RELOAD] = Field(default=10, ge=0, le=100_000)
-    """Failures in a row, no checkpoint completed between them, after which the job stops as Stalled. Default 10."""
+    """Number of consecutive failures without a completed checkpoint after which the job stops as Stalled. Default 10."""
     initial_backoff: Annotated[Duration, ChangeCost.RELOAD] = timedelta(seconds=1)
-    """Wait before the restart after a first failure; it doubles with each one in a row. Default 1s."""
+    """Delay of the restart after a first failure; it doubles with each consecutive failure. Default 1s."""
     max_backoff: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=5)
-    """Longest wait before a restart. Default 5m."""
+    """Maximum delay of a restart. Default 5m."""
 
 
 class StatefulSparkJobSpec(ApiModel):
@@ -337,7 +336,7 @@ class StatefulSparkJobSpec(ApiModel):
     image: str = Field(min_length=1, max_length=1024)
     """Image of the driver and the executors, with the job's code in it."""
     image_pull_policy: ImagePullPolicy | None = None
-    """When the node pulls the image; absent means what Kubernetes chooses by the tag."""
+    """When the node pulls the image; absent means that Kubernetes chooses by the tag."""
     image_pull_secrets: tuple[LocalReference, ...] = ()
     """Secrets for pulling the image."""
     job: JobSource
@@ -347,22 +346,22 @@ class StatefulSparkJobSpec(ApiModel):
     executor: Executor = Executor()
     """The executors."""
     storage: Storage
-    """Where the state lives."""
+    """The storage of the state."""
     checkpoint: Checkpoint = Checkpoint()
     """When checkpoints are taken and how many are kept."""
     savepoint: Savepoint = Savepoint()
     """Savepoints taken by the operator."""
     restore: Restore = Restore()
-    """What to start from, when it is not the latest completed checkpoint."""
+    """The snapshot to start from, if it is not the latest completed checkpoint."""
     restart: Restart = Restart()
     """How a failed driver is restarted."""
     suspend: Annotated[bool, ChangeCost.RELOAD] = False
-    """Stop the job with a savepoint and start nothing until it is false again."""
+    """Stop the job with a savepoint, and start it only when this is false again."""
     deletion_policy: Annotated[DeletionPolicy, ChangeCost.RELOAD] = DeletionPolicy.RETAIN
-    """What becomes of the state when the resource is deleted: `Retain` (default), `Savepoint` or `Delete`."""
+    """What happens to the state when the resource is deleted: `Retain` (default), `Savepoint` or `Delete`."""
     spark_conf: dict[str, str] = Field(default_factory=dict, json_schema_extra=_spark_conf_rules())
-    """Settings for Spark. Those that would break a guarantee are refused by name, with the reason."""
+    """Spark settings. Settings that would break a guarantee are refused by name, with the reason."""
     restart_nonce: str | None = Field(default=None, max_length=63)
-    """Change it to restart the job from a savepoint without changing anything else."""
+    """Change it to restart the job from a savepoint without another change."""
     savepoint_nonce: Annotated[str | None, ChangeCost.RELOAD] = Field(default=None, max_length=63)
     """Change it to take a savepoint now."""

@@ -1,8 +1,7 @@
-"""The status of a `StatefulSparkJob`: what is true, and what the operator has made up its mind to do.
+"""The status of a `StatefulSparkJob`: the observed facts, and what the operator has decided to do.
 
-The status is the operator's write-ahead log. `driver` and `operation` hold an intent before it is acted upon, so that
-an operator that dies between two steps finds out in the next pass where it was. The phase is for people; decisions read
-the facts.
+The status is the operator's write-ahead log. `driver` and `operation` record an intent before its actions, so that an
+operator that ended between two steps continues correctly in the next pass. The phase is for people; decisions use the facts.
 """
 
 from __future__ import annotations
@@ -21,66 +20,66 @@ class Phase(StrEnum):
     """The state of a job in one word, for people."""
 
     PENDING = "Pending"
-    """Nothing has been started yet."""
+    """No driver has been started yet."""
     STARTING = "Starting"
-    """A driver pod exists and its queries do not run yet."""
+    """A driver pod exists, but its queries do not run yet."""
     RUNNING = "Running"
     """All queries run."""
     UPGRADING = "Upgrading"
     """A change of the spec is being carried out."""
     RESTARTING = "Restarting"
-    """The driver is gone and the next one is about to start."""
+    """The driver has ended, and the next one is about to start."""
     SUSPENDED = "Suspended"
-    """Stopped by `spec.suspend`, state kept."""
+    """Stopped by `spec.suspend`; the state is kept."""
     STALLED = "Stalled"
-    """Stopped until somebody changes something; the message says what."""
+    """Stopped until a person makes a change; the message says which."""
     STOPPED = "Stopped"
-    """All queries ended by themselves."""
+    """All queries ended on their own."""
     DELETING = "Deleting"
     """The resource is being deleted."""
 
 
 class DriverState(StrEnum):
-    """How far the driver of an epoch has come, as the operator knows it."""
+    """The state of an epoch's driver, as the operator knows it."""
 
     CREATING = "Creating"
-    """Decided and recorded; the pod may exist or not."""
+    """The start is decided and recorded; the pod may not exist yet."""
     CREATED = "Created"
-    """The pod has been seen."""
+    """The pod has been observed."""
     ENDED = "Ended"
-    """It is over, and the end has been taken into account."""
+    """The driver has ended, and its end has been recorded."""
 
 
 class OperationKind(StrEnum):
-    """What the driver is asked to do."""
+    """The operation that the driver is asked to perform."""
 
     SAVEPOINT = "Savepoint"
     STOP = "Stop"
 
 
 class OperationPhase(StrEnum):
-    """How far an operation has come, as the operator knows it."""
+    """The state of an operation, as the operator knows it."""
 
     REQUESTED = "Requested"
-    """Recorded; the driver may know of it or not. Asking again is safe."""
+    """Recorded; the driver may not have received it. A repeated request is safe."""
     COMPLETED = "Completed"
     FAILED = "Failed"
-    """The driver reported a failure, or the time was up."""
+    """The driver reported a failure, or the operation timed out."""
 
 
 class RestoreIntent(ApiModel):
-    """What a driver starts from, when it is not the latest completed checkpoint."""
+    """The snapshot that a driver starts from, if it is not the latest completed checkpoint."""
 
     id: str
-    """Names this restore, so that a later crash goes on from the checkpoints made since and not from here again."""
+    """Identifies this restore, so that after a later failure the job continues from newer checkpoints and not from here."""
     snapshot: str | None = None
     """Folder of a savepoint, or `checkpoint:<id>`."""
     allow_non_restored_state: bool = False
-    """State whose uid is gone may be dropped."""
+    """Whether state whose uid no longer exists in the job may be dropped."""
     fresh: bool = False
-    """Start empty although there are checkpoints."""
+    """Start with empty state although there are checkpoints."""
     claim_mode: ClaimMode | None = None
-    """Who owns the snapshot after the start; absent: it stays its owner's."""
+    """Who owns the snapshot after the start; absent means that its owner keeps it."""
 
 
 class DriverIntent(ApiModel):
@@ -91,46 +90,46 @@ class DriverIntent(ApiModel):
     revision: str
     """Revision of the spec that it runs."""
     state: DriverState
-    """How far it has come."""
+    """Its state."""
     decided_at: UtcDatetime
     """When the operator decided to start it."""
     pod: str
     """Name of its pod."""
     restore: RestoreIntent | None = None
-    """What it was told to start from; absent means the latest completed checkpoint."""
+    """The snapshot that it starts from; absent means the latest completed checkpoint."""
     ending_since: UtcDatetime | None = None
-    """When its pod was first seen being deleted."""
+    """When the deletion of its pod was first observed."""
     ended_at: UtcDatetime | None = None
-    """When its end was noticed."""
+    """When its end was observed."""
     end_reason: str | None = None
-    """How it ended, in PascalCase."""
+    """How it ended: a reason in PascalCase."""
     end_message: str | None = None
-    """How it ended, in a sentence."""
+    """How it ended, in one sentence."""
     exit_code: int | None = None
     """Exit code of the driver process, if known."""
 
 
 class OperationStatus(ApiModel):
-    """A savepoint or stop that the driver was asked for."""
+    """A savepoint or stop that was requested from the driver."""
 
     id: str
-    """Request id; asking again with it never starts a second one."""
+    """Request id; a repeated request with it starts nothing twice."""
     kind: OperationKind
     """Savepoint, or stop with savepoint."""
     trigger: str
-    """Why: upgrade, stop, manual or deletion."""
+    """Reason for it: upgrade, stop, manual or deletion."""
     attempt: int = 1
     """Number of this attempt for the same reason."""
     generation: int
-    """Generation of the resource that asked for it."""
+    """Generation of the resource that requested it."""
     epoch: int
     """Epoch of the driver that was asked."""
     requested_at: UtcDatetime
     """When it was recorded."""
     state: OperationPhase
-    """How far it has come."""
+    """Its state."""
     finished_at: UtcDatetime | None = None
-    """When its end was noticed."""
+    """When its end was observed."""
     location: str | None = None
     """Folder of the savepoint."""
     message: str | None = None
@@ -141,13 +140,13 @@ class SnapshotStatus(ApiModel):
     """A completed checkpoint or savepoint."""
 
     id: int
-    """Number in the job's one sequence of checkpoints and savepoints."""
+    """Number from the job's sequence, which checkpoints and savepoints share."""
     completed_at: UtcDatetime
     """When it was complete."""
     location: str | None = None
     """Its folder on storage."""
     size_bytes: int | None = None
-    """Bytes that it refers to."""
+    """Size of its files in bytes."""
     trigger: str | None = None
     """Why it was taken."""
     batches: dict[str, int] = Field(default_factory=dict)
@@ -155,33 +154,33 @@ class SnapshotStatus(ApiModel):
 
 
 class UpgradeState(StrEnum):
-    """How far an upgrade has come."""
+    """The state of an upgrade."""
 
     SAVEPOINT = "Savepoint"
     """The old revision is asked to stop with a savepoint."""
     STOPPING = "Stopping"
-    """The savepoint is complete, or given up; the old driver is ending."""
+    """The savepoint is complete or was abandoned; the old driver is ending."""
     STARTING = "Starting"
     """The new revision has been started."""
     DONE = "Done"
     """The new revision has completed a checkpoint."""
     ABORTED = "Aborted"
-    """Given up; the old revision goes on."""
+    """Aborted; the old revision keeps running."""
 
 
 class UpgradeStatus(ApiModel):
-    """The latest change of the spec that needed another driver, and how long each step took."""
+    """The latest change of the spec that needed a new driver, and the times of its steps."""
 
     from_revision: str
     """Revision that ran before."""
     to_revision: str
-    """Revision asked for."""
+    """Requested revision."""
     generation: int
-    """Generation of the resource that asked for it."""
+    """Generation of the resource that requested it."""
     state: UpgradeState
-    """How far it has come."""
+    """Its state."""
     requested_at: UtcDatetime
-    """When the change was noticed."""
+    """When the change was observed."""
     savepoint_completed_at: UtcDatetime | None = None
     """When the savepoint was complete."""
     stopped_at: UtcDatetime | None = None
@@ -195,35 +194,35 @@ class UpgradeStatus(ApiModel):
     savepoint: str | None = None
     """Folder of the savepoint."""
     message: str | None = None
-    """Why it is waiting, fell back or was aborted."""
+    """Why it is waiting, used a checkpoint or was aborted."""
 
 
 class RestartStatus(ApiModel):
     """Failures and restarts."""
 
     count: int = 0
-    """Restarts after failures, over the whole life of the resource."""
+    """Number of restarts after failures since the resource was created."""
     consecutive: int = 0
-    """Failures since the last completed checkpoint."""
+    """Number of failures since the last completed checkpoint."""
     next_attempt_at: UtcDatetime | None = None
-    """Not before this time."""
+    """Earliest time of the next start."""
     last_reason: str | None = None
     """Reason of the latest failure."""
     last_message: str | None = None
-    """The latest failure in a sentence."""
+    """The latest failure, in one sentence."""
     last_failure_at: UtcDatetime | None = None
-    """When it was noticed."""
+    """When it was observed."""
 
 
 class StallStatus(ApiModel):
-    """Why nothing is tried any more."""
+    """Why the operator does not retry."""
 
     generation: int
-    """Generation of the resource that it is about; any newer one is tried again."""
+    """Generation of the resource that it applies to; the operator tries newer ones again."""
     reason: str
-    """PascalCase."""
+    """Reason in PascalCase."""
     message: str
-    """What failed and what to do."""
+    """What failed, and what to do."""
 
 
 class QueryProgress(ApiModel):
@@ -242,12 +241,12 @@ class QueryProgress(ApiModel):
 
 
 class StatefulSparkJobStatus(ApiModel):
-    """What is true of the job, and what the operator is doing."""
+    """The observed state of the job, and what the operator is doing."""
 
     phase: Phase | None = None
     """The state in one word."""
     message: str | None = None
-    """The state in one sentence, with what to do if something is wrong."""
+    """The state in one sentence, and what to do if there is a problem."""
     observed_generation: int | None = None
     """Generation of the spec that this status is about."""
     conditions: tuple[Condition, ...] = Field(
@@ -262,11 +261,11 @@ class StatefulSparkJobStatus(ApiModel):
     driver: DriverIntent | None = None
     """The driver of the current epoch."""
     restore: RestoreIntent | None = None
-    """What the next start uses instead of the latest checkpoint; cleared by the first checkpoint completed after it."""
+    """The snapshot of the next start instead of the latest checkpoint; cleared by the first checkpoint after that start."""
     restore_applied: str | None = None
     """Id of the latest `spec.restore` that was carried out."""
     operation: OperationStatus | None = None
-    """The latest savepoint or stop that the operator asked for."""
+    """The latest savepoint or stop that the operator requested."""
     upgrade: UpgradeStatus | None = None
     """The latest upgrade."""
     last_checkpoint: SnapshotStatus | None = None
@@ -274,17 +273,17 @@ class StatefulSparkJobStatus(ApiModel):
     last_savepoint: SnapshotStatus | None = None
     """The latest completed savepoint."""
     restored_from: str | None = None
-    """What the running driver started from."""
+    """The snapshot that the running driver started from."""
     restarts: RestartStatus = RestartStatus()
     """Failures and restarts."""
     stalled: StallStatus | None = None
-    """Why nothing is tried any more."""
+    """Why the operator does not retry."""
     savepoint_nonce: str | None = None
     """The latest `spec.savepointNonce` that was carried out."""
     queries: tuple[QueryProgress, ...] = Field(
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]},
     )
-    """Progress by query, refreshed every few seconds."""
+    """Progress by query, updated every few seconds."""
     progress_at: UtcDatetime | None = None
-    """When the progress was refreshed."""
+    """When the progress was updated."""
