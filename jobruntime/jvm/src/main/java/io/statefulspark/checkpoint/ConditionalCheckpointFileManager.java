@@ -15,11 +15,12 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
 /**
  * Writes Spark's checkpoints to S3 with one PUT per file and no rename.
  *
- * <p>What must not be overwritten (offsets, commits, metadata) is PUT with If-None-Match, so of several drivers exactly one
- * writes a log entry. Every failure of {@code close()} reaches Spark; spark-hadoop-cloud's manager swallows it and lets a
- * batch count as committed that is not on storage. Log entries pass the {@link QueryGate} and the {@link EpochFence}.
+ * <p>Files that must not be overwritten (offsets, commits, metadata) are PUT with If-None-Match, so exactly one of several
+ * drivers writes a log entry. Every failure of {@code close()} is reported to Spark; the manager of spark-hadoop-cloud
+ * ignores it, so that a batch counts as committed without its file. Log entries pass the {@link QueryGate} and the
+ * {@link EpochFence}.
  *
- * <p>Folders on local disk work the same way for development: a temporary file is linked or renamed to its name.
+ * <p>Local folders work in the same way for development: a temporary file is linked or renamed to its name.
  */
 public final class ConditionalCheckpointFileManager implements CheckpointFileManager {
   private final Path root;
@@ -27,7 +28,7 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
   private final FileSystem fs;
   private final FilePublisher publisher;
 
-  /** Called by Spark, by name. */
+  /** Spark creates the manager by its class name. */
   public ConditionalCheckpointFileManager(Path path, Configuration configuration) throws IOException {
     this.root = path;
     this.configuration = configuration;
@@ -60,7 +61,7 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
     }
   }
 
-  /** A file that appears whole, once, when it is closed; never after a failure or a cancel. */
+  /** A file that becomes visible as a whole when it is closed, and never after a failure or a cancel. */
   private final class Output extends CancellableFSDataOutputStream {
     private final FilePublisher.Draft draft;
     private final Path path;
@@ -136,8 +137,8 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
   }
 
   /**
-   * Log entries are plain objects, so one HEAD answers, where {@code FileSystem.exists} adds a LIST for a missing one. Spark
-   * asks before it writes each entry; for the next entry of its own log it is not asked at all, see
+   * Log entries are plain objects, so one HEAD suffices; {@code FileSystem.exists} adds a LIST for a missing one. Spark
+   * checks before it writes each entry; no request is made for the next entry of its own log, see
    * {@link QueryGate#isNext}.
    */
   @Override
@@ -164,7 +165,7 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
     try {
       fs.delete(path, true);
     } catch (FileNotFoundException gone) {
-      // Deleting what is absent is what was asked for.
+      // The file is already absent, as requested.
     } catch (IOException e) {
       throw sneaky(e);
     }
@@ -184,10 +185,10 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
 
   @Override
   public void close() {
-    // The file system is shared by the whole process.
+    // The whole process shares the file system.
   }
 
-  /** Throws an I/O error through Scala's interface, which declares none; Spark catches it by its own type. */
+  /** Throws an I/O error through Scala's interface, which declares none; Spark catches it by its type. */
   @SuppressWarnings("unchecked")
   private static <T extends Throwable> RuntimeException sneaky(Throwable error) throws T {
     throw (T) error;

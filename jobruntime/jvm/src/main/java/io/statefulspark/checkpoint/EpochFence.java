@@ -10,15 +10,15 @@ import org.apache.hadoop.fs.Path;
 import org.apache.hadoop.fs.s3a.S3AFileSystem;
 
 /**
- * Stops a driver whose job has been taken over.
+ * Stops the writes of a driver whose job another driver has taken over.
  *
  * <p>A driver claims the job by creating {@code epochs/<n>.json}; its successor creates {@code epochs/<n+1>.json}. Before
- * every log entry of any query this fence asks, with one request, whether that next epoch exists. If it does, the write
- * fails with {@link FencedException}, and so does every one after it. If the question cannot be answered, the write fails
- * too: "cannot tell" is not "absent".
+ * every log entry of any query this fence checks, with one request, whether that next epoch exists. If it does, the write
+ * and every later one fail with {@link FencedException}. If the check fails, the write fails, too: an unknown state is
+ * never treated as absence.
  *
  * <p>The check and the write are two requests, so a batch may still be committed between them. That commit is valid, and
- * the conditional PUT makes it exclusive; the successor finds it and goes on from there.
+ * the conditional PUT makes it exclusive; the successor finds it and continues from there.
  */
 public final class EpochFence {
   private static volatile Path nextEpoch;
@@ -29,7 +29,7 @@ public final class EpochFence {
   /**
    * Turns the fence on for this process.
    *
-   * @param nextEpochUri the object whose existence means that a newer driver owns the job, for example
+   * @param nextEpochUri the object that exists only if a newer driver owns the job, for example
    *     {@code s3a://bucket/prefix/ns/job/epochs/00000008.json}
    */
   public static synchronized void configure(String nextEpochUri) {
@@ -43,34 +43,34 @@ public final class EpochFence {
     fencedBy = null;
   }
 
-  /** Tells whether a newer epoch has been seen; stays true until the fence is configured anew. */
+  /** Tells whether a newer epoch was detected; stays true until the fence is configured again. */
   public static boolean fenced() {
     return fencedBy != null;
   }
 
-  /** Returns the sentence of the failure, or "" when no newer epoch has been seen. */
+  /** Returns the message of the failure, or "" if no newer epoch was detected. */
   public static String message() {
-    FencedException seen = fencedBy;
-    return seen == null ? "" : seen.getMessage();
+    FencedException failure = fencedBy;
+    return failure == null ? "" : failure.getMessage();
   }
 
   /**
-   * Lets a write pass while no newer epoch exists.
+   * Allows a write while no newer epoch exists.
    *
    * @throws FencedException a newer driver owns the job
-   * @throws IOException it could not be found out
+   * @throws IOException the check failed
    */
-  static void check(Configuration configuration, Path about) throws IOException {
-    Path asked = nextEpoch;
-    if (asked == null) {
+  static void check(Configuration configuration, Path file) throws IOException {
+    Path epoch = nextEpoch;
+    if (epoch == null) {
       return;
     }
-    if (fencedBy == null && exists(asked, configuration)) {
-      fencedBy = new FencedException(describe(asked, about));
+    if (fencedBy == null && exists(epoch, configuration)) {
+      fencedBy = new FencedException(describe(epoch, file));
     }
-    FencedException seen = fencedBy;
-    if (seen != null) {
-      throw new FencedException(seen.getMessage());
+    FencedException failure = fencedBy;
+    if (failure != null) {
+      throw new FencedException(failure.getMessage());
     }
   }
 
@@ -86,22 +86,22 @@ public final class EpochFence {
       return false;
     } catch (IOException failure) {
       if (failure instanceof InterruptedIOException && !(failure instanceof SocketTimeoutException)) {
-        throw failure; // Spark tells a stop by this type.
+        throw failure; // Spark recognises a stop by this type.
       }
       throw new IOException("Could not find out whether a newer driver owns the job: looking up " + path
           + " failed, so nothing was written; check the storage.", failure);
     }
   }
 
-  private static String describe(Path asked, Path about) {
-    String next = asked.getName().replaceFirst("\\.json$", "");
+  private static String describe(Path epoch, Path file) {
+    String next = epoch.getName().replaceFirst("\\.json$", "");
     String own;
     try {
       own = String.format("%08d", Long.parseLong(next) - 1);
     } catch (NumberFormatException e) {
       own = "before it";
     }
-    return "A newer driver owns the job: this driver has epoch " + own + ", and epoch " + next + " exists (" + asked
-        + "). " + about + " was not written and this driver stops.";
+    return "A newer driver owns the job: this driver has epoch " + own + ", and epoch " + next + " exists (" + epoch
+        + "). " + file + " was not written and this driver stops.";
   }
 }

@@ -2,7 +2,7 @@ package io.statefulspark.checkpoint;
 
 import java.io.IOException;
 
-/** A newer driver owns the job: this one may not write another log entry. */
+/** A newer driver owns the job: this driver must not write another log entry. */
 public final class FencedException extends IOException {
   private static final long serialVersionUID = 1L;
 

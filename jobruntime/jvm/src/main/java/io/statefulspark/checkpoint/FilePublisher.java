@@ -4,28 +4,28 @@ import java.io.IOException;
 import java.io.OutputStream;
 import org.apache.hadoop.fs.Path;
 
-/** Makes files appear whole and at once; one implementation per kind of storage. */
+/** Publishes files atomically; one implementation per kind of storage. */
 interface FilePublisher {
 
-  /** A file that is being written and that nobody sees yet. */
+  /** A file that is being written and is not visible yet. */
   interface Draft {
     OutputStream stream();
 
     /**
      * Makes the file visible.
      *
-     * @throws org.apache.hadoop.fs.FileAlreadyExistsException it must not be overwritten, and another writer was first
-     * @throws IOException it is not known to be visible
+     * @throws org.apache.hadoop.fs.FileAlreadyExistsException it must not be overwritten, and another writer created it
+     * @throws IOException it is unknown whether the file is visible
      */
     void publish() throws IOException;
 
-    /** Forgets the file; never throws. */
+    /** Discards the file; never throws. */
     void discard();
   }
 
   /** Starts a file that must not exist when it is published. */
   Draft create(Path path) throws IOException;
 
-  /** Starts a file that takes the place of an existing one. */
+  /** Starts a file that replaces an existing one. */
   Draft replace(Path path) throws IOException;
 }

@@ -9,8 +9,8 @@ import org.apache.hadoop.fs.FileAlreadyExistsException;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Files on local disk, for development: written under a hidden name beside the target, then linked (which fails if the
- * name is taken) or renamed onto it.
+ * Files on local disk, for development: written to a hidden file beside the target, then linked (which fails if the
+ * target exists) or renamed to the target.
  */
 final class LocalPublisher implements FilePublisher {
 
@@ -71,7 +71,7 @@ final class LocalPublisher implements FilePublisher {
         out.close();
         Files.deleteIfExists(temporary);
       } catch (IOException leftover) {
-        // A hidden file stays behind on a developer's disk; nobody reads it.
+        // A hidden file stays on a developer's disk; nothing reads it.
       }
     }
   }

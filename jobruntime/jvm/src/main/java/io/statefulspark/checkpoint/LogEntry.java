@@ -3,8 +3,8 @@ package io.statefulspark.checkpoint;
 import org.apache.hadoop.fs.Path;
 
 /**
- * The place of one file in a query's write-ahead log, read from its path: {@code <root>/offsets/7} or
- * {@code <root>/commits/7}. Every other file of a checkpoint is none.
+ * The position of one file in a query's write-ahead log, read from its path: {@code <root>/offsets/7} or
+ * {@code <root>/commits/7}. No other file of a checkpoint is a log entry.
  */
 record LogEntry(String root, Log log, long batch) {
 
@@ -24,7 +24,7 @@ record LogEntry(String root, Log log, long batch) {
     return log == null || batch < 0 ? null : new LogEntry(rootKey(folder.getParent().toString()), log, batch);
   }
 
-  /** Returns a root in the one form that names it here: a Hadoop path without a trailing slash, S3 as s3a. */
+  /** Returns a root in its normal form: a Hadoop path without a trailing slash, S3 as s3a. */
   static String rootKey(String root) {
     String hadoopRoot = root.startsWith("s3://") ? "s3a://" + root.substring("s3://".length()) : root;
     return new Path(hadoopRoot).toString();

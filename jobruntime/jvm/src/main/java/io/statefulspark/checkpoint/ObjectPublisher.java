@@ -12,10 +12,10 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
 
 /**
- * Files as S3 objects: one PUT when the draft is published.
+ * Files as S3 objects, written with one PUT when the draft is published.
  *
- * <p>A created object carries the id of its writer in a header. When a PUT fails, its answer may have been lost after it
- * took effect; the header then tells our own object from another writer's.
+ * <p>A created object has the id of its writer in a header. When a PUT fails, its answer may have been lost after it
+ * took effect; the header then shows whether this writer created the object.
  */
 final class ObjectPublisher implements FilePublisher {
   static final String CONDITIONAL_CREATE = "fs.option.create.conditional.overwrite";
@@ -79,7 +79,7 @@ final class ObjectPublisher implements FilePublisher {
         out.abort();
         out.close();
       } catch (IOException | RuntimeException nothingWasPublished) {
-        // S3A reports an aborted stream as an error when it is closed; there is no object either way.
+        // S3A reports an aborted stream as an error on close; no object exists in either case.
       }
     }
 
@@ -103,7 +103,7 @@ final class ObjectPublisher implements FilePublisher {
     }
   }
 
-  /** Returns who created an object, "" for an object without a writer's id, or null when there is no object. */
+  /** Returns the writer of an object, "" for an object without a writer's id, or null when there is no object. */
   private String writerOf(Path path) throws IOException {
     try {
       byte[] value = fs.getXAttr(path, "header." + WRITER);

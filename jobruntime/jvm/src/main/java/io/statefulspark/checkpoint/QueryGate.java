@@ -8,14 +8,14 @@ import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
 
 /**
- * Holds queries at the boundary between two batches, and knows how far each has come.
+ * Holds queries at the boundary between two batches, and records the progress of each.
  *
  * <p>One gate per query, by its checkpoint root. While a gate is closed, the write of the next {@code offsets/N} waits: the
- * query has committed batch N-1 and has not begun batch N. A batch that has begun goes on to its commit. Stopping a
+ * query has committed batch N-1 and has not begun batch N. A batch that has begun continues to its commit. Stopping a
  * waiting query ends it without an error, because the interruption reaches Spark as an {@link InterruptedIOException}.
  *
- * <p>A batch counts as begun from the moment its write passes the gate, not from the moment the write is done, so that a
- * gate closed in between does not report a boundary that is about to be left.
+ * <p>A batch counts as begun when its write passes the gate, not when the write is finished, so that a gate that is closed
+ * in between does not report a boundary that the query is about to leave.
  *
  * <p>Every method takes strings and numbers and may be called from any thread; roots may be given as s3:// or s3a://.
  */
@@ -39,7 +39,7 @@ public final class QueryGate {
   }
 
   /**
-   * Starts to watch a query; to be called before each start of it. The gate is open.
+   * Registers a query; call it before each start of the query. The gate is open.
    *
    * @param root the query's checkpoint location
    * @param lastOffsets the newest batch in its offset log, -1 for none
@@ -52,7 +52,7 @@ public final class QueryGate {
     }
   }
 
-  /** Stops watching a query; one that waits goes on. */
+  /** Removes a query; a waiting query continues. */
   public static void unregister(String root) {
     QueryGate gate = GATES.remove(LogEntry.rootKey(root));
     if (gate != null) {
@@ -60,17 +60,17 @@ public final class QueryGate {
     }
   }
 
-  /** Lets no further batch of the query begin. */
+  /** Blocks further batches of the query. */
   public static void close(String root) {
     gate(root).setClosed(true);
   }
 
-  /** Lets the query go on. */
+  /** Lets the query continue. */
   public static void open(String root) {
     gate(root).setClosed(false);
   }
 
-  /** Tells whether the gate is closed and every batch that has begun is committed. */
+  /** Tells whether the gate is closed and every begun batch is committed. */
   public static boolean atBoundary(String root) {
     QueryGate gate = gate(root);
     synchronized (gate) {
@@ -79,9 +79,9 @@ public final class QueryGate {
   }
 
   /**
-   * Waits until the query is at a boundary behind its closed gate.
+   * Waits until the query is at a boundary with its gate closed.
    *
-   * @return whether it is; false after the time is over, or at once when the gate is open
+   * @return whether it is; false after the timeout, or at once if the gate is open
    */
   public static boolean awaitBoundary(String root, long timeoutMs) throws InterruptedException {
     return gate(root).await(timeoutMs);
@@ -130,7 +130,7 @@ public final class QueryGate {
     }
   }
 
-  /** Takes note of a log entry that is durable. */
+  /** Records a log entry that is durable. */
   static void written(LogEntry entry) {
     QueryGate gate = GATES.get(entry.root());
     if (gate != null) {
@@ -139,8 +139,8 @@ public final class QueryGate {
   }
 
   /**
-   * Tells whether an entry is the next one of a log that this process is writing, so that only a rival can have written it.
-   * The conditional PUT finds a rival out, and asking beforehand would add nothing but a request.
+   * Tells whether an entry is the next one of a log that this process writes, so only another driver can have written it.
+   * The conditional PUT detects another driver, so a check before it would only add a request.
    */
   static boolean isNext(LogEntry entry) {
     QueryGate gate = GATES.get(entry.root());
@@ -150,7 +150,7 @@ public final class QueryGate {
   private static QueryGate gate(String root) {
     QueryGate gate = GATES.get(LogEntry.rootKey(root));
     if (gate == null) {
-      throw new IllegalArgumentException("No query with the checkpoint root " + root + " is registered; known are "
+      throw new IllegalArgumentException("No query with the checkpoint root " + root + " is registered; registered are "
           + GATES.keySet() + ".");
     }
     return gate;

@@ -29,8 +29,8 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Writes tables as the state of a query at a committed batch: new stores under new unique ids, for any number of partitions.
  *
- * <p>The root holds the engine's small files already: operator metadata and schemas, offsets and commit of the batch. The
- * ids that {@link #run} returns belong into that commit.
+ * <p>The root already holds Spark's small files: operator metadata and schemas, offsets and commit of the batch. The
+ * caller writes the ids that {@link #run} returns to that commit.
  */
 public final class StateImport {
 
@@ -58,7 +58,7 @@ public final class StateImport {
   /**
    * Writes the state of every operator of the root.
    *
-   * @return the unique ids as the commit log has them: JSON, per operator, per partition, per store
+   * @return the unique ids in the form of the commit log: JSON, per operator, per partition, per store
    */
   public String run(String root, long batch) {
     StateRewriter rewriter =
@@ -85,15 +85,15 @@ public final class StateImport {
         .collect(Collectors.joining(",", "[", "]"));
   }
 
-  /** Spark asks here what becomes of the state that it has read, which is none; the relation's options tell whose it is. */
+  /** Replaces the empty state that Spark has read by the table of its store, which the relation's options name. */
   private Dataset<Row> replace(Dataset<Row> read) {
     CaseInsensitiveStringMap options =
         ((DataSourceV2Relation) ((org.apache.spark.sql.classic.Dataset<Row>) read).queryExecution().analyzed())
             .options();
-    String place = options.get("operatorId") + "/" + options.get("storeName");
-    Dataset<Row> table = tables.get(place);
+    String store = options.get("operatorId") + "/" + options.get("storeName");
+    Dataset<Row> table = tables.get(store);
     if (table == null) {
-      throw new IllegalStateException("No state was given for operator/store " + place);
+      throw new IllegalStateException("No state was given for operator/store " + store);
     }
     StructType written = read.schema();
     Dataset<Row> packed = pack(table, written);
@@ -101,7 +101,7 @@ public final class StateImport {
     Dataset<Row> spread =
         hasKey ? packed.repartition(partitions, functions.col(written.fields()[0].name())) : packed.coalesce(1);
     Dataset<Row> ordered = spread.sortWithinPartitions(ORDINAL).drop(ORDINAL);
-    // Only nullability may differ by now, and Spark compares schemas with it.
+    // Only nullability may differ here, and Spark includes it when it compares schemas.
     JavaRDD<InternalRow> rows = rows(ordered).map(InternalRow::copy);
     return session.internalCreateDataFrame(rows.rdd(), written, false);
   }

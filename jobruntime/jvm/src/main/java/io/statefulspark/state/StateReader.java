@@ -23,7 +23,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** One state store of one operator at a committed batch, as a table with a column per column family. */
+/** Reads one state store of one operator at a committed batch, as a table with a column per column family. */
 public final class StateReader {
 
   private StateReader() {}
@@ -32,7 +32,7 @@ public final class StateReader {
    * Returns the column families of a store as a JSON schema: a struct {@code <family>: struct<key, value>}.
    *
    * @param root the query's checkpoint root
-   * @param schemaPaths as the operator's metadata names them; empty for metadata of version 1
+   * @param schemaPaths the paths in the operator's metadata; empty for metadata of version 1
    */
   public static String families(
       SparkSession session, String root, long operator, String store, List<String> schemaPaths) {
@@ -47,9 +47,9 @@ public final class StateReader {
             Option.empty(),
             false);
     StructType families = new StructType();
-    for (StateStoreColFamilySchema one : CollectionConverters.asJava(schemas.readSchemaFile())) {
-      StructType family = new StructType().add("key", one.keySchema()).add("value", one.valueSchema());
-      families = families.add(one.colFamilyName(), family);
+    for (StateStoreColFamilySchema schema : CollectionConverters.asJava(schemas.readSchemaFile())) {
+      StructType family = new StructType().add("key", schema.keySchema()).add("value", schema.valueSchema());
+      families = families.add(schema.colFamilyName(), family);
     }
     return families.json();
   }
@@ -71,7 +71,7 @@ public final class StateReader {
    * Returns the same rows with their values: partition_key, then a struct {@code <key, value>} per family, null in the rows
    * of other families.
    *
-   * @param schema JSON of the wanted columns; a key or value that is wanted as binary stays as it is
+   * @param schema JSON of the requested columns; a key or value that is requested as binary is not converted
    */
   public static Dataset<Row> unpack(SparkSession session, Dataset<Row> state, String schema) {
     StructType wanted = (StructType) DataType.fromJson(schema);
@@ -99,7 +99,7 @@ public final class StateReader {
         return new GenericInternalRow(columns);
       }
     }
-    throw new IllegalStateException("The state holds a column family that its schema does not name: " + family);
+    throw new IllegalStateException("The state has a column family that is not in its schema: " + family);
   }
 
   private static Object side(byte[] bytes, DataType type) {

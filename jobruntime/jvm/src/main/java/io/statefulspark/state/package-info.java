@@ -1,7 +1,7 @@
 /**
- * State of stopped or committed queries as tables, and tables as state, for canonical savepoints and for reading offline.
+ * Reads state of committed batches as tables, and writes tables as state, for canonical savepoints and offline reads.
  *
- * <p>Written against Spark 4.2: its state data source reads all column families of a store, its StateRewriter writes stores
- * anew. Rows cross the border to Python as Spark SQL structs, so that no format of Spark's own gets out.
+ * <p>Written for Spark 4.2: its state data source reads all column families of a store, its StateRewriter writes new
+ * stores. Rows are exchanged with Python as Spark SQL structs, so that Spark's internal formats stay inside.
  */
 package io.statefulspark.state;
