@@ -13,7 +13,7 @@ class MemoryLog:
     """A `ChunkLog` for one key group. Writes go to a copy that replaces the original when the batch commits."""
 
     def __init__(self) -> None:
-        self.stored_head: store.Head | None = None
+        self.stored_head: store.GroupHead | None = None
         self.chunks: dict[int, tuple[str, bytes]] = {}
         self.reads = 0
 
@@ -27,12 +27,12 @@ class MemoryLog:
         """Commit an attempt."""
         self.stored_head, self.chunks = attempt.stored_head, attempt.chunks
 
-    def head(self) -> store.Head | None:
+    def head(self) -> store.GroupHead | None:
         """Return the head, as it comes back from storage."""
         head = self.stored_head
-        return head and store.Head.from_layout(head.version, head.unique_id, head.pack_layout())
+        return head and store.GroupHead.from_layout(head.version, head.unique_id, head.pack_layout())
 
-    def set_head(self, head: store.Head) -> None:
+    def set_head(self, head: store.GroupHead) -> None:
         """Replace the head."""
         self.stored_head = head
 

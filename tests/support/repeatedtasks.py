@@ -156,7 +156,7 @@ class Sums(state.KeyedProcessFunction):
         accidents = self._accidents
         for name in ("put_chunk", "set_head"):
             _after(log.SparkChunkLog, name, lambda _, name=name: accidents.reach(name))  # type: ignore[misc]
-        _after(store.Head, "has_ancestor", lambda is_valid: None if is_valid else accidents.refuse())
+        _after(store.GroupHead, "has_ancestor", lambda is_valid: None if is_valid else accidents.refuse())
 
     def process(self, key: object, rows: list[state.InputRow], ctx: state.KeyedContext) -> Iterable[object]:
         """Add the values of a key."""

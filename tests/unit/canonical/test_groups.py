@@ -19,7 +19,9 @@ def a_chunk(kind: chunks.ChunkKind, **changes: tables.Changes) -> bytes:
 
 
 def a_layout(*versions: int) -> bytes:
-    return store.Head(versions[-1], "id", tuple(compaction.Run(one, 1, 1) for one in versions), ("id",)).pack_layout()
+    return store.GroupHead(
+        versions[-1], "id", tuple(compaction.ChunkRun(one, 1, 1) for one in versions), ("id",)
+    ).pack_layout()
 
 
 _FULL = a_chunk(

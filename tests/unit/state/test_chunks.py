@@ -170,7 +170,7 @@ def test_a_golden_chunk_of_version_2_has_columns_of_numbers() -> None:
 
 
 def test_a_golden_head_layout_reads_as_it_was_written() -> None:
-    head = store.Head.from_layout(9, "00000000000000bb", (GOLDEN / "head-layout-v1.bin").read_bytes())
+    head = store.GroupHead.from_layout(9, "00000000000000bb", (GOLDEN / "head-layout-v1.bin").read_bytes())
     assert (head.base, [run.version for run in head.runs], head.lineage) == (
         7,
         [7, 9],
@@ -181,7 +181,7 @@ def test_a_golden_head_layout_reads_as_it_was_written() -> None:
 
 def test_a_golden_head_layout_of_version_2_has_the_type_of_the_key() -> None:
     body = (GOLDEN / "head-layout-v2.bin").read_bytes()
-    head = store.Head.from_layout(9, "00000000000000bb", body)
+    head = store.GroupHead.from_layout(9, "00000000000000bb", body)
     assert (head.key_type, head.base, head.pack_layout()) == ("string, bigint", 7, body)
 
 
@@ -212,14 +212,14 @@ LIST_OF_THREE_ITEMS = ["l", "ListState", "any", False, ["v", []], ["v", ["AA"]],
 @pytest.mark.parametrize(
     ("damage", "sentence"),
     [
-        (lambda blob: b"", "does not begin like one"),
-        (lambda blob: b"PK" + blob, "does not begin like one"),
+        (lambda blob: b"", "it has no chunk header"),
+        (lambda blob: b"PK" + blob, "it has no chunk header"),
         (lambda blob: blob[:-3], "cannot be read"),
         (lambda blob: blob[:4] + b"\xc1" + blob[5:], "cannot be read"),
         (lambda blob: blob + b"\x00", "cannot be read"),
         (lambda blob: blob[:3] + b"\x07" + blob[4:], "format version 7; this release reads 1 to 4"),
-        (lambda blob: blob[:4] + codec.pack(["full", 3, []]), "says 3 entries and holds 0"),
-        (lambda blob: blob[:4] + codec.pack(["full", 1, [LIST_OF_THREE_ITEMS]]), "says 3 items and holds 2"),
+        (lambda blob: blob[:4] + codec.pack(["full", 3, []]), "names 3 entries, the body has 0"),
+        (lambda blob: blob[:4] + codec.pack(["full", 1, [LIST_OF_THREE_ITEMS]]), "names 3 items, the body has 2"),
     ],
 )
 def test_a_damaged_chunk_is_an_error_that_names_it(damage: object, sentence: str) -> None:

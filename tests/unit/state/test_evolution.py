@@ -343,8 +343,8 @@ def test_a13_both_types_are_named_when_one_operator_declares_a_name_twice() -> N
         ("double", "x", "given a value of type str, and is declared as double"),
         (bool, 1, "given a value of type int, and is declared as bool"),
         ("array<bigint>", (1,), "given a value of type tuple, and is declared as array<bigint>"),
-        (Flight, ("AA", 1), "declared as Flight was given"),
-        (Color, "RED", "declared as Color was given 'RED'"),
+        (Flight, ("AA", 1), "declared as Flight got"),
+        (Color, "RED", "declared as Color got 'RED'"),
     ],
 )
 def test_a_value_of_another_type_than_declared_is_refused_when_it_is_written(
@@ -362,7 +362,7 @@ def test_a_value_of_another_type_than_declared_is_refused_when_it_is_written(
 @pytest.mark.parametrize("declared", [3, list, "array<array<bigint>>", "timestamp_ntz"])
 def test_types_are_text_or_types(declared: object) -> None:
     if declared == 3:
-        with pytest.raises(errors.SpecRejectedError, match="3 is no type for state"):
+        with pytest.raises(errors.SpecRejectedError, match="3 is not a valid state type"):
             _value(declared).type_text  # noqa: B018 - it raises
     else:
         assert typetext.parse(typetext.canonical(declared)).family != "opaque"

@@ -138,7 +138,7 @@ def test_a31_what_is_expired_is_deleted_and_written_and_nothing_else(
     cleaned.rows["k"] = row
     dropped.rows["k"] = row
     cleaner = expiry.Cleaner(9, 5)
-    cleaner.round = expiry.Round([0])
+    cleaner.round = expiry.CleanupRound([0])
     cleaner.bind(cleaned, 0)
 
     cleaner.step(10)
@@ -154,7 +154,7 @@ def test_a31_a_cleaner_without_a_key_group_looks_at_nothing() -> None:
     expiry.Cleaner(9, 5).step(10)
 
 
-def _a_cleaner(of_round: expiry.Round, *keys: str, count: int = 1) -> tuple[expiry.Cleaner, tables.CellTable]:
+def _a_cleaner(of_round: expiry.CleanupRound, *keys: str, count: int = 1) -> tuple[expiry.Cleaner, tables.CellTable]:
     """Return a cleaner that looks at key group 0, whose entries are all expired at 10 ms, and their table."""
     table = tables.CellTable()
     table.rows.update(dict.fromkeys(keys, OLD))
@@ -165,49 +165,49 @@ def _a_cleaner(of_round: expiry.Round, *keys: str, count: int = 1) -> tuple[expi
 
 
 def test_a31_entries_that_a_step_paid_for_and_did_not_find_are_owed() -> None:
-    cleaner, table = _a_cleaner(expiry.Round([0]), "a", count=9)
+    cleaner, table = _a_cleaner(expiry.CleanupRound([0]), "a", count=9)
     table.rows["b"] = NEW
 
     cleaner.step(10)
 
-    assert (dict(table.rows), cleaner.round.owed, cleaner.round.is_due(0)) == ({"b": NEW}, 7, False)
+    assert (dict(table.rows), cleaner.round.pending_entries, cleaner.round.is_due(0)) == ({"b": NEW}, 7, False)
 
 
 def test_a31_a_key_group_that_was_looked_at_waits_for_the_others_and_its_accesses_pay_for_them() -> None:
-    others = expiry.Round([0, 1])
+    others = expiry.CleanupRound([0, 1])
     others.finish(0)
     cleaner, table = _a_cleaner(others, "a", "b", count=3)
 
     cleaner.step(10)
 
-    assert (dict(table.rows), others.owed) == ({"a": OLD, "b": OLD}, 3)
+    assert (dict(table.rows), others.pending_entries) == ({"a": OLD, "b": OLD}, 3)
 
 
 def test_a31_a_key_group_without_a_round_is_looked_at_again_from_the_front_and_owes_nothing() -> None:
-    cleaner, table = _a_cleaner(expiry.Round(), "a", "b", count=3)
+    cleaner, table = _a_cleaner(expiry.CleanupRound(), "a", "b", count=3)
     table.rows.update(dict.fromkeys(("a", "b"), (1, 9)))
 
     cleaner.step(10)
 
-    assert cleaner.round.owed == 0
+    assert cleaner.round.pending_entries == 0
 
 
 def test_a31_what_is_owed_is_paid_in_another_key_group_and_an_empty_one_costs_one_entry() -> None:
-    group, table = _a_cleaner(expiry.Round([0]), "a", "b")
-    empty, _ = _a_cleaner(expiry.Round([0]))
-    group.round.owed = empty.round.owed = 3
+    group, table = _a_cleaner(expiry.CleanupRound([0]), "a", "b")
+    empty, _ = _a_cleaner(expiry.CleanupRound([0]))
+    group.round.pending_entries = empty.round.pending_entries = 3
 
-    group.spend(10)
-    empty.spend(10)
+    group.clean_pending(10)
+    empty.clean_pending(10)
 
-    assert (dict(table.rows), group.round.owed, empty.round.owed) == ({}, 1, 2)
+    assert (dict(table.rows), group.round.pending_entries, empty.round.pending_entries) == ({}, 1, 2)
 
 
 def test_a31_each_key_group_has_its_turn_before_the_first_has_it_again() -> None:
-    turns = expiry.Round([4, 7])
+    turns = expiry.CleanupRound([4, 7])
     assert turns.next_due() is None
 
-    turns.owed = 1
+    turns.pending_entries = 1
     seen = [turns.next_due()]
     turns.finish(4)
     seen.append(turns.next_due())

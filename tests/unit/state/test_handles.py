@@ -211,7 +211,7 @@ def test_a30_what_is_expired_is_dropped_when_a_group_is_written_in_full(kind: ty
         descriptors.ListState: lambda s: s.add("expired"),
         descriptors.MapState: lambda s: s.put("expired", 1),
     }
-    full = compaction.Policy(fan_in=2, outgrown=0.0)
+    full = compaction.Policy(fan_in=2, max_size_amplification=0.0)
     bench.at(0, writes[kind], key="old")
     bench.at(HOUR, writes[kind], key="new", policy=full)
     assert [run.count for run in bench.log.head().runs] == [1]  # type: ignore[union-attr]
@@ -219,7 +219,7 @@ def test_a30_what_is_expired_is_dropped_when_a_group_is_written_in_full(kind: ty
 
 @pytest.mark.parametrize("name", ["", "1a", "a b", "x" * 129])
 def test_a_name_that_cannot_be_written_down_is_refused(name: str) -> None:
-    with pytest.raises(errors.SpecRejectedError, match="is no name for a state"):
+    with pytest.raises(errors.SpecRejectedError, match="is not a valid state name"):
         descriptors.ValueState(name)
 
 

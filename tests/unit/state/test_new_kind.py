@@ -33,9 +33,9 @@ from statefulspark.state import (
 
 META = chunks.StateMeta("best", RANKED, "array<bigint>", has_ttl=False)
 TIMED = chunks.StateMeta("best", RANKED, "array<bigint>", has_ttl=True)
-NEVER_MERGE = compaction.Policy(fan_in=1000, outgrown=1000.0)
-MERGE_RUNS = compaction.Policy(fan_in=2, outgrown=1000.0)
-ALWAYS_FULL = compaction.Policy(fan_in=2, outgrown=0.0)
+NEVER_MERGE = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
+MERGE_RUNS = compaction.Policy(fan_in=2, max_size_amplification=1000.0)
+ALWAYS_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
 LIFE = ttl.Ttl(milliseconds=5)
 
 
@@ -199,10 +199,10 @@ def test_what_is_written_down_of_a_new_kind_leads_to_its_row() -> None:
 
 
 def test_a_name_is_taken_once_and_an_unknown_one_is_told_with_those_that_there_are() -> None:
-    with pytest.raises(ValueError, match="a kind of state called 'RankedState' already"):
+    with pytest.raises(ValueError, match="a kind of state named 'RankedState' exists already"):
         kindtypes.register(kindtypes.StateKind("RankedState", RANKED.shape, RANKED.handle))
     with pytest.raises(
-        ValueError, match=r"'HeapState' is no kind of state that this release knows: .*MapState, RankedState"
+        ValueError, match=r"'HeapState' is not a kind of state that this release knows: .*MapState, RankedState"
     ):
         kindtypes.named("HeapState", "best")
 

@@ -16,7 +16,7 @@ from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
 from statefulspark.state import cellhandles, chunks, compaction, descriptors, functions, numbers, tiers
 
-EAGER = compaction.Policy(fan_in=2, outgrown=3.0, small_run_bytes=64)
+EAGER = compaction.Policy(fan_in=2, max_size_amplification=3.0, small_run_bytes=64)
 REDUCES: dict[str, Callable[..., object]] = {"add": operator.add, "min": min, "max": max}
 LARGE = 2**63 - 1
 INTEGERS = st.one_of(st.integers(-9, 9), st.sampled_from([LARGE, -LARGE - 1, LARGE - 5, 2**40]))
@@ -151,7 +151,7 @@ def test_a_sum_beyond_64_bits_goes_on_as_objects() -> None:
     assert bench.add(pa.array([1, 2]), pa.array([LARGE, 5])) == [LARGE, 5]
     assert bench.add([1, 2], [1, 1]) == [2**63, 6]
     assert bench.stored() == {1: 2**63, 2: 6}
-    with pytest.raises(errors.SpecRejectedError, match="9223372036854775809, which is beyond 64 bits; give it lists"):
+    with pytest.raises(errors.SpecRejectedError, match="9223372036854775809, which does not fit 64 bits; pass lists"):
         bench.add(pa.array([1]), pa.array([1]))
     assert bench.add(pa.array([2]), pa.array([1])) == [7]
 
@@ -235,9 +235,9 @@ def test_columns_are_narrow() -> None:
 @pytest.mark.parametrize(
     ("keys", "values", "sentence"),
     [
-        (["n", "<i1", b"\2\1"], ["n", "<i1", b"\1\1"], "do not ascend"),
-        (["n", "<i1", b"\1\1"], ["n", "<i1", b"\1\1"], "do not ascend"),
-        (["n", "<i1", b"\1\2"], ["n", "<i1", b"\1"], "not parallel"),
+        (["n", "<i1", b"\2\1"], ["n", "<i1", b"\1\1"], "not in ascending order"),
+        (["n", "<i1", b"\1\1"], ["n", "<i1", b"\1\1"], "not in ascending order"),
+        (["n", "<i1", b"\1\2"], ["n", "<i1", b"\1"], "differ in length"),
         (["n", "<f8", b"\0" * 8], ["n", "<i1", b"\1"], "type '<f8' is unknown"),
         (["n", "|O", b"\1"], ["n", "<i1", b"\1"], "type '|O' is unknown"),
         (["n", "<i2", b"\1"], ["n", "<i1", b"\1"], "buffer size"),

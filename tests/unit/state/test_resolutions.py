@@ -180,7 +180,7 @@ def test_a17_a_migration_rewrites(stored: object, declared: object, before: obje
                      id="a field says why"),
         pytest.param("struct<a:int>", "struct<a:string>", "The field a was int and is string.", id="a field of a struct"),
         pytest.param(Day, SwappedDayAndMore,
-                     "A field goes on in its old form while others change; change one of them at a time.",
+                     "One field keeps its old form while others change; change one field at a time.",
                      id="one field reconfigured and another new"),
     ],
 )  # fmt: skip
@@ -378,5 +378,5 @@ def test_a_name_for_a_state_is_allowed(name: str) -> None:
     lambda name: descriptors.ReducingState(name, max), lambda name: descriptors.AggregatingState(name, None),
 ], ids=["value", "list", "map", "reducing", "aggregating"])  # fmt: skip
 def test_a_name_that_is_none_is_refused_for_every_kind(build: Callable[[str], object], name: str) -> None:
-    with pytest.raises(errors.SpecRejectedError, match=f"^StateNameInvalid: '{name}' is no name for a state"):
+    with pytest.raises(errors.SpecRejectedError, match=f"^StateNameInvalid: '{name}' is not a valid state name"):
         build(name)

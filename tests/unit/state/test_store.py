@@ -124,11 +124,11 @@ STEPS = st.builds(
 )
 POLICIES = st.sampled_from(
     [
-        compaction.Policy(fan_in=2, outgrown=1000.0, small_run_bytes=64),
-        compaction.Policy(fan_in=3, outgrown=1000.0, small_run_bytes=64),
-        compaction.Policy(fan_in=3, outgrown=2.0, small_run_bytes=1),
-        compaction.Policy(fan_in=1000, outgrown=1000.0),
-        compaction.Policy(fan_in=2, outgrown=0.0),
+        compaction.Policy(fan_in=2, max_size_amplification=1000.0, small_run_bytes=64),
+        compaction.Policy(fan_in=3, max_size_amplification=1000.0, small_run_bytes=64),
+        compaction.Policy(fan_in=3, max_size_amplification=2.0, small_run_bytes=1),
+        compaction.Policy(fan_in=1000, max_size_amplification=1000.0),
+        compaction.Policy(fan_in=2, max_size_amplification=0.0),
     ]
 )
 
@@ -201,7 +201,7 @@ def _update(states: States, key: object, value: int) -> Callable[[functions.Keye
     return work
 
 
-NEVER_MERGE = compaction.Policy(fan_in=1000, outgrown=1000.0)
+NEVER_MERGE = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
 
 
 def test_a_worker_that_has_the_latest_version_reads_no_chunk() -> None:
@@ -259,7 +259,7 @@ def test_state_that_the_function_no_longer_declares_is_kept() -> None:
     states, worker, log = _counter()
     worker.run(log, _update(states, "a", 1))
     without = Worker(lambda context: context.state(descriptors.ValueState("new")) and None, new_ids())
-    full = compaction.Policy(fan_in=2, outgrown=0.0)
+    full = compaction.Policy(fan_in=2, max_size_amplification=0.0)
     without.run(log, lambda context: context.enter("a"), policy=full)
     seen: list[object] = []
     Worker(states.declare, new_ids()).run(
@@ -295,7 +295,7 @@ def test_a13_a_stored_state_of_another_type_is_refused_with_both_types(descripto
 
 def test_a_head_of_an_unknown_layout_is_refused() -> None:
     with pytest.raises(errors.SnapshotCorruptError, match="layout version 9"):
-        store.Head.from_layout(1, "id", b"\x93\x09\x90\x90")
+        store.GroupHead.from_layout(1, "id", b"\x93\x09\x90\x90")
 
 
 def test_a_state_grows_with_logarithmic_write_amplification() -> None:

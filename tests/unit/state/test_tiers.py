@@ -18,8 +18,8 @@ from statefulspark.state import chunks, compaction, descriptors, functions, stor
 
 KEYS = 2000
 ALL = list(range(KEYS))
-NEVER_MERGE = compaction.Policy(fan_in=1000, outgrown=1000.0)
-ALWAYS_FULL = compaction.Policy(fan_in=2, outgrown=0.0)
+NEVER_MERGE = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
+ALWAYS_FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
 
 
 class Values:
@@ -304,5 +304,5 @@ def test_a_step_that_does_not_begin_at_what_is_on_disk_is_not_taken(world: World
     delta = {2: 22}
     meta = chunks.decode(world.log.chunks[3][1], "3").sections[0].meta
     step = chunks.encode(chunks.Chunk(chunks.ChunkKind.DELTA, (chunks.Section(meta, delta),)))
-    world.disk.note(0, before, world.log.head(), step)
+    world.disk.record_delta(0, before, world.log.head(), step)
     assert world.read([1, 2]) == {1: 11, 2: 22}

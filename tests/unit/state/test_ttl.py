@@ -11,8 +11,8 @@ from statefulspark import errors
 from statefulspark.state import chunks, compaction, descriptors, expiry, functions, kinds, tables, ttl
 
 HOUR = 3_600_000
-FULL = compaction.Policy(fan_in=2, outgrown=0.0)
-NEVER = compaction.Policy(fan_in=1000, outgrown=1000.0)
+FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
+NEVER = compaction.Policy(fan_in=1000, max_size_amplification=1000.0)
 
 
 class Bench(keyedstate.Bench):
@@ -270,13 +270,13 @@ def test_a31_what_is_not_at_hand_is_owed_to_the_other_key_groups_in_turn() -> No
     table = tables.CellTable()
     table.rows.update({key: (key, 0) for key in range(3)})
     cleaner = expiry.Cleaner(count=2, duration_ms=10)
-    cleaner.round = expiry.Round([4, 5, 6])
+    cleaner.round = expiry.CleanupRound([4, 5, 6])
 
     cleaner.bind(table, 5)
     looked = []
     for _ in range(3):
         cleaner.step(now_ms=10)
-        looked.append((len(table.rows), cleaner.round.owed))
+        looked.append((len(table.rows), cleaner.round.pending_entries))
 
     assert looked == [(1, 0), (0, 1), (0, 3)]
     assert (cleaner.round.is_due(5), cleaner.round.next_due()) == (False, 4)
@@ -286,7 +286,7 @@ def test_a31_what_is_not_at_hand_is_owed_to_the_other_key_groups_in_turn() -> No
 
 
 def test_a31_a_round_with_nothing_owed_goes_nowhere() -> None:
-    assert expiry.Round([1, 2]).next_due() is None
-    nobody = expiry.Round()
-    nobody.owed = 5
+    assert expiry.CleanupRound([1, 2]).next_due() is None
+    nobody = expiry.CleanupRound()
+    nobody.pending_entries = 5
     assert nobody.next_due() is None

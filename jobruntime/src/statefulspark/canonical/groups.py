@@ -20,7 +20,7 @@ class StoredGroup:
         blob: The chunk of version `head.version`.
     """
 
-    head: store.Head
+    head: store.GroupHead
     blob: bytes
 
 
@@ -40,7 +40,7 @@ class GroupReader:
 
     def head(self, group: int, version: int, layout: bytes) -> None:
         """Take in a head."""
-        head = store.Head.from_layout(version, "", layout)
+        head = store.GroupHead.from_layout(version, "", layout)
         self._heads[group] = tuple(run.version for run in head.runs)
 
     def chunk(self, group: int, version: int, blob: bytes) -> tuple[int, chunks.Chunk] | None:
@@ -99,8 +99,8 @@ def build(found: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type: str = 
     chunk = chunks.Chunk(chunks.ChunkKind.FULL, sections)
     blob = chunks.encode(chunk)
     unique_id = hashlib.sha256(blob).hexdigest()[:16]
-    run = compaction.Run(1, len(blob), chunk.count)
-    return StoredGroup(store.Head(1, unique_id, (run,), (unique_id,), key_type), chunks.seal(blob))
+    run = compaction.ChunkRun(1, len(blob), chunk.count)
+    return StoredGroup(store.GroupHead(1, unique_id, (run,), (unique_id,), key_type), chunks.seal(blob))
 
 
 def to_rows(chunk: chunks.Chunk) -> Iterator[tuple[chunks.StateMeta, rows.Row]]:

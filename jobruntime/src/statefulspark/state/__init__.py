@@ -2,16 +2,16 @@
 
 ```
 descriptors   what is declared: kind, name, type            ttl              time to live       typetext    types as text
-kinds         the table of kinds: a row each                kindtypes        what a row has     shapes      what rows share
-functions     what a user writes                            context          what it gets       scope       the current key
-cells, entries, converting   the handles                    timers           callbacks in time  expiry      cleaning up
-conversions   values of the user's own types                evolution        stored state against what is declared now
-tables        values and changes of one state in one key group                valuetypes       are values as declared
+kinds         the table of kinds, one row each              kindtypes        fields of a row    shapes      what kinds share
+functions     base classes for users                        context          KeyedContext       scope       the current key
+cells, entries, converting   the handles                    timers           timer service      expiry      cleanup
+conversions   values of user-defined types                  evolution        stored state against declared state
+tables        values and changes of one state in one key group                valuetypes       checks of value types
 chunks        their stored form (docs/formats.md)             codec            values as bytes
 store         versions, validation      compaction            cache            tables between batches
 keygroups     from key to key group
 ```
-Nothing here knows the engine; `statefulspark.operators.keyed` connects it to Spark.
+Nothing in this package depends on Spark; `statefulspark.operators.keyed` connects it to Spark.
 """
 
 from statefulspark.state.cellhandles import AggregatingHandle, ReducingHandle, ValueHandle

@@ -1,11 +1,11 @@
-"""The cache of key groups in a Python worker: tables as objects, bounded in bytes, and a tier on disk for the others.
+"""The cache of key groups in a Python worker: tables as objects, limited in bytes, with a disk tier for the rest.
 
 One cache serves all operators of the worker; entries are found by operator and key group, and validated by version
-and id, so what is in it can be old but never wrong. Sizes are estimates from the stored size and the number of keys.
+and id, so a cached entry can be old but never wrong. Sizes are estimates from the stored size and the number of keys.
 
-A batch touches most key groups, one after the other. Dropping the least recently used one would then drop each just
-before it is needed, so a key group takes another one's place only if it was used twice since that one was used
-last; otherwise it stays outside.
+A batch uses most key groups, one after the other. Plain LRU eviction would then evict each group just before it is
+needed. So a key group replaces a cached one only if it was used twice since the last use of the cached one; otherwise
+it is not cached.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LruCache:
     """Key groups of all operators in this process.
 
     Args:
-        limit_bytes: Estimated memory that may be held; a group larger than that is not kept at all.
+        limit_bytes: Estimated memory that may be held; a group larger than that is not cached.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
@@ -43,14 +43,14 @@ class LruCache:
         return self._held_bytes
 
     def limit(self, limit_bytes: int) -> None:
-        """Change the limit; what is over it goes at once."""
+        """Change the limit and evict at once what exceeds it."""
         with self._lock:
             self._limit_bytes = limit_bytes
             while self._held_bytes > self._limit_bytes:
                 self._drop(next(iter(self._entries)))
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all entries."""
         with self._lock:
             self._entries.clear()
             self._uses.clear()
@@ -61,23 +61,23 @@ class LruCache:
 
         Args:
             operator: Its uid.
-            tier: Where its key groups are that there is no memory for; without one they are built anew each time.
+            tier: Holds the key groups that do not fit into memory; without a tier they are rebuilt each time.
         """
         return OperatorCache(self, operator, tier)
 
     def take(self, operator: str, group: int) -> store.CachedGroup | None:
         """Remove and return an entry."""
         with self._lock:
-            used = operator, group
+            entry_id = operator, group
             self._now += 1
-            self._uses[used] = (self._uses.get(used, (_NEVER, _NEVER))[1], self._now)
-            cached = self._entries.pop(used, None)
+            self._uses[entry_id] = (self._uses.get(entry_id, (_NEVER, _NEVER))[1], self._now)
+            cached = self._entries.pop(entry_id, None)
             if cached is not None:
                 self._held_bytes -= cached.size_bytes
             return cached
 
     def admits(self, operator: str, group: int, size_bytes: int) -> bool:
-        """Tell whether there would be memory for a key group that was just looked for."""
+        """Tell whether a key group that was just requested would fit into memory."""
         with self._lock:
             room_bytes = self._limit_bytes - self._held_bytes - size_bytes
             for other in self._replaceable((operator, group)):
@@ -87,24 +87,24 @@ class LruCache:
             return room_bytes >= 0
 
     def put(self, operator: str, group: int, cached: store.CachedGroup) -> None:
-        """Keep an entry as the most recently used one, if there is room for it or others have not been used for long."""
+        """Cache an entry as the most recently used one, if it fits or can replace entries that were not used for long."""
         with self._lock:
-            kept = operator, group
-            self._uses.setdefault(kept, (_NEVER, self._now))
-            self._drop(kept)
-            self._entries[kept] = cached
+            entry_id = operator, group
+            self._uses.setdefault(entry_id, (_NEVER, self._now))
+            self._drop(entry_id)
+            self._entries[entry_id] = cached
             self._held_bytes += cached.size_bytes
             while self._held_bytes > self._limit_bytes:
-                self._drop(next(self._replaceable(kept), kept))
+                self._drop(next(self._replaceable(entry_id), entry_id))
 
     def _replaceable(self, candidate: _Id) -> Iterator[_Id]:
-        """Return what was not used since the candidate was used before, the least recently used first."""
+        """Return entries not used since the previous use of the candidate, the least recently used first."""
         before, _ = self._uses.get(candidate, (_NEVER, _NEVER))
         old = itertools.takewhile(lambda other: self._uses[other][1] <= before, self._entries)
         return (other for other in old if other != candidate)
 
-    def _drop(self, dropped: _Id) -> None:
-        cached = self._entries.pop(dropped, None)
+    def _drop(self, entry_id: _Id) -> None:
+        cached = self._entries.pop(entry_id, None)
         if cached is not None:
             self._held_bytes -= cached.size_bytes
 
@@ -118,11 +118,11 @@ class OperatorCache:
         self._tier = tier
 
     def take(self, group: int) -> store.CachedGroup | None:
-        """Remove and return what is there for a group."""
+        """Remove and return the cached entry of a key group."""
         return self._shared.take(self._operator, group)
 
     def put(self, group: int, cached: store.CachedGroup) -> None:
-        """Keep tables."""
+        """Cache the tables of a key group."""
         self._shared.put(self._operator, group, cached)
 
     def tier_for(self, group: int, size_bytes: int) -> store.Tier | None:

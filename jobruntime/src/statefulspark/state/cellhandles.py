@@ -1,8 +1,7 @@
-"""Handles of the states with one cell per key, as a function sees them: value, reducing and aggregating.
+"""Handles of the states with one cell per key: value, reducing and aggregating.
 
-A handle is a view: what it reads and writes belongs to the key that is being processed, or with `add_many` to many keys
-at once. Values are kept as objects between batches, so a value that is changed in place must be given to `update` again
-to be stored.
+A handle reads and writes the value of the current key, or of many keys at once with `add_many`. Values stay objects
+between batches, so pass a value that was changed in place to `update` again; otherwise the change is not stored.
 """
 
 from __future__ import annotations
@@ -59,8 +58,8 @@ class DefaultValueHandle(ValueHandle[T]):
 
     def value(self) -> T | None:
         """Return the value, or the default when it is unset."""
-        found = cast("T | None", self._cells.read())
-        return self._default if found is None else found
+        value = cast("T | None", self._cells.read())
+        return self._default if value is None else value
 
     get = value
 
@@ -75,24 +74,24 @@ class ReducingHandle(Generic[T]):
         self._reduce = reduce
 
     def add(self, value: T | None) -> None:
-        """Fold a value in. None leaves the state as it is."""
+        """Add a value. None leaves the state as it is."""
         if value is None:
             return
         before = cast("T | None", self._cells.read())
         self._cells.write(value if before is None else self._reduce(before, value))
 
     @overload
-    def add_many(self, keys: numbers.Column, values: numbers.Column) -> pa.Array: ...
+    def add_many(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array: ...
     @overload
     def add_many(self, keys: Keys, values: Sequence[T | None]) -> list[T | None]: ...
     def add_many(
-        self, keys: numbers.Column | Keys, values: numbers.Column | Sequence[T | None]
+        self, keys: numbers.ArrowColumn | Keys, values: numbers.ArrowColumn | Sequence[T | None]
     ) -> pa.Array | list[T | None]:
         """Fold one value into the state of each of many keys; in `process_table` only.
 
         Numbers by integer key stay arrays, in memory and in storage, and cost no Python object each: the state is
         declared as `int` or `float` without a time to live, its function is `operator.add`, `min` or `max`, and the
-        keys are a column of integers in which none comes twice.
+        keys are a column of integers without duplicates.
 
         Args:
             keys: Keys that the table has: a column, or a sequence.
@@ -131,7 +130,7 @@ class AggregatingHandle(Generic[In, Acc, Out]):
         self._function = function
 
     def add(self, value: In | None) -> None:
-        """Fold a value in. None leaves the state as it is."""
+        """Add a value. None leaves the state as it is."""
         if value is None:
             return
         before = cast("Acc | None", self._cells.read())
@@ -139,11 +138,11 @@ class AggregatingHandle(Generic[In, Acc, Out]):
         self._cells.write(self._function.add(accumulator, value))
 
     @overload
-    def add_many(self, keys: numbers.Column, values: numbers.Column) -> pa.Array: ...
+    def add_many(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array: ...
     @overload
     def add_many(self, keys: Keys, values: Sequence[In | None]) -> list[Out | None]: ...
     def add_many(
-        self, keys: numbers.Column | Keys, values: numbers.Column | Sequence[In | None]
+        self, keys: numbers.ArrowColumn | Keys, values: numbers.ArrowColumn | Sequence[In | None]
     ) -> pa.Array | list[Out | None]:
         """Fold one value into the accumulator of each of many keys; in `process_table` only.
 
@@ -173,7 +172,7 @@ class AggregatingHandle(Generic[In, Acc, Out]):
         return results
 
     def get(self) -> Out | None:
-        """Return the result of what was added, or None when nothing was."""
+        """Return the result of what was added, or None when nothing was added."""
         accumulator = cast("Acc | None", self._cells.read())
         return None if accumulator is None else self._function.result(accumulator)
 
@@ -182,21 +181,21 @@ class AggregatingHandle(Generic[In, Acc, Out]):
         self._cells.remove()
 
 
-def _as_columns(keys: object, values: object) -> tuple[numbers.Column, numbers.Column] | None:
-    given = [isinstance(one, pa.Array | pa.ChunkedArray) for one in (keys, values)]
-    if not any(given):
+def _as_columns(keys: object, values: object) -> tuple[numbers.ArrowColumn, numbers.ArrowColumn] | None:
+    are_columns = [isinstance(argument, pa.Array | pa.ChunkedArray) for argument in (keys, values)]
+    if not any(are_columns):
         return None
-    columns = cast("tuple[numbers.Column, numbers.Column]", (keys, values))
-    if not all(given) or len(columns[0]) != len(columns[1]):
+    columns = cast("tuple[numbers.ArrowColumn, numbers.ArrowColumn]", (keys, values))
+    if not all(are_columns) or len(columns[0]) != len(columns[1]):
         raise errors.SpecRejectedError(
             "ColumnsInvalid",
-            f"add_many() takes two columns of one length, or two sequences; it was given {type(keys).__name__} with "
+            f"add_many() takes two columns of one length, or two sequences; got {type(keys).__name__} with "
             f"{len(columns[0])} keys and {type(values).__name__} with {len(columns[1])} values.",
         )
     return columns
 
 
-def _as_objects(view: cells.AnyCells, columns: Iterable[numbers.Column]) -> Iterator[list[object]]:
+def _as_objects(view: cells.AnyCells, columns: Iterable[numbers.ArrowColumn]) -> Iterator[list[object]]:
     return map(view.scope.require_group(view.meta), columns)
 
 
@@ -207,7 +206,8 @@ def _to_column(folded: Sequence[object]) -> pa.Array:
         large = max((value for value in folded if isinstance(value, int)), key=abs)
         raise errors.SpecRejectedError(
             "ColumnOverflow",
-            f"add_many() was given columns and one of the results is {large}, which is beyond 64 bits; give it lists.",
+            f"add_many() was given columns and one of the results is {large}, which does not fit 64 bits; pass "
+            "lists instead of columns.",
         ) from error
 
 

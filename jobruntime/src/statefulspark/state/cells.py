@@ -1,4 +1,4 @@
-"""Cells of the states with one value per key, behind their handles: plain, with a time to live, converted, as arrays."""
+"""Cells of the states with one value per key: plain, with a time to live, converted, as arrays."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Cells:
         self._dirty: set[tables.Key] = set()
 
     def bind(self, table: tables.CellTable) -> None:
-        """Look at another key group."""
+        """Switch to another key group."""
         self._rows = table.rows
         self._dirty = table.dirty
 
@@ -67,19 +67,19 @@ class Cells:
             return folded
         return fold_one_by_one(self, keys, values, reduce)
 
-    def fold_columns(self, keys: numbers.Column, values: numbers.Column) -> pa.Array | None:
-        """Fold columns in without Python objects; None when that cannot be done, and nothing has changed."""
+    def fold_columns(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array | None:
+        """Fold columns without Python objects; return None and change nothing where that is impossible."""
         return None
 
 
 class NumberCells(Cells):
-    """Cells of a vectorised function that can be folded as columns: they are arrays as long as nothing else is done.
+    """Cells of a vectorised function, folded as columns: they stay arrays until another operation is used.
 
     Args:
         meta: The state.
         scope: The operator's scope.
         kind: Type of the numbers.
-        combine: What folds them.
+        combine: Folds two arrays of numbers.
     """
 
     __slots__ = ("_combine", "_kind", "_table")
@@ -93,7 +93,7 @@ class NumberCells(Cells):
         self._table = tables.CellTable()
 
     def bind(self, table: tables.CellTable) -> None:
-        """Look at another key group."""
+        """Switch to another key group."""
         self._table = table
 
     def fold(self, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
@@ -101,8 +101,8 @@ class NumberCells(Cells):
         super().bind(self._table)
         return super().fold(keys, values, reduce)
 
-    def fold_columns(self, keys: numbers.Column, values: numbers.Column) -> pa.Array | None:
-        """Fold columns in without Python objects; None when that cannot be done, and nothing has changed."""
+    def fold_columns(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array | None:
+        """Fold columns without Python objects; return None and change nothing where that is impossible."""
         self.scope.require_group(self.meta)
         read = numbers.read_columns(keys, values, self._kind)
         table = None if read is None else self._table.as_numbers(self._kind)
@@ -118,7 +118,7 @@ class NumberCells(Cells):
 
 
 def fold_one_by_one(cells: AnyCells, keys: Sequence[object], values: Sequence[object], reduce: Reduce) -> list[object]:
-    """Fold values into the cells of keys, through all that stands between a handle and the table."""
+    """Fold values into the cells of keys one by one, with expiry and conversion."""
     scope, folded = cells.scope, []
     scope.require_group(cells.meta)
     try:
@@ -178,8 +178,8 @@ class ExpiringCells(Cells):
         return fold_one_by_one(self, keys, values, reduce)
 
 
-class SteppingCells(ExpiringCells):
-    """Cells with a time to live that look for expired ones at every access."""
+class CleaningCells(ExpiringCells):
+    """Cells with a time to live that clean up some entries at every access."""
 
     __slots__ = ("_cleaner",)
 
@@ -188,21 +188,21 @@ class SteppingCells(ExpiringCells):
         self._cleaner = cleaner
 
     def read(self) -> object:
-        """Look at the next entries, then read."""
+        """Clean up the next entries, then read."""
         self._cleaner.step(self.scope.now_ms)
         return super().read()
 
     def write(self, value: object) -> None:
-        """Look at the next entries, then write."""
+        """Clean up the next entries, then write."""
         self._cleaner.step(self.scope.now_ms)
         super().write(value)
 
 
 class ConvertingCells:
-    """Cells whose values are of a type of the user's own, and are stored in another form.
+    """Cells with values of a user-defined type that are stored in another form.
 
     Attributes:
-        conversion: Between the two; another one for a key group whose stored form is older.
+        conversion: Converts between both; a key group with an older stored form has its own.
     """
 
     __slots__ = ("_cells", "conversion")
@@ -228,7 +228,7 @@ class ConvertingCells:
         """Fold a value into the cell of each of many keys, and return the cells' values; None changes nothing."""
         return fold_one_by_one(self, keys, values, reduce)
 
-    def fold_columns(self, keys: numbers.Column, values: numbers.Column) -> pa.Array | None:
+    def fold_columns(self, keys: numbers.ArrowColumn, values: numbers.ArrowColumn) -> pa.Array | None:
         """Return None: values are converted one by one."""
         return None
 

@@ -1,7 +1,7 @@
 """Chunks: the stored form of the keyed state of one key group, in full or as the changes of some batches.
 
-The layout is documented in `docs/formats.md`; every version that was ever released stays readable, and golden files
-of each are kept in `tests/golden/state/`. A chunk is msgpack with a closed set of types: reading one runs no code.
+The layout is documented in `docs/formats.md`; every released version stays readable, with golden files in
+`tests/golden/state/`. A chunk is msgpack with a closed set of types: reading a chunk runs no code from it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class ChunkKind(enum.Enum):
     """What a chunk is relative to."""
 
     FULL = "full"
-    """Everything: older chunks are not needed."""
+    """The whole state: older chunks are not needed."""
     DELTA = "delta"
-    """Changes: applied to what the older chunks give."""
+    """Changes: applied on top of the older chunks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Section:
 
     Attributes:
         meta: The state.
-        content: What is set or changed for each key.
+        content: Values or changes by key.
     """
 
     meta: StateMeta
@@ -53,7 +53,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A chunk, read.
+    """A decoded chunk.
 
     Attributes:
         kind: Full or delta.
@@ -65,12 +65,12 @@ class Chunk:
 
     @property
     def count(self) -> int:
-        """Number of keys in it, counted once per state."""
+        """Number of keys, counted once per state."""
         return sum(len(section.content) for section in self.sections)
 
 
 def check_types(chunk: Chunk) -> None:
-    """Refuse values of another type than their state was declared with; for what a function changed.
+    """Reject values that do not have the declared type of their state; for changes made by a function.
 
     Raises:
         SpecRejectedError: A value does not fit; the message names the state and both types.
@@ -99,14 +99,14 @@ def encode(chunk: Chunk) -> bytes:
 
 
 def _version(section: Section) -> int:
-    """Return the oldest version that has what a section needs."""
+    """Return the oldest format version that can store a section."""
     if isinstance(section.content, numbers.Numbers):
         return 2
     return section.meta.kind.shape.since
 
 
 def seal(blob: bytes) -> bytes:
-    """Return what `encode` wrote as it is stored: compressed where that is worth it."""
+    """Return the stored form of what `encode` wrote: compressed where that saves enough."""
     body = compressed.compress(blob)
     return blob if body is None else MAGIC + bytes([_COMPRESSED]) + body
 
@@ -114,15 +114,15 @@ def seal(blob: bytes) -> bytes:
 def _encode_section(section: Section) -> bytes:
     meta, changes = section.meta, section.content
     if isinstance(changes, numbers.Numbers):
-        return codec.pack([*_described(meta), codec.pack_column(()), *changes.pack()])
+        return codec.pack([*_meta_fields(meta), codec.pack_column(()), *changes.pack()])
     deleted = [key for key, change in changes.items() if change is tables.DELETED]
-    kept = changes
+    assigned = changes
     if deleted:
-        kept = {key: change for key, change in changes.items() if change is not tables.DELETED}
-    columns = meta.kind.shape.encode(kept)
-    body = [*_described(meta), codec.pack_column(deleted)]
+        assigned = {key: change for key, change in changes.items() if change is not tables.DELETED}
+    columns = meta.kind.shape.encode(assigned)
+    body = [*_meta_fields(meta), codec.pack_column(deleted)]
     try:
-        return codec.pack([*body, codec.pack_column(kept), *columns])
+        return codec.pack([*body, codec.pack_column(assigned), *columns])
     except TypeError as error:
         raise codec.type_rejected(meta.name, str(error)) from error
     except (ValueError, OverflowError, RecursionError) as error:
@@ -131,7 +131,7 @@ def _encode_section(section: Section) -> bytes:
         ) from error
 
 
-def _described(meta: StateMeta) -> list[object]:
+def _meta_fields(meta: StateMeta) -> list[object]:
     return [meta.name, meta.kind.value, meta.type_text, meta.has_ttl]
 
 
@@ -140,14 +140,14 @@ def decode(blob: bytes, source: str) -> Chunk:
 
     Args:
         blob: Its bytes.
-        source: Where it came from; named in the error.
+        source: Its origin, for the error message.
 
     Raises:
-        SnapshotCorruptError: The bytes are no chunk, or are damaged.
-        FormatVersionError: They have a version that this release does not know.
+        SnapshotCorruptError: The bytes are not a chunk, or are damaged.
+        FormatVersionError: This release does not know their version.
     """
     if blob[: len(MAGIC)] != MAGIC or len(blob) <= len(MAGIC):
-        raise _unreadable(source, "it does not begin like one")
+        raise _unreadable(source, "it has no chunk header")
     version = blob[len(MAGIC)]
     formats.CHUNK.require_known(version, f"The chunk {source}")
     try:
@@ -171,7 +171,7 @@ def _decode_body(body: bytes) -> Chunk:
     kind, count, packed = cast("tuple[str, int, list[list[list[object]]]]", codec.unpack(body))
     chunk = Chunk(ChunkKind(kind), tuple(_decode_section(section) for section in packed))
     if chunk.count != count:
-        raise ValueError(f"it says {count} entries and holds {chunk.count}")
+        raise ValueError(f"the header names {count} entries, the body has {chunk.count}")
     return chunk
 
 
@@ -192,11 +192,11 @@ def merge(older: Chunk, newer: Iterable[Chunk]) -> Chunk:
     """Fold newer chunks into an older one.
 
     Args:
-        older: The oldest chunk; its changes are folded into in place.
+        older: The oldest chunk; changed in place.
         newer: The chunks after it, oldest first, without a gap.
 
     Returns:
-        One chunk of the kind of the oldest with the same effect. A full chunk has no deletions.
+        One chunk with the same effect, of the kind of the oldest. A full chunk has no deletions.
     """
     merged = {section.meta.name: section for section in older.sections}
     for chunk in newer:
@@ -205,7 +205,7 @@ def merge(older: Chunk, newer: Iterable[Chunk]) -> Chunk:
             if before is None:
                 merged[section.meta.name] = section
             else:
-                # The newest meta counts: it is the one that the running job declared.
+                # The newest meta is the one that the running job declared.
                 merged[section.meta.name] = Section(section.meta, _merged(before, section))
     return Chunk(older.kind, tuple(merged.values()))
 

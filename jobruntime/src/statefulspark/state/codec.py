@@ -1,9 +1,9 @@
 """Values of user state as bytes and back: msgpack with a closed set of types, so that reading never runs code.
 
 Allowed are None, bool, int (any size), float, str, bytes, list, dict, tuple, date, datetime, timedelta, time, Decimal
-and UUID. What comes back equals what went in, with the same type. Everything else is refused when it is written, by
-the name of the state and of the type, never when it is read back after a failure. Subclasses (numpy numbers, named
-tuples, enums) are refused too: they would come back as something else.
+and UUID. A decoded value equals the encoded one and has the same type. Every other type is rejected on write, with the
+name of the state and of the type, and never on a read after a failure. Subclasses (numpy numbers, named tuples, enums)
+are rejected too: they would be decoded as another type.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def pack(value: object) -> bytes:
     """Write a value.
 
     Raises:
-        TypeError: Some part of it has a type that cannot be stored; the message is the full name of that type.
+        TypeError: A part of it has a type that cannot be stored; the message is the full name of that type.
         ValueError: It is nested too deeply.
     """
     return _pack_inner(value)
 
 
 def packer() -> Callable[[object], bytes]:
-    """Return what writes values as `pack` does, several times faster for small ones; for one thread."""
+    """Return a function like `pack` that is several times faster for small values; for one thread only."""
     packed: Callable[[object], bytes] = msgpack.Packer(default=_encode_other, strict_types=True).pack
     return packed
 
@@ -104,29 +104,29 @@ def unpack(body: bytes) -> object:
     """Read a value that `pack` wrote.
 
     Raises:
-        ValueError: The bytes are not such a value.
+        ValueError: The bytes are not a packed value.
     """
     value: object = msgpack.unpackb(body, ext_hook=_decode_other, strict_map_key=False)
     return value
 
 
 def type_name(kind: type) -> str:
-    """Return the name of a type as people write it: `int`, `datetime.datetime`, `numpy.float64`."""
+    """Return the usual name of a type: `int`, `datetime.datetime`, `numpy.float64`."""
     return kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
 
 
-def type_rejected(state: str, found: str) -> errors.SpecRejectedError:
-    """Build the error for a value that cannot be kept in state."""
-    found = found.removeprefix("builtins.")
+def type_rejected(state: str, actual_type: str) -> errors.SpecRejectedError:
+    """Build the error for a value that cannot be stored."""
+    actual_type = actual_type.removeprefix("builtins.")
     return errors.SpecRejectedError(
         "StateValueTypeUnsupported",
-        f"State '{state}' was given a value of type {found}, which cannot be stored. Allowed are {ALLOWED}; convert "
+        f"State '{state}' was given a value of type {actual_type}, which cannot be stored. Allowed are {ALLOWED}; convert "
         f"the value first, for example a numpy number with .item() or an object into a dict.",
     )
 
 
 def pack_column(values: Iterable[object]) -> list[object]:
-    """Prepare a column of values for packing, so that tuples on the first level cost no extension each.
+    """Prepare a column of values for packing, without one msgpack extension per tuple on the first level.
 
     Returns:
         `["t", [list, …]]` when every value is a tuple, else `["v", [value, …]]`.

@@ -1,9 +1,9 @@
-"""When the chunks of a key group are merged: by size, so that every byte is rewritten only a few times.
+"""Size-tiered compaction: decides which chunks of a key group are merged, so that every byte is rewritten only a few times.
 
 Runs of similar size are merged once there are `fan_in` of them ("size-tiered"): small ones often, large ones rarely.
-When all changes together outgrow the base, everything is written in full. The first rule bounds the number of chunks
-that a rebuild reads, by fan-in times a logarithm; the second bounds the space. Groups differ in both thresholds, so
-that they are not all compacted in the same batch.
+When all changes are together larger than the base times `max_size_amplification`, the group is written in full. The
+first rule bounds the number of chunks that a rebuild reads, by fan-in times a logarithm; the second bounds the space.
+Both thresholds differ between groups, so that not all groups are compacted in the same batch.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class ChunkRun:
     """A chunk in the log.
 
     Attributes:
-        version: Version of the newest batch in it; the key under which the log has it.
-        size_bytes: Its length before it was compressed.
+        version: Version of the newest batch in it; its key in the log.
+        size_bytes: Its length before compression.
         count: Number of entries.
     """
 
@@ -40,11 +40,11 @@ class Policy:
     """
 
     fan_in: int
-    outgrown: float
+    max_size_amplification: float
     small_run_bytes: int = 4096
 
-    def runs_to_merge(self, runs: Sequence[Run], new_bytes: int) -> int:
-        """Say how many of the latest runs a new one is merged with; all of them makes a full chunk.
+    def runs_to_merge(self, runs: Sequence[ChunkRun], new_bytes: int) -> int:
+        """Return how many of the latest runs a new run is merged with; merging all of them makes a full chunk.
 
         Args:
             runs: The runs so far, oldest first; the first is the base.
@@ -55,7 +55,7 @@ class Policy:
         """
         if not runs:
             return 0
-        if sum(run.size_bytes for run in runs[1:]) + new_bytes > runs[0].size_bytes * self.outgrown:
+        if sum(run.size_bytes for run in runs[1:]) + new_bytes > runs[0].size_bytes * self.max_size_amplification:
             return len(runs)
         merged, size_bytes = 0, new_bytes
         while (similar := self._count_similar(runs[: len(runs) - merged], size_bytes)) + 1 >= self.fan_in:
@@ -63,7 +63,7 @@ class Policy:
             merged += similar
         return merged
 
-    def _count_similar(self, runs: Sequence[Run], size_bytes: int) -> int:
+    def _count_similar(self, runs: Sequence[ChunkRun], size_bytes: int) -> int:
         tier = self._tier(size_bytes)
         return len(list(itertools.takewhile(lambda run: self._tier(run.size_bytes) <= tier, reversed(runs))))
 
@@ -73,4 +73,4 @@ class Policy:
 
 def policy_of(group: int) -> Policy:
     """Return the thresholds of a key group."""
-    return Policy(fan_in=24 + group % 16, outgrown=1.0 + (group % 16) / 16)
+    return Policy(fan_in=24 + group % 16, max_size_amplification=1.0 + (group % 16) / 16)

@@ -1,7 +1,7 @@
 """Compression of chunks: chunk format version 4, a chunk of another version as a Zstandard frame.
 
-Bytes on their way into the engine's state store cost more there than compressing them does here: they are copied several
-times, by the worker and by the JVM.
+Compression costs less than it saves: the worker and the JVM copy every byte several times on its way into the state
+store.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import pyarrow as pa
 _LENGTH = struct.Struct("<I")
 _CODEC = pa.Codec("zstd", compression_level=1)
 _SMALLEST_BYTES = 1024
-"""Less is not worth the call."""
+"""Smaller chunks are not compressed."""
 _WORTH = 0.9
-"""What does not get smaller than that stays as it is, so that reading it is free."""
+"""A chunk is stored uncompressed unless its frame is smaller than this share of it, so that reading it is free."""
 
 
 def compress(blob: bytes) -> bytes | None:
-    """Return the length of some bytes and a frame of them; None where that is not worth it."""
+    """Return length and compressed frame of some bytes; None where compression saves too little."""
     if len(blob) < _SMALLEST_BYTES:
         return None
     frame: bytes = _CODEC.compress(blob, asbytes=True)
@@ -27,7 +27,7 @@ def compress(blob: bytes) -> bytes | None:
 
 
 def decompress(body: bytes) -> bytes:
-    """Return what `compress` was given.
+    """Return the bytes that `compress` was called with.
 
     Raises:
         ValueError: It is damaged.

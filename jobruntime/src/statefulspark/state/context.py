@@ -1,7 +1,7 @@
 """The context of a keyed function: its states, the current key, the time, and its timers.
 
-The engine makes one context per partition and batch, points it at one key group after the other (`bind`) and at one key
-after the other (`enter`). What a user calls is `state`, `key`, `timer_service`, `processing_time` and `is_late`.
+The engine creates one context per partition and batch, and switches it from key group to key group (`bind`) and from
+key to key (`enter`). Users call `state`, `key`, `timer_service`, `processing_time` and `is_late`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Out = TypeVar("Out")
 
 @dataclass(slots=True)
 class _State:
-    """A declared state: what looks at its tables, and what stands between that and the user."""
+    """A declared state with its view of the tables and its conversion."""
 
     declaration: evolution.Declaration
     view: View
@@ -55,7 +55,7 @@ class _State:
 
 
 class KeyedContext:
-    """What a function sees of the engine.
+    """State, timers and time of a keyed function.
 
     Args:
         uid: The operator's uid.
@@ -64,7 +64,7 @@ class KeyedContext:
         domains: Time domains in which the operator has timers.
         ttl_change: What happens when a time to live was switched on or off.
         is_vectorized: Whether the function works on whole tables.
-        declares_only: See there.
+        declares_only: See attributes.
 
     Attributes:
         declares_only: True while a copy of the function is opened on the driver, to learn which states it declares; it
@@ -110,17 +110,17 @@ class KeyedContext:
 
     @property
     def processing_time(self) -> datetime.datetime:
-        """When Spark planned the batch, in UTC; the same for all keys, tasks and replays of the batch."""
+        """The moment at which Spark planned the batch, in UTC; the same for all keys, tasks and replays of the batch."""
         return datetime.datetime.fromtimestamp(self._scope.now_ms / 1000, datetime.UTC)
 
     @property
     def timer_service(self) -> timers.TimerService:
-        """Sets and deletes timers of the current key, and tells processing time and watermark."""
+        """Sets and deletes timers of the current key; returns processing time and watermark."""
         return self._timers
 
     @property
     def time_domain(self) -> timers.TimeDomain | None:
-        """The domain of the timer that fires, None outside `on_timer`."""
+        """The time domain of the timer that fires, None outside `on_timer`."""
         return self._firing
 
     def keys(self, table: pa.Table) -> list[object]:
@@ -132,10 +132,9 @@ class KeyedContext:
         return self._values_of(column)
 
     def is_late(self, moment: int | datetime.datetime) -> bool:
-        """Tell whether a row with this event time comes after the watermark has passed it.
+        """Tell whether the watermark has passed this event time.
 
-        Late rows are given to the function like all others, as Flink gives them to process functions; what becomes of
-        them is the function's decision.
+        The function gets late rows like all others, as in Flink's process functions, and decides what to do with them.
 
         Args:
             moment: Event time: milliseconds since 1970, or a datetime with a time zone.
@@ -158,7 +157,7 @@ class KeyedContext:
         """Return the handle of a state; call it in `open`, once per state.
 
         Raises:
-            SpecRejectedError: The name is taken, the argument is no descriptor, or the function is open already.
+            SpecRejectedError: The name is taken, the argument is not a descriptor, or the function is already open.
         """
         if not _is_descriptor(descriptor):
             raise errors.SpecRejectedError(
@@ -202,17 +201,17 @@ class KeyedContext:
         )
 
     def withdraw(self, name: str) -> None:
-        """Take the declaration of a state back, while the function opens; its handle is of no use any more."""
+        """Remove the declaration of a state while the function opens; its handle must not be used any more."""
         withdrawn = self._states.pop(name, None)
         if withdrawn is not None:
             self._each_record = [each for each in self._each_record if each[0] is not withdrawn.cleaner]
 
     def opened(self) -> None:
-        """Take note that `open` has returned: from now on the set of states is fixed."""
+        """Fix the set of states: `open` has returned."""
         self._is_open = True
 
     def bind(self, group: grouptables.GroupTables, number: int = 0) -> None:
-        """Point all handles at the tables of a key group.
+        """Switch all handles to the tables of a key group.
 
         Args:
             group: Its tables.
@@ -251,23 +250,23 @@ class KeyedContext:
             state.converting.conversion = conversion
 
     def enter(self, key: object) -> None:
-        """Make a key the current one."""
+        """Set the current key."""
         self._scope.key = key
 
     def enter_group(
         self, keys_of: Callable[[pa.Table], list[object]], values_of: Callable[[pa.ChunkedArray], list[object]]
     ) -> None:
-        """Work on all keys of the bound key group at once.
+        """Start to work on all keys of the bound key group at once.
 
         Args:
-            keys_of: Gives the key of each row of a table.
-            values_of: Gives a column as Python values.
+            keys_of: Returns the key of each row of a table.
+            values_of: Returns a column as Python values.
         """
         self._keys_of, self._values_of = keys_of, values_of
         self._scope.to_objects = values_of
 
     def leave(self) -> None:
-        """Have no current key."""
+        """Clear the current key."""
         self._scope.key = scopes.NO_KEY
         self._scope.to_objects = None
         self._firing = None
@@ -279,17 +278,17 @@ class KeyedContext:
 
     @property
     def cleans_for_every_record(self) -> bool:
-        """Whether a state wants to be cleaned up a little for every processed record."""
+        """Whether a state cleans up some entries for every processed record."""
         return bool(self._each_record)
 
     @property
     def cleans_on_the_way(self) -> bool:
-        """Whether accesses to one key look at the entries of others, to clean them up."""
+        """Whether access to one key also cleans up entries of other keys."""
         return any(state.cleaner is not None for state in self._states.values())
 
     @property
     def cleaners(self) -> dict[str, expiry.Cleaner]:
-        """What looks for expired entries on the way, by the name of the state."""
+        """Incremental cleaners by the name of the state."""
         return {name: state.cleaner for name, state in self._states.items() if state.cleaner is not None}
 
     @property
@@ -298,18 +297,18 @@ class KeyedContext:
         return self._scope.now_ms
 
     def clean(self, records: int) -> None:
-        """Look for expired entries, once for each processed record."""
+        """Run one step of incremental cleanup for each processed record."""
         for cleaner, _ in self._each_record:
             for _ in range(records):
                 cleaner.step(self._scope.now_ms)
 
     def due(self) -> Iterator[int]:
-        """Take the timers of the bound key group that are due, earliest first; each one's key becomes the current one.
+        """Remove and yield due timers of the bound key group, earliest first, and set the current key to the key of each.
 
-        Timers that are set meanwhile and are due come up, too.
+        Due timers that are set meanwhile are included.
 
         Yields:
-            The moment of the timer; the timer is gone from the state.
+            The time of the timer, which is no longer in the state.
         """
         fired = True
         while fired:
@@ -322,9 +321,9 @@ class KeyedContext:
         self.leave()
 
     def next_wake_ms(self, clock: timers.TimeDomain) -> int | None:
-        """Return when the bound key group must be looked at again even without rows, on the clock that wakes it.
+        """Return when the bound key group must be processed again even without rows, in the time of `clock`.
 
-        None when it has no timers. Where the clock is processing time, event-time timers are looked at in every batch.
+        None when it has no timers. With processing time, event-time timers are checked in every batch.
         """
         moments = []
         for domain in self._timers.domains:
@@ -334,7 +333,7 @@ class KeyedContext:
         return min(moments, default=None)
 
     def drop_expired(self, group: grouptables.GroupTables) -> None:
-        """Drop expired entries from the tables that are about to be written in full, unless that is switched off."""
+        """Drop expired entries from tables that are written in full next, unless that is disabled."""
         for name, state in self._states.items():
             if state.life is not None and state.life.in_background:
                 expiry.drop_expired(group.tables[name], self._scope.now_ms - state.life.duration_ms)

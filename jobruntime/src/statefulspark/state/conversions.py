@@ -1,9 +1,9 @@
-"""Values of the user's own types as storable values and back: records, enums, and codecs that a job brings along.
+"""Conversion of user-defined types to storable values and back: records, enums, and codecs of a job.
 
-State holds storable values (`codec`); a conversion stands between them and a handle. Most types need none and cost
-nothing. A record (NamedTuple or dataclass) is stored as a tuple of its fields in the order that is written down with
-the state; an enum by the name of its member. A `Codec` of the user's own says what its values look like in storage,
-and what becomes of values that an older version of it has written.
+State holds storable values (`codec`); a handle converts them. Most types need no conversion and cost nothing. A record
+(NamedTuple or dataclass) is stored as a tuple of its fields, in the order that is stored with the state; an enum is
+stored as the name of its member. A `Codec` defines the stored form of its values and how values of its older versions
+are migrated.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ T = TypeVar("T")
 
 
 class Outcome(enum.Enum):
-    """Whether state that an older version of a job has written can be read by a newer one."""
+    """Whether a newer version of a job can read the state of an older one."""
 
     AS_IS = "compatible as is"
-    """The stored values are what the new version would have stored."""
+    """The new version stores the same values."""
     AFTER_MIGRATION = "compatible after migration"
     """Every stored value is rewritten once."""
     RECONFIGURED = "compatible with reconfigured codec"
-    """The new version goes on reading and writing the stored form."""
+    """The new version keeps reading and writing the stored form."""
     INCOMPATIBLE = "incompatible"
-    """The state cannot be read; the job is refused."""
+    """The state cannot be read; the job is rejected."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredCodec:
-    """Which codec wrote a state.
+    """The codec that wrote a state.
 
     Attributes:
         name: Its name.
-        version: Its version then.
+        version: Its version when it wrote the state.
     """
 
     name: str
@@ -48,10 +48,10 @@ class StoredCodec:
 
 
 class Codec(Generic[T]):
-    """Base of codecs: how values of the user's own type are kept in state. Instances are sent to the workers.
+    """Base class of codecs, which store values of a user-defined type. Instances are sent to the workers.
 
-    Set `name` and `version`. Raise the version when what `encode` returns changes, and override `migrate` to turn what
-    older versions returned into what this one returns, or `compatibility` to decide otherwise.
+    Set `name` and `version`. Raise the version when the result of `encode` changes, and override `migrate` to convert
+    results of older versions, or `compatibility` to decide otherwise.
     """
 
     name: ClassVar[str]
@@ -62,19 +62,19 @@ class Codec(Generic[T]):
         raise NotImplementedError
 
     def decode(self, stored: object) -> T:
-        """Return the value again; must not change what it is given."""
+        """Return the original value; must not change its argument."""
         raise NotImplementedError
 
     def migrate(self, stored: object, version: int) -> object:
-        """Return what this version stores for a value that an older version stored."""
+        """Convert a value that an older version stored to the stored form of this version."""
         raise NotImplementedError
 
     def compatibility(self, stored: StoredCodec) -> Outcome:
-        """Say what becomes of state that a codec has written.
+        """Decide whether this codec can read state that a codec has written.
 
         Returns:
             AS_IS for the same name and version, AFTER_MIGRATION for an older version if `migrate` is overridden,
-            RECONFIGURED when `decode` reads and `encode` goes on writing the stored version, else INCOMPATIBLE.
+            RECONFIGURED when `decode` reads and `encode` keeps writing the stored version, else INCOMPATIBLE.
         """
         if stored.name == self.name and stored.version == self.version:
             return Outcome.AS_IS
@@ -84,12 +84,12 @@ class Codec(Generic[T]):
 
     @property
     def type_text(self) -> str:
-        """The codec's name and version, as they are written down with the state."""
+        """The codec's name and version, as they are stored with the state."""
         return f"codec<{self.name},{self.version}>"
 
 
 class Conversion(Protocol):
-    """How a value becomes storable and back."""
+    """Converts a value to its stored form and back."""
 
     def encode(self, value: object) -> object:
         """Return the storable form."""
@@ -102,8 +102,8 @@ def of(declared: object, kind: typetext.Type) -> Conversion | None:
     """Return the conversion of a declared type, None when values are storable as they are.
 
     Args:
-        declared: What the user gave as the type.
-        kind: The type as it is stored: the declared one, or the older form that a reconfigured codec goes on using.
+        declared: The type that the user declared.
+        kind: The stored type: the declared one, or the older one that a reconfigured codec keeps.
     """
     if isinstance(declared, Codec):
         return declared
@@ -136,7 +136,7 @@ class EnumConversion:
 
     def encode(self, value: object) -> object:
         """Return the member's name."""
-        return value.name if isinstance(value, self._declared) else _wrong(value, self._declared)
+        return value.name if isinstance(value, self._declared) else _reject_type(value, self._declared)
 
     def decode(self, stored: object) -> object:
         """Return the member."""
@@ -156,7 +156,7 @@ class RecordConversion:
     def encode(self, value: object) -> object:
         """Return the fields."""
         if not isinstance(value, self._declared):
-            return _wrong(value, self._declared)
+            return _reject_type(value, self._declared)
         if not self._inner:
             return tuple([getattr(value, name) for name in self._names])
         fields = {name: getattr(value, name) for name in self._names}
@@ -208,10 +208,10 @@ def converted(convert: Callable[[object], object], value: object) -> object:
 
 
 def default_of(declared: object, field: str, kind: typetext.Type) -> object:
-    """Return what is stored for a field that stored records lack: its default, None when it has none.
+    """Return the stored form of the default of a field that stored records lack, None when it has no default.
 
     Args:
-        declared: The record, as the job declares it; without its class there are no defaults.
+        declared: The record class that the job declares; without a class there are no defaults.
         field: Of the record.
         kind: The type in which the field is stored.
     """
@@ -224,16 +224,16 @@ def default_of(declared: object, field: str, kind: typetext.Type) -> object:
 
 def _default_value(declared: type, field: str) -> object:
     if dataclasses.is_dataclass(declared):
-        found = next(candidate for candidate in dataclasses.fields(declared) if candidate.name == field)
-        if found.default is not dataclasses.MISSING:
-            return found.default
-        return None if found.default_factory is dataclasses.MISSING else found.default_factory()
+        field_definition = next(candidate for candidate in dataclasses.fields(declared) if candidate.name == field)
+        if field_definition.default is not dataclasses.MISSING:
+            return field_definition.default
+        return None if field_definition.default_factory is dataclasses.MISSING else field_definition.default_factory()
     defaults: dict[str, object] = getattr(declared, "_field_defaults", {})
     return defaults.get(field)
 
 
-def _wrong(value: object, declared: type) -> object:
+def _reject_type(value: object, declared: type) -> object:
     raise errors.SpecRejectedError(
         "StateValueTypeUnsupported",
-        f"State that is declared as {declared.__qualname__} was given {value!r:.100}, a {type(value).__qualname__}.",
+        f"State declared as {declared.__qualname__} got {value!r:.100}, which is a {type(value).__qualname__}.",
     )

@@ -1,4 +1,4 @@
-"""Handles of lists and maps whose values are of a type of the user's own, and are stored in another form."""
+"""Handles of lists and maps with values of a user-defined type that are stored in another form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class ConvertingList(Generic[T]):
     """The list of the current key, as `ListHandle`.
 
     Attributes:
-        conversion: Between elements and their stored form; another one for a key group whose stored form is older.
+        conversion: Converts elements; a key group with an older stored form has its own.
     """
 
     __slots__ = ("_stored", "conversion")
@@ -33,11 +33,11 @@ class ConvertingList(Generic[T]):
         return iter(self.get())
 
     def add(self, value: T) -> None:
-        """Append an element; None is refused."""
+        """Append an element; None is rejected."""
         self.add_all((value,))
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Append elements; none is fine, None among them is refused."""
+        """Append any number of elements; a None element is rejected."""
         self._stored.add_all(self._encoded(values))
 
     def update(self, values: Iterable[T]) -> None:
@@ -58,7 +58,7 @@ class ConvertingMap(Generic[K, V]):
     """The map of the current key, as `MapHandle`; keys are stored as they are.
 
     Attributes:
-        conversion: Between values and their stored form; another one for a key group whose stored form is older.
+        conversion: Converts values; a key group with an older stored form has its own.
     """
 
     __slots__ = ("_stored", "conversion")
@@ -75,7 +75,7 @@ class ConvertingMap(Generic[K, V]):
         return self._decoded(self._stored.get(entry))
 
     def contains(self, entry: K) -> bool:
-        """Tell whether there is an entry, also one that holds None."""
+        """Tell whether there is an entry; its value may be None."""
         return self._stored.contains(entry)
 
     __contains__ = contains
@@ -90,7 +90,7 @@ class ConvertingMap(Generic[K, V]):
             self.put(entry, value)
 
     def remove(self, entry: K) -> None:
-        """Remove an entry; an absent one is fine."""
+        """Remove an entry if it exists."""
         self._stored.remove(entry)
 
     def entries(self) -> list[tuple[K, V]]:

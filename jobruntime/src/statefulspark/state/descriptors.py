@@ -1,9 +1,9 @@
-"""Descriptors: what a user declares about a state: its kind, name, type and time to live.
+"""Descriptors, with which a user declares a state: its kind, name, type and time to live.
 
 A descriptor is a frozen value and holds no state. `ctx.state(descriptor)` in `open` turns it into a handle. Names are
 unique per operator. The type is a schema string as in Spark's DDL ("bigint", "array<string>"), a Python type or a
-codec; it is written down with the state and compared with what a later version of the job declares (`evolution`). Left
-out, the state takes every value that can be stored.
+codec; it is stored with the state and compared with the declaration of a later version of the job (`evolution`).
+Without a type, the state accepts every value that can be stored.
 """
 
 from __future__ import annotations
@@ -47,23 +47,23 @@ _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
 
 
 class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
-    """How an aggregating state folds values: `create`, then `add` for each value, `result` when it is read."""
+    """Aggregation of an aggregating state: `create`, then `add` for each value, `result` on a read."""
 
     def create(self) -> Acc:
-        """Return the accumulator of no values."""
+        """Return an empty accumulator."""
 
     def add(self, accumulator: Acc, value: In_contra) -> Acc:
-        """Return the accumulator with one more value."""
+        """Return the accumulator with the value added."""
 
     def result(self, accumulator: Acc) -> Out_co:
-        """Return what reading the state gives."""
+        """Return the result of an accumulator."""
 
 
 def _check_name(name: str) -> None:
     if not _NAME.match(name):
         raise errors.SpecRejectedError(
             "StateNameInvalid",
-            f"'{name}' is no name for a state: use a letter or underscore, then letters, digits, '_', '-' and '.', "
+            f"'{name}' is not a valid state name: use a letter or underscore, then letters, digits, '_', '-' and '.', "
             "128 characters at most.",
         )
 
@@ -76,7 +76,7 @@ class ValueState(Generic[T]):
         name: Unique name within the operator.
         type: Type of the value.
         ttl: Time to live; None keeps it until it is cleared.
-        default: What an unset value reads as, where there is no time to live. Deprecated, as in Flink: read None.
+        default: Value of an unset state without a time to live. Deprecated, as in Flink: use None.
     """
 
     name: str
@@ -91,7 +91,7 @@ class ValueState(Generic[T]):
 
     @property
     def type_text(self) -> str:
-        """The type as it is written down with the state."""
+        """The type as it is stored with the state."""
         return typetext.canonical(self.type)
 
     @property
@@ -102,7 +102,7 @@ class ValueState(Generic[T]):
 
 @dataclass(frozen=True)
 class ListState(Generic[T]):
-    """A list per key. Unset reads as an empty list, never None; None is no element.
+    """A list per key. Unset reads as an empty list, never None; an element is never None.
 
     Attributes:
         name: Unique name within the operator.
@@ -121,7 +121,7 @@ class ListState(Generic[T]):
 
     @property
     def type_text(self) -> str:
-        """The type as it is written down with the state."""
+        """The type as it is stored with the state."""
         return f"array<{typetext.canonical(self.type)}>"
 
     @property
@@ -153,13 +153,13 @@ class MapState(Generic[K, V]):
 
     @property
     def type_text(self) -> str:
-        """The type as it is written down with the state."""
+        """The type as it is stored with the state."""
         return f"map<{typetext.canonical(self.key_type)},{typetext.canonical(self.value_type)}>"
 
 
 @dataclass(frozen=True)
 class ReducingState(Generic[T]):
-    """One value per key, folded from all that were added; None while there is none.
+    """One value per key, reduced from all added values; None while there is none.
 
     Attributes:
         name: Unique name within the operator.
@@ -180,7 +180,7 @@ class ReducingState(Generic[T]):
 
     @property
     def type_text(self) -> str:
-        """The type as it is written down with the state."""
+        """The type as it is stored with the state."""
         return typetext.canonical(self.type)
 
     @property
@@ -191,7 +191,7 @@ class ReducingState(Generic[T]):
 
 @dataclass(frozen=True)
 class AggregatingState(Generic[In, Acc, Out]):
-    """One accumulator per key; reading gives the function's result, None while nothing was added.
+    """One accumulator per key; a read returns the result of the function, None while nothing was added.
 
     Attributes:
         name: Unique name within the operator.
@@ -212,7 +212,7 @@ class AggregatingState(Generic[In, Acc, Out]):
 
     @property
     def type_text(self) -> str:
-        """The type as it is written down with the state."""
+        """The type as it is stored with the state."""
         return typetext.canonical(self.type)
 
     @property
@@ -236,18 +236,18 @@ class _Fold(Generic[In, Acc]):
         return accumulator
 
 
-def FoldingState(  # noqa: N802 - reads like the descriptors that it stands beside
+def FoldingState(  # noqa: N802 - named like the other descriptors
     name: str,
     initial: Acc,
     fold: Callable[[Acc, In], Acc],
     type: builtins.type[Acc] | Codec[Acc] | str | None = None,  # noqa: A002 - the same name as on every descriptor
     ttl: Ttl | None = None,
 ) -> AggregatingState[In, Acc, Acc]:
-    """Declare a folding state: deprecated, an aggregating state under another name.
+    """Declare a folding state: a deprecated name of an aggregating state.
 
     Args:
         name: Unique name within the operator.
-        initial: The accumulator of no values; must not be changed in place by `fold`.
+        initial: The empty accumulator; `fold` must not change it in place.
         fold: Combines the accumulator with a value.
         type: Type of the accumulator.
         ttl: Time to live of the accumulator.

@@ -1,7 +1,6 @@
 """Handles of the states with many entries per key: list and map.
 
-With a time to live each element and each entry lives and dies on its own. Expired ones are deleted by the read that
-meets them.
+With a time to live, each element and each entry expires on its own. A read deletes the expired ones that it finds.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ class _Expiry:
         self.shows_expired = ttl is not None and ttl.shows_expired
 
     def step(self) -> None:
-        """Look at the next entries of the table; called before anything is read or written."""
+        """Clean up the next entries of the table; called before every read and write."""
         if self._cleaner is not None:
             self._cleaner.step(self._scope.now_ms)
 
@@ -66,7 +65,7 @@ class ListHandle(Generic[T]):
         self._table = tables.ListTable()
 
     def bind(self, table: tables.ListTable) -> None:
-        """Look at another key group."""
+        """Switch to another key group."""
         self._table = table
 
     def _cells(self) -> list[object]:
@@ -75,7 +74,7 @@ class ListHandle(Generic[T]):
         return cast("list[object]", self._table.rows.get(key, []))
 
     def get(self) -> list[T]:
-        """Return the elements, oldest first; an empty list when there are none. Changing it changes no state."""
+        """Return the elements, oldest first; an empty list when there are none. The list is a copy."""
         cells = self._cells()
         if not self._expiry.active:
             return cast("list[T]", list(cells))
@@ -100,7 +99,7 @@ class ListHandle(Generic[T]):
         self.add_all((value,))
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Append elements; none is fine.
+        """Append any number of elements.
 
         Raises:
             SpecRejectedError: The iterable, or one of the elements, is None.
@@ -161,7 +160,7 @@ class MapHandle(Generic[K, V]):
         self._table = tables.MapTable()
 
     def bind(self, table: tables.MapTable) -> None:
-        """Look at another key group."""
+        """Switch to another key group."""
         self._table = table
 
     def _row(self) -> dict[object, object]:
@@ -174,7 +173,7 @@ class MapHandle(Generic[K, V]):
         return cast("V | None", self._read(entry, self._row())[1])
 
     def contains(self, entry: K) -> bool:
-        """Tell whether there is an entry, also one that holds None."""
+        """Tell whether there is an entry; its value may be None."""
         return self._read(entry, self._row())[0]
 
     __contains__ = contains
@@ -199,7 +198,7 @@ class MapHandle(Generic[K, V]):
             self.put(entry, value)
 
     def remove(self, entry: K) -> None:
-        """Remove an entry; an absent one is fine."""
+        """Remove an entry if it exists."""
         self._remove(self._row(), entry)
 
     def _remove(self, row: dict[object, object], entry: object) -> None:
@@ -213,8 +212,8 @@ class MapHandle(Generic[K, V]):
     def entries(self) -> list[tuple[K, V]]:
         """Return all entries. The order is not part of the contract."""
         row = self._row()
-        found = ((entry, self._read(entry, row)) for entry in list(row))
-        return [(cast("K", entry), cast("V", value)) for entry, (present, value) in found if present]
+        cells = ((entry, self._read(entry, row)) for entry in list(row))
+        return [(cast("K", entry), cast("V", value)) for entry, (present, value) in cells if present]
 
     items = entries
 

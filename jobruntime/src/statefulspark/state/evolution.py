@@ -1,7 +1,7 @@
-"""Evolution: whether state that an older version of a job has written fits what the newer one declares, and how.
+"""State schema evolution: whether and how state of an older version of a job fits the declaration of a newer one.
 
-The types stored with the state are compared with the declared ones; the answer is one of Flink's four outcomes. Types of
-keys, and of the keys of a map, decide where things are found, so they never change. Everything here is pure.
+The stored types are compared with the declared ones; the result is one of Flink's four outcomes. Types of keys, and of
+the keys of a map, decide where entries are stored, so they never change. Everything here is pure.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Convert = Callable[[object], object]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What becomes of stored values.
+    """The result of comparing a stored with a declared type.
 
     Attributes:
         outcome: One of the four.
         convert: Rewrites a stored value, after migration only.
-        why: Why not, when incompatible; empty otherwise.
+        why: The reason when incompatible; empty otherwise.
     """
 
     outcome: Outcome
@@ -41,9 +41,9 @@ class Declaration:
     """A state as the running job declares it.
 
     Attributes:
-        meta: What is written down about it.
+        meta: What is stored about it.
         value: The declared type of values, elements or map values.
-        on_ttl_change: What happens when the time to live was switched on or off.
+        on_ttl_change: What happens when the time to live was enabled or disabled.
     """
 
     meta: chunks.StateMeta
@@ -53,10 +53,10 @@ class Declaration:
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """How stored state is taken over.
+    """How stored state is converted to the declared one.
 
     Attributes:
-        meta: What is written down from now on.
+        meta: What is stored about it from now on.
         convert: Rewrites each stored value; None leaves them as they are.
         kind: The type in which values are stored, for the conversion.
         ttl_change: `on`, `off` or empty.
@@ -82,11 +82,11 @@ def value_type(meta: chunks.StateMeta) -> typetext.Type:
 
 
 def resolve(stored: chunks.StateMeta, declaration: Declaration) -> Resolution:
-    """Decide how stored state is taken over by what is declared.
+    """Decide how stored state is converted to the declared one.
 
     Raises:
-        SpecRejectedError: It cannot be: kind, type or map key differ, or a time to live was switched on or off and
-            the declaration does not say that this is wanted. The message names both sides.
+        SpecRejectedError: Kind, type or map key are incompatible, or a time to live was enabled or disabled and the
+            declaration does not allow it. The message names both sides.
     """
     declared = declaration.meta
     if stored.kind is not declared.kind:
@@ -125,18 +125,18 @@ def _ttl_change(stored: chunks.StateMeta, declaration: Declaration) -> str:
 
 
 def incompatible(stored: chunks.StateMeta, declared: chunks.StateMeta, why: str) -> errors.SpecRejectedError:
-    """Build the error that names both types."""
+    """Build the error for incompatible types."""
     was, now = (f"{meta.kind.value}<{meta.type_text}>" for meta in (stored, declared))
-    told = f" {why}" if why else ""
+    detail = f" {why}" if why else ""
     return errors.SpecRejectedError(
         "StateTypeIncompatible",
-        f"Incompatible key/value state types. Was [{was}], registered with [{now}].{told} State '{declared.name}' was "
+        f"Incompatible key/value state types. Was [{was}], registered with [{now}].{detail} State '{declared.name}' was "
         "written with the first; declare it so again, or give the new one another name.",
     )
 
 
 def check_key_type(stored: str, declared: str, uid: str) -> None:
-    """Refuse another type of key: keys are found by their hash, which depends on it.
+    """Reject another key type: keys are located by their hash, which depends on the type.
 
     Raises:
         SpecRejectedError: The types differ.
@@ -154,9 +154,9 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
     """Compare a stored type with a declared one.
 
     Args:
-        stored: As it is written down.
-        declared: As the job declares it.
-        value: What the job gave as the type; tells codecs and defaults of fields.
+        stored: The type stored with the state.
+        declared: The type that the job declares.
+        value: The declared type as an object, for codecs and defaults of fields.
     """
     value = _required(value)
     if isinstance(value, conversions.Codec):
@@ -172,8 +172,8 @@ def compare(stored: typetext.Type, declared: typetext.Type, value: object = None
     if stored.family in ("struct", "record"):
         return _compare_fields(stored, declared, value)
     if stored.family == "enum":
-        gone = [name for name in stored.names if name not in declared.names]
-        return _refused(f"The member {gone[0]} is gone.") if gone else _AS_IS
+        removed = [name for name in stored.names if name not in declared.names]
+        return _refused(f"The member {removed[0]} is gone.") if removed else _AS_IS
     return _AS_IS if stored.names == declared.names else _refused("")
 
 
@@ -184,7 +184,7 @@ def _refused(why: str) -> Verdict:
 def _from_any(declared: typetext.Type) -> Verdict:
     if declared.family in ("record", "enum", "codec"):
         return _refused(f"Values of any type cannot be read as {declared.text}.")
-    # What was stored is checked when it is written again, like every value of a declared type.
+    # Stored values are checked when they are written again, like every value of a declared type.
     return _AS_IS
 
 
@@ -229,7 +229,7 @@ def _arguments(value: object) -> list[object]:
 
 
 def _required(value: object) -> object:
-    """Return `Flight` for `Flight | None`: any value may be None, and its class tells the defaults of its fields."""
+    """Return `Flight` for `Flight | None`: any value may be None, and its class has the defaults of its fields."""
     arguments = _arguments(value)
     is_optional = len(arguments) == 1 and typing.get_origin(value) in (typing.Union, types.UnionType)
     return arguments[0] if is_optional else value
@@ -272,7 +272,7 @@ def _compare_fields(stored: typetext.Type, declared: typetext.Type, value: objec
         ordered = stored.names == declared.names or stored.family == "struct"
         return _AS_IS if ordered and not reconfigured else Verdict(Outcome.RECONFIGURED)
     if reconfigured:
-        return _refused("A field goes on in its old form while others change; change one of them at a time.")
+        return _refused("One field keeps its old form while others change; change one field at a time.")
     convert = _record_convert if stored.family == "record" else _struct_convert
     return Verdict(Outcome.AFTER_MIGRATION, convert(stored.names, declared, converts, value))
 
@@ -297,12 +297,14 @@ def _record_convert(
 def _struct_convert(
     before: tuple[str, ...], declared: typetext.Type, converts: dict[str, Convert], _: object
 ) -> Convert:
-    gone = set(before) - set(declared.names)
+    removed = set(before) - set(declared.names)
 
     def convert(stored: object) -> object:
         fields: dict[str, object] = dict(stored)  # type: ignore[call-overload]  # a struct is a dict
-        kept = {name: _each(converts.get(name, _same), field) for name, field in fields.items() if name not in gone}
-        return kept | {name: None for name in declared.names if name not in kept}
+        values = {
+            name: _each(converts.get(name, _same), field) for name, field in fields.items() if name not in removed
+        }
+        return values | {name: None for name in declared.names if name not in values}
 
     return convert
 

@@ -1,7 +1,7 @@
-"""Expired entries outside of a read: dropped when everything is written, a few at a time, or from an exported chunk.
+"""Cleanup of expired entries outside of reads: when a group is written in full, incrementally, or in an exported chunk.
 
-Cells of a state with a time to live are pairs `(value, last renewal in ms)`. An entry is expired when its renewal lies
-at or before the cutoff, which is now less the time to live.
+Cells of a state with a time to live are pairs `(value, last renewal in ms)`. An entry is expired when its last renewal
+is at or before the cutoff: the current time minus the time to live.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ if TYPE_CHECKING:
 
 
 def drop_expired(table: tables.Table, cutoff_ms: int) -> None:
-    """Drop what was renewed at or before a time. It is not noted as a change: the caller writes the table in full."""
+    """Drop entries renewed at or before a time, without marking them as changed: the caller writes the table in full."""
     alive = table.alive
-    left = ((key, alive(row, cutoff_ms)) for key, row in table.rows.items())  # type: ignore[arg-type]  # rows of this table
-    keep = {key: row for key, row in left if row is not None}
-    if len(keep) < len(table.rows) or table.has_parts:
+    alive_rows = ((key, alive(row, cutoff_ms)) for key, row in table.rows.items())  # type: ignore[arg-type]  # rows of this table
+    retained = {key: row for key, row in alive_rows if row is not None}
+    if len(retained) < len(table.rows) or table.has_parts:
         table.rows.clear()
-        table.rows.update(keep)
+        table.rows.update(retained)
 
 
 def without_expired(chunk: chunks.Chunk, durations_ms: Mapping[str, int], now_ms: int) -> chunks.Chunk:
     """Return a full chunk without its expired entries, for a canonical export (A.29).
 
-    The live state is not touched; entries are gone for whoever restores the export.
+    The live state does not change; a restore from the export lacks these entries.
 
     Args:
-        chunk: Everything that a key group holds; a full chunk.
-        durations_ms: Time to live by name of the state, for those that ask for it (`Ttl.full_snapshot`). The snapshot
-            does not know it: it belongs to the running job. States that were written without a time to live stay.
+        chunk: A full chunk of a key group.
+        durations_ms: Time to live by name of the state, for states with `Ttl.full_snapshot`. It comes from the running
+            job, not from the snapshot. States that were written without a time to live stay unchanged.
         now_ms: Processing time.
     """
     sections = []
@@ -50,60 +50,60 @@ def without_expired(chunk: chunks.Chunk, durations_ms: Mapping[str, int], now_ms
 
 
 def _alive_changes(section: chunks.Section, cutoff_ms: int) -> tables.Changes:
-    left_of = section.meta.kind.shape.alive
-    left = (
-        (key, change if change is tables.DELETED else left_of(change, cutoff_ms))
+    alive_part = section.meta.kind.shape.alive
+    alive_entries = (
+        (key, change if change is tables.DELETED else alive_part(change, cutoff_ms))
         for key, change in section.changes.items()
     )
-    return {key: change for key, change in left if change is not None}
+    return {key: change for key, change in alive_entries if change is not None}
 
 
-class Round:
-    """Which key groups of a partition have still to be looked at, each once, before the first one's turn comes again.
+class CleanupRound:
+    """One round of incremental cleanup over the key groups of a partition, each of them once.
 
     Args:
-        groups: All of them.
+        groups: The key groups.
 
     Attributes:
-        owed: Entries that accesses have paid for and that were not at hand: they are in key groups without rows.
+        pending_entries: Number of entries still to check for past accesses; they are in key groups without rows.
     """
 
-    __slots__ = ("_groups", "_left", "owed")
+    __slots__ = ("_groups", "_remaining", "pending_entries")
 
     def __init__(self, groups: Iterable[int] = ()) -> None:
         self._groups = dict.fromkeys(groups)
-        self._left = dict(self._groups)
-        self.owed = 0
+        self._remaining = dict(self._groups)
+        self.pending_entries = 0
 
     def is_due(self, group: int) -> bool:
-        """Tell whether a key group has still to be looked at; one that is not known here always has."""
-        return group in self._left or group not in self._groups
+        """Tell whether a key group is still to be checked; a group outside the round always is."""
+        return group in self._remaining or group not in self._groups
 
     def finish(self, group: int) -> None:
-        """Note that all entries of a key group were looked at."""
-        self._left.pop(group, None)
+        """Record that all entries of a key group were checked."""
+        self._remaining.pop(group, None)
 
     def next_due(self) -> int | None:
-        """Return the key group whose turn it is; None if nothing is owed, or there is none."""
-        if self.owed <= 0:
+        """Return the next key group of the round; None if no entries are pending or there are no groups."""
+        if self.pending_entries <= 0:
             return None
-        if not self._left:
-            self._left = dict(self._groups)
-        return next(iter(self._left), None)
+        if not self._remaining:
+            self._remaining = dict(self._groups)
+        return next(iter(self._remaining), None)
 
 
 class Cleaner:
-    """Looks at a few entries of one state at a time, in turn, and deletes the expired ones (A.31).
+    """Incremental cleanup of one state: checks a few entries at a time, in turn, and deletes expired ones (A.31).
 
-    The position in a key group is kept with its table in memory; on a worker that builds the table anew it starts from the
-    front. What is looked at next, once all of a key group was, is told by the round.
+    The position in a key group is kept with its table in memory; a worker that rebuilds the table starts at the beginning.
+    After the last entry of a key group, the round decides which group is next.
 
     Args:
-        count: Entries that one step looks at.
+        count: Number of entries that one step checks.
         duration_ms: The time to live.
 
     Attributes:
-        round: Tells which key groups are due, and gets what a step could not look at.
+        round: The key groups that are due, and the number of entries that steps could not check.
     """
 
     __slots__ = ("_count", "_duration_ms", "_group", "_is_due", "_table", "round")
@@ -114,32 +114,32 @@ class Cleaner:
         self._table: tables.Table = tables.CellTable()
         self._group = 0
         self._is_due = True
-        self.round = Round()
+        self.round = CleanupRound()
 
     def bind(self, table: tables.Table, group: int) -> None:
-        """Look at another key group."""
+        """Switch to another key group."""
         self._table, self._group, self._is_due = table, group, self.round.is_due(group)
 
     def step(self, now_ms: int) -> None:
-        """Look at the next entries of the key group, and owe those that it has not."""
-        self.round.owed += self._look(self._count, now_ms)
+        """Check the next entries of the key group; entries that it lacks become pending."""
+        self.round.pending_entries += self._scan(self._count, now_ms)
 
-    def spend(self, now_ms: int) -> None:
-        """Look at what is owed. A key group costs one entry at least, so that empty ones come to an end."""
-        owed = self.round.owed
-        self.round.owed = min(self._look(owed, now_ms), owed - 1)
+    def clean_pending(self, now_ms: int) -> None:
+        """Check pending entries. A key group counts as one entry at least, so that empty groups end the loop."""
+        pending = self.round.pending_entries
+        self.round.pending_entries = min(self._scan(pending, now_ms), pending - 1)
 
-    def _look(self, count: int, now_ms: int) -> int:
-        """Look at the next entries; return how many there were not."""
+    def _scan(self, count: int, now_ms: int) -> int:
+        """Check the next entries; return how many of `count` were not available."""
         table, cutoff_ms = self._table, now_ms - self._duration_ms
-        for left in range(count if self._is_due else 0, 0, -1):
+        for remaining in range(count if self._is_due else 0, 0, -1):
             key = _next_key(table)
             if key is None:
                 self.round.finish(self._group)
                 self._is_due = self.round.is_due(self._group)
                 key = _next_key(table) if self._is_due else None
             if key is None:
-                return left
+                return remaining
             self._check(table, key[0], cutoff_ms)
         return 0 if self._is_due else count
 
@@ -148,20 +148,22 @@ class Cleaner:
         row = table.rows.get(key)
         if row is None:
             return
-        left = table.alive(row, cutoff_ms)  # type: ignore[arg-type]  # a row of this table
-        if left is row or (left is not None and len(cast("list[object]", left)) == len(cast("list[object]", row))):
+        alive_row = table.alive(row, cutoff_ms)  # type: ignore[arg-type]  # a row of this table
+        if alive_row is row or (
+            alive_row is not None and len(cast("list[object]", alive_row)) == len(cast("list[object]", row))
+        ):
             return
-        if left is None:
+        if alive_row is None:
             del table.rows[key]
         else:
-            table.rows[key] = left
+            table.rows[key] = alive_row
         table.touch_row(key)
 
 
 def _next_key(table: tables.Table) -> tuple[object] | None:
-    """Return the key at which a table is to be looked next; None at the end, after which it begins anew."""
+    """Return the next key to check in a table; None at the end, after which the next round starts."""
     if table.cursor is None:
-        # A copy, as the table changes meanwhile. It is made once per round over all keys.
+        # A copy, because the table changes meanwhile. It is made once per round over all keys.
         table.cursor = iter([(key,) for key in table.rows])
     key = next(table.cursor, None)
     if key is None:
@@ -170,7 +172,7 @@ def _next_key(table: tables.Table) -> tuple[object] | None:
 
 
 def convert_cells(table: tables.Table, convert: Callable[[object], object]) -> None:
-    """Replace every cell of a table. It is not noted as a change: the caller has the table written in full."""
+    """Replace every cell of a table, without marking it as changed: the caller writes the table in full."""
     rows, convert_row = table.rows, table.convert
     for key, row in rows.items():
         rows[key] = convert_row(row, convert)  # type: ignore[arg-type]  # a row of this table

@@ -1,8 +1,8 @@
-"""What a user writes: a function over the rows of one key, with state and timers.
+"""Base classes of user functions over the rows of one key, with state and timers.
 
-An instance is sent to the workers by value. In each batch and for each partition a fresh copy is opened, gets the rows
-of one key after the other, and is closed. What is kept in attributes is lost with the batch; what is kept in state is
-there again with the next one, exactly once, wherever it runs.
+An instance is sent to the workers by value. In each batch and for each partition, a new copy is opened, gets the rows
+of one key after the other, and is closed. Attributes are lost at the end of the batch; state is kept exactly once and
+is available in the next batch on any worker.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ class InputRow(Protocol):
 
 
 class KeyedProcessFunction:
-    """Base of functions over keyed rows. Override `process`, and `open` to declare state."""
+    """Base class of functions over keyed rows. Override `process`, and `open` to declare state."""
 
     def open(self, ctx: KeyedContext) -> None:
-        """Get ready: declare states with `ctx.state` and keep the handles. Called once per partition and batch.
+        """Declare states with `ctx.state` and keep the handles. Called once per partition and batch.
 
-        When the job starts, a copy is opened on the driver, too, with `ctx.declares_only`, which is how types are compared
-        with those in the state before anything runs: return then once the states are declared, if more is expensive.
+        At the start of the job a copy is also opened on the driver, with `ctx.declares_only`, to compare declared types
+        with stored ones before anything runs: return then after declaring the states if the rest is expensive.
         """
 
     def process(self, key: object, rows: list[InputRow], ctx: KeyedContext) -> Iterable[object] | None:
-        """Work on all rows of one key in a batch, in the order in which the batch has them.
+        """Process all rows of one key in a batch, in the order of the batch.
 
         Args:
             key: The key: a value, or a tuple when it has several columns. Null is a key like any other.
-            rows: At least one row, with every column of the input, late ones too (`ctx.is_late`).
+            rows: At least one row, with every column of the input, including late rows (`ctx.is_late`).
             ctx: Current key, time and timers; state is reached through the handles from `open`.
 
         Returns:
@@ -66,14 +66,14 @@ class KeyedProcessFunction:
         raise NotImplementedError(f"{type(self).__qualname__} must override process()")
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterable[object] | None:
-        """Work on a timer that is due, after the rows of the batch. The timer is gone; it may be set again.
+        """Handle a due timer, after the rows of the batch. The timer is already deleted and may be set again.
 
         Args:
-            timestamp: The moment it was set for, in milliseconds since 1970.
+            timestamp: The time it was set for, in milliseconds since 1970.
             ctx: As in `process`; `ctx.key` is the key of the timer, `ctx.time_domain` its domain.
 
         Returns:
-            Output rows, as `process` does.
+            Output rows, as from `process`.
         """
 
     def close(self) -> None:
@@ -81,20 +81,20 @@ class KeyedProcessFunction:
 
 
 class VectorizedProcessFunction(KeyedProcessFunction):
-    """Base of functions over whole tables: all rows of a key group in a batch, as Arrow columns.
+    """Base class of functions over whole tables: all rows of a key group in a batch, as Arrow columns.
 
     Rows are aggregated with Arrow, and reducing and aggregating states take columns with one value for each key with
     `add_many`, so that no Python runs per row, and none per key for numbers by integer key. Other states and timers
-    belong to one key and are not reached from here.
+    belong to one key and are not available here.
     """
 
     def process_table(self, rows: pa.Table, ctx: KeyedContext) -> pa.Table | None:
-        """Work on the rows of a key group.
+        """Process the rows of a key group.
 
         Args:
             rows: Every column of the input, at least one row. All rows of a key are in one table.
-            ctx: Time, and `ctx.keys(table)` and `ctx.values(column)`, which give Python values; for a key of several columns
-                `add_many` takes what `ctx.keys` gives.
+            ctx: Time, and `ctx.keys(table)` and `ctx.values(column)`, which return Python values; for a key of several
+                columns pass the result of `ctx.keys` to `add_many`.
 
         Returns:
             A table with the columns of the output schema, by name. None is no output.
@@ -103,7 +103,7 @@ class VectorizedProcessFunction(KeyedProcessFunction):
 
 
 class FlatMapWithState(KeyedProcessFunction, Generic[S]):
-    """Rows to any number of rows each, with one value of state per key.
+    """Turns each row into any number of rows, with one value of state per key.
 
     Args:
         function: Gets a row and the state, None when there is none; returns output rows and the new state, None to
@@ -137,7 +137,7 @@ class FlatMapWithState(KeyedProcessFunction, Generic[S]):
 
 
 class MapWithState(FlatMapWithState[S]):
-    """Rows to one row each, with one value of state per key.
+    """Turns each row into one row, with one value of state per key.
 
     Args:
         function: Gets a row and the state, None when there is none; returns one output row and the new state, None to
@@ -150,16 +150,16 @@ class MapWithState(FlatMapWithState[S]):
         function: Callable[[InputRow, S | None], tuple[object, S | None]],
         state: descriptors.ValueState[S],
     ) -> None:
-        def one(row: InputRow, before: S | None) -> tuple[Iterable[object], S | None]:
+        def flat_map(row: InputRow, before: S | None) -> tuple[Iterable[object], S | None]:
             emitted, after = function(row, before)
             return (emitted,), after
 
-        super().__init__(one, state)
+        super().__init__(flat_map, state)
 
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a function declares.
+    """The states that a function declares.
 
     Attributes:
         states: Its states, in order.
@@ -177,23 +177,23 @@ def declarations_of(
     domains: frozenset[timers.TimeDomain] = frozenset(),
     ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
 ) -> Declared:
-    """Return what a function declares, without running it on a worker.
+    """Return the declarations of a function, without running it on a worker.
 
-    A copy of the function is opened and closed for that, with `ctx.declares_only`.
+    It opens and closes a copy of the function with `ctx.declares_only`.
 
     Args:
-        function: The function; it stays as it is.
-        uid: Of its operator.
+        function: The function; it is not changed.
+        uid: The uid of its operator.
         domains: Time domains in which it has timers.
-        ttl_change: What happens when a time to live was switched on or off.
+        ttl_change: Handling of a time to live that was enabled or disabled.
 
     Raises:
-        Exception: What copying or `open` raise.
+        Exception: Any error of copying or of `open`.
     """
     opened = copy.deepcopy(function)
     context = KeyedContext(uid, 0, domains=domains, ttl_change=ttl_change, declares_only=True)
     opened.open(context)
-    # Where `open` returned before it made what `close` releases, that fails, and nothing is left to release.
+    # If `open` returned early, `close` may fail, and there is nothing to release.
     with contextlib.suppress(Exception):
         opened.close()
     return Declared(context.declarations, context.lifetimes)

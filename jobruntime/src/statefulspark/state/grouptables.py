@@ -1,6 +1,6 @@
-"""The tables of one key group: all states of an operator, in memory, in full or for some of the keys.
+"""The tables of one key group: all states of an operator in memory, for all keys or some of them.
 
-They are built from chunks, changed by handles, and give what changed as a chunk again.
+They are built from chunks, changed by handles, and return the changes as a chunk.
 """
 
 from __future__ import annotations
@@ -37,38 +37,38 @@ class GroupTables:
         return self.tables[meta.name]
 
     def adopt(self, resolution: evolution.Resolution, *, now_ms: int) -> None:
-        """Take stored values over as what is declared now; rewritten values are written with the next commit.
+        """Convert stored values to the declared type; the next commit writes the converted values.
 
         Args:
-            resolution: How.
+            resolution: How to convert.
             now_ms: Last renewal of values that get a time to live.
         """
         meta = resolution.meta
         if resolution.rewrites:
             stored = self.metas[meta.name]
-            expiry.convert_cells(self.tables[meta.name], _rewriting(resolution, stored.has_ttl, now_ms))
+            expiry.convert_cells(self.tables[meta.name], _cell_rewriter(resolution, stored.has_ttl, now_ms))
             self.must_rewrite = True
         self.metas[meta.name] = meta
         self._adopted.append((resolution, now_ms))
 
     def adopt_like(self, part: GroupTables) -> None:
-        """Take over what was taken over in a part of this key group."""
+        """Repeat the conversions that were done in a part of this key group."""
         for resolution, now_ms in part._adopted:
             self.adopt(resolution, now_ms=now_ms)
 
     def drop(self, names: Collection[str]) -> None:
-        """Forget states of all keys; what is stored of them is gone with the next commit."""
+        """Drop states of all keys; the next commit removes them from storage."""
         for name in self.metas.keys() & set(names):
             del self.metas[name], self.tables[name]
             self.must_rewrite = True
 
     def written(self) -> None:
-        """Take note that everything that was taken over is written."""
+        """Reset the pending conversions after they were written."""
         self.must_rewrite = False
         self._adopted.clear()
 
     def apply(self, chunk: chunks.Chunk) -> None:
-        """Bring the tables up to date with a chunk."""
+        """Apply a chunk to the tables."""
         for section in chunk.sections:
             name = section.meta.name
             if name not in self.tables:
@@ -77,15 +77,17 @@ class GroupTables:
             self.tables[name].apply(section.content)  # type: ignore[arg-type]  # numbers are in tables of cells only
 
     def take_changes(self) -> chunks.Chunk:
-        """Return what changed since the last call as a delta, and forget it."""
+        """Return the changes since the last call as a delta chunk, and reset them."""
         sections = ((self.metas[name], table.take_changes()) for name, table in self.tables.items())
-        kept = tuple(chunks.Section(meta, changes) for meta, changes in sections if len(changes))
-        return chunks.Chunk(chunks.ChunkKind.DELTA, kept)
+        changed = tuple(chunks.Section(meta, changes) for meta, changes in sections if len(changes))
+        return chunks.Chunk(chunks.ChunkKind.DELTA, changed)
 
     def full(self) -> chunks.Chunk:
-        """Return everything as a full chunk."""
-        kept = (chunks.Section(self.metas[name], table.full()) for name, table in self.tables.items() if table.count)
-        return chunks.Chunk(chunks.ChunkKind.FULL, tuple(kept))
+        """Return the whole content as a full chunk."""
+        sections = (
+            chunks.Section(self.metas[name], table.full()) for name, table in self.tables.items() if table.count
+        )
+        return chunks.Chunk(chunks.ChunkKind.FULL, tuple(sections))
 
     @property
     def keys(self) -> int:
@@ -95,11 +97,11 @@ class GroupTables:
     @property
     def arrays(self) -> tuple[int, int]:
         """How many of these keys are in arrays, and the memory that the arrays take."""
-        held = [table for table in self.tables.values() if table.array_bytes]
-        return sum(table.count for table in held), sum(table.array_bytes for table in held)
+        array_tables = [table for table in self.tables.values() if table.array_bytes]
+        return sum(table.count for table in array_tables), sum(table.array_bytes for table in array_tables)
 
 
-def _rewriting(resolution: evolution.Resolution, had_ttl: bool, now_ms: int) -> Callable[[object], object]:
+def _cell_rewriter(resolution: evolution.Resolution, had_ttl: bool, now_ms: int) -> Callable[[object], object]:
     convert, change, has_ttl = resolution.convert, resolution.ttl_change, resolution.meta.has_ttl
 
     def rewrite(cell: object) -> object:

@@ -1,12 +1,11 @@
 """Key groups: the unit in which keyed state is stored and moved.
 
 A key belongs to the group `pmod(murmur3(key), max_parallelism)`, with exactly the hash that Spark's SQL function
-`hash` computes, so that a group found offline, in a test or in another tool is the one that the running query used.
-A key of several columns is hashed column by column, each hash seeding the next. Null leaves the hash as it is.
+`hash` computes, so that tests and other tools compute the same key group as the running query. A key of several columns
+is hashed column by column, each hash seeding the next. Null does not change the hash.
 
 The number of groups is fixed for the life of the state; how groups are spread over tasks may change at every start
-(`contract.placement`).
-This module computes; it stores nothing and knows no engine.
+(`contract.placement`). This module is pure and does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from statefulspark import errors
 MAX_PARALLELISM_LIMIT = 32768
 DEFAULT_MAX_PARALLELISM = 128
 STRUCT = "struct"
-"""Type of the part of a key that tells whether a struct is null; the parts after it are its fields."""
+"""Type of the key part that marks a null struct; the fields of the struct follow it."""
 _HASHED_AS = {"double": "bigint", "float": "int", STRUCT: "boolean"}
 _SEED = 42
 _MASK = 0xFFFFFFFF
@@ -32,11 +31,11 @@ _EPOCH_DATE = datetime.date(1970, 1, 1)
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 KeyPart = str | bytes | bool | int | datetime.date | datetime.datetime | decimal.Decimal | None
-"""One column of a key, as Python sees it."""
+"""The Python value of one key column."""
 
 
 def check_max_parallelism(max_parallelism: int) -> None:
-    """Refuse a number of key groups that cannot be used.
+    """Reject an invalid number of key groups.
 
     Raises:
         SpecRejectedError: It is not between 1 and 32768.
@@ -49,12 +48,12 @@ def check_max_parallelism(max_parallelism: int) -> None:
 
 
 def default_max_parallelism(parallelism: int) -> int:
-    """Derive the number of key groups for a parallelism, as Flink does: 128 at least, room to grow by half at least.
+    """Derive the number of key groups for a parallelism, as Flink does: at least 128 and 1.5 times the parallelism.
 
     Source: KeyGroupRangeAssignment.computeDefaultMaxParallelism (Flink 1.20).
     """
-    wanted = parallelism + parallelism // 2
-    return min(max(1 << (wanted - 1).bit_length(), DEFAULT_MAX_PARALLELISM), MAX_PARALLELISM_LIMIT)
+    lower_bound = parallelism + parallelism // 2
+    return min(max(1 << (lower_bound - 1).bit_length(), DEFAULT_MAX_PARALLELISM), MAX_PARALLELISM_LIMIT)
 
 
 def key_group(key: Sequence[KeyPart], types: Sequence[str], max_parallelism: int) -> int:
@@ -74,16 +73,16 @@ def key_group(key: Sequence[KeyPart], types: Sequence[str], max_parallelism: int
 
 
 def hashed_as(type_name: str) -> str:
-    """Return the type of the values that stand for a column of a key, and that have the same hash."""
+    """Return the type of the values that represent a key column in the hash."""
     return _HASHED_AS.get(type_name, type_name)
 
 
 def mark(group: int) -> int:
-    """Return the 32-bit integer whose Spark hash is the number of a key group.
+    """Return the 32-bit integer whose Spark hash is the number of the key group.
 
-    Spark puts rows into the partition `pmod(hash(column), partitions)`. With marks in that column the key group `g` comes
-    into partition `g % partitions`, so that partitions have equally many groups, give or take one. The hash of the numbers
-    themselves spreads 128 groups over 2 partitions as 74 and 54, and leaves some of 32 partitions empty.
+    Spark puts rows into the partition `pmod(hash(column), partitions)`. With marks in that column, key group `g` goes to
+    partition `g % partitions`, so that the numbers of groups per partition differ by one at most. The hash of the plain
+    numbers would spread 128 groups over 2 partitions as 74 and 54, and leave some of 32 partitions empty.
     """
     h1 = _unshift(group & _MASK, 16) * _INVERSE_C2B2AE35 & _MASK
     h1 = _unshift(h1, 13) * _INVERSE_85EBCA6B & _MASK
@@ -94,7 +93,7 @@ def mark(group: int) -> int:
 
 
 def marked(mark: int) -> int:
-    """Return the key group that a mark stands for."""
+    """Return the key group of a mark."""
     return _signed(_hash_int(mark, _SEED))
 
 

@@ -1,7 +1,7 @@
-"""The table of all kinds of state: one row each, with what is its own beside the shape that it shares.
+"""The table of all kinds of state: one row per kind, with its handle and the shape that it shares with others.
 
-A new kind is a file with its descriptor, its handle and, where no shape fits, its shape; and a row here. Nothing else asks
-what kind a state is: declaring, tables, chunks, merging, exports, expiry and evolution go through the row (`kindtypes`).
+A new kind is a file with its descriptor, its handle and, where no shape fits, its shape; and a row here. No other code
+branches on the kind: declaring, tables, chunks, merging, exports, expiry and evolution use the row (`kindtypes`).
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def _aggregating(
     return cellhandles.AggregatingHandle(view, descriptor.function)
 
 
-def _itself(_: kindtypes.Descriptor, view: kindtypes.View | kindtypes.Converting, __: ttl.Ttl | None) -> object:
+def _view(_: kindtypes.Descriptor, view: kindtypes.View | kindtypes.Converting, __: ttl.Ttl | None) -> object:
     return view
 
 
-def _numbers(
+def _number_cells(
     descriptor: descriptors.ReducingState[object], state: kindtypes.StateMeta, scope: scopes.Scope
 ) -> cells.NumberCells | None:
-    """Return cells that are folded as columns, where the function and the type allow it."""
+    """Return cells that are folded as columns, if the function and the type allow it."""
     number = numbers.KINDS.get(typetext.parse(state.type_text).family)
     combine = numbers.combination_of(descriptor.reduce)
     return None if number is None or combine is None else cells.NumberCells(state, scope, number, combine)
@@ -50,13 +50,13 @@ def _numbers(
 
 VALUE = kindtypes.register(kindtypes.StateKind("ValueState", shapes.CELLS, _value))
 """One value."""
-LIST = kindtypes.register(kindtypes.StateKind("ListState", shapes.LISTS, _itself))
+LIST = kindtypes.register(kindtypes.StateKind("ListState", shapes.LISTS, _view))
 """A list of elements."""
-MAP = kindtypes.register(kindtypes.StateKind("MapState", shapes.MAPS, _itself))
+MAP = kindtypes.register(kindtypes.StateKind("MapState", shapes.MAPS, _view))
 """A map of entries."""
-REDUCING = kindtypes.register(kindtypes.StateKind("ReducingState", shapes.CELLS, _reducing, in_arrays=_numbers))
+REDUCING = kindtypes.register(kindtypes.StateKind("ReducingState", shapes.CELLS, _reducing, in_arrays=_number_cells))
 """One value, folded from values of its own type."""
 AGGREGATING = kindtypes.register(kindtypes.StateKind("AggregatingState", shapes.CELLS, _aggregating))
 """One accumulator, folded from values of another type."""
-TIMERS = kindtypes.register(kindtypes.StateKind("MapState", shapes.MOMENTS, _itself, prefix=tables.TIMER_PREFIX))
-"""Moments of one key; declared by no user, and written down as maps."""
+TIMERS = kindtypes.register(kindtypes.StateKind("MapState", shapes.MOMENTS, _view, prefix=tables.TIMER_PREFIX))
+"""Timers of one key; not declared by users, and stored as maps."""

@@ -1,8 +1,8 @@
-"""What is written down about a state, and what a kind of state is: the form of a row in `kinds`.
+"""The stored metadata of a state, and the fields of a kind of state: a row in `kinds`.
 
-A **kind** is what a user declares: a descriptor, a handle, a name in storage. Kinds that keep their values alike share a
-**shape**: the table, its changes, how these are merged, stored, exported and expire. Whoever works with a state asks its row
-once (`meta.kind.shape.merge`) and never what kind it is. This module knows no row; `kinds` has them all.
+A **kind** is what a user declares: a descriptor, a handle, a name in storage. Kinds with the same layout of values share a
+**shape**: the table, its changes, and how these are merged, stored, exported and expired. Code that works with a state
+uses the functions of its row (`meta.kind.shape.merge`) and never branches on the kind. The rows are in `kinds`.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ Entry = tuple[tables.Key, object, tables.Cell]
 
 
 class View(Protocol):
-    """What looks at the tables of a state, one key group after the other."""
+    """Access to the tables of a state, one key group at a time."""
 
     def bind(self, table: Never, /) -> None:
-        """Look at another key group; the table is of the shape's own class."""
+        """Switch to another key group; the table has the class of the shape."""
 
 
 class Converting(Protocol):
-    """What stands between a view and a user's own type."""
+    """A view that converts values of a user-defined type."""
 
     conversion: conversions.Conversion
-    """Between values and their stored form; another one for a key group whose stored form is older."""
+    """Converts values; a key group with an older stored form has its own."""
 
 
 class Descriptor(Protocol):
-    """What every declaration of a state tells."""
+    """The fields of every state declaration."""
 
     @property
     def name(self) -> str:
@@ -43,11 +43,11 @@ class Descriptor(Protocol):
 
     @property
     def kind(self) -> StateKind:
-        """Its row."""
+        """Its row in `kinds`."""
 
     @property
     def type_text(self) -> str:
-        """The type as it is written down with the state."""
+        """The type as it is stored with the state."""
 
     @property
     def value_type(self) -> object:
@@ -65,27 +65,27 @@ def no_arrays(_: Descriptor, __: StateMeta, ___: scope.Scope) -> View | None:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How kinds that keep their values alike are held, stored, exported and expire. All functions are pure.
+    """The layout shared by kinds: how values are held, stored, exported and expired. All functions are pure.
 
     Attributes:
-        name: For people.
-        table: Makes an empty table.
+        name: A label.
+        table: Creates an empty table.
         merge: Folds newer changes into older ones, in place.
-        encode: Gives the columns of a chunk for what is set: changes without deletions.
-        decode: Undoes it, by the number of columns: for each form that a release has written. Takes keys and columns.
-        since: The oldest version of chunks that can hold it.
-        cells: Gives the cells that changes set; for checks of a whole column at once.
-        alive: Gives what is left of one change (no deletion) of a state with a time to live; None when nothing is.
-        entries: Gives what a full chunk holds, one entry per row of an export.
-        gather: Undoes it: changes of a full chunk; the entries of a key may come in any order.
-        view: Makes what looks at tables.
-        converting: Makes what stands between that and a type of the user's own.
-        container: Family of the type that is written down, where that of a cell is its last argument; empty where it is
-            the type of a cell itself.
-        column: Name of the column that exports have between key and value; empty for none.
-        has_entry_keys: Whether that column holds keys of the user's own: their type is the container's first argument, and
-            can never change.
-        needs_whole_group: Whether the rows of some keys alone are of no use, as with an order over all of them.
+        encode: Returns the columns of a chunk for changes without deletions.
+        decode: Decoders by number of columns, one for each released form. They take keys and columns.
+        since: The oldest chunk version that supports it.
+        cells: Returns the cells that changes set, to check a whole column at once.
+        alive: Returns the unexpired part of one change (no deletion) of a state with a time to live, or None.
+        entries: Returns the content of a full chunk, one entry per row of an export.
+        gather: The inverse: changes of a full chunk from entries, which may be in any order.
+        view: Creates the view of the tables.
+        converting: Wraps a view for a user-defined type.
+        container: Family of the stored type if the cell type is its last argument; empty if the stored type is the cell
+            type.
+        column: Name of the column between key and value in exports; empty for none.
+        has_entry_keys: Whether that column holds user keys: their type is the first argument of the container and can
+            never change.
+        needs_whole_group: Whether all rows of a key group are needed at once, as for an order over all keys.
     """
 
     name: str
@@ -108,15 +108,15 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StateKind:
-    """A kind of state: one row of the table in `kinds`. There is one instance of each, in every process.
+    """A kind of state: one row of the table in `kinds`. There is one instance of each per process.
 
     Attributes:
-        value: The name that is written down with the state, and stays for good.
-        shape: How it is kept.
-        handle: Makes what a function gets, of the descriptor, what looks at tables, and the time to live in force.
-        in_arrays: Makes a view that is folded as columns, for functions over whole tables; None where the declaration does
-            not allow it.
-        prefix: How the names of its states begin, for a kind that is written down under another one's name.
+        value: The name that is stored with the state and never changes.
+        shape: Its layout.
+        handle: Creates the user's handle from descriptor, view and the time to live in force.
+        in_arrays: Creates a view that is folded as columns, for functions over whole tables; returns None where the
+            declaration does not allow it.
+        prefix: Name prefix of its states, for a kind that is stored under the name of another kind.
     """
 
     value: str
@@ -134,7 +134,7 @@ class StateKind:
 
 @dataclass(frozen=True, slots=True)
 class StateMeta:
-    """What is written down about a state, and must fit when it is read by a later version of the job.
+    """The stored metadata of a state, compared when a later version of the job reads the state.
 
     Attributes:
         name: Its name.
@@ -156,10 +156,10 @@ def register(kind: StateKind) -> StateKind:
     """Add a row, and return it; the rows of this distribution are in `kinds`.
 
     Raises:
-        ValueError: There is one of that name.
+        ValueError: The name is taken.
     """
     if _KINDS.setdefault((kind.value, kind.prefix), kind) is not kind:
-        raise ValueError(f"there is a kind of state called {kind.value!r} already")
+        raise ValueError(f"a kind of state named {kind.value!r} exists already")
     return kind
 
 
@@ -167,16 +167,18 @@ def named(value: str, name: str = "") -> StateKind:
     """Return the kind of a stored state.
 
     Args:
-        value: Its kind, as it is written down.
-        name: Its name, which tells kinds apart that are written down alike.
+        value: The stored name of its kind.
+        name: Its name, which distinguishes kinds with the same stored name.
 
     Raises:
-        ValueError: This release knows no such kind.
+        ValueError: The kind is unknown to this release.
     """
     prefix = name[: name.find("/") + 1]
     kind = _KINDS.get((value, prefix)) or _KINDS.get((value, ""))
     if kind is None:
-        raise ValueError(f"{value!r} is no kind of state that this release knows: {', '.join(sorted(set(_names())))}")
+        raise ValueError(
+            f"{value!r} is not a kind of state that this release knows: {', '.join(sorted(set(_names())))}"
+        )
     return kind
 
 

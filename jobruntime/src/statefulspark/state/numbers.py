@@ -1,8 +1,8 @@
-"""Numbers by integer key, as arrays: the cells of a state that a vectorised function folds, without a Python object each.
+"""Numbers by integer key, as arrays: cells of a state that a vectorised function folds without one Python object per cell.
 
-A table of them is two arrays, sorted by key. Values are 64-bit integers or floats, so what does not fit (a sum that
-would overflow, a key that is no integer, a null) is left to the table of Python objects, which takes everything. Both
-give the same results. 17 bytes hold a key, its number and whether that changed, where objects take about 200.
+A table is two arrays sorted by key. Values are 64-bit integers or floats; anything else (a sum that would overflow, a
+key that is not an integer, a null) goes to the table of Python objects, which accepts every value. Both give the same
+results. A key, its number and its change flag take 17 bytes; as objects they take about 200.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow as pa
 Keys = npt.NDArray[np.int64]
 Values = npt.NDArray[np.int64] | npt.NDArray[np.float64]
 Combine = Callable[[Values, Values], Values | None]
-"""Folds newer values into older ones; None when the result is out of range."""
+"""Combines older with newer values; None when a result is out of range."""
 
 KINDS: dict[str, type[int] | type[float]] = {"integer": int, "float": float}
 """Python's type of the values, by family of the declared type."""
@@ -32,7 +32,7 @@ _STORED = (*_STORED_INTEGERS, "<f8")
 _SHAPE = "n"
 
 
-class Column(Protocol):
+class ArrowColumn(Protocol):
     """An Arrow column: an array, or a chunked one."""
 
     null_count: int
@@ -49,8 +49,8 @@ class Numbers:
     """Numbers by key.
 
     Attributes:
-        keys: Ascending, none twice.
-        values: As many.
+        keys: Ascending, without duplicates.
+        values: One for each key.
     """
 
     keys: Keys
@@ -65,7 +65,7 @@ class Numbers:
         return int if self.values.dtype == np.int64 else float
 
     def to_dict(self) -> dict[object, object]:
-        """Return the same as Python objects."""
+        """Return the numbers as Python objects."""
         return dict(zip(self.keys.tolist(), self.values.tolist(), strict=True))
 
     def pack(self) -> tuple[list[object], list[object]]:
@@ -77,11 +77,11 @@ class Numbers:
         """Read what `pack` returned.
 
         Raises:
-            ValueError: These are no such columns.
+            ValueError: These are not such columns.
         """
         read = Numbers(cast("Keys", _unpack(keys, _STORED_INTEGERS)), _unpack(values, _STORED))
         if len(read.values) != len(read) or (read.keys[1:] <= read.keys[:-1]).any():
-            raise ValueError("columns of numbers are not parallel, or their keys do not ascend")
+            raise ValueError("columns of numbers differ in length, or their keys are not in ascending order")
         return read
 
 
@@ -108,9 +108,9 @@ def _unpack(column: list[object], kinds: tuple[str, ...]) -> Values:
 
 
 def combination_of(reduce: Callable[..., object]) -> Combine | None:
-    """Return what folds arrays as a function folds two numbers, None for a function that is not known."""
-    known: tuple[tuple[object, Combine], ...] = ((operator.add, _add), (min, _least), (max, _greatest))
-    return next((combine for function, combine in known if function is reduce), None)
+    """Return the array version of a function that combines two numbers, None for an unknown function."""
+    combinations: tuple[tuple[object, Combine], ...] = ((operator.add, _add), (min, _least), (max, _greatest))
+    return next((combine for function, combine in combinations if function is reduce), None)
 
 
 def _add(before: Values, more: Values) -> Values | None:
@@ -122,7 +122,7 @@ def _add(before: Values, more: Values) -> Values | None:
         return cast("Values", before + more)
 
 
-# As Python has it, where the first of two wins unless the second is less: that matters for NaN and for -0.0.
+# As in Python: the first operand wins unless the second is less, which matters for NaN and -0.0.
 def _least(before: Values, more: Values) -> Values:
     return cast("Values", np.where(more < before, more, before))
 
@@ -132,11 +132,11 @@ def _greatest(before: Values, more: Values) -> Values:
 
 
 class NumberTable:
-    """Numbers by key that change, and which of them did.
+    """A mutable table of numbers by key, with change flags.
 
     Args:
-        numbers: What it begins with.
-        changed: Keys among them that count as changed.
+        numbers: The initial content.
+        changed: Keys that count as changed.
     """
 
     __slots__ = ("_dirty", "_keys", "_values")
@@ -148,7 +148,7 @@ class NumberTable:
 
     @staticmethod
     def of(rows: Mapping[object, object], changed: Set[object], kind: type[int] | type[float]) -> NumberTable | None:
-        """Take over rows of Python objects, or return None where they are something else than numbers by key."""
+        """Build a table from rows of Python objects; None if they are not numbers of this type by integer key."""
         if not set(map(type, rows)) <= {int} or not set(map(type, rows.values())) <= {kind} or changed - rows.keys():
             return None
         try:
@@ -172,56 +172,56 @@ class NumberTable:
         return self._values.dtype == _DTYPES[kind]
 
     def fold(self, added: Numbers, combine: Combine) -> Values | None:
-        """Fold numbers in, and return what each of their keys has then; None when one would be out of range."""
-        at, known = self._find(added.keys)
-        folded = combine(self._values[at[known]], added.values[known])
+        """Combine numbers with the stored ones and return the new value of each key; None when one is out of range."""
+        positions, exists = self._find(added.keys)
+        folded = combine(self._values[positions[exists]], added.values[exists])
         if folded is None:
             return None
         after = added.values.copy()
-        after[known] = folded
-        self._set(at, known, Numbers(added.keys, after), is_change=True)
+        after[exists] = folded
+        self._set(positions, exists, Numbers(added.keys, after), is_change=True)
         return after
 
     def put(self, newer: Numbers) -> None:
-        """Bring the table up to date with changes made elsewhere, of the same type."""
-        at, known = self._find(newer.keys)
-        self._set(at, known, newer, is_change=False)
+        """Apply changes of the same type."""
+        positions, exists = self._find(newer.keys)
+        self._set(positions, exists, newer, is_change=False)
 
     def changes(self) -> Numbers:
-        """Return what changed since the last call of `clean`."""
+        """Return the changes since the last call of `clean`."""
         return Numbers(self._keys[self._dirty], self._values[self._dirty])
 
     def clean(self) -> None:
-        """Forget what changed."""
+        """Reset the change flags."""
         self._dirty = np.zeros(len(self._keys), np.bool_)
 
     def full(self) -> Numbers:
-        """Return everything."""
+        """Return the whole content."""
         return Numbers(self._keys, self._values)
 
     def _find(self, keys: Keys) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-        """Return where keys are or belong, and which of them are there."""
-        at = np.searchsorted(self._keys, keys)
-        known = np.zeros(len(keys), np.bool_)
-        inside = at < len(self._keys)
-        known[inside] = self._keys[at[inside]] == keys[inside]
-        return at, known
+        """Return the (insertion) positions of keys, and which of the keys exist."""
+        positions = np.searchsorted(self._keys, keys)
+        exists = np.zeros(len(keys), np.bool_)
+        inside = positions < len(self._keys)
+        exists[inside] = self._keys[positions[inside]] == keys[inside]
+        return positions, exists
 
     def _set(
-        self, at: npt.NDArray[np.intp], known: npt.NDArray[np.bool_], numbers: Numbers, *, is_change: bool
+        self, positions: npt.NDArray[np.intp], exists: npt.NDArray[np.bool_], numbers: Numbers, *, is_change: bool
     ) -> None:
-        self._values[at[known]] = numbers.values[known]
+        self._values[positions[exists]] = numbers.values[exists]
         if is_change:
-            self._dirty[at[known]] = True
-        new = ~known
+            self._dirty[positions[exists]] = True
+        new = ~exists
         if new.any():
-            self._keys = np.insert(self._keys, at[new], numbers.keys[new])
-            self._values = cast("Values", np.insert(self._values, at[new], numbers.values[new]))
-            self._dirty = np.insert(self._dirty, at[new], is_change)
+            self._keys = np.insert(self._keys, positions[new], numbers.keys[new])
+            self._values = cast("Values", np.insert(self._values, positions[new], numbers.values[new]))
+            self._dirty = np.insert(self._dirty, positions[new], is_change)
 
 
 def merge(older: Numbers, newer: Numbers) -> Numbers | None:
-    """Return older numbers with newer ones over them, None when they are not of the same type."""
+    """Return older numbers overwritten by newer ones, None when their types differ."""
     if older.values.dtype != newer.values.dtype:
         return None
     table = NumberTable(older)
@@ -230,18 +230,18 @@ def merge(older: Numbers, newer: Numbers) -> Numbers | None:
 
 
 def read_columns(
-    keys: Column, values: Column, kind: type[int] | type[float]
+    keys: ArrowColumn, values: ArrowColumn, kind: type[int] | type[float]
 ) -> tuple[Numbers, npt.NDArray[np.intp]] | None:
     """Read two Arrow columns.
 
     Args:
         keys: Keys, in any order.
-        values: As many.
+        values: One for each key.
         kind: Type of the values.
 
     Returns:
-        The numbers, sorted, and where each of them came from; None for nulls, keys that come twice, keys that are no
-        64-bit integers, and values of another type.
+        The numbers, sorted, and the original position of each; None for nulls, duplicate keys, keys that are not 64-bit
+        integers, and values of another type.
     """
     if keys.null_count or values.null_count or not _is_integer(keys.type):
         return None
@@ -255,7 +255,7 @@ def read_columns(
     return Numbers(in_order, cast("Values", _to_numpy(values).astype(_DTYPES[kind])[order])), order
 
 
-def _to_numpy(column: Column) -> Values:
+def _to_numpy(column: ArrowColumn) -> Values:
     whole = pa.chunked_array([column]) if isinstance(column, pa.Array) else cast("pa.ChunkedArray", column)
     return cast("Values", whole.to_numpy())
 

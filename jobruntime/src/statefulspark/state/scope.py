@@ -1,6 +1,6 @@
-"""The keyed scope: which key is being worked on, shared by all handles of an operator.
+"""The keyed scope: the current key, shared by all handles of an operator.
 
-Outside a key the scope's key is `NO_KEY`, and every access to state is refused with the sentence that Flink uses.
+Outside a key the scope's key is `NO_KEY`, and every access to state is rejected with Flink's message.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ class NoKey:
 NO_KEY: Final = NoKey()
 
 
-ToObjects = Callable[[numbers.Column], list[object]]
+ToObjects = Callable[[numbers.ArrowColumn], list[object]]
 
 
 class Scope:
-    """What all handles of an operator share.
+    """Current key and times, shared by all handles of an operator.
 
     Attributes:
         key: The current key, or NO_KEY.
         now_ms: Processing time of the batch, milliseconds since 1970 in UTC.
         watermark_ms: Watermark of the batch in milliseconds since 1970.
-        to_objects: Gives a column as Python values while a whole key group is being worked on, and none of its keys;
-            otherwise None.
+        to_objects: Converts a column to Python values while a whole key group is processed and no single key; otherwise
+            None.
     """
 
     __slots__ = ("key", "now_ms", "to_objects", "watermark_ms")
@@ -63,7 +63,7 @@ class Scope:
         return self.key
 
     def require_group(self, meta: StateMeta) -> ToObjects:
-        """Return what gives columns of the key group that is being worked on as Python values.
+        """Return the function that converts columns of the current key group to Python values.
 
         Raises:
             SpecRejectedError: There is none.

@@ -1,9 +1,9 @@
-"""The columns of a chunk's section: what changed, side by side with the keys, by shape of the state.
+"""The columns of a chunk section: the changes beside the keys, by shape of the state.
 
-Each shape has a function that writes the columns of what is set, without keys and without deletions, and one for each form
-that a release has written; these raise ValueError or TypeError when the columns do not belong together. `shapes` says
-which belong to which. Lists and maps are columns over all keys, with the number of items of each key beside them. Chunks of
-version 1 and 2 have a column per key instead; those are only read.
+Each shape has one encoder, which writes the columns of changes without keys and deletions, and one decoder for each
+released form. Decoders raise ValueError or TypeError for inconsistent columns. `shapes` assigns them to shapes. Lists
+and maps are columns over all keys, with the number of items of each key beside them. Chunks of version 1 and 2 have a
+column per key instead; those are only read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def encode_cells(changes: tables.Changes) -> list[object]:
 
 
 def encode_lists(changes: tables.Changes) -> list[object]:
-    """Return where each list changes, and its elements from there on."""
+    """Return the start index of each list change, and the elements from that index on."""
     lists = [change for change in changes.values() if isinstance(change, tables.ListChange)]
     return [[change.start for change in lists], *_flat([change.items for change in lists])]
 
@@ -40,7 +40,7 @@ def encode_maps(changes: tables.Changes) -> list[object]:
 
 
 def _flat(of_keys: Sequence[Collection[object]]) -> list[object]:
-    """Return how many items each key has, and all of them."""
+    """Return the number of items of each key, and all items."""
     return [[len(items) for items in of_keys], codec.pack_column(itertools.chain.from_iterable(of_keys))]
 
 
@@ -74,7 +74,7 @@ def decode_maps(
 
 def _by_key(counts: list[int], items: Sequence[Item]) -> Iterator[Iterator[Item]]:
     if sum(counts) != len(items):
-        raise ValueError(f"it says {sum(counts)} items and holds {len(items)}")
+        raise ValueError(f"the header names {sum(counts)} items, the body has {len(items)}")
     rest = iter(items)
     return (itertools.islice(rest, count) for count in counts)
 

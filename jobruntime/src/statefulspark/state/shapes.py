@@ -1,4 +1,4 @@
-"""The shapes: how states are kept whose values are one cell per key, a list, a map, or moments in order."""
+"""The shapes of state: one cell per key, a list, a map, or timers in order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def merge_maps(older: tables.Changes, newer: tables.Changes) -> None:
             removed = set() if before.replaced else (before.removed - change.puts.keys()) | change.removed
             older[key] = tables.MapChange(before.replaced, puts, removed)
         elif isinstance(change, tables.MapChange) and before is tables.DELETED:
-            # What was below the deletion must stay deleted when this change is applied without it.
+            # Older entries must stay deleted when this change is applied without the deletion.
             older[key] = tables.MapChange(replaced=True, puts=change.puts)
         else:
             older[key] = change
@@ -52,7 +52,7 @@ def _view_of_cells(
     if life is None:
         return cells.Cells(state, scope)
     return (
-        cells.ExpiringCells(state, scope, life) if cleaner is None else cells.SteppingCells(state, scope, life, cleaner)
+        cells.ExpiringCells(state, scope, life) if cleaner is None else cells.CleaningCells(state, scope, life, cleaner)
     )
 
 
@@ -102,22 +102,22 @@ def _entries_of_maps(changes: tables.Changes) -> Iterator[kindtypes.Entry]:
             yield key, entry, cell
 
 
-def _gather_cells(found: Iterable[kindtypes.Entry]) -> tables.Changes:
-    return {key: cell for key, _, cell in found}
+def _gather_cells(entries_of_keys: Iterable[kindtypes.Entry]) -> tables.Changes:
+    return {key: cell for key, _, cell in entries_of_keys}
 
 
-def _gather_lists(found: Iterable[kindtypes.Entry]) -> tables.Changes:
+def _gather_lists(entries_of_keys: Iterable[kindtypes.Entry]) -> tables.Changes:
     lists: dict[tables.Key, list[tuple[int, tables.Cell]]] = {}
-    for key, index, cell in found:
+    for key, index, cell in entries_of_keys:
         lists.setdefault(key, []).append((cast("int", index), cell))
     for elements in lists.values():
         elements.sort(key=lambda element: element[0])
     return {key: tables.ListChange(0, [cell for _, cell in elements]) for key, elements in lists.items()}
 
 
-def _gather_maps(found: Iterable[kindtypes.Entry]) -> tables.Changes:
+def _gather_maps(entries_of_keys: Iterable[kindtypes.Entry]) -> tables.Changes:
     maps: dict[tables.Key, dict[object, tables.Cell]] = {}
-    for key, entry, cell in found:
+    for key, entry, cell in entries_of_keys:
         maps.setdefault(key, {})[entry] = cell
     return {key: tables.MapChange(replaced=True, puts=puts) for key, puts in maps.items()}
 

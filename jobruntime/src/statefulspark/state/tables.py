@@ -1,11 +1,11 @@
-"""Tables: all values of one state in one key group, and the changes since they were last written.
+"""Tables: all values of one state in one key group, and the changes since the last write.
 
-Most kinds share one of three: one cell per key, a list per key, a map per key (`shapes`). A table counts what a batch
-touches and turns it into a `Delta`. Deltas can be merged with each other without the table and applied to it, and
-applying one twice, or to a table that already has a part of it, gives the same table: list changes say from which index on
-the list is what, map changes name entries. That is what lets a stale cache catch up from any earlier version.
+Most kinds share one of three: one cell per key, a list per key, a map per key (`shapes`). A table tracks the changes
+of a batch and returns them as a delta. Deltas can be merged without the table. Applying a delta is idempotent, also to a
+table that already has a part of it: a list change replaces the list from an index on, a map change names entries. So a
+stale cached table can be updated from any earlier version.
 
-With a time to live every cell, element or entry is a pair `(value, last renewal in ms)`; tables carry it along.
+With a time to live every cell, element or entry is a pair `(value, last renewal in ms)`; tables keep the pair.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Cell = object
 
 
 class Deleted:
-    """The change of a key that has no value any more."""
+    """The change of a key whose value was removed."""
 
     __slots__ = ()
 
@@ -39,7 +39,7 @@ DELETED: Final = Deleted()
 
 @dataclass(slots=True)
 class ListChange:
-    """From index `start` on, the list is `items`."""
+    """Replaces the list from index `start` on by `items`."""
 
     start: int
     items: list[Cell]
@@ -47,7 +47,7 @@ class ListChange:
 
 @dataclass(slots=True)
 class MapChange:
-    """Entries put and removed; `replaced` means that nothing else is left of the map before."""
+    """Entries put and removed; `replaced` means that all other entries are removed."""
 
     replaced: bool
     puts: dict[object, Cell]
@@ -55,16 +55,16 @@ class MapChange:
 
 
 Changes = dict[Key, object]
-"""What happened per key: DELETED, or a cell, `ListChange` or `MapChange`, by the shape of the table."""
+"""The change of each key: DELETED, a cell, `ListChange` or `MapChange`, by the shape of the table."""
 Content = Changes | numbers.Numbers
-"""The same, or cells that were set to numbers, as arrays."""
+"""Changes as objects, or numbers as arrays."""
 
 
 class Table(Protocol):
     """All values of one state in one key group."""
 
     cursor: Iterator[tuple[Key]] | None
-    """Where incremental cleanup is in a round over all keys; None between rounds."""
+    """Position of incremental cleanup in a round over all keys; None between rounds."""
 
     @property
     def rows(self) -> dict[Key, object]:
@@ -75,34 +75,34 @@ class Table(Protocol):
         """Number of keys."""
 
     def take_changes(self) -> Content:
-        """Return what changed since the last call, and forget it."""
+        """Return the changes since the last call, and reset them."""
 
     def full(self) -> Content:
         """Return changes that build this table from an empty one."""
 
     def apply(self, changes: Changes, /) -> None:
-        """Bring the table up to date with changes made elsewhere."""
+        """Apply changes to the table."""
 
     def touch_row(self, key: Key) -> None:
-        """Note that the whole row of a key changed."""
+        """Mark the whole row of a key as changed."""
 
     @property
     def has_parts(self) -> bool:
-        """Whether a row has many cells, so that a change may say what became of some of them."""
+        """Whether a row has many cells, so that a change may cover some of them."""
 
     @property
     def array_bytes(self) -> int:
         """Memory that cells take as arrays, 0 while they are objects."""
 
     def alive(self, row: Never, cutoff_ms: int, /) -> object:
-        """Return what is left of a row whose cells were renewed after a time: itself, a shorter one, or None for nothing."""
+        """Return the part of a row renewed after a time: the row itself, a shorter one, or None."""
 
     def convert(self, row: Never, convert: Callable[[Cell], Cell], /) -> object:
         """Return a row with every cell converted."""
 
 
 class CellTable:
-    """One cell per key: Python objects, or numbers as arrays until someone wants to see them as objects."""
+    """One cell per key: Python objects, or numbers as arrays until they are needed as objects."""
 
     __slots__ = ("_dirty", "_numbers", "_rows", "cursor")
     has_parts: ClassVar[bool] = False
@@ -136,7 +136,7 @@ class CellTable:
         return 0 if self._numbers is None else self._numbers.size_bytes
 
     def as_numbers(self, kind: type[int] | type[float]) -> numbers.NumberTable | None:
-        """Return the cells as numbers by key from now on, None where they are something else."""
+        """Convert the cells to numbers by key and return these, None where that is impossible."""
         if self._numbers is not None:
             return self._numbers if self._numbers.holds(kind) else None
         self._numbers = numbers.NumberTable.of(self._rows, self._dirty, kind)
@@ -150,11 +150,11 @@ class CellTable:
             self._numbers = None
 
     def touch_row(self, key: Key) -> None:
-        """Note that the cell of a key changed."""
+        """Mark the cell of a key as changed."""
         self.dirty.add(key)
 
     def take_changes(self) -> Content:
-        """Return what changed since the last call, and forget it."""
+        """Return the changes since the last call, and reset them."""
         if self._numbers is not None:
             changed = self._numbers.changes()
             self._numbers.clean()
@@ -168,7 +168,7 @@ class CellTable:
         return dict(self._rows) if self._numbers is None else self._numbers.full()
 
     def apply(self, changes: Content) -> None:
-        """Bring the table up to date with changes made elsewhere."""
+        """Apply changes to the table."""
         if isinstance(changes, numbers.Numbers):
             self._apply_numbers(changes)
             return
@@ -215,15 +215,15 @@ class ListTable:
         return len(self.rows)
 
     def touch_row(self, key: Key) -> None:
-        """Note that all of the list of a key changed."""
+        """Mark the whole list of a key as changed."""
         self.dirty[key] = 0
 
     def touch(self, key: Key, start: int) -> None:
-        """Note that the list of a key changed from an index on."""
+        """Mark the list of a key as changed from an index on."""
         self.dirty[key] = min(start, self.dirty.get(key, start))
 
     def take_changes(self) -> Changes:
-        """Return what changed since the last call, and forget it."""
+        """Return the changes since the last call, and reset them."""
         rows, dirty = self.rows, self.dirty
         self.dirty = {}
         return {
@@ -236,7 +236,7 @@ class ListTable:
         return {key: ListChange(0, items) for key, items in self.rows.items() if isinstance(items, list)}
 
     def apply(self, changes: Changes) -> None:
-        """Bring the table up to date with changes made elsewhere."""
+        """Apply changes to the table."""
         rows = self.rows
         _apply_deleted(rows, changes)
         for key, change in changes.items():
@@ -256,7 +256,7 @@ class ListTable:
 
 
 class MapTable:
-    """A map of cells per key; `dirty` holds the entries that changed, or None when all of it was replaced."""
+    """A map of cells per key; `dirty` holds the entries that changed, or None when the map was replaced."""
 
     __slots__ = ("cursor", "dirty", "rows")
     has_parts: ClassVar[bool] = True
@@ -268,7 +268,7 @@ class MapTable:
         self.cursor: Iterator[tuple[Key]] | None = None
 
     def touch(self, key: Key, entry: object) -> None:
-        """Note that one entry of a key's map changed."""
+        """Mark one entry of a key's map as changed."""
         if key not in self.dirty:
             self.dirty[key] = {entry}
             return
@@ -282,11 +282,11 @@ class MapTable:
         return len(self.rows)
 
     def touch_row(self, key: Key) -> None:
-        """Note that a key's map was replaced or cleared."""
+        """Mark a key's map as replaced or cleared."""
         self.dirty[key] = None
 
     def take_changes(self) -> Changes:
-        """Return what changed since the last call, and forget it."""
+        """Return the changes since the last call, and reset them."""
         dirty, self.dirty = self.dirty, {}
         return {key: self._change(key, entries) for key, entries in dirty.items()}
 
@@ -306,7 +306,7 @@ class MapTable:
         return {key: MapChange(replaced=True, puts=row) for key, row in self.rows.items() if isinstance(row, dict)}
 
     def apply(self, changes: Changes) -> None:
-        """Bring the table up to date with changes made elsewhere."""
+        """Apply changes to the table."""
         rows = self.rows
         _apply_deleted(rows, changes)
         for key, change in changes.items():
@@ -325,12 +325,12 @@ class MapTable:
 
 
 TIMER_PREFIX = "_timer_state/"
-"""Names of the states that hold timers begin like this."""
+"""Name prefix of the states that hold timers."""
 _REBUILD_AT = 1024
 
 
 class TimerTable(MapTable):
-    """Moments per key, with a heap over all of them; entries whose timer is gone are dropped when they come up."""
+    """Timers per key, with a heap over all of them; heap entries of deleted timers are dropped lazily."""
 
     __slots__ = ("_heap", "_number", "_rebuild_at")
 
@@ -341,14 +341,14 @@ class TimerTable(MapTable):
         self._rebuild_at = _REBUILD_AT
 
     def push(self, at_ms: int, key: Key) -> None:
-        """Order a moment that was put into the map of a key."""
+        """Add a timer that was put into the map of a key to the heap."""
         self._number += 1
         heapq.heappush(self._heap, (at_ms, self._number, key))
         if len(self._heap) > self._rebuild_at:
             self._rebuild()
 
     def peek(self) -> tuple[int, Key] | None:
-        """Return the earliest moment and its key, None when there is none."""
+        """Return the earliest timer and its key, None when there is none."""
         heap, rows = self._heap, self.rows
         while heap:
             at_ms, _, key = heap[0]
@@ -359,7 +359,7 @@ class TimerTable(MapTable):
         return None
 
     def apply(self, changes: Changes) -> None:
-        """Bring the table up to date with changes made elsewhere."""
+        """Apply changes to the table."""
         super().apply(changes)
         for key, change in changes.items():
             if isinstance(change, MapChange):
@@ -367,7 +367,7 @@ class TimerTable(MapTable):
                     self.push(at_ms, key)  # type: ignore[arg-type]  # moments are integers
 
     def _rebuild(self) -> None:
-        """Drop what is stale; done when as much was pushed as there was, so that each push costs little."""
+        """Drop stale entries; done each time the heap has doubled, so that the cost per push is constant."""
         moments = [(at_ms, key) for key, row in self.rows.items() if isinstance(row, dict) for at_ms in row]
         self._heap = [(at_ms, number, key) for number, (at_ms, key) in enumerate(moments)]
         self._number = len(self._heap)

@@ -1,10 +1,10 @@
 """The disk tier: key groups that are too large for the worker's memory, in files on its ephemeral disk.
 
-A batch reads the rows of its own keys and no others. The files are only a cache. They hold committed versions alone: a
-batch writes its changes to the engine's state, and whoever works on the key group next brings the file up to date with
-the chunks that were committed since. Version and id are written in the same transaction as the rows; a file whose version
-is not in the head's lineage is discarded and built from the chunks. Whatever goes wrong on the disk, the answer is
-None, and the caller goes the slower way: it builds the key group from the chunks in memory.
+A batch reads only the rows of its own keys. The files are only a cache and hold only committed versions: a batch writes
+its changes to Spark's state, and the next reader of the key group updates the file from the chunks that were committed
+since. Version and id are written in the same transaction as the rows; a file whose version is not in the head's lineage
+is discarded and rebuilt from the chunks. On any disk failure the result is None, and the caller rebuilds the key group
+from the chunks in memory, which is slower.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from typing import TypeVar, cast
 from statefulspark.state import chunks, grouptables, kindtypes, store, tiers_file, tiers_rows
 
 _LOG = logging.getLogger(__name__)
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 _STAMP, _NEXT = b"\0\0stamp", b"\0\0next"
-_WORTHLESS = (tiers_file.FileWorthlessError, tiers_rows.RecordDamagedError)
+_INVALID_FILE = (tiers_file.FileInvalidError, tiers_rows.RecordDamagedError)
 _SPACE = 3
-"""A file is up to this many times as large as the chunks: pages are not full, and changed ones are copied first."""
+"""Maximum size of a file as a multiple of its chunks: pages are not full, and changed pages are copied first."""
 _RESERVE_BYTES = 64 << 20
-"""Disk that is left to others."""
+"""Disk space that stays free for other users."""
 _PAUSE_S = 60.0
-"""How long the disk is left alone after it has failed."""
+"""Time without access to the disk after a failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stamp:
-    """What a file holds: the version, its id, and the states by number."""
+    """The content of a file: version, id, and the states by number."""
 
     version: int
     unique_id: str
@@ -59,14 +59,14 @@ def _meta(stored: list[object]) -> chunks.StateMeta:
 
 @dataclass(slots=True)
 class Counters:
-    """What a tier did since the process began.
+    """Counters of a tier since the start of the process.
 
     Attributes:
-        reads: Key groups of which a part was read.
-        rebuilds: Files that were built from the chunks.
-        rebuilt_keys: Keys that were read for that, once for each chunk that has them.
-        rebuild_s: Seconds spent on that.
-        failures: Times the disk did not do.
+        reads: Partial reads of key groups.
+        rebuilds: Files built from the chunks.
+        rebuilt_keys: Keys read for rebuilds, once for each chunk that has them.
+        rebuild_s: Seconds spent on rebuilds.
+        failures: Disk failures.
     """
 
     reads: int = 0
@@ -81,10 +81,10 @@ class DiskTier:
     """The files of one operator's key groups.
 
     Attributes:
-        folder: On ephemeral disk; made when it is needed.
-        limit_bytes: Disk that the files may take, looked at whenever one is built; None is as much as there is.
+        folder: On ephemeral disk; created when needed.
+        limit_bytes: Maximum size of the files, checked whenever one is built; None is all free space.
         clock: Monotonic seconds.
-        counters: What it did.
+        counters: Its counters.
     """
 
     folder: Path
@@ -94,9 +94,9 @@ class DiskTier:
     _off_until_s: float = float("-inf")
 
     def read(
-        self, group: int, head: store.Head, log: store.ChunkLog, keys: Collection[object]
+        self, group: int, head: store.GroupHead, log: store.ChunkLog, keys: Collection[object]
     ) -> grouptables.GroupTables | None:
-        """Return the rows of some keys as of the head; None when the caller must build all of them in memory.
+        """Return the rows of some keys at the head; None when the caller must build the whole group in memory.
 
         Raises:
             SnapshotCorruptError: A chunk that the head names is missing or unreadable.
@@ -109,10 +109,10 @@ class DiskTier:
                 return None
             return _rows_of(transaction, stamp, keys)
 
-        return self._attempt(group, head, work)
+        return self._run(group, head, work)
 
-    def scan(self, group: int, head: store.Head) -> grouptables.GroupTables | None:
-        """Return all rows as of the head; None when the file does not have them."""
+    def scan(self, group: int, head: store.GroupHead) -> grouptables.GroupTables | None:
+        """Return all rows at the head; None when the file does not have them."""
 
         def work(transaction: tiers_file.Transaction) -> grouptables.GroupTables | None:
             stamp = _Stamp.read(transaction)
@@ -120,21 +120,23 @@ class DiskTier:
                 return None
             return _all_rows(transaction, stamp)
 
-        return self._attempt(group, head, work)
+        return self._run(group, head, work)
 
-    def note(self, group: int, before: store.Head, after: store.Head, delta: bytes) -> None:
-        """Keep what leads from a version to the next one, which is stored in full: the file can then follow.
+    def record_delta(self, group: int, before: store.GroupHead, after: store.GroupHead, delta: bytes) -> None:
+        """Keep the changes between a version and the next one, which is stored in full, to update the file later.
 
-        Whether it is used is decided when the key group is read again, by what was committed.
+        The next read of the key group uses them only if that version was committed.
         """
 
         def work(transaction: tiers_file.Transaction) -> None:
             step = [before.version, before.unique_id, after.version, after.unique_id, delta]
             transaction.put(_NEXT, tiers_rows.encode(_NEXT, None, step))
 
-        self._attempt(group, after, work)
+        self._run(group, after, work)
 
-    def _attempt(self, group: int, head: store.Head, work: Callable[[tiers_file.Transaction], _Found]) -> _Found | None:
+    def _run(
+        self, group: int, head: store.GroupHead, work: Callable[[tiers_file.Transaction], _Result]
+    ) -> _Result | None:
         if self.clock() < self._off_until_s:
             return None
         folder, size_bytes = self.folder / str(group), _SPACE * sum(run.size_bytes for run in head.runs)
@@ -143,14 +145,14 @@ class DiskTier:
                 self._require_room(size_bytes)
             try:
                 return tiers_file.run(folder, work, size_bytes=size_bytes)
-            except _WORTHLESS:
+            except _INVALID_FILE:
                 tiers_file.discard(folder)
                 return tiers_file.run(folder, work, size_bytes=size_bytes)
-        except (tiers_file.FileUnusableError, *_WORTHLESS) as error:
-            self._give_up(group, str(error))
+        except (tiers_file.DiskUnusableError, *_INVALID_FILE) as error:
+            self._suspend(group, str(error))
             return None
 
-    def _give_up(self, group: int, why: str) -> None:
+    def _suspend(self, group: int, why: str) -> None:
         self.counters.failures += 1
         self._off_until_s = self.clock() + _PAUSE_S
         tiers_file.discard(self.folder / str(group))
@@ -165,29 +167,29 @@ class DiskTier:
             free_bytes = shutil.disk_usage(self.folder).free
             used_bytes = self.used_bytes() if self.limit_bytes is not None else 0
         except OSError as error:
-            raise tiers_file.FileUnusableError(str(error)) from error
+            raise tiers_file.DiskUnusableError(str(error)) from error
         if free_bytes < size_bytes + _RESERVE_BYTES:
-            raise tiers_file.FileUnusableError(
+            raise tiers_file.DiskUnusableError(
                 f"{self.folder} has {free_bytes} bytes free, and a key group needs up to {size_bytes}"
             )
         if self.limit_bytes is not None and used_bytes + size_bytes > self.limit_bytes:
-            raise tiers_file.FileUnusableError(
-                f"{self.folder} has {used_bytes} bytes of the {self.limit_bytes} that it may take (disk_bytes), and "
+            raise tiers_file.DiskUnusableError(
+                f"{self.folder} has {used_bytes} bytes of the {self.limit_bytes} that it may use (disk_bytes), and "
                 f"a key group needs up to {size_bytes}"
             )
 
     def used_bytes(self) -> int:
-        """Return the disk that the files take."""
+        """Return the disk space that the files use."""
         return sum(file.stat().st_blocks * 512 for file in self.folder.glob("*/data.mdb"))
 
     def _bring_up_to_date(
-        self, transaction: tiers_file.Transaction, group: int, head: store.Head, log: store.ChunkLog
+        self, transaction: tiers_file.Transaction, group: int, head: store.GroupHead, log: store.ChunkLog
     ) -> _Stamp:
         stamp = _Stamp.read(transaction)
         if stamp is not None:
-            stamp = _follow(transaction, stamp, head)
+            stamp = _apply_next_step(transaction, stamp, head)
             if stamp.version < head.base or not head.has_ancestor(stamp.version, stamp.unique_id):
-                raise tiers_file.FileWorthlessError(f"version {stamp.version} is of another history")
+                raise tiers_file.FileInvalidError(f"version {stamp.version} is not in the lineage of the head")
             if stamp.version == head.version:
                 return stamp
         began_s, metas = time.perf_counter(), stamp.metas if stamp else ()
@@ -203,30 +205,30 @@ class DiskTier:
         return current
 
 
-def _follow(transaction: tiers_file.Transaction, stamp: _Stamp, head: store.Head) -> _Stamp:
-    """Apply the step that was kept, if it leads from what the file holds to a version that was committed."""
-    kept = transaction.get(_NEXT)
-    if kept is None or stamp.version >= head.base:
+def _apply_next_step(transaction: tiers_file.Transaction, stamp: _Stamp, head: store.GroupHead) -> _Stamp:
+    """Apply the recorded delta, if it leads from the version of the file to a committed one."""
+    next_step = transaction.get(_NEXT)
+    if next_step is None or stamp.version >= head.base:
         return stamp
-    step = cast("tuple[int, str, int, str, bytes]", tiers_rows.decode(_NEXT, kept))
+    step = cast("tuple[int, str, int, str, bytes]", tiers_rows.decode(_NEXT, next_step))
     before, after = (step[0], step[1]), (step[2], step[3])
     transaction.delete(_NEXT)
     if before != (stamp.version, stamp.unique_id) or not head.has_ancestor(*after):
         return stamp
-    metas = _apply(transaction, stamp.metas, chunks.decode(step[4], "kept on disk"), is_first=False)
-    moved = _Stamp(*after, metas)
-    transaction.put(_STAMP, moved.pack())
-    return moved
+    metas = _apply(transaction, stamp.metas, chunks.decode(step[4], "on disk"), is_first=False)
+    updated = _Stamp(*after, metas)
+    transaction.put(_STAMP, updated.pack())
+    return updated
 
 
 def _apply(
     transaction: tiers_file.Transaction, metas: tuple[chunks.StateMeta, ...], chunk: chunks.Chunk, *, is_first: bool
 ) -> tuple[chunks.StateMeta, ...]:
-    """Write a chunk to a file; return the states that it holds then."""
-    known = {meta.name: number for number, meta in enumerate(metas, start=1)}
+    """Write a chunk to a file; return the states that the file then has."""
+    numbers = {meta.name: number for number, meta in enumerate(metas, start=1)}
     after = list(metas)
     for section in chunk.sections:
-        number = known.setdefault(section.meta.name, len(known) + 1)
+        number = numbers.setdefault(section.meta.name, len(numbers) + 1)
         after[number - 1 : number] = [section.meta]
         _apply_section(transaction, tiers_rows.prefix(number), section, is_first=is_first)
     return tuple(after)
@@ -239,7 +241,7 @@ def _apply_section(
     records = {key: tiers_rows.record_key(start, key) for key in changes}
     table = section.meta.kind.shape.table()
     if not is_first and table.has_parts:
-        _fill(transaction, table.rows, records)
+        _read_rows(transaction, table.rows, records)
     table.apply(changes)
     rows = table.rows
     cursor = transaction.cursor()
@@ -251,7 +253,7 @@ def _apply_section(
         transaction.delete(records[key])
 
 
-def _fill(transaction: tiers_file.Transaction, rows: dict[object, object], records: dict[object, bytes]) -> None:
+def _read_rows(transaction: tiers_file.Transaction, rows: dict[object, object], records: dict[object, bytes]) -> None:
     keys = {record: key for key, record in records.items()}
     for record, stored in transaction.cursor().getmulti(sorted(keys)):
         rows[keys[record]] = tiers_rows.decode(record, stored)
@@ -261,7 +263,7 @@ def _rows_of(transaction: tiers_file.Transaction, stamp: _Stamp, keys: Collectio
     group = grouptables.GroupTables()
     for number, meta in enumerate(stamp.metas, start=1):
         start = tiers_rows.prefix(number)
-        _fill(transaction, group.table(meta).rows, {key: tiers_rows.record_key(start, key) for key in keys})
+        _read_rows(transaction, group.table(meta).rows, {key: tiers_rows.record_key(start, key) for key in keys})
     return group
 
 

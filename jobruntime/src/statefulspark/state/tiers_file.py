@@ -1,9 +1,8 @@
 """The file of one key group in the disk tier: opened for one transaction, shared by all workers of the executor.
 
-A transaction counts as a whole or not at all, also when the worker is killed in it. Nothing is flushed: a file outlives
-its workers, never its machine, and is thrown away on any doubt. While a worker uses a file, a mark with its process id
-lies beside it; a mark of a process that is gone means that this process may have died of the file, so that the
-next one discards it.
+A transaction is atomic, also when the worker is killed during it. Nothing is flushed: a file outlives its workers but not
+its machine, and is discarded on any doubt. While a worker uses a file, a marker file with its process id is beside it. A
+marker of a process that no longer exists means that the file may have crashed it, so the next user discards the file.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import Protocol, TypeVar
 
 import lmdb
 
-_Found = TypeVar("_Found")
+_Result = TypeVar("_Result")
 _MARK = "open-"
 _SMALLEST_BYTES = 4 << 20
 _DAMAGES = (
@@ -31,28 +30,28 @@ _DAMAGES = (
 )
 
 
-class FileWorthlessError(Exception):
-    """The file is damaged, foreign, or holds another history; it is to be discarded and made anew."""
+class FileInvalidError(Exception):
+    """The file is damaged, foreign, or has a version of another lineage; discard and rebuild it."""
 
 
-class FileUnusableError(Exception):
-    """The disk does not take or give the file: it is full, missing, not writable."""
+class DiskUnusableError(Exception):
+    """The file cannot be read or written: the disk is full, missing or not writable."""
 
 
 class Cursor(Protocol):
     """The part of lmdb's cursor that is used here."""
 
     def getmulti(self, keys: list[bytes]) -> list[tuple[bytes, bytes]]:
-        """Return the records that there are."""
+        """Return the existing records."""
 
     def putmulti(self, items: list[tuple[bytes, bytes]], *, append: bool = False) -> tuple[int, int]:
-        """Write records; with `append` they are in order, and behind all that are there."""
+        """Write records; with `append` they are sorted and come after all existing ones."""
 
     def set_range(self, key: bytes) -> bool:
         """Go to the first record at or after a key."""
 
     def iternext(self) -> Iterator[tuple[bytes, bytes]]:
-        """Return the records from here on."""
+        """Return the records from the position on."""
 
 
 class Transaction(Protocol):
@@ -71,29 +70,29 @@ class Transaction(Protocol):
         """Return a cursor."""
 
 
-def run(folder: Path, work: Callable[[Transaction], _Found], *, size_bytes: int) -> _Found:
-    """Do work in one transaction on the file in a folder, which is made if it is missing.
+def run(folder: Path, work: Callable[[Transaction], _Result], *, size_bytes: int) -> _Result:
+    """Run `work` in one transaction on the file in a folder, which is created if missing.
 
     Args:
-        folder: Belongs to the key group alone.
-        work: May be called again from the start, when the file turns out to be too small.
-        size_bytes: How large the file may become, roughly; it grows beyond that when it has to.
+        folder: Used by this key group only.
+        work: Is called again from the start when the file is too small.
+        size_bytes: Expected maximum size of the file; it grows beyond that if necessary.
 
     Raises:
-        FileWorthlessError: Discard the file and try again.
-        FileUnusableError: The disk; the message says why.
+        FileInvalidError: Discard the file and try again.
+        DiskUnusableError: The disk failed; the message has the cause.
     """
     try:
-        with _marked(folder):
+        with _mark_open(folder):
             return _in_environment(folder, work, max(_SMALLEST_BYTES, size_bytes))
     except _DAMAGES as error:
-        raise FileWorthlessError(str(error)) from error
+        raise FileInvalidError(str(error)) from error
     except (lmdb.Error, OSError, MemoryError) as error:
-        raise FileUnusableError(f"{folder}: {error!r}") from error
+        raise DiskUnusableError(f"{folder}: {error!r}") from error
 
 
 def discard(folder: Path) -> None:
-    """Throw the file away. Workers that have it open go on with what they have; theirs is gone when they close it."""
+    """Discard the file. Workers that have it open can use it until they close it."""
     trash = folder.with_name(f"{folder.name}.{uuid.uuid4().hex}")
     with contextlib.suppress(OSError):
         folder.rename(trash)
@@ -101,11 +100,11 @@ def discard(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def _marked(folder: Path) -> Iterator[None]:
+def _mark_open(folder: Path) -> Iterator[None]:
     folder.mkdir(parents=True, exist_ok=True)
-    for left in folder.glob(f"{_MARK}*"):
-        if not _is_alive(int(left.name.removeprefix(_MARK))):
-            raise FileWorthlessError(f"the process of {left} has died with the file open")
+    for other_mark in folder.glob(f"{_MARK}*"):
+        if not _is_alive(int(other_mark.name.removeprefix(_MARK))):
+            raise FileInvalidError(f"the process of {other_mark} ended with the file open")
     mark = folder / f"{_MARK}{os.getpid()}"
     mark.touch()
     try:
@@ -124,21 +123,21 @@ def _is_alive(process: int) -> bool:
     return True
 
 
-def _in_environment(folder: Path, work: Callable[[Transaction], _Found], size_bytes: int) -> _Found:
+def _in_environment(folder: Path, work: Callable[[Transaction], _Result], size_bytes: int) -> _Result:
     environment = lmdb.open(str(folder), map_size=size_bytes, sync=False, metasync=False, readahead=False)
     try:
         _require_whole(environment, folder)
         while True:
             try:
                 with environment.begin(write=True) as transaction:
-                    found = work(transaction)
+                    result = work(transaction)
             except lmdb.MapFullError:
                 environment.set_mapsize(2 * int(environment.info()["map_size"]))
             except lmdb.MapResizedError:
                 environment.set_mapsize(0)
             else:
                 _extend(environment, folder)
-                return found
+                return result
     finally:
         environment.close()
 
@@ -148,13 +147,13 @@ def _used_bytes(environment: lmdb.Environment) -> int:
 
 
 def _require_whole(environment: lmdb.Environment, folder: Path) -> None:
-    """Refuse a file that was cut off: reading behind its end would end the process."""
+    """Reject a truncated file: reading behind its end would crash the process."""
     if (folder / "data.mdb").stat().st_size < _used_bytes(environment):
-        raise FileWorthlessError(f"{folder} is shorter than it says")
+        raise FileInvalidError(f"{folder} is shorter than its header says")
 
 
 def _extend(environment: lmdb.Environment, folder: Path) -> None:
-    """Make the file as long as it says: pages at its end that were taken and given back are never written."""
+    """Extend the file to the size in its header: pages at its end that were allocated and freed are never written."""
     used_bytes = _used_bytes(environment)
     with (folder / "data.mdb").open("r+b") as file:
         missing_bytes = used_bytes - os.fstat(file.fileno()).st_size

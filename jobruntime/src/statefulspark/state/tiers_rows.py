@@ -1,8 +1,8 @@
 """Keys and rows of keyed state as bytes in the disk tier: one record per key and state, with a checksum.
 
-The key of a record is the number of the state and the packed key, so that the records of a state lie together and one
-is found without reading others. A key that is longer than a file takes is replaced by its SHA-256 and kept in the
-record. This is a cache's format, never read by another release, so it carries no version.
+The key of a record is the number of the state and the packed key, so that the records of a state are adjacent and a
+record is found without reading others. A key that is too long for the file is replaced by its SHA-256 and stored in
+the record. This is a cache's format, never read by another release, so it carries no version.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _PREFIX_BYTES = 2
 
 
 class RecordDamagedError(Exception):
-    """A record is not what was written."""
+    """The checksum of a record does not match."""
 
 
 def prefix(number: int) -> bytes:
-    """Return how the records of a state begin; number 0 is not a state's."""
+    """Return the key prefix of the records of a state; number 0 is reserved."""
     return number.to_bytes(_PREFIX_BYTES, "big")
 
 
@@ -63,7 +63,7 @@ def decode(record: bytes, stored: bytes) -> object:
     """Read the row of a record.
 
     Raises:
-        RecordDamagedError: The checksum says that it is not what was written.
+        RecordDamagedError: The checksum does not match.
     """
     return _read(record, stored)[1]
 
@@ -72,7 +72,7 @@ def decode_with_key(record: bytes, stored: bytes) -> tuple[object, object]:
     """Read key and row of a record.
 
     Raises:
-        RecordDamagedError: The checksum says that it is not what was written.
+        RecordDamagedError: The checksum does not match.
     """
     has_key, row = _read(record, stored)
     if has_key:

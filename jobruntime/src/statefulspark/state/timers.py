@@ -1,12 +1,12 @@
-"""Timers: moments at which a function is called back for a key, kept as state and fired with the batch.
+"""Timers: times at which a function is called for a key, kept as state and fired with the batch.
 
-A timer is a key and a moment, once each, in one of two time domains. Timers are two map states of the operator
-(`_timer_state/event_user-timers` and `_timer_state/processing_user-timers`, from key to moments), so they are stored,
+A timer is a unique pair of key and time in one of two time domains. Timers are two map states of the operator
+(`_timer_state/event_user-timers` and `_timer_state/processing_user-timers`, from key to times), so they are stored,
 compacted, restored and exported like all state. In memory each key group has a heap beside the map, so that firing
-looks at what is due and never at all keys.
+reads only due timers, never all keys.
 
-A timer fires in the batch whose time has reached it, after the rows of that batch: event time is the watermark,
-processing time is the moment at which Spark planned the batch. Its removal is committed with what the callback did.
+A timer fires in the first batch that has reached its time, after the rows of that batch: event time is the watermark,
+processing time is when Spark planned the batch. Its removal is committed together with the effects of the callback.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MILLISECOND = datetime.timedelta(milliseconds=1)
 
 
 class TimeDomain(enum.Enum):
-    """What moves the clock of a timer."""
+    """The clock of a timer."""
 
     EVENT_TIME = "event-time"
     """The watermark of the input."""
@@ -43,27 +43,27 @@ TIMER_CHOICES: Final = {
     "processing-time": frozenset({TimeDomain.PROCESSING_TIME}),
     "both": frozenset(TimeDomain),
 }
-"""What an operator can be declared with, and the domains that it has then."""
+"""The allowed values of `timers`, and their time domains."""
 
 
 def meta_of(domain: TimeDomain) -> chunks.StateMeta:
-    """Return how the timers of a domain are written down. The name has a slash, which no user's state can have."""
+    """Return the metadata of the timers of a domain. The name has a slash, which names of user states cannot have."""
     name = f"{tables.TIMER_PREFIX}{domain.value.removesuffix('-time')}_user-timers"
     return chunks.StateMeta(name, kinds.TIMERS, "map<bigint,any>", has_ttl=False)
 
 
 def watermark_of(engine_ms: int) -> int:
-    """Return the watermark of a batch as functions see it, from what the engine says."""
+    """Convert Spark's watermark of a batch to the one that functions see."""
     if engine_ms >= watermark.END_OF_TIME_MS:
         return MAX_WATERMARK
     return engine_ms if engine_ms > 0 else NO_WATERMARK
 
 
 def to_ms(moment: int | datetime.datetime) -> int:
-    """Return a moment as milliseconds since 1970, rounded up so that nothing fires early.
+    """Return a time as milliseconds since 1970, rounded up so that no timer fires early.
 
     Raises:
-        SpecRejectedError: It has no time zone, or is no moment.
+        SpecRejectedError: It has no time zone, or is not a time.
     """
     if isinstance(moment, int) and not isinstance(moment, bool):
         return max(min(moment, LONGEST_MS), NO_WATERMARK + 1)
@@ -71,7 +71,7 @@ def to_ms(moment: int | datetime.datetime) -> int:
         return -((_EPOCH - moment) // _MILLISECOND)
     raise errors.SpecRejectedError(
         "TimerMomentInvalid",
-        f"{moment!r:.100} is no moment for a timer: give milliseconds since 1970, or a datetime with a time zone.",
+        f"{moment!r:.100} is not a valid timer time: pass milliseconds since 1970, or a datetime with a time zone.",
     )
 
 
@@ -87,11 +87,11 @@ class Timers:
         self._table = tables.TimerTable()
 
     def bind(self, table: tables.TimerTable) -> None:
-        """Look at another key group."""
+        """Switch to another key group."""
         self._table = table
 
     def register(self, at_ms: int) -> None:
-        """Set a timer for the current key; one that is set already stays as it is."""
+        """Set a timer for the current key; no effect if it is already set."""
         key, rows = self._scope.require_key(self.meta), self._table.rows
         moments = rows.get(key)
         if not isinstance(moments, dict):
@@ -104,7 +104,7 @@ class Timers:
         self._table.push(at_ms, key)
 
     def delete(self, at_ms: int) -> None:
-        """Remove a timer of the current key; one that is not set is fine."""
+        """Remove a timer of the current key; no effect if it is not set."""
         self._remove(self._scope.require_key(self.meta), at_ms)
 
     def _remove(self, key: object, at_ms: int) -> None:
@@ -121,12 +121,12 @@ class Timers:
         return sorted(cast("dict[int, object]", self._table.rows.get(self._scope.require_key(self.meta), {})))
 
     def next_ms(self) -> int | None:
-        """Return the earliest moment in the key group, None when there is no timer."""
+        """Return the time of the earliest timer in the key group, None when there is none."""
         first = self._table.peek()
         return None if first is None else first[0]
 
     def take_due(self, now_ms: int) -> tuple[int, object] | None:
-        """Remove and return the earliest timer that is due, as moment and key; None when none is."""
+        """Remove and return the earliest due timer as time and key; None when none is due."""
         first = self._table.peek()
         if first is None or first[0] > now_ms:
             return None
@@ -135,17 +135,17 @@ class Timers:
 
 
 class TimerService:
-    """Sets and deletes timers of the current key, and tells the time. All times are milliseconds since 1970.
+    """Sets and deletes timers of the current key, and returns the current time. All times are milliseconds since 1970.
 
     Args:
-        keyed: Key and times.
-        domains: The domains that the operator was declared with; timers of others are refused.
+        keyed: Current key and times.
+        domains: The declared domains of the operator; timers of others are rejected.
     """
 
     def __init__(self, keyed: scope.Scope, domains: frozenset[TimeDomain]) -> None:
         self._scope = keyed
         self._timers = {domain: Timers(domain, keyed) for domain in TimeDomain if domain in domains}
-        # One attribute each: functions call these for every key.
+        # One attribute for each, because functions call these for every key.
         self._event_time = self._timers.get(TimeDomain.EVENT_TIME)
         self._processing_time = self._timers.get(TimeDomain.PROCESSING_TIME)
 
@@ -155,36 +155,36 @@ class TimerService:
         return tuple(self._timers.values())
 
     def current_processing_time(self) -> int:
-        """Return when Spark planned the batch; the same for all tasks, and when the batch is replayed."""
+        """Return when Spark planned the batch; the same for all tasks and for replays of the batch."""
         return self._scope.now_ms
 
     def current_watermark(self) -> int:
         """Return the watermark of the batch: no row at or before it is expected any more.
 
-        It is NO_WATERMARK while there is none: in the first batches, and where the input has none at all.
+        It is NO_WATERMARK while there is none: in the first batches, and for an input without a watermark.
         """
         return self._scope.watermark_ms
 
     def register_event_time_timer(self, at: int | datetime.datetime) -> None:
-        """Call `on_timer` for this key once the watermark has reached a moment; at once if it has already.
+        """Call `on_timer` for this key when the watermark reaches a time; in this batch if it has already.
 
         Raises:
             SpecRejectedError: The operator was not declared with event-time timers, there is no current key, or the
-                argument is no moment.
+                argument is not a time.
         """
         self._require(self._event_time, TimeDomain.EVENT_TIME).register(to_ms(at))
 
     def register_processing_time_timer(self, at: int | datetime.datetime) -> None:
-        """Call `on_timer` for this key in the first batch that is planned at a moment or later.
+        """Call `on_timer` for this key in the first batch that is planned at a time or later.
 
         Raises:
             SpecRejectedError: The operator was not declared with processing-time timers, there is no current key, or
-                the argument is no moment.
+                the argument is not a time.
         """
         self._require(self._processing_time, TimeDomain.PROCESSING_TIME).register(to_ms(at))
 
     def delete_event_time_timer(self, at: int | datetime.datetime) -> None:
-        """Delete a timer of this key; one that is not set is fine.
+        """Delete a timer of this key; no effect if it is not set.
 
         Raises:
             SpecRejectedError: As for registering.
@@ -192,7 +192,7 @@ class TimerService:
         self._require(self._event_time, TimeDomain.EVENT_TIME).delete(to_ms(at))
 
     def delete_processing_time_timer(self, at: int | datetime.datetime) -> None:
-        """Delete a timer of this key; one that is not set is fine.
+        """Delete a timer of this key; no effect if it is not set.
 
         Raises:
             SpecRejectedError: As for registering.
@@ -215,7 +215,7 @@ class TimerService:
 
 
 def check_declared(stored: Mapping[str, tables.Table], service: TimerService, uid: str) -> None:
-    """Refuse state with timers of a domain that the operator was not declared with: they would never fire.
+    """Reject state with timers of an undeclared domain: they would never fire.
 
     Raises:
         SpecRejectedError: There are such timers.
@@ -226,6 +226,6 @@ def check_declared(stored: Mapping[str, tables.Table], service: TimerService, ui
             kind = name.removeprefix(tables.TIMER_PREFIX).partition("_")[0]
             raise errors.SpecRejectedError(
                 "TimersNotDeclared",
-                f"The state of keyed operator '{uid}' has {kind}-time timers, which would never fire as it is declared "
+                f"The state of keyed operator '{uid}' has {kind}-time timers, which would not fire as declared "
                 f'now. Pass timers="{kind}-time" or timers="both" to keyed_process(), or give the operator another uid.',
             )

@@ -1,8 +1,8 @@
-"""Time to live: how long an entry of keyed state lives, what renews it, who may still see it, and who cleans it up.
+"""Time to live of keyed state: duration, renewal, visibility of expired entries, and cleanup.
 
-The configuration says how the running job treats its state. It is never part of a snapshot: only whether entries carry
-the time of their last renewal is. Time is processing time: the moment at which Spark planned the batch, the same for
-every task and for every replay of the batch.
+The configuration belongs to the running job and is never part of a snapshot, which stores only whether entries have the
+time of their last renewal. Time is processing time: the moment at which Spark planned the batch, the same for every task
+and every replay of the batch.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ class TtlUpdate(enum.Enum):
     ON_CREATE_AND_WRITE = "OnCreateAndWrite"
     """Creating and writing it."""
     ON_READ_AND_WRITE = "OnReadAndWrite"
-    """Reading it, too."""
+    """Creating, writing and reading it."""
     DISABLED = "Disabled"
-    """Nothing: the state is kept as if it had no time to live."""
+    """Nothing: the state has no time to live."""
 
 
 class TtlVisibility(enum.Enum):
     """Whether an expired entry that is still stored may be returned."""
 
     NEVER_RETURN_EXPIRED = "NeverReturnExpired"
-    """It is as if it were absent."""
+    """It reads as absent."""
     RETURN_EXPIRED_IF_NOT_CLEANED_UP = "ReturnExpiredIfNotCleanedUp"
-    """It is returned once more, and deleted by that read."""
+    """It is returned once, and deleted by that read."""
 
 
 class TtlChange(enum.Enum):
-    """What happens when a stored state was written without a time to live and is declared with one, or the reverse."""
+    """Handling of a stored state that was written without a time to live and is declared with one, or the reverse."""
 
     REFUSE = "refuse"
-    """The job fails with a sentence that names the state."""
+    """The job fails with an error that names the state."""
     MIGRATE = "migrate"
-    """Switched on, every entry lives from now on; switched off, every entry is kept for good, expired ones too."""
+    """When enabled, the time to live of every entry starts now; when disabled, all entries are kept, expired ones too."""
 
 
 @dataclass(frozen=True, slots=True)
 class IncrementalCleanup:
-    """Looking for expired entries a few at a time.
+    """Incremental cleanup of expired entries.
 
     Attributes:
-        count: Entries that one step looks at.
-        run_for_every_record: Step for every processed record, too, and not only for every access to the state.
+        count: Entries that one step checks.
+        run_for_every_record: Also run a step for every processed record, not only for every access to the state.
     """
 
     count: int
@@ -62,17 +62,17 @@ class Ttl:
     """Time to live, in processing time, per value, list element or map entry.
 
     An entry is expired when its last renewal plus the duration is now or earlier. Expired entries are deleted when they
-    are read and, unless that is switched off, when a key group is written in full; more can be asked for with
-    `cleanup_incrementally` and `cleanup_full_snapshot`. The configuration is no part of a snapshot: it may change at
-    every start, except between having one and having none.
+    are read and, unless disabled, when a key group is written in full; `cleanup_incrementally` and
+    `cleanup_full_snapshot` add more cleanup. The configuration is not part of a snapshot: it may change at every start,
+    except that enabling or disabling it needs `ttl_change`.
 
     Attributes:
         duration: How long an entry lives.
         update: What renews it.
         visibility: Whether an expired entry may be seen.
-        incremental: Cleaning up a few entries at a time; None for not at all.
+        incremental: Incremental cleanup; None disables it.
         in_background: Whether expired entries are dropped when a key group is compacted.
-        full_snapshot: Whether canonical savepoints leave expired entries out.
+        full_snapshot: Whether canonical savepoints omit expired entries.
     """
 
     duration: datetime.timedelta
@@ -99,7 +99,7 @@ class Ttl:
             )
         except (OverflowError, ValueError) as error:
             raise errors.SpecRejectedError(
-                "TtlTooLong", f"The time to live cannot be represented: {error}. Leave it out to keep state for good."
+                "TtlTooLong", f"The time to live cannot be represented: {error}. Omit it to keep state forever."
             ) from error
         if duration <= datetime.timedelta(0):
             raise errors.SpecRejectedError("TtlNotPositive", f"TTL is expected to be positive. Found: {duration}.")
@@ -116,7 +116,7 @@ class Ttl:
 
     @property
     def duration_ms(self) -> int:
-        """The duration in whole milliseconds, one at least."""
+        """The duration in whole milliseconds, at least 1."""
         return max(1, self.duration // datetime.timedelta(milliseconds=1))
 
     @property
@@ -130,11 +130,11 @@ class Ttl:
         return self.update is TtlUpdate.ON_READ_AND_WRITE
 
     def cleanup_incrementally(self, count: int, *, run_for_every_record: bool = False) -> Ttl:
-        """Return a copy that looks at some entries at each access to the state and deletes the expired ones.
+        """Return a copy that checks some entries at each access to the state and deletes the expired ones.
 
         Args:
-            count: Entries that one step looks at; all entries of the task's partition are looked at in turn.
-            run_for_every_record: Step for every processed record, too.
+            count: Entries that one step checks; all entries of the task's partition are checked in turn.
+            run_for_every_record: Also run a step for every processed record.
 
         Raises:
             SpecRejectedError: The number is not positive.
@@ -147,7 +147,7 @@ class Ttl:
         return self._with("incremental", IncrementalCleanup(count, run_for_every_record))
 
     def cleanup_full_snapshot(self) -> Ttl:
-        """Return a copy with which canonical savepoints leave expired entries out. The running state keeps them."""
+        """Return a copy with which canonical savepoints omit expired entries. The running state keeps them."""
         return self._with("full_snapshot", True)  # noqa: FBT003 - the value of an attribute
 
     def cleanup_in_background(self) -> Ttl:

@@ -1,8 +1,8 @@
-"""Types of state as text: what is declared, written down with the state, and compared at the next start.
+"""Types of state as text: declared, stored with the state, and compared at the next start.
 
 A type is written as in Spark's DDL (`bigint`, `array<string>`, `struct<a:bigint,b:string>`) or as a Python type: a
 builtin or standard class, `list[int]`, `dict[str, float]`, a NamedTuple or dataclass (`record<…>`), an Enum (`enum<…>`)
-or a codec of the user's own (`codec<name,version>`). Text that is none of these is a type of its own, equal to itself.
+or a user-defined codec (`codec<name,version>`). Any other text is an opaque type, equal only to itself.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ _COMPOSITE = re.compile(r"^(array|map|struct|record|enum|codec)\s*<(.*)>$", re.I
 
 @dataclass(frozen=True, slots=True)
 class Type:
-    """A type, read.
+    """A parsed type.
 
     Attributes:
         family: `integer`, `float`, `string`, … `array`, `map`, `struct`, `record`, `enum`, `codec`, or `opaque`.
         arguments: Types of elements, of map keys and values, or of fields.
         names: Names of fields or members, or name and version of a codec.
-        text: How it is written.
+        text: The original text.
     """
 
     family: str
@@ -86,17 +86,17 @@ def _split(text: str) -> list[str]:
 
 
 UNKNOWN = parse(ANY)
-"""What is known of state that was declared without a type."""
+"""The type of state that was declared without a type."""
 
 
 def canonical(declared: object) -> str:
-    """Return the text under which a declared type is written down and compared.
+    """Return the text of a declared type that is stored and compared.
 
     Args:
         declared: DDL text, a Python type, a codec, or None for every value that can be stored.
 
     Raises:
-        SpecRejectedError: It is none of these, or a class whose fields have no readable types.
+        SpecRejectedError: It is none of these, or a class with unreadable field types.
     """
     if declared is None or declared is object or declared is typing.Any:
         return ANY
@@ -146,14 +146,14 @@ def field_types(declared: type) -> dict[str, object]:
     """Return the fields of a NamedTuple or dataclass with their types, in order.
 
     Raises:
-        SpecRejectedError: A type is written as text and names nothing that can be found.
+        SpecRejectedError: A type is written as text with an unknown name.
     """
     try:
         hints = typing.get_type_hints(declared)
     except NameError as error:
         raise errors.SpecRejectedError(
             "StateTypeInvalid",
-            f"The types of the fields of {declared.__qualname__} cannot be read: {error}. Define what they name at the "
+            f"The types of the fields of {declared.__qualname__} cannot be read: {error}. Define these types at the "
             "top of the module.",
         ) from error
     names = (
@@ -167,6 +167,6 @@ def field_types(declared: type) -> dict[str, object]:
 def _no_type(declared: object) -> errors.SpecRejectedError:
     return errors.SpecRejectedError(
         "StateTypeInvalid",
-        f"{declared!r:.200} is no type for state: use a schema string such as 'bigint' or 'array<string>', a Python "
+        f"{declared!r:.200} is not a valid state type: use a schema string such as 'bigint' or 'array<string>', a Python "
         "class, list[…], dict[…, …], a NamedTuple, a dataclass, an Enum or a codec.",
     )

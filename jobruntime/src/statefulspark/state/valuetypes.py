@@ -1,7 +1,7 @@
-"""Whether values fit the type that their state was declared with: looked at when they are written, a column at a time.
+"""Checks that values have the declared type of their state, when they are written, one column at a time.
 
-Only the outermost type is checked, at the speed of C, so that a mistake is an error of the job that makes it and not
-of the one that restores. Integers are of any size; a float state takes integers, too.
+Only the outermost type is checked, at the speed of C, so that the job that writes a wrong value fails, and not the job
+that restores it. Integers are of any size; a float state also accepts integers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ALLOWED: dict[str, frozenset[str]] = {
 
 @functools.lru_cache(maxsize=1024)
 def _allowed(type_text: str) -> frozenset[str] | None:
-    """Return names of the Python types that a type takes, None for all that can be stored."""
+    """Return names of the Python types that a type accepts, None for all storable types."""
     return _ALLOWED.get(typetext.parse(type_text).family)
 
 
@@ -47,33 +47,33 @@ def _element(type_text: str, container: str) -> str:
 
 
 def check(state: StateMeta, changes: tables.Changes) -> None:
-    """Refuse values of another type than declared.
+    """Reject values that do not have the declared type.
 
     Args:
-        state: What is declared.
-        changes: What is about to be written.
+        state: The declared state.
+        changes: The changes to write.
 
     Raises:
         SpecRejectedError: A value has another type; the message names the state and both types.
     """
     shape = state.kind.shape
-    wanted = _element(state.type_text, shape.container) if shape.container else state.type_text
-    allowed = _allowed(wanted)
+    declared_type = _element(state.type_text, shape.container) if shape.container else state.type_text
+    allowed = _allowed(declared_type)
     if allowed is not None:
         cells = shape.cells(changes)
-        _check_cells(state.name, wanted, allowed, _unwrapped(cells) if state.has_ttl else cells)
+        _check_cells(state.name, declared_type, allowed, _unwrapped(cells) if state.has_ttl else cells)
 
 
 def _unwrapped(cells: Iterable[object]) -> Iterable[object]:
     return (cell if cell is tables.DELETED else cast("tuple[object, int]", cell)[0] for cell in cells)
 
 
-def _check_cells(name: str, wanted: str, allowed: frozenset[str], values: Iterable[object]) -> None:
+def _check_cells(name: str, declared_type: str, allowed: frozenset[str], values: Iterable[object]) -> None:
     for kind in set(map(type, values)):
         if kind in (type(None), tables.Deleted) or codec.type_name(kind) in allowed:
             continue
         raise errors.SpecRejectedError(
             "StateValueTypeUnsupported",
-            f"State '{name}' was given a value of type {codec.type_name(kind)}, and is declared as {wanted}. Convert the "
-            "value, or declare another type; without one, the state takes every value that can be stored.",
+            f"State '{name}' was given a value of type {codec.type_name(kind)}, and is declared as {declared_type}. Convert "
+            "the value, or declare another type; without a type, the state accepts every value that can be stored.",
         )

@@ -71,7 +71,7 @@ def test_keys_move_to_their_groups_of_another_number_through_several_parts(
 
     held = {}
     for row in built.to_pylist():
-        head = store.Head.from_layout(row["version"], row["id"], row["layout"])
+        head = store.GroupHead.from_layout(row["version"], row["id"], row["layout"])
         (section,) = chunks.decode(row["blob"], "built").sections
         held.update(
             {key: (packing.group_of(row["key_group"], placement), cell) for key, cell in section.changes.items()}

@@ -33,10 +33,10 @@ class PartitionInMemory:
     def leave(self) -> None:
         self.entered.append(None)
 
-    def head(self) -> store.Head | None:
+    def head(self) -> store.GroupHead | None:
         return self.current.head()
 
-    def set_head(self, head: store.Head) -> None:
+    def set_head(self, head: store.GroupHead) -> None:
         self.current.set_head(head)
 
     def chunk(self, version: int) -> tuple[str, bytes] | None:
@@ -57,7 +57,7 @@ class Task:
         self.cache = cache.LruCache().of("test", None)
         self._life = life
         self._ids: Callable[[], str] = new_ids()
-        self.round = expiry.Round(range(GROUPS))
+        self.round = expiry.CleanupRound(range(GROUPS))
 
     def batch(self, group: int, keys: Iterator[object] | range, *, now_ms: int, records: int = 0) -> None:
         context = functions.KeyedContext("test", now_ms)
@@ -95,7 +95,7 @@ def a_time_to_live(count: int, *, per_record: bool = True) -> ttl.Ttl:
 def filled(task: Task, groups: range, keys: int = 12) -> Task:
     for group in groups:
         task.batch(group, range(keys), now_ms=0)
-    task.round.owed = 0
+    task.round.pending_entries = 0
     return task
 
 

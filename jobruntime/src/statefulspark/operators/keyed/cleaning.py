@@ -21,7 +21,7 @@ from statefulspark.state import expiry, functions, keygroups, store
 LOT = 1000
 """A key group is loaded for as many entries as it has, or for this many."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_ROUNDS: dict[tuple[str, str, int, int], expiry.Round] = {}
+_ROUNDS: dict[tuple[str, str, int, int], expiry.CleanupRound] = {}
 """Of this Python worker, by operator, state, partition, and number of partitions."""
 
 
@@ -68,7 +68,7 @@ def walk(context: functions.KeyedContext, uid: str, placement: Placement, *, gro
     partitions = int((task.getLocalProperty(_PARTITIONS) if task is not None else None) or 1)
     neighbours = neighbours_of(group, partitions, placement, groups=groups)
     for name, cleaner in context.cleaners.items():
-        cleaner.round = _ROUNDS.setdefault((uid, name, neighbours[0], partitions), expiry.Round(neighbours))
+        cleaner.round = _ROUNDS.setdefault((uid, name, neighbours[0], partitions), expiry.CleanupRound(neighbours))
 
 
 def neighbours_of(group: int, partitions: int, placement: Placement, *, groups: int) -> list[int]:
@@ -100,7 +100,7 @@ def clean(context: functions.KeyedContext, partition: Partition, *, new_id: Call
         visited: set[int] = set()
         while (group := cleaner.round.next_due()) is not None:
             if group in visited:
-                cleaner.round.owed = 0  # more than all entries there are
+                cleaner.round.pending_entries = 0  # more than all entries there are
                 break
             visited.add(group)
             partition.log.enter(packing.of_group(group, partition.placement))
@@ -120,13 +120,13 @@ def _clean_group(
     head = partition.log.head()
     if head is None:
         cleaner.round.finish(group)
-        cleaner.round.owed -= 1
+        cleaner.round.pending_entries -= 1
         return True
-    if cleaner.round.owed < min(head.count, LOT):
+    if cleaner.round.pending_entries < min(head.count, LOT):
         return False
     loaded = store.load(partition.log, partition.cache, group)
     context.bind(loaded.tables, group)
-    cleaner.spend(context.now_ms)
+    cleaner.clean_pending(context.now_ms)
     store.commit(
         partition.log,
         partition.cache,

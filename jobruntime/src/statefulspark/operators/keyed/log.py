@@ -38,15 +38,15 @@ class SparkChunkLog:
         self._head = handle.getValueState(placement.head(uid), _HEAD)
         self._log = handle.getMapState(placement.log(uid), _VERSION, _CHUNK)
 
-    def head(self) -> store.Head | None:
+    def head(self) -> store.GroupHead | None:
         """Return the head, or None for a group that was never written."""
         stored = self._head.get()
         if stored is None:
             return None
         version, unique_id, _, layout = stored
-        return store.Head.from_layout(version, unique_id, bytes(layout))
+        return store.GroupHead.from_layout(version, unique_id, bytes(layout))
 
-    def set_head(self, head: store.Head) -> None:
+    def set_head(self, head: store.GroupHead) -> None:
         """Replace the head."""
         self._head.update((head.version, head.unique_id, head.base, head.pack_layout()))
 
