@@ -72,5 +72,5 @@ class World:
         return output
 
 
-def _called(rows: Mapping[str, Sequence[object]]) -> list[wrapping.Called]:
-    return [wrapping.Called(key, (key,), list(items)) for key, items in rows.items()]
+def _called(rows: Mapping[str, Sequence[object]]) -> list[wrapping.KeyedInput]:
+    return [wrapping.KeyedInput(key, (key,), list(items)) for key, items in rows.items()]

@@ -200,9 +200,9 @@ class HookFails(Bookmarks):
 # Where the product calls it
 
 
-def _settings(uid: str, *, key: str = "key", **more: object) -> keyed_processor.Settings:
+def _settings(uid: str, *, key: str = "key", **more: object) -> keyed_processor.OperatorSettings:
     given: dict[str, object] = {"key_type": "string", "schema": schema("key string, n bigint"), "timezone": "UTC"}
-    return keyed_processor.Settings(uid=uid, key=(key,), disk_bytes=0, **{**given, **more})  # type: ignore[arg-type]
+    return keyed_processor.OperatorSettings(uid=uid, key=(key,), disk_bytes=0, **{**given, **more})  # type: ignore[arg-type]
 
 
 def _batch(make: Callable[[], stateful_processor.StatefulProcessor], **more: object) -> None:
@@ -218,7 +218,7 @@ def keyed(own: ss.KeyedProcessFunction, *, key: str = "key") -> None:
 
 def transformed(own: Processor, *, key: str = "key") -> None:
     mode = modes.TimeMode.PROCESSING_TIME
-    handed = processor.Handed(inputs.RowInputs([key]), inputs.RowInputs(["name"]), frames=False, late=None)
+    handed = processor.RowHandling(inputs.RowInputs([key]), inputs.RowInputs(["name"]), frames=False, late=None)
     settings = _settings(type(own).__name__ + key, domains=mode.domains)
     initial = pa.table({"name": ["x"], "key_group": pa.array([3], pa.int32())})
     _batch(
@@ -228,7 +228,7 @@ def transformed(own: Processor, *, key: str = "key") -> None:
 
 
 def grouped(own: group_function.StateFunction, *, key: str = "key") -> None:
-    given = frames.StateFrames(schema("key string, n bigint"), [key], reading=frames.Reading("UTC"))
+    given = frames.StateFrames(schema("key string, n bigint"), [key], pandas_options=frames.PandasOptions("UTC"))
     wrapped: Callable[[], wrapping.WrappedFunction] = lambda: group_function.GroupStateFunction(  # noqa: E731
         own,
         timeout=timeouts.Timeout.NONE,
@@ -237,7 +237,7 @@ def grouped(own: group_function.StateFunction, *, key: str = "key") -> None:
         given=given,
         has_watermark=False,
     )
-    handed = processor.Handed(given, None, frames=True, late=None)
+    handed = processor.RowHandling(given, None, frames=True, late=None)
     settings = _settings(f"grouped-{key}")
     _batch(lambda: group_processor.GroupStateProcessor(wrapped(), settings, handed))  # type: ignore[arg-type]
 
@@ -447,7 +447,7 @@ def test_a_query_that_spark_does_not_plan_is_refused_by_name_and_exit_code() -> 
     failure = failures.of_error(caught.value)
     assert (failure.code, failure.reason) == (ExitCode.BAD_JOB, "QueryInvalid")
     assert failure.message == (
-        "Spark refuses the query 'counts': AnalysisException: no column `x`. Correct it and apply the job again."
+        "Spark rejects the query 'counts': AnalysisException: no column `x`. Correct it and apply the job again."
     )
 
 

@@ -76,7 +76,7 @@ class Fails(functions.KeyedProcessFunction):
 
 def test_what_a_worker_sends_of_a_function_that_raised_names_its_line() -> None:
     """Spark sends the text of the last exception, without the one that caused it."""
-    settings = processor.Settings("by-key", ("k",), "string", spark_types.StructType(), "UTC")
+    settings = processor.OperatorSettings("by-key", ("k",), "string", spark_types.StructType(), "UTC")
     cause = _raised(lambda: Fails().process("a", (), None))
 
     error = processor.KeyedProcessor(Fails(), settings)._failed("process", " for key 'a'", cause)

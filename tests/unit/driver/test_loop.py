@@ -227,7 +227,7 @@ def start() -> Iterator[Start]:
 
 
 def _cannot_be_read() -> None:
-    with declines.taking_part("counts"):
+    with declines.decline_on_error("counts"):
         raise errors.SnapshotCorruptError("FileMissing", "offsets/7 is gone.")
 
 

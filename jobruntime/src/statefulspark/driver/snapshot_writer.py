@@ -181,7 +181,7 @@ class SnapshotWriter:
         watch = measure.Stopwatch()
         with watch.phase("closure"):
             entries = self._close_over(order, batches)
-        with declines.taking_part(_SINKS):
+        with declines.decline_on_error(_SINKS):
             self._announcer.snapshot_covers(order.snapshot_id, entries)
         with watch.phase("fence"):
             epochs.require_current(self._store, self._identity.epoch)
@@ -290,7 +290,7 @@ class SnapshotWriter:
         return tuple(query_plans.annotate(entry, self._plans.get(entry.uid)) for entry in entries)
 
     def _close_over_one(self, lane: Lane, query_uid: str, batch_id: int) -> QueryEntry:
-        with declines.taking_part(query_uid):
+        with declines.decline_on_error(query_uid):
             return self._closers[lane][query_uid].close_over(batch_id, self._committer.committed_batches(query_uid))
 
     def _complete_checkpoint(self, order: SnapshotOrder, entries: tuple[QueryEntry, ...]) -> api.SnapshotSummary:

@@ -1,6 +1,6 @@
-"""Participants that cannot do their part of a snapshot: noted where a batch fails, by whatever runs it.
+"""Participants that decline a snapshot: recorded where a batch fails, in any thread.
 
-Nothing here knows the coordinator: the driver turns what is noted into what the coordinator hears of.
+This module does not depend on the coordinator: the driver reports the recorded declines to it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from statefulspark import errors
 
 
 class DeclinedError(errors.StatefulSparkError):
-    """A participant's part of a snapshot cannot be had; the snapshot is given up and the job goes on.
+    """A participant cannot deliver its part of a snapshot; the snapshot is aborted and the job continues.
 
     Operator action: none if the next snapshot succeeds; else do what the message says.
 
     Attributes:
-        participant: Who, as the coordinator names it.
+        participant: Name of the participant in the coordinator.
     """
 
     def __init__(self, participant: str, why: errors.StatefulSparkError) -> None:
@@ -28,11 +28,11 @@ class DeclinedError(errors.StatefulSparkError):
 
 
 @contextlib.contextmanager
-def taking_part(participant: str) -> Iterator[None]:
-    """Say who declines when the block fails.
+def decline_on_error(participant: str) -> Iterator[None]:
+    """Raise an error that names the declining participant when the block fails.
 
     Raises:
-        DeclinedError: Instead of any error of ours; a newer driver's fence stays what it is.
+        DeclinedError: For any StatefulSparkError except FencedError, which is raised unchanged.
     """
     try:
         yield
@@ -51,16 +51,16 @@ class Refusal:
 
 
 class Refusals:
-    """What participants could not prepare, until the loop asks: noted where a batch fails, by whatever thread runs it."""
+    """The latest refusal of each query until the loop reads it; thread-safe."""
 
     def __init__(self) -> None:
-        """Know of none."""
+        """Start without refusals."""
         self._by_query: dict[str, Refusal] = {}
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
     def noting(self, query_uid: str, participant: str) -> Iterator[None]:
-        """Note why the block fails; the error goes on its way."""
+        """Record why the block fails, and raise the error again."""
         try:
             yield
         except Exception as error:
@@ -68,12 +68,12 @@ class Refusals:
             raise
 
     def note(self, query_uid: str, participant: str, error: Exception) -> None:
-        """Note why a participant of a query could not prepare."""
+        """Record why a participant of a query could not prepare."""
         why = error.message if isinstance(error, errors.StatefulSparkError) else f"{type(error).__name__}: {error}"
         with self._lock:
             self._by_query[query_uid] = Refusal(participant, why)
 
     def take(self, query_uid: str) -> Refusal | None:
-        """Return what was noted last for a query, once."""
+        """Remove and return the latest refusal of a query."""
         with self._lock:
             return self._by_query.pop(query_uid, None)

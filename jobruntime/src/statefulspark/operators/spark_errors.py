@@ -1,4 +1,4 @@
-"""What Spark raises on the driver, told from what is ours: a refusal of a query, or an error that says enough as it is."""
+"""Separates errors of Spark on the driver from our own errors."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from statefulspark import errors, usercode
 
 
 def ours(what: str) -> contextlib.AbstractContextManager[None]:
-    """Say that what the block raises by accident is ours, unless Spark raised it; see `usercode.as_internal_error`.
+    """Report unexpected errors of the block as internal errors, unless Spark raised them; see `usercode.as_internal_error`.
 
     Args:
-        what: What failed, at the beginning of a sentence.
+        what: The failed action, as the beginning of a sentence.
     """
     return usercode.as_internal_error(what, other_than=(PySparkException, Py4JError))
 
 
 @contextlib.contextmanager
 def refusing_plan(query_uid: str) -> Iterator[None]:
-    """Say that Spark refuses a query where it plans what the query function returned.
+    """Translate errors of Spark while it plans the result of a query function.
 
     Raises:
         SpecRejectedError: `QueryInvalid`, instead of Spark's own errors.
@@ -30,13 +30,13 @@ def refusing_plan(query_uid: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        message = f"Spark refuses the query {query_uid!r}: {usercode.in_one_line(error)}. {usercode.CORRECT_IT}"
+        message = f"Spark rejects the query {query_uid!r}: {usercode.in_one_line(error)}. {usercode.CORRECT_IT}"
         raise errors.SpecRejectedError("QueryInvalid", message) from error
 
 
 @contextlib.contextmanager
 def refusing_start(query_uid: str) -> Iterator[None]:
-    """Say that Spark could not start a query: it looks at sources and sinks then, so another start may help.
+    """Translate errors of Spark while it starts a query; a retry may help, because sources and sinks are accessed then.
 
     Raises:
         StatefulSparkError: `QueryFailed`, instead of Spark's own errors.

@@ -38,10 +38,10 @@ def _apply(rows: DataFrame, **changed: object) -> DataFrame:
     ("changed", "words"),
     [
         pytest.param({"timeoutConf": EVENT_TIME}, "no watermark. Watermark must be specified", id="no watermark"),
-        pytest.param({"timeoutConf": "Soon"}, "no timeout 'Soon'", id="no such timeout"),
+        pytest.param({"timeoutConf": "Soon"}, "Unknown timeout 'Soon'", id="no such timeout"),
         pytest.param({"outputMode": "complete"}, "not supported by applyInPandasWithState", id="an output mode"),
         pytest.param({"func": "keep"}, "cannot be called: it is 'keep'", id="no function"),
-        pytest.param({"uid": "No Uid"}, "no uid for an operator", id="no uid"),
+        pytest.param({"uid": "No Uid"}, "not a valid operator uid", id="no uid"),
         pytest.param({"max_parallelism": 0}, "max_parallelism|parallelism", id="no key groups"),
     ],
 )

@@ -294,8 +294,8 @@ class Wrong(state.KeyedProcessFunction):
     ("row", "sentence"),
     [
         (("a", "b"), "yielded a value that does not fit column 'n' of type int64"),
-        (("a",), "which is no row of (key, n)"),
-        ({"nokey": 1}, "which is no row of (key, n)"),
+        (("a",), "which is not a row of (key, n)"),
+        ({"nokey": 1}, "which is not a row of (key, n)"),
     ],
 )
 def test_output_that_does_not_fit_the_schema_is_an_error_that_says_why(
@@ -375,11 +375,11 @@ def test_records_of_other_keys_clean_up_all_expired_keys_of_the_partition(spark:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"uid": "Bad Uid"}, "'Bad Uid' is no uid for an operator"),
+        ({"uid": "Bad Uid"}, "'Bad Uid' is not a valid operator uid"),
         ({"uid": "x" * 64}, "1 to 63 lower-case letters"),
-        ({"key": "nothing"}, "key column 'nothing', and its input has only carrier"),
+        ({"key": "nothing"}, "key column 'nothing', but its input has only carrier"),
         ({"key": "ratio"}, "key column 'ratio' of type double"),
-        ({"key": []}, "names no key column"),
+        ({"key": []}, "has no key column"),
         ({"function": Delays}, "Pass an instance, not the class"),
         ({"max_parallelism": 40000}, "between 1 and 32768. Found: 40000"),
         ({"schema": ""}, "needs an output schema"),

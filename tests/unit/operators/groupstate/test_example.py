@@ -32,8 +32,8 @@ def _engine(example: ModuleType) -> Engine:
         spark_types.StructField("id", spark_types.StringType()),
         spark_types.StructField("at_ms", spark_types.LongType()),
     ]
-    given = frames.StateFrames(spark_types.StructType(columns), ["id"], reading=frames.Reading("UTC"))
-    settings = keyed_processor.Settings(
+    given = frames.StateFrames(spark_types.StructType(columns), ["id"], pandas_options=frames.PandasOptions("UTC"))
+    settings = keyed_processor.OperatorSettings(
         uid="sessions",
         key=("id",),
         key_type="string",
@@ -53,7 +53,7 @@ def _engine(example: ModuleType) -> Engine:
             has_watermark=True,
         )
         return processor.GroupStateProcessor(
-            wrapped, settings, transform_processor.Handed(given, None, frames=True, late=None)
+            wrapped, settings, transform_processor.RowHandling(given, None, frames=True, late=None)
         )
 
     return Engine(make, event_time.mode.value)

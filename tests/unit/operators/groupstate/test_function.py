@@ -36,7 +36,7 @@ def _engine(
     frame_limits: limits.FrameLimits | None = None,
     states: Sequence[str] = ("n bigint",),
 ) -> Engine:
-    settings = keyed_processor.Settings(
+    settings = keyed_processor.OperatorSettings(
         uid=f"groupstate-{next(_UIDS)}",
         key=("key",),
         key_type="string",
@@ -45,15 +45,15 @@ def _engine(
         disk_bytes=0,
         domains=timeout.mode.domains,
     )
-    reading = frames.Reading("UTC", limits=frame_limits or limits.FrameLimits())
-    given = frames.StateFrames(_INPUT, ["key"], reading=reading)
+    pandas_options = frames.PandasOptions("UTC", limits=frame_limits or limits.FrameLimits())
+    given = frames.StateFrames(_INPUT, ["key"], pandas_options=pandas_options)
     late = lateness.EventTime("time", is_window=False) if timeout is EVENT else None
 
     def make() -> processor.GroupStateProcessor:
         wrapped = function.GroupStateFunction(
             own, timeout=timeout, schema=schema(states[-1]), width=2, given=given, has_watermark=timeout is EVENT
         )
-        handed = transform_processor.Handed(given, None, frames=True, late=late)
+        handed = transform_processor.RowHandling(given, None, frames=True, late=late)
         return processor.GroupStateProcessor(wrapped, settings, handed)
 
     return Engine(make, timeout.mode.value)
@@ -276,7 +276,7 @@ def test_a_key_that_times_out_is_that_of_its_rows_also_with_structs_and_floats()
         ]
     )
     columns = [spark_types.StructField("at", struct), spark_types.StructField("n", spark_types.IntegerType())]
-    given = frames.StateFrames(spark_types.StructType(columns), ["at", "n"], reading=frames.Reading("UTC"))
+    given = frames.StateFrames(spark_types.StructType(columns), ["at", "n"], pandas_options=frames.PandasOptions("UTC"))
     values = [{"x": 0.5, "s": "a"}, {"x": -1.5, "s": None}]
     kind = pa.struct([("x", pa.float64()), ("s", pa.string())])
     table = pa.table({"at": pa.array(values, kind), "n": pa.array([1, 2], pa.int32())})
@@ -286,5 +286,5 @@ def test_a_key_that_times_out_is_that_of_its_rows_also_with_structs_and_floats()
 
 
 def test_a_timeout_that_spark_does_not_have_is_refused() -> None:
-    with pytest.raises(errors.SpecRejectedError, match="no timeout 'Never'; it is one of NoTimeout"):
+    with pytest.raises(errors.SpecRejectedError, match="Unknown timeout 'Never'; use one of NoTimeout"):
         timeouts.of("Never")

@@ -127,12 +127,12 @@ def test_few_records_save_up_for_a_key_group_until_they_can_pay_for_all_of_it() 
 
 
 def test_a_large_key_group_is_cleaned_up_a_lot_at_a_time() -> None:
-    task = filled(Task(a_time_to_live(1)), range(1, 2), keys=3 * cleaning.LOT)
+    task = filled(Task(a_time_to_live(1)), range(1, 2), keys=3 * cleaning.LOAD_THRESHOLD)
 
     task.round.finish(0)
-    task.batch(0, range(0), now_ms=2 * HOUR, records=cleaning.LOT)
+    task.batch(0, range(0), now_ms=2 * HOUR, records=cleaning.LOAD_THRESHOLD)
 
-    assert task.left() == {1: 2 * cleaning.LOT}
+    assert task.left() == {1: 2 * cleaning.LOAD_THRESHOLD}
 
 
 def test_entries_that_are_alive_stay_and_are_not_looked_at_twice_in_a_batch() -> None:

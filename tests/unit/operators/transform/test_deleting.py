@@ -40,10 +40,10 @@ class Partition:
     def commit(self, loaded: store.LoadedGroup) -> None:
         store.commit(self.logs[loaded.group], self._cache, loaded, new_id=self._ids)
 
-    def batch(self, run: deleting.Run | None, *, used: tuple[int, ...] = ()) -> list[int]:
+    def batch(self, run: deleting.TaskRun | None, *, used: tuple[int, ...] = ()) -> list[int]:
         """Run a batch in which some groups have rows, and return which were looked at."""
         self.looked_at.clear()
-        states = deleting.Deleting("test", frozenset({"gone"}), run)
+        states = deleting.StateDeletion("test", frozenset({"gone"}), run)
         for group in used:
             states.clean(group, self.load, self.commit)
         states.clean_others(GROUPS, self.load, self.commit)
@@ -58,7 +58,7 @@ class Partition:
 
 def test_every_key_group_is_rid_of_a_state_whether_or_not_it_is_used() -> None:
     partition = Partition()
-    assert partition.batch(deleting.Run(next(_RUNS), 0, 5), used=(1,)) == [0, 1, 2]
+    assert partition.batch(deleting.TaskRun(next(_RUNS), 0, 5), used=(1,)) == [0, 1, 2]
     assert partition.names == {"kept"}
 
 
@@ -73,19 +73,19 @@ def test_key_groups_are_looked_at_until_a_batch_that_did_is_committed(
     batches: tuple[int, ...], looks: tuple[bool, ...]
 ) -> None:
     partition, query = Partition(), next(_RUNS)
-    found = tuple(bool(partition.batch(deleting.Run(query, 0, batch), used=(1,))) for batch in batches)
+    found = tuple(bool(partition.batch(deleting.TaskRun(query, 0, batch), used=(1,))) for batch in batches)
     assert found == looks
 
 
 def test_another_run_partition_or_task_without_a_run_looks_again() -> None:
     partition, query = Partition(), next(_RUNS)
-    others = [deleting.Run(next(_RUNS), 0, 7), deleting.Run(query, 1, 7), None, None]
-    assert [bool(partition.batch(run)) for run in (deleting.Run(query, 0, 5), *others)] == [True] * 5
+    others = [deleting.TaskRun(next(_RUNS), 0, 7), deleting.TaskRun(query, 1, 7), None, None]
+    assert [bool(partition.batch(run)) for run in (deleting.TaskRun(query, 0, 5), *others)] == [True] * 5
 
 
 def test_where_nothing_is_deleted_nothing_is_looked_at() -> None:
     partition = Partition()
-    states = deleting.Deleting("test", frozenset(), None)
+    states = deleting.StateDeletion("test", frozenset(), None)
     states.clean_others(GROUPS, partition.load, partition.commit)
     assert not states.is_due
     assert partition.names == {"gone", "kept"}

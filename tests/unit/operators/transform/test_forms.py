@@ -114,7 +114,7 @@ def test_a_row_of_another_width_is_refused(value: tuple[int, ...]) -> None:
 
 
 def test_a_decimal_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(errors.SpecRejectedError, match=r"1234\.5 does not fit decimal\(5,2\)"):
+    with pytest.raises(errors.SpecRejectedError, match=r"1234\.5 does not fit its declared type decimal\(5,2\)"):
         _form(spark_types.DecimalType(5, 2)).store((decimal.Decimal("1234.5"),))
 
 

@@ -37,7 +37,7 @@ def _engine(own: Callable[[], Processor], mode: modes.TimeMode, *, output: str, 
     def make() -> processor.TransformProcessor:
         rows = inputs.FrameInputs(["key"], 0, "UTC") if frames else inputs.RowInputs(["key"])
         late = lateness.EventTime("time", is_window=False) if mode is EVENT else None
-        settings = keyed_processor.Settings(
+        settings = keyed_processor.OperatorSettings(
             uid=uid,
             key=("key",),
             key_type="string",
@@ -46,7 +46,7 @@ def _engine(own: Callable[[], Processor], mode: modes.TimeMode, *, output: str, 
             disk_bytes=0,
             domains=mode.domains,
         )
-        handed = processor.Handed(rows, inputs.RowInputs(["name"]), frames, late)
+        handed = processor.RowHandling(rows, inputs.RowInputs(["name"]), frames, late)
         return processor.TransformProcessor(function.ProcessorFunction(own(), mode, KEY), settings, handed)
 
     return Engine(make, mode.value)
@@ -222,8 +222,8 @@ def test_frames_go_in_and_come_out_as_they_are() -> None:
 @pytest.mark.parametrize(
     ("yielded", "words"),
     [
-        pytest.param(("a", 1), "yielded \\('a', 1\\), which is no row", id="a tuple is no Row"),
-        pytest.param(Row("a", 1), "which is no row", id="a Row without names"),
+        pytest.param(("a", 1), "yielded \\('a', 1\\), which is not a row", id="a tuple is no Row"),
+        pytest.param(Row("a", 1), "which is not a row", id="a Row without names"),
         pytest.param(Row(key="a", n="many"), "does not fit column 'n'", id="a value of another type"),
     ],
 )

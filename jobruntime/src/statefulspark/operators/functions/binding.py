@@ -1,7 +1,7 @@
-"""Gives declared functions their state: what they had at the point where their query goes on.
+"""Restores declared functions with their state at the point where their query continues.
 
-A source goes on after the segment that the newest offsets name, committed or not, since a planned batch runs again with
-what its offsets say. A sink goes on after the last committed batch, since what came after it will come again.
+A source continues after the segment that the newest offsets name, committed or not, because a planned batch runs again
+with the same offsets. A sink continues after the last committed batch, because later batches run again.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from statefulspark.storage.port import ObjectStore
 _log = logging.getLogger(__name__)
 
 
-class Place(Protocol):
-    """Where the job's state is, and the epoch under which this driver may write it."""
+class JobStorage(Protocol):
+    """The storage of the job state, and the epoch under which this driver may write it."""
 
     @property
     def store(self) -> ObjectStore:
@@ -41,24 +41,24 @@ class Place(Protocol):
 
     @property
     def options(self) -> StorageOptions:
-        """How workers reach the store."""
+        """Storage options for workers."""
         ...
 
     @property
     def epoch(self) -> int:
-        """Of this driver."""
+        """The epoch of this driver."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """Where and as what the functions of a query start.
+    """The start of the functions of a query.
 
     Attributes:
         store: The query's root.
-        epoch: Of this driver.
+        epoch: The epoch of this driver.
         checkpoint_id: Number of the restored snapshot; None if the job starts empty.
-        options: How workers reach the store.
+        options: Storage options for workers.
         next_checkpoint_id: The number that the next checkpoint will have.
     """
 
@@ -70,9 +70,9 @@ class Start:
 
 
 def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None:
-    """Restore the sources of a query and offer them to Spark; they begin to run when Spark first asks.
+    """Restore the sources of a query and offer them to Spark; they start when Spark first asks for offsets.
 
-    A batch that was planned and not committed runs again with the segment that its offsets name, so a source goes on
+    A batch that was planned and not committed runs again with the segment that its offsets name, so a source continues
     after the newest offsets, committed or not.
 
     Cost: a listing and a GET if the query has sources, and a GET per source.
@@ -83,15 +83,17 @@ def bind_sources(registry: SourceRegistry, query_uid: str, start: Start) -> None
     """
     declared = registry.of_query(query_uid)
     positions = _positions(start.store)
-    strangers = [name for uid, name in positions.items() if uid not in {one.uid for one in declared}]
-    for one in declared:
-        position = positions.get(one.uid)
+    unclaimed = [name for uid, name in positions.items() if uid not in {source.uid for source in declared}]
+    for source in declared:
+        position = positions.get(source.uid)
         state = None if position is None else _state_at(start.store, position)
         if position is None:
-            # A source that takes the place of a dropped one goes on with its numbers: Spark only compares offsets.
-            position = strangers.pop(0) if strangers else segments.beginning(one.uid)
-        registry.rendezvous.offer(one.feed_id, _feed(one, start, position, state), start.options)
-        _log.info("source bound", extra={"source": one.uid, "segment": position.segment, "restored": state is not None})
+            # A source that replaces a dropped one continues its numbers, because Spark only compares offsets.
+            position = unclaimed.pop(0) if unclaimed else segments.beginning(source.uid)
+        registry.rendezvous.offer(source.feed_id, _feed(source, start, position, state), start.options)
+        _log.info(
+            "source bound", extra={"source": source.uid, "segment": position.segment, "restored": state is not None}
+        )
 
 
 def bind_sink(
@@ -104,28 +106,28 @@ def bind_sink(
     Args:
         output: What the query function returned, with a `FunctionSink`.
         start: Where the query starts.
-        restored: The query as it is restored; None if it starts empty.
+        restored: The restored query; None if it starts empty.
         noting: See `BoundSink`.
 
     Raises:
         SnapshotCorruptError: `OperatorStateDamaged`.
         StatefulSparkError: `StateInitializationFailed`, `FunctionFailed`.
     """
-    assert isinstance(output.sink, FunctionSink)  # noqa: S101 - the caller has looked
+    assert isinstance(output.sink, FunctionSink)  # noqa: S101 - the caller has checked this
     log = batch_records.SideLog(start.store, "")
     committed = restored.batch_id if restored is not None else -1
-    # The listing may lag behind what the cut is known to need.
-    named = (
-        [batch_records.of_key(one.path) for one in restored.operator_states if one.uid == output.uid]
+    # The listing may lag behind, so the records that the snapshot names are added.
+    required = (
+        [batch_records.of_key(entry.path) for entry in restored.operator_states if entry.uid == output.uid]
         if restored
         else []
     )
-    found = batch_records.latest(
-        log.newest(batch_records.RecordKind.OPERATOR_STATE, output.uid, at_batch=committed), *named
+    newest = batch_records.latest(
+        log.newest(batch_records.RecordKind.OPERATOR_STATE, output.uid, at_batch=committed), *required
     )
     state = None
-    if found is not None:
-        state = record.decode(log.read(found), f"{start.store.uri}/{found.key}", uid=output.uid)
+    if newest is not None:
+        state = record.decode(log.read(newest), f"{start.store.uri}/{newest.key}", uid=output.uid)
     heard = start.next_checkpoint_id() - 1
     run = SinkRun(
         output.uid,
@@ -140,10 +142,10 @@ def bind_sink(
 
 
 def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Collection[str]) -> None:
-    """Refuse a query that lacks a function whose state it would start from.
+    """Reject a query that lacks a function with restored state.
 
     Args:
-        restored: The query, as it is restored.
+        restored: The restored query.
         sources: Its stateful sources now.
         sinks: Its sink functions now.
 
@@ -156,19 +158,19 @@ def require_place(restored: QueryEntry, *, sources: Collection[str], sinks: Coll
     if lost:
         raise errors.SpecRejectedError(
             "NonRestoredState",
-            f"The state on storage holds state of {', '.join(lost)} of query {restored.uid!r}, which the job does not "
-            "have. Give the job back those uids, or set allowNonRestoredState to start without that state; it stays in "
+            f"The restored snapshot has state of {', '.join(lost)} of query {restored.uid!r}, which the job does not "
+            "have. Restore these uids in the job, or set allowNonRestoredState to start without that state; it stays in "
             "the snapshot.",
         )
 
 
-def _feed(one: DeclaredSource, start: Start, position: SegmentName, state: OperatorState | None) -> feeds.SourceFeed:
-    function = subtasks.Subtasks(one.uid, one.function, one.parallelism)
+def _feed(source: DeclaredSource, start: Start, position: SegmentName, state: OperatorState | None) -> feeds.SourceFeed:
+    function = subtasks.Subtasks(source.uid, source.function, source.parallelism)
     function.initialize(state, start.checkpoint_id)
     return feeds.SourceFeed(
-        RunningSource(function, columns=tuple(one.schema.names), capacity=one.buffer_rows),
+        RunningSource(function, columns=tuple(source.schema.names), capacity=source.buffer_rows),
         store=start.store,
-        schema=one.schema,
+        schema=source.schema,
         epoch=start.epoch,
         position=position,
         next_checkpoint_id=start.next_checkpoint_id,
@@ -176,7 +178,7 @@ def _feed(one: DeclaredSource, start: Start, position: SegmentName, state: Opera
 
 
 def _positions(store: ObjectStore) -> Mapping[str, SegmentName]:
-    """Return the segment that each source has reached, by the newest entry of the offset log."""
+    """Return the last segment of each source, from the newest entry of the offset log."""
     numbers = [int(name) for name in store.list_names("offsets") if name.isdigit()]
     if not numbers:
         return {}

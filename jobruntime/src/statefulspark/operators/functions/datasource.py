@@ -1,7 +1,7 @@
 """The Python data source through which Spark reads a stateful source (Spark 4.2's `DataSourceStreamReader`).
 
-Spark runs the reader in a process of its own on the driver's machine, where it asks the driver for offsets; partitions
-are read by workers, straight from the segment on storage.
+Spark runs the reader in a separate process on the driver's machine, which asks the driver for offsets. Workers read
+partitions directly from the segment on storage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 FORMAT = "statefulspark-source"
 FEED, PORT, TOKEN = "stream", "port", "token"
-"""Names of the options. The first says what is read; Spark blots out the value of one that is called token."""
+"""Names of the options. `stream` is the id of the feed; Spark redacts the value of an option named token."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class StatefulSource(DataSource):
         return FORMAT
 
     def schema(self) -> StructType | str:
-        """Never used: the reader of a stateful source always gives the schema."""
+        """Never used: the reader of a stateful source always passes the schema."""
         raise NotImplementedError("read it with ss.from_source(...)")
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -62,7 +62,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._end: dict[str, str | int] | None = None
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """End with what the function has emitted when it is asked next."""
+        """Stop after the rows that the function has emitted at the next request."""
         self._is_bounded = True
 
     def initialOffset(self) -> dict[str, str | int]:  # noqa: N802 - Spark's name
@@ -76,14 +76,14 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
-        found = self._client.place(start, end)
-        if found is None:
+        answer = self._client.place(start, end)
+        if answer is None:
             return []
-        place, options = found
+        place, options = answer
         return [SegmentPartition(place, subtask, options) for subtask in place.subtasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, SegmentPartition)  # noqa: S101 - Spark hands back what `partitions` returned
+        assert isinstance(partition, SegmentPartition)  # noqa: S101 - Spark passes the partitions that `partitions` returned
         place = partition.place
         body = storage.open_store(place.uri, partition.options).read(place.key)
         yield from segmentfile.decode(body, f"{place.uri}/{place.key}", uid=place.uid).rows_of(partition.subtask)

@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
 
 class JobFunctions:
-    """The driver's one record of its functions."""
+    """All functions with operator state of one job."""
 
     def __init__(self) -> None:
-        """Know of none."""
+        """Start without functions."""
         self._sources = registry.SourceRegistry()
         self._outputs: dict[str, Output] = {}
         self._sinks: dict[str, sink.BoundSink] = {}
         self._next_checkpoint_id = 1
         self.refusals = declines.Refusals()
-        """What its functions, and others, could not prepare."""
+        """Refusals of its functions and of other participants."""
 
     def next_checkpoint_id(self) -> int:
-        """Return the number of the next checkpoint that may cover what is done now."""
+        """Return the number of the next checkpoint that may include current changes."""
         return self._next_checkpoint_id
 
     @property
     def participants(self) -> dict[str, str]:
-        """How the coordinator names every function, and the query whose batches make its state durable."""
-        sources = {one.uid: one.query_uid for one in self._sources.declared}
+        """The coordinator's name of every function, and the query whose batches make its state durable."""
+        sources = {source.uid: source.query_uid for source in self._sources.declared}
         sinks = {output.uid: query_uid for query_uid, output in self._outputs.items()}
         return {f"operator:{uid}": query_uid for uid, query_uid in {**sources, **sinks}.items()}
 
     @property
     def recorded(self) -> dict[str, str]:
-        """By uid of a query its bound sink function, if each batch has a record of what the function holds."""
-        return {query_uid: one.uid for query_uid, one in self._sinks.items() if one.run.is_stateful}
+        """The uid of the stateful sink function by uid of its query; each batch of these has a state record."""
+        return {query_uid: bound.uid for query_uid, bound in self._sinks.items() if bound.run.is_stateful}
 
     @contextlib.contextmanager
     def collecting(self, query_uid: str) -> Iterator[None]:
@@ -56,10 +56,10 @@ class JobFunctions:
             yield
 
     def declare(self, query_uid: str, output: object) -> None:
-        """Record the function that a query writes to, if it does.
+        """Record the sink function of a query, if it has one.
 
         Raises:
-            SpecRejectedError: `OperatorUidTaken`, or `FunctionInvalid`: its broadcast condition is none.
+            SpecRejectedError: `OperatorUidTaken`, or `FunctionInvalid`: its broadcast condition is invalid.
         """
         if not isinstance(output, Output) or not isinstance(output.sink, FunctionSink):
             return
@@ -72,24 +72,26 @@ class JobFunctions:
         self._outputs[query_uid] = output
 
     def require_place(self, queries: Iterable[QueryEntry]) -> None:
-        """Refuse a job that lacks a function whose state it would start from.
+        """Reject a job that lacks a function with restored state.
 
         Raises:
             SpecRejectedError: `NonRestoredState`.
         """
         for entry in queries:
             sinks = [self._outputs[entry.uid].uid] if entry.uid in self._outputs else []
-            binding.require_place(entry, sources=[one.uid for one in self._sources.of_query(entry.uid)], sinks=sinks)
+            binding.require_place(
+                entry, sources=[source.uid for source in self._sources.of_query(entry.uid)], sinks=sinks
+            )
 
-    def bind(self, place: binding.Place, plan: StartPlan) -> dict[str, DataStreamWriter]:
+    def bind(self, storage: binding.JobStorage, plan: StartPlan) -> dict[str, DataStreamWriter]:
         """Restore every function, before any query starts.
 
         Args:
-            place: The job's state, and the epoch under which it is written.
-            plan: Where the job starts, carried out.
+            storage: The storage of the job state, and the epoch of this driver.
+            plan: The executed start plan.
 
         Returns:
-            What to start instead of the outputs that were declared, by uid of the query.
+            The writers to start instead of the declared outputs, by uid of the query.
 
         Raises:
             StatefulSparkError: See `binding`.
@@ -97,20 +99,20 @@ class JobFunctions:
         self._next_checkpoint_id = plan.next_snapshot_id
         if self._sources.declared:
             self._sources.rendezvous.refused = self._source_refused
-        for query_uid in dict.fromkeys(one.query_uid for one in self._sources.declared):
-            binding.bind_sources(self._sources, query_uid, self._start(place, plan, query_uid))
+        for query_uid in dict.fromkeys(source.query_uid for source in self._sources.declared):
+            binding.bind_sources(self._sources, query_uid, self._start(storage, plan, query_uid))
         for query_uid, output in self._outputs.items():
             restored = next((entry for entry in plan.queries if entry.uid == query_uid), None)
-            start = self._start(place, plan, query_uid)
+            start = self._start(storage, plan, query_uid)
             self._sinks[query_uid] = binding.bind_sink(output, start, restored, self._refusing(query_uid, output.uid))
         return {query_uid: self._sinks[query_uid].writer(output) for query_uid, output in self._outputs.items()}
 
     def snapshot_begun(self, snapshot_id: int) -> None:
-        """Take note that a snapshot has begun: what is done from now on is covered by a later one."""
+        """Record that a snapshot has started: later changes belong to a later one."""
         self._next_checkpoint_id = snapshot_id + 1
 
     def snapshot_covers(self, snapshot_id: int, queries: Iterable[QueryEntry]) -> None:
-        """Take note of what a snapshot holds, before it can be complete: functions hear of no more than that."""
+        """Record the content of a snapshot before it can be complete; functions are notified of this content only."""
         for entry in queries:
             if entry.uid in self._sinks:
                 self._sinks[entry.uid].run.covers(snapshot_id, entry.batch_id)
@@ -120,47 +122,47 @@ class JobFunctions:
                     feed.covers(snapshot_id, held[feed.source.uid].segment)
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Tell every listener that a checkpoint is complete.
+        """Notify every listener that a checkpoint is complete.
 
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
         """
-        for one in self._sinks.values():
-            one.run.notify_complete(checkpoint_id)
+        for bound in self._sinks.values():
+            bound.run.notify_complete(checkpoint_id)
         for feed in self._sources.feeds:
             feed.notify_complete(checkpoint_id)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """Tell every listener that a checkpoint was given up.
+        """Notify every listener that a checkpoint was aborted.
 
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
         """
-        for one in self._sinks.values():
-            one.run.notify_aborted(checkpoint_id)
+        for bound in self._sinks.values():
+            bound.run.notify_aborted(checkpoint_id)
         for feed in self._sources.feeds:
             feed.notify_aborted(checkpoint_id)
 
     def close(self) -> None:
-        """End every function; its queries are stopped before."""
-        for one in self._sinks.values():
-            one.run.close()
+        """Close every function; its queries are already stopped."""
+        for bound in self._sinks.values():
+            bound.run.close()
         self._sources.close()
 
     def _refusing(self, query_uid: str, uid: str) -> sink.Noting:
         return lambda: self.refusals.noting(query_uid, f"operator:{uid}")
 
     def _source_refused(self, feed_id: str, error: errors.StatefulSparkError) -> None:
-        """Note a source whose state cannot be taken; one that fails to produce rows is a failure of its query."""
-        declared = next((one for one in self._sources.declared if one.feed_id == feed_id), None)
+        """Record a source whose state cannot be snapshotted; a source that fails to produce rows fails its query."""
+        declared = next((source for source in self._sources.declared if source.feed_id == feed_id), None)
         if declared is not None and error.reason == "SnapshotFailed":
             self.refusals.note(declared.query_uid, f"operator:{declared.uid}", error)
 
-    def _start(self, place: binding.Place, plan: StartPlan, query_uid: str) -> binding.Start:
+    def _start(self, storage: binding.JobStorage, plan: StartPlan, query_uid: str) -> binding.Start:
         return binding.Start(
-            store=place.store.child(layout.query_root(plan.generation, query_uid)),
-            epoch=place.epoch,
+            store=storage.store.child(layout.query_root(plan.generation, query_uid)),
+            epoch=storage.epoch,
             checkpoint_id=plan.restored.id if plan.restored else None,
-            options=place.options,
+            options=storage.options,
             next_checkpoint_id=self.next_checkpoint_id,
         )

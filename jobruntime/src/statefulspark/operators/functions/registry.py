@@ -1,7 +1,7 @@
-"""Which stateful sources a job has: filled while its queries are built, given their state before they start.
+"""The stateful sources of a job: recorded while its queries are built, restored before they start.
 
-`from_source` runs inside a query function, when it is not decided yet where the job starts; so it only declares. When the
-queries are built, and the place of their state is known, `SourceRegistry.bind` makes every source ready to be asked.
+`from_source` runs inside a query function, before the start of the job is decided, so it only declares a source. After
+that `binding.bind_sources` restores the sources.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from statefulspark.sources.rendezvous import Rendezvous
 
 @dataclass(frozen=True, slots=True)
 class DeclaredSource:
-    """A source as it was declared.
+    """A declared source.
 
     Attributes:
-        uid: Its uid; state and segments are found by it.
+        uid: Its uid, which identifies its state and segments.
         query_uid: The query that reads it.
         function: The prototype.
         parallelism: Number of subtasks.
-        schema: Of its rows.
-        buffer_rows: Rows that a subtask may be ahead of the stream.
+        schema: The schema of its rows.
+        buffer_rows: Maximum number of rows that a subtask may be ahead of the stream.
     """
 
     uid: str
@@ -41,15 +41,15 @@ class DeclaredSource:
 
     @property
     def feed_id(self) -> str:
-        """How the data source asks for it."""
+        """Its id in requests of the data source."""
         return f"{self.query_uid}/{self.uid}"
 
 
 class SourceRegistry:
-    """All stateful sources of a job, and the socket where they are asked."""
+    """All stateful sources of a job, and the socket that serves their offsets."""
 
     def __init__(self) -> None:
-        """Know of none."""
+        """Start without sources."""
         self._declared: dict[str, DeclaredSource] = {}
         self._rendezvous: Rendezvous | None = None
 
@@ -60,19 +60,19 @@ class SourceRegistry:
 
     @property
     def rendezvous(self) -> Rendezvous:
-        """The socket; made when the first source is declared."""
+        """The socket; created with the first declared source."""
         if self._rendezvous is None:
             self._rendezvous = Rendezvous()
         return self._rendezvous
 
     @property
     def feeds(self) -> tuple[SourceFeed, ...]:
-        """Every source that was bound."""
+        """The bound sources."""
         return self._rendezvous.feeds if self._rendezvous else ()
 
     def of_query(self, query_uid: str) -> tuple[DeclaredSource, ...]:
         """Return the sources that one query reads."""
-        return tuple(one for one in self._declared.values() if one.query_uid == query_uid)
+        return tuple(source for source in self._declared.values() if source.query_uid == query_uid)
 
     def add(self, source: DeclaredSource) -> None:
         """Record a source.
@@ -90,7 +90,7 @@ class SourceRegistry:
         self._declared[source.uid] = source
 
     def close(self) -> None:
-        """End all sources."""
+        """Close all sources."""
         if self._rendezvous is not None:
             self._rendezvous.close()
 
@@ -111,7 +111,7 @@ def collecting(registry: SourceRegistry, *, query_uid: str) -> Iterator[None]:
     """Record the sources that are declared inside the block.
 
     Args:
-        registry: Gets them; one for all queries of a job.
+        registry: The registry of the job.
         query_uid: The query that is being built.
     """
     token = _building.set(Building(registry, query_uid))
@@ -125,11 +125,11 @@ def building() -> Building:
     """Return the query that is being built.
 
     Raises:
-        SpecRejectedError: `NoQuery`: none is.
+        SpecRejectedError: `NoQuery`: no query is being built.
     """
-    found = _building.get()
-    if found is None:
+    current = _building.get()
+    if current is None:
         raise errors.SpecRejectedError(
             "NoQuery", "ss.from_source() is called outside a query function; call it inside one (@job.query)."
         )
-    return found
+    return current

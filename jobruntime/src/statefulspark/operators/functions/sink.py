@@ -1,4 +1,4 @@
-"""Brings a batch's rows to a sink function on the driver, streamed, and makes its state durable before the commit."""
+"""Streams the rows of a batch to a sink function on the driver, and makes its state durable before the commit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Noting = Callable[[], contextlib.AbstractContextManager[None]]
 
-_NOBODY = "false"
+_NO_ROWS = "false"
 """The broadcast condition of a function without a broadcast input."""
 
 
@@ -38,10 +38,10 @@ class BoundSink:
     Attributes:
         run: The function.
         uid: Its uid.
-        log: Where its state is kept.
-        epoch: Of this driver.
+        log: Storage of its state.
+        epoch: The epoch of this driver.
         next_checkpoint_id: The number that the next checkpoint will have.
-        noting: Makes the block in which the function takes part in a snapshot.
+        noting: Creates the context that records errors of the function during a snapshot.
     """
 
     run: SinkRun
@@ -52,20 +52,20 @@ class BoundSink:
     noting: Noting = contextlib.nullcontext
 
     def write_batch(self, frame: DataFrame, batch_id: int) -> None:
-        """Give a batch to the function, then make its state durable: Spark commits the batch after this.
+        """Pass a batch to the function, then make its state durable; Spark commits the batch after that.
 
-        Rows come partition by partition, one Spark job each, with the next one running ahead; the driver holds two
-        partitions at most.
+        Rows arrive partition by partition, with one Spark job for each and one partition prefetched; the driver holds at
+        most two partitions.
 
         Raises:
-            StatefulSparkError: The function failed, or its state cannot be kept; the batch is not committed.
+            StatefulSparkError: The function failed, or its state cannot be stored; the batch is not committed.
         """
         with spark_errors.ours(f"Writing a batch to the function of sink {self.uid!r}"):
             self._write(frame, batch_id)
 
     def _write(self, frame: DataFrame, batch_id: int) -> None:
         self.run.begin(batch_id)
-        to_all = sql.coalesce(sql.expr(self.run.broadcast or _NOBODY), sql.lit(False))  # noqa: FBT003 - a SQL value
+        to_all = sql.coalesce(sql.expr(self.run.broadcast or _NO_ROWS), sql.lit(False))  # noqa: FBT003 - a SQL value
         marked = frame.select(sql.spark_partition_id(), to_all, sql.struct("*"))
         for partition, is_broadcast, row in marked.toLocalIterator(prefetchPartitions=True):
             if is_broadcast:
@@ -75,9 +75,9 @@ class BoundSink:
         self.keep(batch_id)
 
     def keep(self, batch_id: int) -> None:
-        """Make the state after a batch durable, or if the batch did not change it, which state holds. Cost: one PUT.
+        """Write the state after a batch, or a reference to the last state if the batch did not change it. Cost: one PUT.
 
-        Each batch has a record, so that one that is not there is known to be lost.
+        Every batch has a record, so a missing record means lost state.
 
         Raises:
             StatefulSparkError: See `write_batch`.
@@ -97,13 +97,13 @@ class BoundSink:
         return batch_records.RecordName(kind, self.uid, batch_id, self.epoch)
 
     def writer(self, output: Output) -> DataStreamWriter:
-        """Return the query's writer, with the function behind it."""
+        """Return the query's writer, which passes its batches to the function."""
         writer = output.frame.writeStream.outputMode(output.mode).foreachBatch(self.write_batch)
         return writer.trigger(processingTime=output.trigger) if output.trigger else writer
 
 
 def check_condition(output: Output, condition: str | None) -> None:
-    """Refuse a broadcast condition that Spark cannot evaluate on the stream.
+    """Reject a broadcast condition that Spark cannot evaluate on the stream.
 
     Raises:
         SpecRejectedError: `FunctionInvalid`.
@@ -115,7 +115,7 @@ def check_condition(output: Output, condition: str | None) -> None:
     except AnalysisException as error:
         raise errors.SpecRejectedError(
             "FunctionInvalid",
-            f"The sink {output.uid!r} has broadcast={condition!r}, which is no condition on its rows: {error}",
+            f"The sink {output.uid!r} has broadcast={condition!r}, which is not a condition on its rows: {error}",
         ) from error
     if not isinstance(kind, BooleanType):
         raise errors.SpecRejectedError(

@@ -1,4 +1,4 @@
-"""`from_source`: a stream whose rows a function of the user's produces on the driver, exactly once."""
+"""`from_source`: a stream of rows that a user function produces on the driver, exactly once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 BUFFER_ROWS = 10_000
-"""Rows that a subtask may be ahead of the stream, unless it is told otherwise."""
+"""Default of `buffer_rows`."""
 
 
 def from_source(
@@ -31,17 +31,17 @@ def from_source(
 ) -> DataFrame:
     """Read a stream from a function that runs on the driver, as `parallelism` subtasks in threads.
 
-    What a subtask emits and the state it has after that are stored together, in one object, before a batch is planned
-    that reads it; a batch that runs again reads the same rows. Restored at any batch, the function goes on with the
-    state of that batch, with another parallelism too.
+    The rows of a subtask and its state after them are stored together in one object before a batch that reads them is
+    planned; a batch that runs again reads the same rows. Restored at any batch, the function continues with the state of
+    that batch, also with another parallelism.
 
     Args:
-        spark: The session that the query function was given.
-        function: A prototype; every subtask works on a deep copy of it.
-        schema: Of the rows, as in `"n bigint, text string"`.
+        spark: The session that was passed to the query function.
+        function: A prototype; every subtask gets a deep copy of it.
+        schema: The schema of the rows, as in `"n bigint, text string"`.
         uid: Name under which its state is kept; unique in the job and never changed afterwards.
         parallelism: Number of subtasks.
-        buffer_rows: How many rows a subtask may be ahead of the stream before it has to wait.
+        buffer_rows: Maximum number of rows that a subtask may be ahead of the stream before it waits.
 
     Raises:
         SpecRejectedError: `UidInvalid`, `OperatorUidTaken`, `FunctionInvalid`, `ParallelismInvalid`, `SchemaInvalid`,
@@ -70,18 +70,18 @@ def from_source(
     )
     building.registry.add(declared)
     spark.dataSource.register(datasource.StatefulSource)
-    meeting = building.registry.rendezvous
+    rendezvous = building.registry.rendezvous
     reader = spark.readStream.format(datasource.FORMAT).schema(columns).option(datasource.FEED, declared.feed_id)
-    return reader.option(datasource.PORT, str(meeting.port)).option(datasource.TOKEN, meeting.token).load()
+    return reader.option(datasource.PORT, str(rendezvous.port)).option(datasource.TOKEN, rendezvous.token).load()
 
 
 def _struct(schema: str | StructType, uid: str) -> StructType:
     try:
-        found = schema if isinstance(schema, StructType) else cast("StructType", StructType.fromDDL(schema))
+        struct = schema if isinstance(schema, StructType) else cast("StructType", StructType.fromDDL(schema))
     except Exception as error:
         raise errors.SpecRejectedError(
-            "SchemaInvalid", f"The schema {schema!r} of source {uid!r} is not readable: {error}"
+            "SchemaInvalid", f"The schema {schema!r} of source {uid!r} cannot be parsed: {error}"
         ) from error
-    if not found.fields:
-        raise errors.SpecRejectedError("SchemaInvalid", f"The source {uid!r} has no column; give it one at least.")
-    return found
+    if not struct.fields:
+        raise errors.SpecRejectedError("SchemaInvalid", f"The source {uid!r} has no columns; it needs at least one.")
+    return struct

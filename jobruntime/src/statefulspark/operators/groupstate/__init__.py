@@ -1,12 +1,12 @@
 """Functions of Spark's older operator `applyInPandasWithState`, unchanged, on our keyed state.
 
 ```
-operator    what a job calls                  timeouts  the timeout of a key, as a timer
-function    a function of Spark's as ours     frames    rows as Spark's operator gives them, by key
+operator    entry point of a job              timeouts  the timeout of a key, as a timer
+function    runs a function of Spark's        frames    frames by key, as Spark's operator has them
 processor   by key group, on Spark
 ```
-It stands on `operators.transform`: values are stored, late rows dropped and key groups worked on as there. Names are looked
-up when they are used, for Python workers need no operator.
+It uses `operators.transform`: values are stored, late rows dropped and key groups processed as there. Names are imported
+lazily, because Python workers do not need the operator.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Arrow tables as the keys and frames that Spark's `applyInPandasWithState` gives.
+"""Converts Arrow tables to the keys and frames of Spark's `applyInPandasWithState`.
 
-They differ from those of a `StatefulProcessor`: columns keep the types that Arrow has for them, and a key is made of
-pandas' values, numpy's numbers among them.
+They differ from those of a `StatefulProcessor`: columns keep their Arrow types, and keys have pandas values, including
+numpy numbers.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from pyspark.sql.pandas import types as arrow_types
 
 from statefulspark.operators.transform import keys
 from statefulspark.operators.transform import limits as frame_limits
-from statefulspark.operators.transform.wrapping import Called
+from statefulspark.operators.transform.wrapping import KeyedInput
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
-    """How Arrow's columns become pandas', as the session has it.
+class PandasOptions:
+    """Options of the session for the conversion of Arrow columns to pandas.
 
     Attributes:
-        timezone: Time zone of timestamps; they are in it, without saying so.
-        extended_integers: Whether integers become pandas' own, which may be null.
-        limits: How large a frame may get.
+        timezone: Time zone of the naive timestamps.
+        extended_integers: Whether integers become pandas' nullable integers.
+        limits: Maximum size of a frame.
     """
 
     timezone: str
@@ -43,14 +43,14 @@ class Reading:
 
 
 class StateFrames:
-    """Frames of the rows of a key, and one without rows for a key that has timed out.
+    """Frames of the rows of a key, and an empty frame for a key that has timed out.
 
     Args:
         schema: Columns of the input.
         key: Key columns.
-        reading: How columns become pandas'.
-        names: Names of all columns in the frames, where they have others there.
-        hidden: How many of the first columns are keys that the input does not have; they are left out of frames.
+        pandas_options: Conversion to pandas.
+        names: Names of all columns in the frames, if they differ from the schema.
+        hidden: Number of leading key columns that are not in the input; frames omit them.
     """
 
     def __init__(
@@ -58,40 +58,40 @@ class StateFrames:
         schema: spark_types.StructType,
         key: Sequence[str],
         *,
-        reading: Reading,
+        pandas_options: PandasOptions,
         names: Sequence[str] | None = None,
         hidden: int = 0,
     ) -> None:
-        self._key, self._hidden, self._reading = tuple(key), hidden, reading
+        self._key, self._hidden, self._pandas_options = tuple(key), hidden, pandas_options
         self._columns = list(names or schema.names)[hidden:]
         self._kinds = [schema[name].dataType for name in self._key]
-        arrow = [arrow_types.to_arrow_type(kind, timezone=reading.timezone) for kind in self._kinds]
+        arrow = [arrow_types.to_arrow_type(kind, timezone=pandas_options.timezone) for kind in self._kinds]
         self._key_schema = pa.schema(list(zip(self._key, arrow, strict=True)))
 
-    def by_key(self, table: pa.Table) -> list[Called]:
-        """Return the frames of each key, in the order in which keys first come."""
-        found: dict[object, list[int]] = {}
+    def by_key(self, table: pa.Table) -> list[KeyedInput]:
+        """Return the frames of each key, in the order of first occurrence."""
+        positions_of: dict[object, list[int]] = {}
         for position, key in enumerate(self.keys(table)):
-            found.setdefault(key, []).append(position)
-        most = self._reading.limits.rows_of(table)
-        return [self._called(key, table.take(pa.array(positions)), most) for key, positions in found.items()]
+            positions_of.setdefault(key, []).append(position)
+        max_rows = self._pandas_options.limits.rows_of(table)
+        return [self._called(key, table.take(pa.array(positions)), max_rows) for key, positions in positions_of.items()]
 
     def keys(self, table: pa.Table) -> list[object]:
-        """Return the key of each row, as our state has it."""
+        """Return the state key of each row."""
         return keys.to_keys(table, self._key, self._kinds)
 
-    def timed_out(self, key: object) -> Called:
-        """Return what the function is called with for a key whose timeout is over."""
+    def timed_out(self, key: object) -> KeyedInput:
+        """Return the input of the function for a key that has timed out."""
         values = zip(keys.values_of(key, self._kinds), self._key_schema, strict=True)
         arrays = [pa.array([_for_arrow(value, field.type)], field.type) for value, field in values]
         table = pa.table(arrays, schema=self._key_schema)
-        return Called(key, self._first(self._reading.series(table)), [pd.DataFrame(columns=self._columns)])
+        return KeyedInput(key, self._first(self._pandas_options.series(table)), [pd.DataFrame(columns=self._columns)])
 
-    def _called(self, key: object, rows: pa.Table, most: int) -> Called:
-        parts = [self._reading.series(rows.slice(start, most)) for start in range(0, len(rows), most)]
+    def _called(self, key: object, rows: pa.Table, max_rows: int) -> KeyedInput:
+        parts = [self._pandas_options.series(rows.slice(start, max_rows)) for start in range(0, len(rows), max_rows)]
         positions = [rows.column_names.index(name) for name in self._key]
         frames: list[object] = [self._frame(part[self._hidden :]) for part in parts]
-        return Called(key, self._first([parts[0][at] for at in positions]), frames)
+        return KeyedInput(key, self._first([parts[0][position] for position in positions]), frames)
 
     def _frame(self, columns: list[pd.Series]) -> pd.DataFrame:
         frame = pd.concat(columns, axis=1)
@@ -103,7 +103,7 @@ class StateFrames:
 
 
 def _for_arrow(value: object, kind: pa.DataType) -> object:
-    """Return a value with its structs as dicts, as Arrow takes them; a key has them as tuples."""
+    """Convert the structs of a value from tuples to dicts for Arrow."""
     if not pa.types.is_struct(kind) or value is None:
         return value
     fields = zip(kind, cast("tuple[object, ...]", value), strict=True)

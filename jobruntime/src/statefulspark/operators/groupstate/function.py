@@ -1,7 +1,7 @@
-"""A function of `applyInPandasWithState` as a function of our keyed operator: what it is called with, and when.
+"""Runs a function of `applyInPandasWithState` as a function of our keyed operator.
 
-Per key and batch: the rows, then the timeout if it is over. The function works on Spark's own `GroupState`; what it did to
-it is stored when its output has been read to the end.
+Per key and batch it is called with the rows, then for an expired timeout. The function uses Spark's `GroupState`; its
+changes are stored after its output was read to the end.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from pyspark.sql.streaming.state import GroupState
 from statefulspark import state as keyed_state
 from statefulspark.operators.groupstate import frames, timeouts
 from statefulspark.operators.transform import forms, wrapping
-from statefulspark.operators.transform.wrapping import Called
+from statefulspark.operators.transform.wrapping import KeyedInput
 
 StateFunction = Callable[[tuple[object, ...], Iterable[pd.DataFrame], GroupState], Iterable[pd.DataFrame]]
 STATE = "state"
-"""Name of the state, for those who read it."""
+"""Name of the state."""
 
 
 class GroupStateFunction(wrapping.WrappedFunction):
     """Runs a function of Spark's older operator.
 
     Args:
-        function: The user's.
-        timeout: What its timeouts go by.
-        schema: The state.
+        function: The user's function.
+        timeout: The kind of its timeouts.
+        schema: The schema of the state.
         width: Number of columns of the output.
-        given: Makes what it is called with.
+        given: Creates its inputs.
         has_watermark: Whether the input has a watermark.
     """
 
@@ -60,39 +60,39 @@ class GroupStateFunction(wrapping.WrappedFunction):
         descriptor = keyed_state.ValueState[tuple[object, ...]](STATE, self._form)  # type: ignore[arg-type]
         self._value = ctx.state(descriptor)
         times = ctx.timer_service
-        # Before there is a watermark Spark has 0.
+        # Spark uses 0 before there is a watermark.
         self._now_ms, self._watermark_ms = times.current_processing_time(), max(0, times.current_watermark())
         event_time = self._timeout is timeouts.Timeout.EVENT_TIME
         self._timeouts = timeouts.Timeouts(ctx, self._watermark_ms if event_time else self._now_ms)
 
-    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> list[object]:
-        """Hand over the rows of each key, and return what came out."""
+    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[KeyedInput]) -> list[object]:
+        """Pass the rows of each key to the function, and return its output."""
         output: list[object] = []
         for called in given:
             ctx.enter(called.key)
             state = self._state()
             with wrapping.USER_CODE:
                 output.extend(self._called(called.spark_key, iter(called.items), state))
-            self._settle(state)
+            self._store_result(state)
         ctx.leave()
         return output
 
     def fire(self, ctx: keyed_state.KeyedContext) -> list[object]:
-        """Call for the keys of the bound key group whose timeouts are over, and return what came out."""
+        """Call the function for expired timeouts of the bound key group, and return its output."""
         output: list[object] = []
         if self._timeout is timeouts.Timeout.NONE:
             return output
-        for at_ms, key in self._timeouts.take_over():
+        for at_ms, key in self._timeouts.take_expired():
             ctx.enter(key)
             called, state = self.given.timed_out(key), self._state(has_timed_out=True)
             with wrapping.USER_CODE:
                 output.extend(self._called(called.spark_key, called.items, state))
-            self._settle(state, kept_ms=at_ms)
+            self._store_result(state, kept_ms=at_ms)
         ctx.leave()
         return output
 
     def is_overdue(self) -> bool:
-        """Tell whether timeouts of the bound key group are over and wait for the next batch."""
+        """Tell whether the bound key group has expired timeouts that wait for the next batch."""
         return self._timeout is not timeouts.Timeout.NONE and self._timeouts.is_overdue()
 
     def _state(self, *, has_timed_out: bool = False) -> GroupState:
@@ -130,8 +130,8 @@ class GroupStateFunction(wrapping.WrappedFunction):
             )
         return frame
 
-    def _settle(self, state: GroupState, *, kept_ms: int | None = None) -> None:
-        """Store what a call did: as in Spark, one that did nothing to state and timeout leaves both as they are."""
+    def _store_result(self, state: GroupState, *, kept_ms: int | None = None) -> None:
+        """Store the changes of a call; as in Spark, a call that changes neither state nor timeout keeps both."""
         at_ms = int(state._timeout_timestamp)
         has_timeout = at_ms != GroupState.NO_TIMESTAMP
         if not (state._updated or state._removed or has_timeout):
@@ -139,7 +139,7 @@ class GroupStateFunction(wrapping.WrappedFunction):
                 self._timeouts.set(kept_ms)
             return
         if state.exists:
-            with wrapping.USER_CODE:  # What the call has put there is only looked at now.
+            with wrapping.USER_CODE:  # The user's value is only read here.
                 stored = self._form.store(state._value)
             self._value.update(stored)
         else:

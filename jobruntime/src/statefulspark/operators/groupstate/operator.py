@@ -1,7 +1,7 @@
 """`apply_in_pandas_with_state`: Spark's older stateful operator on our state.
 
-A function that was written for `GroupedData.applyInPandasWithState` runs unchanged; the call changes. Where results differ
-from Spark's is told in docs/state.md.
+A function that was written for `GroupedData.applyInPandasWithState` runs unchanged; only the call changes. docs/state.md
+lists where results differ from Spark's.
 """
 
 from __future__ import annotations
@@ -48,12 +48,12 @@ def apply_in_pandas_with_state(
     """Run a function over pandas frames with a state for each key, as `df.groupBy(…).applyInPandasWithState(…)` does.
 
     The rows of a key in a batch come as one frame, or as several of `spark.sql.execution.arrow.maxRecordsPerBatch` rows. A
-    key that has timed out comes with one frame without rows.
+    key that has timed out comes with one empty frame.
 
     Args:
         grouped: `df.groupBy(…)`, of a stream.
-        func: Called with the key as a tuple, an iterator of frames and Spark's `GroupState`; gives an iterable of frames.
-        outputStructType: Columns of the frames that it gives.
+        func: Called with the key as a tuple, an iterator of frames and Spark's `GroupState`; returns an iterable of frames.
+        outputStructType: Columns of the returned frames.
         stateStructType: Columns of the state.
         outputMode: "Update" or "Append"; the output mode of the query.
         timeoutConf: A member of `pyspark.sql.streaming.state.GroupStateTimeout`; fixed for the life of the state.
@@ -62,7 +62,7 @@ def apply_in_pandas_with_state(
         options: `max_parallelism`, `cache_bytes` and `disk_bytes`, as for `keyed_process`.
 
     Returns:
-        What the function gave.
+        The output of the function.
 
     Raises:
         SpecRejectedError: An argument cannot be used; the message names it.
@@ -83,7 +83,7 @@ def apply_in_pandas_with_state(
     event_time = _event_time(call, source.df)
     settings = _settings(call, source)
     wrapped = _wrapped(call, source, settings, has_watermark=event_time is not None)
-    handed = transform_processor.Handed(
+    handling = transform_processor.RowHandling(
         rows=wrapped.given,
         initial=None,
         frames=True,
@@ -102,7 +102,7 @@ def apply_in_pandas_with_state(
     )
     packed = operator.pack_by_group(source.df, transform_operator.parts(source), groups, settings)
     return packed.transformWithStateInPandas(
-        processor.GroupStateProcessor(wrapped, settings, handed), call.output, output_mode, call.timeout.mode.value
+        processor.GroupStateProcessor(wrapped, settings, handling), call.output, output_mode, call.timeout.mode.value
     )
 
 
@@ -118,7 +118,7 @@ def _event_time(call: _Call, df: DataFrame) -> lateness.EventTime | None:
     if not df.isStreaming:
         raise errors.SpecRejectedError(
             "InputNotStreaming",
-            f"The input of keyed operator '{call.uid}' is no stream. applyInPandasWithState is unsupported in batch "
+            f"The input of keyed operator '{call.uid}' is not a stream. applyInPandasWithState is unsupported in batch "
             "query. Use applyInPandas instead.",
         )
     event_time = lateness.of(df)
@@ -131,8 +131,8 @@ def _event_time(call: _Call, df: DataFrame) -> lateness.EventTime | None:
     return event_time
 
 
-def _settings(call: _Call, source: grouping.Grouping) -> keyed_processor.Settings:
-    return keyed_processor.Settings(
+def _settings(call: _Call, source: grouping.Grouping) -> keyed_processor.OperatorSettings:
+    return keyed_processor.OperatorSettings(
         uid=call.uid,
         key=source.key,
         key_type=transform_operator.key_type(source),
@@ -147,7 +147,7 @@ def _settings(call: _Call, source: grouping.Grouping) -> keyed_processor.Setting
 
 
 def _wrapped(
-    call: _Call, source: grouping.Grouping, settings: keyed_processor.Settings, *, has_watermark: bool
+    call: _Call, source: grouping.Grouping, settings: keyed_processor.OperatorSettings, *, has_watermark: bool
 ) -> function.GroupStateFunction:
     session = source.df.sparkSession
     extended = str(session.conf.get(_EXTENDED_INTEGERS, "false")).lower() == "true"
@@ -159,7 +159,7 @@ def _wrapped(
         given=frames.StateFrames(
             source.df.schema,
             source.key,
-            reading=frames.Reading(settings.timezone, extended, limits.of(session)),
+            pandas_options=frames.PandasOptions(settings.timezone, extended, limits.of(session)),
             names=source.names,
             hidden=source.hidden,
         ),

@@ -1,4 +1,4 @@
-"""The stateful processor that runs such a function by key group; all that it does is done in `transform.processor`."""
+"""The stateful processor that runs such a function by key group, based on `transform.processor`."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ class GroupStateProcessor(processor.TransformProcessor):
     """Runs a function of `applyInPandasWithState` per key, by key group."""
 
     def _failed(self, method: str, where: str, error: Exception) -> errors.StatefulSparkError:
-        # There is one method only, whatever it was called for.
+        # The user's function is the only method, for rows and timeouts alike.
         return keyed_processor.KeyedProcessor._failed(self, "__call__", where, error)

@@ -1,7 +1,7 @@
 """The timeout of a key, kept as a timer.
 
-A key has one timeout at most. It is over when the clock is past its moment, not when it reaches it, so the timer is set a
-millisecond later. Which timeouts are over is settled once per batch, after its rows.
+A key has one timeout at most. It expires when the clock is past its time, not when the clock reaches it, so the timer is
+set one millisecond later. Expired timeouts are determined once per batch, after its rows.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from statefulspark.state import timers as state_timers
 
 
 class Timeout(enum.Enum):
-    """What timeouts go by, in Spark's words."""
+    """The kind of timeouts, as Spark names it."""
 
     NONE = GroupStateTimeout.NoTimeout
-    """There are none."""
+    """No timeouts."""
     PROCESSING_TIME = GroupStateTimeout.ProcessingTimeTimeout
     """The clock of the machine that plans the batches."""
     EVENT_TIME = GroupStateTimeout.EventTimeTimeout
@@ -40,24 +40,24 @@ _MODES = {
 
 
 def of(name: str) -> Timeout:
-    """Return what a member of Spark's `GroupStateTimeout` stands for.
+    """Return the timeout kind of a member of Spark's `GroupStateTimeout`.
 
     Raises:
-        SpecRejectedError: It is none of them.
+        SpecRejectedError: There is no such member.
     """
     for timeout in Timeout:
         if timeout.value == name:
             return timeout
-    known = ", ".join(timeout.value for timeout in Timeout)
-    raise errors.SpecRejectedError("TimeoutInvalid", f"There is no timeout {name!r}; it is one of {known}.")
+    allowed = ", ".join(timeout.value for timeout in Timeout)
+    raise errors.SpecRejectedError("TimeoutInvalid", f"Unknown timeout {name!r}; use one of {allowed}.")
 
 
 class Timeouts:
     """The timeouts of the keys of the bound key group.
 
     Args:
-        context: Has the key, and its timers.
-        now_ms: The time that they go by.
+        context: Has the current key and its timers.
+        now_ms: Current time of the timeouts.
     """
 
     def __init__(self, context: keyed_state.KeyedContext, now_ms: int) -> None:
@@ -68,23 +68,23 @@ class Timeouts:
         return self._context.timer_service.domains[0]
 
     def set(self, at_ms: int) -> None:
-        """Set the timeout of the current key; the one that it had is forgotten."""
+        """Set the timeout of the current key and replace an existing one."""
         self.clear()
         self._domain.register(at_ms + 1)
 
     def clear(self) -> None:
-        """Forget the timeout of the current key."""
+        """Remove the timeout of the current key."""
         for moment in self._domain.moments():
             self._domain.delete(moment)
 
-    def take_over(self) -> list[tuple[int, object]]:
-        """Take the timeouts that are over, and return them with their keys, earliest first."""
-        found: list[tuple[int, object]] = []
+    def take_expired(self) -> list[tuple[int, object]]:
+        """Remove expired timeouts and return them with their keys, earliest first."""
+        expired: list[tuple[int, object]] = []
         while (first := self._domain.take_due(self._now_ms)) is not None:
-            found.append((first[0] - 1, first[1]))
-        return found
+            expired.append((first[0] - 1, first[1]))
+        return expired
 
     def is_overdue(self) -> bool:
-        """Tell whether the bound key group has timeouts that are over and wait for the next batch."""
+        """Tell whether the bound key group has expired timeouts that wait for the next batch."""
         next_ms = self._domain.next_ms()
         return next_ms is not None and next_ms <= self._now_ms

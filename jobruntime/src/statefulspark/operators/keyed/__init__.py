@@ -1,7 +1,7 @@
-"""Keyed state on Spark: `keyed_process` and its short forms, and the record of the operators that a job declared.
+"""Keyed state on Spark: `keyed_process` and its shortcuts, and the registry of the operators that a job declared.
 
-This package is the only one that connects `statefulspark.state` with the engine. Its names are looked up when they are used:
-Python workers import `packing` and `processor` from it, at every start, and need nothing of what declares a job.
+Only this package connects `statefulspark.state` with Spark. Its names are imported lazily: Python workers import
+`packing` and `processor` from it at every start, and do not need the modules that declare a job.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Operator", "OperatorRegistry", "collecting", "flat_map_with_state", "keyed_process", "map_with_state"]
 
-_HOME = {
+_MODULE_OF = {
     **dict.fromkeys(("flat_map_with_state", "map_with_state"), "mapping"),
     "keyed_process": "operator",
     **dict.fromkeys(("Operator", "OperatorRegistry", "collecting"), "registry"),
@@ -25,6 +25,6 @@ _HOME = {
 
 def __getattr__(name: str) -> object:
     """Import a public name's module when the name is first used."""
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(f"{__name__}.{_MODULE_OF[name]}"), name)

@@ -1,6 +1,6 @@
-"""What a Python worker keeps between batches: key groups in memory, and those beyond it on the executor's disk.
+"""Key groups that a Python worker keeps between batches: in memory, and beyond its limit on the executor's disk.
 
-The disk is Spark's local directory of this executor, which Spark makes when the executor starts and removes when it
+The disk is Spark's local directory of this executor, which Spark creates when the executor starts and removes when it
 ends. All workers of the executor share the files in it.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 from statefulspark.state import cache, tiers
 
 WORKER_CACHE = cache.LruCache()
-"""Tables of this Python worker. Spark keeps workers between batches; a new one starts empty and rebuilds."""
+"""Tables of this Python worker. Spark reuses workers between batches; a new one starts with an empty cache."""
 _TIERS: dict[Path, tiers.DiskTier] = {}
 _FOLDER = "statefulspark-keyed"
 _LOCAL_DIRECTORIES, _WORKER_MEMORY_MB = "SPARK_LOCAL_DIRS", "PYSPARK_EXECUTOR_MEMORY_MB"
@@ -23,14 +23,14 @@ _LOCAL_DIRECTORIES, _WORKER_MEMORY_MB = "SPARK_LOCAL_DIRS", "PYSPARK_EXECUTOR_ME
 def open_cache(
     uid: str, *, cache_bytes: int, disk_bytes: int | None, env: Mapping[str, str] = os.environ
 ) -> cache.OperatorCache:
-    """Return what this worker keeps for an operator.
+    """Return the cache of an operator in this worker.
 
     Args:
         uid: The operator.
         cache_bytes: Memory for tables, estimated; where Spark limits the worker's memory (`spark.executor.pyspark.memory`),
-            half of that at most.
-        disk_bytes: Disk for the operator's key groups beyond that; None is as much as is free, 0 is none.
-        env: Where Spark tells the worker its limit and its directories.
+            at most half of that.
+        disk_bytes: Disk space for the operator's other key groups; None is all free space, 0 disables the disk tier.
+        env: Environment of the worker, with its memory limit and local directories.
     """
     WORKER_CACHE.limit(memory_bytes(cache_bytes, env))
     return WORKER_CACHE.of(uid, None if disk_bytes == 0 else _tier_of(uid, disk_bytes, env))

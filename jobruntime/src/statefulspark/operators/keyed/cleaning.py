@@ -1,8 +1,8 @@
-"""Cleaning up expired entries in key groups that get no rows: a little at the end of each batch, all of them in turn.
+"""Incremental cleanup of expired entries in key groups without rows: some at the end of each batch, all of them in turn.
 
-An access to a state pays for looking at some entries (`Ttl.cleanup_incrementally`). Those of the key group at hand are
-looked at on the spot; the rest is owed to the other key groups of the partition. The state server reaches these as well: the
-key group that it works on is whichever was named last.
+Each access to a state checks some entries (`Ttl.cleanup_incrementally`). Entries of the current key group are checked at
+once; the rest is pending for the other key groups of the partition. The state server can access these too: its current
+key group is the one set last.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import packing
 from statefulspark.state import expiry, functions, keygroups, store
 
-LOT = 1000
-"""A key group is loaded for as many entries as it has, or for this many."""
+LOAD_THRESHOLD = 1000
+"""A key group is loaded when the number of pending entries reaches its size or this number."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _ROUNDS: dict[tuple[str, str, int, int], expiry.CleanupRound] = {}
-"""Of this Python worker, by operator, state, partition, and number of partitions."""
+"""Rounds of this Python worker by operator, state, partition, and number of partitions."""
 
 
 class PartitionLog(store.ChunkLog, Protocol):
-    """A view into the engine's state, at one key group at a time."""
+    """A view of Spark's state, one key group at a time."""
 
-    def enter(self, standing: int) -> None:
-        """Make the key group current that something stands for."""
+    def enter(self, column_value: int) -> None:
+        """Set the current key group by its value in the column `key_group`."""
 
     def leave(self) -> None:
-        """Have no current key group."""
+        """Clear the current key group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """The state of one partition, and how its key groups are named there.
+    """The state of one partition.
 
     Attributes:
-        log: Where it is.
-        cache: Where tables of earlier batches may be.
-        placement: What stands for a key group.
+        log: Its chunks.
+        cache: May have tables of earlier batches.
+        placement: Placement of key groups.
         key_type: Types of the key columns.
     """
 
@@ -52,19 +52,19 @@ class Partition:
     key_type: str
 
 
-def walk(context: functions.KeyedContext, uid: str, placement: Placement, *, group: int, groups: int) -> None:
-    """Have the cleaners of a context go round the key groups of this task's partition, from where they were.
+def assign_rounds(context: functions.KeyedContext, uid: str, placement: Placement, *, group: int, groups: int) -> None:
+    """Set the rounds of the cleaners of a context to the key groups of this task's partition; started rounds continue.
 
     Args:
-        context: Just opened.
+        context: The opened context.
         uid: The operator.
         placement: How its key groups are spread over partitions.
-        group: One that the partition has.
-        groups: How many there are in all.
+        group: A key group of the partition.
+        groups: Total number of key groups.
     """
     task = TaskContext.get()
-    # Spark hands the session's settings to tasks as the batch has them: with the number that the query began with. The
-    # number of the task is no help, since it counts all branches of the query.
+    # Spark passes the session settings of the batch to tasks, with the number of partitions at the start of the query. The
+    # task number cannot be used, because it counts all branches of the query.
     partitions = int((task.getLocalProperty(_PARTITIONS) if task is not None else None) or 1)
     neighbours = neighbours_of(group, partitions, placement, groups=groups)
     for name, cleaner in context.cleaners.items():
@@ -72,35 +72,35 @@ def walk(context: functions.KeyedContext, uid: str, placement: Placement, *, gro
 
 
 def neighbours_of(group: int, partitions: int, placement: Placement, *, groups: int) -> list[int]:
-    """Return the key groups that are in the same partition as one of them."""
+    """Return the key groups that are in the same partition as `group`."""
     if placement is Placement.EVEN:
         return list(range(group % partitions, groups, partitions))
-    partition_of = _hashed(partitions, groups)
+    partition_of = _partitions_by_hash(partitions, groups)
     return [number for number, partition in enumerate(partition_of) if partition == partition_of[group]]
 
 
 @functools.cache
-def _hashed(partitions: int, groups: int) -> tuple[int, ...]:
-    """Return the partition of each key group whose number stands for it."""
+def _partitions_by_hash(partitions: int, groups: int) -> tuple[int, ...]:
+    """Return the partition of each key group, by the hash of its number."""
     return tuple(keygroups.spark_hash((number,), ("int",)) % partitions for number in range(groups))
 
 
 def clean(context: functions.KeyedContext, partition: Partition, *, new_id: Callable[[], str]) -> None:
-    """Look at the entries that accesses of this batch, or of batches before, have paid for.
+    """Check the pending entries of this batch and earlier ones.
 
-    Cost: a question to the state server for each key group, and loading those that are not in memory; a key group is loaded
-    only when as many entries are owed as it has, or a lot. Nothing where accesses were few.
+    Cost: a request to the state server for each key group, and loading those that are not in memory; a key group is loaded
+    only when the number of pending entries reaches its size or LOAD_THRESHOLD. With few accesses it does nothing.
 
     Args:
-        context: At the end of its batch.
-        partition: Where the key groups are.
-        new_id: Makes ids of versions.
+        context: The context at the end of its batch.
+        partition: The partition of the key groups.
+        new_id: Returns a new version id.
     """
     for cleaner in context.cleaners.values():
         visited: set[int] = set()
         while (group := cleaner.round.next_due()) is not None:
             if group in visited:
-                cleaner.round.pending_entries = 0  # more than all entries there are
+                cleaner.round.pending_entries = 0  # more pending entries than all groups have
                 break
             visited.add(group)
             partition.log.enter(packing.of_group(group, partition.placement))
@@ -116,13 +116,13 @@ def _clean_group(
     group: int,
     new_id: Callable[[], str],
 ) -> bool:
-    """Clean up in a key group; return whether there was enough owed for it."""
+    """Clean up a key group; return False if too few entries are pending for it."""
     head = partition.log.head()
     if head is None:
         cleaner.round.finish(group)
         cleaner.round.pending_entries -= 1
         return True
-    if cleaner.round.pending_entries < min(head.count, LOT):
+    if cleaner.round.pending_entries < min(head.count, LOAD_THRESHOLD):
         return False
     loaded = store.load(partition.log, partition.cache, group)
     context.bind(loaded.tables, group)

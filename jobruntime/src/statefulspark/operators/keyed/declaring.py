@@ -1,4 +1,4 @@
-"""What a function declares, learnt on the driver before Spark runs anything."""
+"""Finds the declarations of a function on the driver, before Spark runs anything."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def declared_by(
     domains: frozenset[timers.TimeDomain],
     ttl_change: ttl.TtlChange,
 ) -> Callable[[], functions.Declared | None]:
-    """Return what tells, when it is first asked, which states a function declares.
+    """Return a function that returns the declared states of a function, evaluated on its first call.
 
-    It gives None, and logs a warning, where `open` needs what only workers have: the types are then compared when the first
-    batch reads the state. It raises SpecRejectedError for declarations that no worker would accept either.
+    It returns None, and logs a warning, if `open` needs resources of workers: the types are then compared when the first
+    batch reads the state. It raises SpecRejectedError for declarations that workers would reject too.
 
     Args:
         function: The function; a copy of it is opened.
-        uid: Of its operator.
-        method: What opens it, as errors name it.
+        uid: The uid of its operator.
+        method: Name of the method that opens it, for errors.
         domains: Time domains in which it has timers.
-        ttl_change: What happens when a time to live was switched on or off.
+        ttl_change: Handling of a time to live that was enabled or disabled.
     """
 
     @functools.cache
@@ -38,13 +38,13 @@ def declared_by(
         try:
             return functions.declarations_of(function, uid, domains=domains, ttl_change=ttl_change)
         except errors.SpecRejectedError as error:
-            told = f"{method}() of keyed operator '{uid}' failed: {error.message}"
-            raise errors.SpecRejectedError(error.reason, told) from error
+            message = f"{method}() of keyed operator '{uid}' failed: {error.message}"
+            raise errors.SpecRejectedError(error.reason, message) from error
         except Exception as error:  # noqa: BLE001 - the function is the user's
-            told = f"{type(error).__name__}: {error}"
+            message = f"{type(error).__name__}: {error}"
             _log.warning(
-                "the states of an operator are not known before its first batch: it could not be opened on the driver",
-                extra={"operator": uid, "method": method, "error": told},
+                "an operator could not be opened on the driver; its states are unknown before its first batch",
+                extra={"operator": uid, "method": method, "error": message},
             )
             return None
 

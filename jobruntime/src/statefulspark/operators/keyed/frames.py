@@ -1,8 +1,8 @@
-"""Output rows as columns again, in the frame that Spark takes.
+"""Converts output rows to columns of the frame that Spark expects.
 
 Output goes through Arrow with the declared schema, so a value that does not fit is an error that names the column, never
-a silent cast. Pandas is imported here and not in `processor`: Spark runs that once per start in a process of its own, which
-the first batch waits for and which has no output.
+a silent cast. Pandas is imported here and not in `processor`: Spark runs that once per start in a separate process,
+which delays the first batch and has no output.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ class OutputSchema:
         self._uid = uid
 
     def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
-        """Build the frame that Spark takes, from tuples, Rows or dicts, or from a table.
+        """Build the frame that Spark expects from tuples, Rows, dicts, or a table.
 
         Returns:
-            A column for each column of the schema, in its order; they have numbers for names.
+            A column for each column of the schema, in its order; their names are numbers.
 
         Raises:
             SpecRejectedError: A row has the wrong number of columns, or a value does not fit its column.
@@ -45,7 +45,7 @@ class OutputSchema:
         if isinstance(rows, pa.Table):
             return self._from_table(rows)
         width = len(self._names)
-        # Looked at as a whole first: rows that are tuples of the right width, as most are, cost no Python each.
+        # Check all rows at once first: tuples of the right width, the usual case, need no Python code per row.
         if set(map(type, rows)) != {tuple} or set(map(len, cast("list[tuple[object, ...]]", rows))) != {width}:
             rows = [row if isinstance(row, tuple) and len(row) == width else self._to_tuple(row) for row in rows]
         tuples = cast("list[tuple[object, ...]]", rows)
@@ -99,19 +99,19 @@ class OutputSchema:
     def _rejected(self, row: object) -> errors.SpecRejectedError:
         return errors.SpecRejectedError(
             "OutputRowInvalid",
-            f"Operator '{self._uid}' yielded {row!r:.200}, which is no row of ({', '.join(self._names)}): yield a "
+            f"Operator '{self._uid}' yielded {row!r:.200}, which is not a row of ({', '.join(self._names)}): yield a "
             "tuple with these columns in this order, a dict with these names, or a Row.",
         )
 
 
 def _frame(columns: Iterable[object]) -> pd.DataFrame:
-    # Spark selects columns by name where one of them is a text, which takes it a third of the way back to Arrow.
+    # Spark selects columns by name if one name is a string, which takes a third of the conversion time back to Arrow.
     return pd.DataFrame(dict(enumerate(columns)), copy=False)
 
 
 def _for_pandas(column: pa.Array) -> object:
-    # A series over Arrow costs pandas more than the values do; integers without nulls are the same in numpy. Floats are
-    # not: on the way back pandas takes NaN for a null.
+    # An Arrow-backed series costs pandas more than the values; integers without nulls are the same in numpy. Floats are
+    # not, because pandas converts NaN to null on the way back.
     if pa.types.is_integer(column.type) and column.null_count == 0:
         return column.to_numpy()
     return pd.Series(column, dtype=pd.ArrowDtype(column.type), copy=False)

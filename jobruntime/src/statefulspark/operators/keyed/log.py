@@ -1,7 +1,7 @@
 """The chunk log of the current key group in Spark's state store: one value state and one map state per operator.
 
-Their names carry the operator's uid, and how its key groups are spread over partitions, so that state can be matched with
-operators from storage alone.
+Their names contain the operator's uid and the placement of its key groups, so that state can be matched with operators
+from storage alone.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CHUNK = spark_types.StructType(
 
 
 class SparkChunkLog:
-    """Chunks of whichever key group Spark has made current."""
+    """Chunks of Spark's current key group."""
 
     def __init__(self, handle: stateful_processor.StatefulProcessorHandle, uid: str, placement: Placement) -> None:
         self._handle = handle
@@ -39,7 +39,7 @@ class SparkChunkLog:
         self._log = handle.getMapState(placement.log(uid), _VERSION, _CHUNK)
 
     def head(self) -> store.GroupHead | None:
-        """Return the head, or None for a group that was never written."""
+        """Return the head, or None if the group was never written."""
         stored = self._head.get()
         if stored is None:
             return None
@@ -64,29 +64,29 @@ class SparkChunkLog:
         self._log.removeKey((version,))
 
     def times(self) -> tuple[int, int]:
-        """Return processing time and watermark of the batch, in milliseconds since 1970; what there is none of is < 1.
+        """Return processing time and watermark of the batch, in milliseconds since 1970; a missing one is < 1.
 
-        Spark gives both to the processor only where it has a time mode; the state server knows them always. They are
-        written down in the offset log, so a batch that is replayed has the same.
+        Spark passes them to the processor only with a time mode; the state server always has them. They are stored in the
+        offset log, so a replayed batch has the same.
         """
         times: tuple[int, int] = self._handle._statefulProcessorApiClient.get_timestamps("processingtime")
         return times
 
-    def enter(self, standing: int) -> None:
-        """Make another key group of the partition the current one.
+    def enter(self, column_value: int) -> None:
+        """Set the current key group to another one of the partition.
 
         Args:
-            standing: What stands for it in the column `key_group`.
+            column_value: Its value in the column `key_group`.
         """
-        self._handle._statefulProcessorApiClient.set_implicit_key((standing,))
+        self._handle._statefulProcessorApiClient.set_implicit_key((column_value,))
 
     def leave(self) -> None:
-        """Have no current key group, as Spark has it before a processor is closed."""
+        """Clear the current key group, as Spark does before a processor is closed."""
         self._handle._statefulProcessorApiClient.remove_implicit_key()
 
     def wake_at(self, moment_ms: int) -> None:
-        """Have Spark call for the current key group once the clock reaches a moment; asking again is fine.
+        """Register a Spark timer that wakes the current key group at a time; idempotent.
 
-        The end of event time is a moment that Spark's clock reaches, so what is set for later is due then, too.
+        Later times than the end of event time become due at the end of event time.
         """
         self._handle.registerTimer(max(1, min(moment_ms, watermark.END_OF_TIME_MS - 1)))

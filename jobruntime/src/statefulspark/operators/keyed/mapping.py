@@ -34,7 +34,7 @@ def map_with_state(
             None clears it.
         uid: Names the state, as for `keyed_process`.
         schema: Columns of the output.
-        state_type: Type of the state; without one it takes every value that can be stored.
+        state_type: Type of the state; without a type it accepts every value that can be stored.
         state_ttl: Time to live of the state.
         options: `max_parallelism`, `cache_bytes`, `disk_bytes` and `ttl_change`, as for `keyed_process`.
 
@@ -69,7 +69,7 @@ def flat_map_with_state(
             the new state; None clears it.
         uid: Names the state, as for `keyed_process`.
         schema: Columns of the output.
-        state_type: Type of the state; without one it takes every value that can be stored.
+        state_type: Type of the state; without a type it accepts every value that can be stored.
         state_ttl: Time to live of the state.
         options: `max_parallelism`, `cache_bytes`, `disk_bytes` and `ttl_change`, as for `keyed_process`.
 

@@ -1,7 +1,7 @@
 """`keyed_process`: a function over the rows of each key, with state, as a step of a streaming query.
 
-Spark's own stateful operator asks the JVM once per key and call. Here rows are grouped by key group, so a batch costs
-a few calls per key group, and the keys are worked on in Python.
+Spark's stateful operator calls the JVM for each key and access. Here rows are grouped by key group, so a batch needs a
+few JVM calls per key group, and keys are processed in Python.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _KEY_TYPES = (
 
 
 class Options(TypedDict, total=False):
-    """What every form of the operator passes on; see `keyed_process`."""
+    """Common options of all operators; see `keyed_process`."""
 
     max_parallelism: int | None
     cache_bytes: int
@@ -65,31 +65,31 @@ def keyed_process(
 ) -> DataFrame:
     """Apply a function to the rows of each key, with state that is kept exactly once.
 
-    All rows of a key in a batch come in one call, in the order in which the batch has them. Rows of different keys
-    come in no particular order. The state needs Spark's RocksDB provider, which the runtime sets.
+    All rows of a key in a batch are passed in one call, in the order of the batch. Different keys are processed in no
+    particular order. The state needs Spark's RocksDB provider, which the runtime sets.
 
     Args:
         df: The input.
         key: The key column, or several.
-        function: What to do; it is copied to the workers.
+        function: The function; it is copied to the workers.
         uid: Names the state of this operator for as long as the job lives: 1 to 63 lower-case letters, digits, `-`
             and `_`. State follows the uid when the query is changed.
         schema: Columns of the output, as DDL ("carrier string, delay double") or a StructType.
-        max_parallelism: Number of key groups, 1 to 32768; fixed for the life of the state. When omitted, it is what the
-            restored state has, and for new state half as many again as partitions, up to a power of two, at least 128.
+        max_parallelism: Number of key groups, 1 to 32768; fixed for the life of the state. When omitted, it is that of the
+            restored state; for new state it is 1.5 times the partitions, rounded up to a power of two, at least 128.
         output_mode: Must be the output mode of the query; `append` allows further stateful operators after this one.
-        cache_bytes: Memory that state may take in each Python worker between batches, estimated; where
-            `spark.executor.pyspark.memory` is set, half a worker's share of it at most. Key groups beyond that wait on
-            the executor's disk, in Spark's local directory.
-        disk_bytes: Disk that they may take there; None is as much as is free, 0 is none. What has no place there is
-            built anew from the state store in each batch.
+        cache_bytes: Estimated memory for state in each Python worker between batches; with
+            `spark.executor.pyspark.memory`, at most half of the worker's share. Other key groups are cached on the
+            executor's disk, in Spark's local directory.
+        disk_bytes: Disk space for them; None is all free space, 0 is none. Key groups that do not fit are rebuilt from
+            the state store in each batch.
         timers: Time domains in which the function sets timers: "event-time" (the watermark of the input),
-            "processing-time", or "both". With processing-time timers Spark plans a batch at every trigger, also
-            without input, so give the query a trigger interval. It is fixed for the life of the state.
-        ttl_change: Whether state may be migrated when a time to live was switched on or off since it was written.
+            "processing-time", or "both". With processing-time timers Spark plans a batch at every trigger, even
+            without input, so set a trigger interval for the query. It is fixed for the life of the state.
+        ttl_change: Whether state may be migrated when a time to live was enabled or disabled since it was written.
 
     Returns:
-        What the function yielded, as rows of `schema`.
+        The output of the function, as rows of `schema`.
 
     Raises:
         SpecRejectedError: An argument cannot be used; the message names it.
@@ -110,7 +110,7 @@ def keyed_process(
         function=name,
         declared=declaring.declared_by(function, uid, method=f"{name}.open", domains=domains, ttl_change=ttl_change),
     )
-    settings = processor.Settings(
+    settings = processor.OperatorSettings(
         uid=uid,
         key=columns,
         key_type=type_of_key,
@@ -133,7 +133,7 @@ def keyed_process(
 
 
 def key_groups(df: DataFrame, uid: str, declared: int | None) -> int:
-    """Return how many key groups an operator has; see `registry.key_groups_of`.
+    """Return the number of key groups of an operator; see `registry.key_groups_of`.
 
     Raises:
         SpecRejectedError: `MaxParallelismInvalid`.
@@ -143,25 +143,25 @@ def key_groups(df: DataFrame, uid: str, declared: int | None) -> int:
 
 
 def key_type(df: DataFrame, columns: tuple[str, ...]) -> str:
-    """Return the types of key columns as they are written down with the state."""
+    """Return the types of key columns as they are stored with the state."""
     return ", ".join(df.schema[column].dataType.simpleString() for column in columns)
 
 
 def pack_by_group(
-    df: DataFrame, parts: Sequence[Column], max_parallelism: int, settings: processor.Settings
+    df: DataFrame, parts: Sequence[Column], max_parallelism: int, settings: processor.OperatorSettings
 ) -> GroupedData:
-    """Return the rows of a frame, packed and grouped by key group, on the way to an operator.
+    """Pack the rows of a frame and group them by key group, as input of an operator.
 
     Args:
         df: The rows.
-        parts: What keys are made of, which their hash is taken of.
+        parts: The columns that the hash of a key is computed from.
         max_parallelism: Number of key groups.
-        settings: Of the operator.
+        settings: Settings of the operator.
     """
-    last, taken = packing.GROUP, {column.lower() for column in df.columns}
-    while last in taken:
-        last = f"_{last}"
-    grouped = df.withColumn(last, sql.pmod(sql.hash(*parts), sql.lit(max_parallelism)))
+    group_column, taken = packing.GROUP, {column.lower() for column in df.columns}
+    while group_column in taken:
+        group_column = f"_{group_column}"
+    grouped = df.withColumn(group_column, sql.pmod(sql.hash(*parts), sql.lit(max_parallelism)))
     packer = packing.Packer(settings.placement)
     return grouped.mapInArrow(packer, packing.packed_schema(settings.uid)).groupBy(packing.GROUP)
 
@@ -179,35 +179,35 @@ def _check_timers(
             return frozenset()
         raise errors.SpecRejectedError(
             "TimersNotDeclared",
-            f"{type(function).__qualname__} of keyed operator '{uid}' has an on_timer(), and keyed_process() was not "
-            'told which timers it uses: pass timers="event-time", "processing-time" or "both".',
+            f"{type(function).__qualname__} of keyed operator '{uid}' has an on_timer(), but keyed_process() got "
+            'no timers: pass timers="event-time", "processing-time" or "both".',
         )
     domains = state_timers.TIMER_CHOICES.get(chosen)
     if domains is None:
         raise errors.SpecRejectedError(
             "TimersInvalid",
-            f"Keyed operator '{uid}' was given timers={chosen!r}; it is one of "
+            f"Keyed operator '{uid}' was given timers={chosen!r}; use one of "
             f"{', '.join(map(repr, state_timers.TIMER_CHOICES))}, or None.",
         )
     return domains
 
 
-def check_instance(given: object, wanted: type, what: str, uid: str) -> None:
-    """Refuse something else than what an operator runs.
+def check_instance(given: object, expected_type: type, what: str, uid: str) -> None:
+    """Reject an argument of the wrong class.
 
     Raises:
         SpecRejectedError: `FunctionInvalid`.
     """
-    if not isinstance(given, wanted):
+    if not isinstance(given, expected_type):
         hint = " Pass an instance, not the class." if isinstance(given, type) else ""
         raise errors.SpecRejectedError(
             "FunctionInvalid",
-            f"The {what} of keyed operator '{uid}' must be a {wanted.__name__}, and is {given!r:.100}.{hint}",
+            f"The {what} of keyed operator '{uid}' must be a {expected_type.__name__}, but is {given!r:.100}.{hint}",
         )
 
 
 def is_plain_key(kind: spark_types.DataType) -> bool:
-    """Tell whether values of a type are keys as they are."""
+    """Tell whether a type is a key type without conversion."""
     return isinstance(kind, _KEY_TYPES)
 
 
@@ -219,25 +219,25 @@ def check_key(
     is_key: Callable[[spark_types.DataType], bool] = is_plain_key,
     more: str = "",
 ) -> None:
-    """Refuse key columns that state cannot be kept by.
+    """Reject invalid key columns.
 
     Args:
         df: The input.
         columns: Key columns.
         uid: The operator, for errors.
-        is_key: Tells whether a type is one of a key.
-        more: What types are, besides those that are keys as they are; for errors.
+        is_key: Tells whether a type is a key type.
+        more: Further key types, for errors.
 
     Raises:
-        SpecRejectedError: There is none, one is not in the input, or has a type that is no key.
+        SpecRejectedError: There is no key column, or one is not in the input or has an unsupported type.
     """
     if not columns:
-        raise errors.SpecRejectedError("KeyMissing", f"Keyed operator '{uid}' names no key column.")
+        raise errors.SpecRejectedError("KeyMissing", f"Keyed operator '{uid}' has no key column.")
     for column in columns:
         if column not in df.columns:
             raise errors.SpecRejectedError(
                 "KeyColumnUnknown",
-                f"Keyed operator '{uid}' has the key column '{column}', and its input has only {', '.join(df.columns)}.",
+                f"Keyed operator '{uid}' has the key column '{column}', but its input has only {', '.join(df.columns)}.",
             )
         kind = df.schema[column].dataType
         if not is_key(kind):

@@ -1,8 +1,8 @@
 """The stage before the shuffle: rows become one Arrow blob per key group.
 
-Spark would hand each row to the stateful operator on its own, through pandas, where a null turns an integer column
-into floats. Packed, a batch is shuffled as a few blobs per key group, and every value arrives with the exact type that
-Arrow has for it. The order of the rows of a key group within a partition is kept.
+Spark would pass rows to the stateful operator through pandas, where a null turns an integer column into floats. Packed,
+a batch is shuffled as a few blobs per key group, and every value keeps its exact Arrow type. The order of the rows of a
+key group within a partition is kept.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from statefulspark.contract.placement import Placement
 from statefulspark.state import keygroups
 
 GROUP = "key_group"
-"""Column that Spark groups by: it stands for the number of a key group, and its hash decides on the partition."""
+"""Column that Spark groups by: it encodes the number of a key group, and its hash selects the partition."""
 ROWS = "rows"
 UID_METADATA = "statefulspark.uid"
-"""Key in the metadata of the column `key_group`, so that a plan tells whose operator is where."""
+"""Key in the metadata of the column `key_group`, so that a plan shows the operator."""
 FLUSH_BYTES = 64 << 20
-"""Rows of a partition are gathered up to this size before they are split, so that blobs do not get tiny."""
+"""Rows of a partition are collected up to this size before they are split, to avoid tiny blobs."""
 _PACKED_ARROW = pa.schema([(GROUP, pa.int32()), (ROWS, pa.binary())])
 
 
 def packed_schema(uid: str) -> spark_types.StructType:
-    """Return the columns of packed rows on the way to an operator."""
+    """Return the schema of packed rows, the input of an operator."""
     return spark_types.StructType(
         [
             spark_types.StructField(GROUP, spark_types.IntegerType(), metadata={UID_METADATA: uid}),
@@ -38,12 +38,12 @@ def packed_schema(uid: str) -> spark_types.StructType:
 
 
 def of_group(group: int, placement: Placement) -> int:
-    """Return what stands for a key group in the column `key_group`."""
+    """Return the value of a key group in the column `key_group`."""
     return keygroups.mark(group) if placement is Placement.EVEN else group
 
 
 def group_of(value: int, placement: Placement) -> int:
-    """Return the key group that a value of the column `key_group` stands for."""
+    """Return the key group of a value in the column `key_group`."""
     return keygroups.marked(value) if placement is Placement.EVEN else value
 
 
@@ -52,7 +52,7 @@ class Packer:
     """Packs the rows of a partition.
 
     Attributes:
-        placement: What stands for a key group.
+        placement: Encoding of key groups in the column.
     """
 
     placement: Placement
@@ -61,10 +61,10 @@ class Packer:
         """Split record batches by their last column, the number of the key group.
 
         Args:
-            batches: The partition's rows; the last column is the key group, the others are passed on.
+            batches: The partition's rows; the last column is the key group, the others are packed.
 
         Yields:
-            Batches of `(what stands for the key group, Arrow IPC stream with the rows of that group)`.
+            Batches of `(value of the key group, Arrow IPC stream with the rows of that group)`.
         """
         gathered: list[pa.RecordBatch] = []
         size_bytes = 0
@@ -83,12 +83,12 @@ def _split(batches: list[pa.RecordBatch], placement: Placement) -> pa.RecordBatc
     groups = table.column(table.num_columns - 1).to_numpy()
     order = np.argsort(groups, kind="stable")
     rows = table.select(range(table.num_columns - 1)).take(pa.array(order)).combine_chunks()
-    found, starts = np.unique(groups[order], return_index=True)
+    distinct_groups, starts = np.unique(groups[order], return_index=True)
     ends = [*starts[1:].tolist(), len(groups)]
     blobs = [_write(rows.slice(start, end - start)) for start, end in zip(starts.tolist(), ends, strict=True)]
-    standing = [of_group(group, placement) for group in found.tolist()]
+    column_values = [of_group(group, placement) for group in distinct_groups.tolist()]
     return pa.RecordBatch.from_arrays(
-        [pa.array(standing, pa.int32()), pa.array(blobs, pa.binary())], schema=_PACKED_ARROW
+        [pa.array(column_values, pa.int32()), pa.array(blobs, pa.binary())], schema=_PACKED_ARROW
     )
 
 
@@ -101,5 +101,5 @@ def _write(rows: pa.Table) -> bytes:
 
 
 def unpack(blobs: list[bytes]) -> pa.Table:
-    """Read blobs of one key group back, in their order."""
+    """Return the rows of blobs of one key group, in order."""
     return pa.concat_tables([pa.ipc.open_stream(blob).read_all() for blob in blobs])

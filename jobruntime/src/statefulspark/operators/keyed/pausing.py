@@ -1,8 +1,7 @@
-"""Python's cyclic garbage collection, paused where our own code makes many objects and no cycles.
+"""Pauses Python's cyclic garbage collection where our code creates many objects and no cycles.
 
-Making a row object for every row of a batch sets the collector off again and again, and each of its full rounds walks
-the state that is cached in the worker: measured, that was half the time of a batch. User code runs with the collector
-as it was.
+Creating a row object for every row of a batch triggers the collector often, and each full collection scans the state
+that is cached in the worker: measured, that was half the time of a batch. User code runs without this pause.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pause the collector in the block, unless it is off already."""
+    """Pause the collector in the block, unless it is already disabled."""
     if not gc.isenabled():
         yield
         return

@@ -1,8 +1,8 @@
 """The stateful processor that runs a keyed function over the key groups of a partition.
 
-Spark calls it once per key group and batch, with the packed rows of the group, and once more for key groups without rows
-whose timers are due. State lives in Spark's state store as chunks; the tables built from them stay in this worker
-process between batches (`cache`), validated each time.
+Spark calls it once per key group and batch with the packed rows of the group, and also for key groups without rows that
+have due timers. State is stored in Spark's state store as chunks; the tables built from them are cached in this worker
+process between batches (`cache`) and validated each time.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def new_id() -> str:
-    """Return an id that no other attempt has."""
+    """Return an id that is unique over all attempts."""
     return os.urandom(8).hex()
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
-    """How an operator runs, besides its function.
+class OperatorSettings:
+    """Settings of an operator, besides its function.
 
     Attributes:
         uid: The operator's uid.
@@ -42,12 +42,12 @@ class Settings:
         key_type: Their types.
         schema: Output columns.
         timezone: Session time zone.
-        cache_bytes: Memory that tables may take in a worker, estimated.
-        disk_bytes: Disk of an executor that key groups beyond that may take; None is what is free.
+        cache_bytes: Estimated memory for tables in a worker.
+        disk_bytes: Disk space of an executor for other key groups; None is all free space.
         domains: Time domains in which it has timers.
-        ttl_change: What happens when a time to live was switched on or off.
-        placement: How key groups are spread over partitions.
-        key_groups: How many there are.
+        ttl_change: Handling of a time to live that was enabled or disabled.
+        placement: Placement of key groups on partitions.
+        key_groups: Number of key groups.
     """
 
     uid: str
@@ -64,7 +64,7 @@ class Settings:
 
     @property
     def clock(self) -> timers.TimeDomain:
-        """What wakes key groups without rows: processing time if any timer is on it, else the watermark."""
+        """The clock that wakes key groups without rows: processing time if any timer uses it, else the watermark."""
         processing = timers.TimeDomain.PROCESSING_TIME
         return processing if processing in self.domains else timers.TimeDomain.EVENT_TIME
 
@@ -74,10 +74,10 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
 
     Args:
         function: The user's function.
-        settings: Everything else.
+        settings: Settings of the operator.
     """
 
-    def __init__(self, function: functions.KeyedProcessFunction, settings: Settings) -> None:
+    def __init__(self, function: functions.KeyedProcessFunction, settings: OperatorSettings) -> None:
         self._function = function
         self._settings = settings
         self._context: functions.KeyedContext | None = None
@@ -93,10 +93,10 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         rows: Iterator[pd.DataFrame],
         timerValues: object,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
-        """Work on the rows of one key group, and on its timers."""
-        with self._ours():
+        """Process the rows and timers of one key group."""
+        with self._internal_errors():
             table = packing.unpack([blob for frame in rows for blob in frame[packing.ROWS]])
-            yield from self._work_on(self._group_of(key), table)
+            yield from self._process_group(self._group_of(key), table)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
         self,
@@ -104,29 +104,29 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         timerValues: object,  # noqa: N803 - Spark's name
         expiredTimerInfo: object,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
-        """Work on the timers of a key group that had no rows in this batch."""
+        """Process the timers of a key group without rows in this batch."""
         group = self._group_of(key)
-        with self._ours():
+        with self._internal_errors():
             if group not in self._done:
-                yield from self._work_on(group, None)
+                yield from self._process_group(group, None)
 
     def close(self) -> None:
         """Close the function, if it was opened."""
         self._done.clear()
-        with self._ours():
+        with self._internal_errors():
             if self._context is not None:
                 self._clean(self._context)
                 self._context = None
                 self._close_function()
 
-    def _ours(self) -> contextlib.AbstractContextManager[None]:
-        """Tell what fails in here from what a call of the user's code raised, which is caught where it is made."""
+    def _internal_errors(self) -> contextlib.AbstractContextManager[None]:
+        """Report errors of our own code as internal; errors of user code are caught at each call."""
         return spark_errors.ours(f"Keyed operator '{self._settings.uid}'")
 
     def _group_of(self, key: tuple[int]) -> int:
         return packing.group_of(int(key[0]), self._settings.placement)
 
-    def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
+    def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         context = self._context or self._open_for(group)
         with pausing.collection_paused():
             keys = self._batch_keys(context, table)
@@ -159,7 +159,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
             yield frame
 
     def _clean(self, context: functions.KeyedContext) -> None:
-        """Look for expired entries in key groups that had no rows in this batch."""
+        """Clean up expired entries in key groups without rows in this batch."""
         if context.cleans_on_the_way:
             partition = cleaning.Partition(self._log, self._tables, self._settings.placement, self._settings.key_type)
             cleaning.clean(context, partition, new_id=new_id)
@@ -167,7 +167,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _batch_keys(
         self, context: functions.KeyedContext, table: pa.Table | None
     ) -> Callable[[], Collection[object]] | None:
-        """Return what tells the keys of the rows, or None where rows of other keys may be needed, too."""
+        """Return a function for the keys of the rows, or None if rows of other keys may be needed."""
         if table is None or self._settings.domains or context.cleans_on_the_way:
             return None
         return lambda: set(rows.to_keys(table, self._settings.key))
@@ -175,7 +175,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
     def _open_for(self, group: int) -> functions.KeyedContext:
         context, settings = self._open(), self._settings
         if context.cleans_on_the_way:
-            cleaning.walk(context, settings.uid, settings.placement, group=group, groups=settings.key_groups)
+            cleaning.assign_rounds(context, settings.uid, settings.placement, group=group, groups=settings.key_groups)
         return context
 
     def _open(self) -> functions.KeyedContext:
@@ -183,7 +183,7 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         self._tables = caching.open_cache(
             settings.uid, cache_bytes=settings.cache_bytes, disk_bytes=settings.disk_bytes
         )
-        # Not at the top: see there.
+        # Imported here because it imports pandas; see `frames`.
         from statefulspark.operators.keyed import frames
 
         self._output = frames.OutputSchema(settings.schema, settings.uid, settings.timezone)
@@ -268,9 +268,9 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         return type(self._function).__qualname__
 
     def _failed(self, method: str, where: str, error: Exception) -> errors.StatefulSparkError:
-        """Return the error for what a call of the user's code raised.
+        """Return the error for an exception of a call of user code.
 
-        What the code asked of us and was refused keeps its reason, and other errors of ours stay what they are.
+        A rejected request of the user code keeps its reason, and other errors of ours stay unchanged.
         """
         what = f"{self._function_name}.{method}() of keyed operator '{self._settings.uid}' failed{where}"
         if isinstance(error, errors.SpecRejectedError):
@@ -280,9 +280,9 @@ class KeyedProcessor(stateful_processor.StatefulProcessor):
         if isinstance(error, errors.StatefulSparkError) and not isinstance(error, errors.UserCodeError):
             return error
         cause = error.raised if isinstance(error, errors.UserCodeError) else error
-        told = f"{type(cause).__name__}: {cause}".removesuffix(".")
+        detail = f"{type(cause).__name__}: {cause}".removesuffix(".")
         hint = "The batch was not committed and no state was changed."
-        return usercode.user_code_error(cause, reason="FunctionFailed", message=f"{what}: {told}. {hint}")
+        return usercode.user_code_error(cause, reason="FunctionFailed", message=f"{what}: {detail}. {hint}")
 
 
 def _by_key(keys: Sequence[object], values: Sequence[functions.InputRow]) -> dict[object, list[functions.InputRow]]:

@@ -1,7 +1,7 @@
-"""Which keyed operators a job has: filled while its queries are built, read by the runtime.
+"""The keyed operators of a job: recorded while its queries are built, read by the runtime.
 
-The runtime needs the uids to match state on storage with operators, and refuses two operators with the same one. It
-builds queries inside `collecting`; outside of it, as in a notebook, nothing is recorded.
+The runtime matches state on storage with operators by uid, and rejects two operators with the same uid. It builds
+queries inside `collecting`; outside of it, as in a notebook, nothing is recorded.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from statefulspark.state import evolution, functions, keygroups
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """A keyed operator, as it was declared.
+    """A declared keyed operator.
 
     Attributes:
-        uid: Its uid, which the state variables on storage carry in their names.
-        query_uid: The query that it is part of.
+        uid: Its uid, which is part of the names of its state variables on storage.
+        query_uid: Its query.
         max_parallelism: Number of key groups.
         key: Key columns.
         key_type: Their types, for example `string, bigint`.
         function: Qualified name of the function's class.
-        declared: Tells what the function declares; None where that cannot be known before it runs.
+        declared: Returns the declarations of the function; None if they are unknown before it runs.
     """
 
     uid: str
@@ -42,13 +42,13 @@ class Operator:
 
     @property
     def states(self) -> tuple[evolution.Declaration, ...] | None:
-        """What it declares; None where that is not known before the first batch."""
+        """Its declared states; None if they are unknown before the first batch."""
         declared = self.declared()
         return None if declared is None else declared.states
 
     @property
     def lifetimes_ms(self) -> dict[str, int]:
-        """Times to live of states whose expired entries canonical savepoints leave out (Flink A.29)."""
+        """Times to live of states whose expired entries canonical savepoints omit (Flink A.29)."""
         declared = self.declared()
         lifetimes = {} if declared is None else declared.lifetimes
         return {name: life.duration_ms for name, life in lifetimes.items() if life.full_snapshot}
@@ -112,11 +112,11 @@ def collecting(
     """Record the operators that are declared inside the block.
 
     Args:
-        registry: Gets them; one for all queries of a job.
+        registry: The registry of the job.
         query_uid: The query that is being built.
-        placements: How the key groups of restored operators are spread, by uid.
-        key_groups: How many the query's restored operators have, by uid.
-        partitions: How many partitions the query's restored state has; 0 if it has none.
+        placements: Placement of the key groups of restored operators, by uid.
+        key_groups: Number of key groups of restored operators of the query, by uid.
+        partitions: Number of partitions of the query's restored state; 0 if it has none.
 
     Yields:
         The registry.
@@ -137,7 +137,7 @@ def declare(
     function: str,
     declared: Callable[[], functions.Declared | None],
 ) -> None:
-    """Record an operator in the registry that is collecting, if one is.
+    """Record an operator in the current registry, if there is one.
 
     Raises:
         SpecRejectedError: Another operator of the job has the same uid.
@@ -148,21 +148,21 @@ def declare(
 
 
 def placement_of(uid: str) -> Placement:
-    """Return how the key groups of an operator are spread: as its restored state has it, else evenly."""
+    """Return the placement of the key groups of an operator: that of its restored state, else even."""
     collection = _collection.get()
     return Placement.EVEN if collection is None else collection.placements.get(uid, Placement.EVEN)
 
 
 def key_groups_of(uid: str, declared: int | None, *, partitions: int) -> int:
-    """Return how many key groups an operator has: as declared, else as its restored state has, else derived.
+    """Return the number of key groups of an operator: the declared, else the restored, else a derived one.
 
     Args:
         uid: The operator.
-        declared: `max_parallelism` as the job gives it; None leaves it to us.
-        partitions: Number of partitions of a query that has no state yet.
+        declared: `max_parallelism` of the job; None selects a default.
+        partitions: Number of partitions of a query without state.
 
     Raises:
-        SpecRejectedError: `MaxParallelismInvalid`. Whether a declared number fits the state is compared with the plan.
+        SpecRejectedError: `MaxParallelismInvalid`. Whether it fits the restored state is checked with the plan.
     """
     if declared is not None:
         keygroups.check_max_parallelism(declared)
@@ -175,14 +175,14 @@ def key_groups_of(uid: str, declared: int | None, *, partitions: int) -> int:
 
 
 def check_uid(uid: str) -> None:
-    """Refuse a uid that cannot name state on storage.
+    """Reject an invalid operator uid.
 
     Raises:
-        SpecRejectedError: It has other characters than allowed, or is too long.
+        SpecRejectedError: It has invalid characters, or is too long.
     """
     if not layout.is_uid(uid):
         raise errors.SpecRejectedError(
             "OperatorUidInvalid",
-            f"{uid!r} is no uid for an operator: use 1 to 63 lower-case letters, digits, '-' and '_', beginning and "
+            f"{uid!r} is not a valid operator uid: use 1 to 63 lower-case letters, digits, '-' and '_', beginning and "
             "ending with a letter or digit. It names the operator's state for as long as the job lives.",
         )

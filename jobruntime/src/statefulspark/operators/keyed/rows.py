@@ -1,4 +1,4 @@
-"""Arrow columns as Python keys and rows.
+"""Converts Arrow columns to Python keys and rows.
 
 Rows are tuples with the columns as attributes. Timestamps are aware datetimes, decimals are Decimal, structs dicts,
 arrays lists, maps dicts.
@@ -27,7 +27,7 @@ def _column_getter(positions: dict[str, int]) -> Callable[[tuple[object, ...], s
 
 @functools.lru_cache(maxsize=256)
 def row_maker(columns: tuple[str, ...]) -> Callable[[Iterable[object]], functions.InputRow]:
-    """Return what makes rows with these columns. A name that is no identifier is reached as `row["the name"]`."""
+    """Return a row factory for these columns. A column whose name is not an identifier is accessed as `row["the name"]`."""
     named_tuple = cast("Callable[..., type[tuple[object, ...]]]", collections.namedtuple)
     plain = named_tuple("InputRow", columns, rename=True)
     get_column = _column_getter({column: position for position, column in enumerate(columns)})
@@ -54,7 +54,7 @@ def to_values(column: pa.ChunkedArray) -> list[object]:
     kind = column.type
     is_number = (pa.types.is_integer(kind) or pa.types.is_floating(kind)) and column.null_count == 0
     if is_number or pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        # The way over numpy is several times faster than to_pylist and gives the same values here.
+        # numpy is several times faster than to_pylist and returns the same values here.
         values: list[object] = column.to_numpy().tolist()
         return values
     listed: list[object] = column.to_pylist(maps_as_pydicts="strict")

@@ -1,14 +1,13 @@
-"""Spark's own `StatefulProcessor`, unchanged, on our keyed state.
+"""Spark's `StatefulProcessor`, unchanged, on our keyed state.
 
 ```
-operator    what a job calls             grouping   what groupBy groups by     modes     time modes
-function    a processor as a function    handle     what init gets             states    value, list, map
-firing      timers as Spark fires them   forms      values as Spark keeps them
-processor   by key group, on Spark       inputs     Rows and frames by key     lateness  late rows
-deleting    states that init deletes     outputs    Rows and frames that come out
-wrapping    what `processor` runs; `operators.groupstate` has another
+operator    entry points of a job        grouping   keys of groupBy            modes     time modes
+function    a processor as a function    handle     handle for init            states    value, list, map
+firing      timers as Spark fires them   forms      stored forms of values     lateness  late rows
+processor   by key group, on Spark       inputs     input Rows and frames      outputs   output Rows and frames
+deleting    states that init deletes     wrapping   base class of `function`, shared with `operators.groupstate`
 ```
-Names are looked up when they are used: Python workers import `processor` and what it needs, and nothing else.
+Names are imported lazily: Python workers import only `processor` and its dependencies.
 """
 
 from __future__ import annotations

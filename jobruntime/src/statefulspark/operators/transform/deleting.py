@@ -1,12 +1,12 @@
-"""States that `init` deletes with `deleteIfExists`: removed from every key group of a partition, in the batch that asks.
+"""Deletion of states with `deleteIfExists` in `init`: removes them from every key group of a partition in the same batch.
 
-Spark deletes a state as a whole. Here each key group has its part of it, so a partition looks at all of its key groups: at
-those with rows or timers when they are first used, and at the others at the end of the batch. All is committed with the
-batch, so what was deleted does not come back, whether or not the call is left in.
+Spark deletes a state as a whole. Here each key group has a part of it, so a partition visits all of its key groups: those
+with rows or timers at their first use, and the others at the end of the batch. Deletions are committed with the batch, so
+deleted state does not return, even if the call is removed later.
 
-Looking at all key groups takes reading them. As long as the same states are deleted and not declared anew, a partition does
-so in the first batch of a query's run only: none can have come back since. What is remembered for that counts from the
-batch after on, since a batch that fails is run again.
+Visiting all key groups means reading them. While the same states are deleted and not declared again, a partition does so
+only in the first batch of a run of the query, because no part can have returned since. This takes effect from the next
+batch on, because a failed batch runs again.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ Commit = Callable[[store.LoadedGroup], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """Where in a query a task is.
+class TaskRun:
+    """The position of a task in a query.
 
     Attributes:
         query: Id of the run of the query.
-        partition: The task's.
+        partition: Partition of the task.
         batch: Number of the batch.
     """
 
@@ -39,29 +39,29 @@ class Run:
 
 _Scope = tuple[str, int, str, frozenset[str]]
 _CLEANED: dict[_Scope, int] = {}
-"""The batch in which a partition was rid of states: by run of the query, partition, operator, and the states."""
+"""The batch in which states were deleted from a partition: by run of the query, partition, operator, and states."""
 _REMEMBERED = 256
 
 
-def current_run() -> Run | None:
-    """Return where the running task is; None where Spark does not tell, as in a query that is not a stream."""
+def current_run() -> TaskRun | None:
+    """Return the position of the current task; None if unknown, as in a batch query."""
     task = TaskContext.get()
     properties = (task and task._localProperties) or {}
     query, batch = properties.get("spark.jobGroup.id"), properties.get("streaming.sql.batchId")
-    return None if task is None or query is None or batch is None else Run(query, task.partitionId(), int(batch))
+    return None if task is None or query is None or batch is None else TaskRun(query, task.partitionId(), int(batch))
 
 
-class Deleting:
+class StateDeletion:
     """The states that a processor deletes, in one partition and batch.
 
     Args:
         uid: The operator.
         names: The states.
-        run: Where the task is; None where that is not known, or where one of the states is declared anew, so that there is
-            something to delete in every batch.
+        run: Position of the task; None if unknown, or if one of the states is declared again and must be deleted in every
+            batch.
     """
 
-    def __init__(self, uid: str, names: frozenset[str], run: Run | None) -> None:
+    def __init__(self, uid: str, names: frozenset[str], run: TaskRun | None) -> None:
         self._uid, self._names, self._run = uid, names, run
         self._done: set[int] = set()
 
@@ -85,7 +85,7 @@ class Deleting:
             commit(loaded)
 
     def clean_others(self, groups: Iterable[int], load: Load, commit: Commit) -> None:
-        """Delete the states from all key groups that the batch did not use, and remember that it was done."""
+        """Delete the states from all key groups that the batch did not use, and remember the batch."""
         if not self.is_due:
             return
         for group in groups:

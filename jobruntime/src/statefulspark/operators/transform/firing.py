@@ -1,9 +1,9 @@
-"""Timers as Spark fires them.
+"""Timers with the semantics of Spark.
 
-Which timers fire in a batch is settled once, after its rows: those that are due then, earliest first. What a callback
-does changes nothing in that: a timer that it sets fires in the next batch at the earliest, also when it is due already,
-and one that it deletes fires nevertheless. A timer is there until its callback has returned, so the callback finds it
-listed, cannot set it again, and loses it.
+The timers that fire in a batch are determined once, after its rows: those due at that time, earliest first. A callback
+does not change this set: a timer that it sets fires in the next batch at the earliest, even if already due, and a timer
+that it deletes still fires. A timer exists until its callback has returned: the callback finds it in the list and cannot
+set it again.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from statefulspark import state as keyed_state
 from statefulspark.state import timers as state_timers
 
 
-class Timers:
-    """The timers of the current key, in the one time domain that an operator has.
+class ProcessorTimers:
+    """The timers of the current key in the time domain of the operator.
 
     Args:
-        context: Has the key, and the timers themselves.
+        context: Has the current key and its timers.
         now_ms: The time of the domain in this batch.
     """
 
@@ -35,7 +35,7 @@ class Timers:
         """Set a timer."""
         key, moment = self._context.key, int(at_ms)
         if moment in self._deleted.get(key, ()):
-            # It fires in this batch whatever happens, and is gone then.
+            # It fires in this batch in any case and is deleted after that.
             self._deleted[key].discard(moment)
             self._firing[key].add(moment)
         elif moment not in self._firing.get(key, ()):
@@ -51,14 +51,14 @@ class Timers:
             self._domain.delete(moment)
 
     def listed(self) -> list[int]:
-        """Return the timers that are set, earliest first."""
+        """Return the set timers, earliest first."""
         return sorted({*self._domain.moments(), *self._firing.get(self._context.key, ())})
 
     def fire(self) -> Iterator[int]:
-        """Take all timers of the bound key group that are due; each one's key becomes the current one.
+        """Remove and yield all due timers of the bound key group, and set the current key to the key of each.
 
         Yields:
-            The moment of the timer.
+            The time of the timer.
         """
         due: list[tuple[int, object]] = []
         while (first := self._domain.take_due(self._now_ms)) is not None:
@@ -76,6 +76,6 @@ class Timers:
             self._context.leave()
 
     def is_overdue(self) -> bool:
-        """Tell whether the bound key group has timers that are due and wait for the next batch."""
+        """Tell whether the bound key group has due timers that wait for the next batch."""
         next_ms = self._domain.next_ms()
         return next_ms is not None and next_ms <= self._now_ms

@@ -1,10 +1,10 @@
-"""Values of Spark's states: what a processor gives and gets, and what is stored for it.
+"""Conversion between the values of Spark's states and their stored form.
 
-Spark sends a value to its state as a pickled tuple, turns it into a row of the declared schema on the other side, and
-gives it back as a row. Two things follow that processors rely on: what comes back is a copy with the types of the
-schema, and a value of another type than its column becomes null, without an error. A form does the same in this process.
+Spark sends a value to its state as a pickled tuple, converts it to a row of the declared schema, and returns it as a row.
+Processors rely on two effects: a read returns a copy with the types of the schema, and a value whose type differs from
+its column becomes null without an error. A form does the same in this process.
 
-Stored is a tuple of plain values (`statefulspark.state.codec`): timestamps as points in time, nested structs as tuples.
+The stored form is a tuple of plain values (`statefulspark.state.codec`): timestamps as points in time, structs as tuples.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ _PLAIN_TYPES = (
 )
 
 
-class Form(Protocol):
-    """How one type is stored."""
+class ValueForm(Protocol):
+    """The stored form of one type."""
 
     text: str
-    """The type, as it is written down with the state."""
+    """The type, as it is stored with the state."""
 
     def store(self, internal: object) -> object:
-        """Return what is stored for a value that `DataType.toInternal` gave."""
+        """Return the stored form of a result of `DataType.toInternal`."""
 
     def load(self, stored: object) -> object:
-        """Return what a processor gets; a copy of everything that can be changed."""
+        """Return the value for a processor; mutable parts are copied."""
 
 
 class Plain:
-    """A type whose values are stored as they are, if they are of the right Python type."""
+    """A type whose values are stored unchanged, if they have the right Python type."""
 
     def __init__(self, text: str, accept: Callable[[object], object]) -> None:
         self.text = text
@@ -64,37 +64,37 @@ class Plain:
 
 
 class Converted:
-    """A type whose values Spark keeps as numbers, and we as dates and times."""
+    """A type whose values Spark stores as numbers, and we as dates and times."""
 
     def __init__(self, text: str, store: Callable[[int], object], load: Callable[[object], object]) -> None:
         self.text = text
         self._store, self._load = store, load
 
     def store(self, internal: object) -> object:
-        """Return the moment; null for what is no number."""
+        """Return the time; None if the value is not an integer."""
         return self._store(internal) if type(internal) is int else None
 
     def load(self, stored: object) -> object:
-        """Return the moment as Spark gives it."""
+        """Return the time as Spark returns it."""
         return None if stored is None else self._load(stored)
 
 
 class Required:
-    """A type whose values must not be null: as in Spark null is the type's zero where it has one, and else an error.
+    """A type whose values must not be null: as in Spark, null becomes the zero of the type if it has one, else an error.
 
     Args:
         form: The type.
-        zero: What is stored for null; None where it is an error.
+        zero: Stored for null; None if null is an error.
         error_class: Spark's name of that error.
     """
 
-    def __init__(self, form: Form, zero: object, error_class: str) -> None:
+    def __init__(self, form: ValueForm, zero: object, error_class: str) -> None:
         self.text = form.text
         self._form, self._zero, self._error_class = form, zero, error_class
         self.load = form.load
 
     def store(self, internal: object) -> object:
-        """Return what is stored.
+        """Return the stored form.
 
         Raises:
             SpecRejectedError: It is null, or of another type.
@@ -104,14 +104,14 @@ class Required:
             return self._zero if stored is None else stored
         raise errors.SpecRejectedError(
             "StateValueInvalid",
-            f"[{self._error_class}] A column of type {self.text} is declared as NOT NULL, and was given {internal!r:.100}.",
+            f"[{self._error_class}] A column of type {self.text} is declared as NOT NULL, but got {internal!r:.100}.",
         )
 
 
 class Array:
     """An array, stored as a list."""
 
-    def __init__(self, element: Form) -> None:
+    def __init__(self, element: ValueForm) -> None:
         self.text = f"array<{element.text}>"
         self._element = element
 
@@ -127,7 +127,7 @@ class Array:
 class Map:
     """A map, stored as a dict."""
 
-    def __init__(self, key: Form, value: Form) -> None:
+    def __init__(self, key: ValueForm, value: ValueForm) -> None:
         self.text = f"map<{key.text},{value.text}>"
         self._key, self._value = key, value
 
@@ -153,7 +153,7 @@ class Struct:
         required: The form of a field that must not be null.
     """
 
-    def __init__(self, schema: spark_types.StructType, required: Callable[[spark_types.DataType], Form]) -> None:
+    def __init__(self, schema: spark_types.StructType, required: Callable[[spark_types.DataType], ValueForm]) -> None:
         self.names = tuple(schema.names)
         self._fields = tuple((of if field.nullable else required)(field.dataType) for field in schema.fields)
         fields = zip(self.names, self._fields, strict=True)
@@ -181,19 +181,19 @@ class Struct:
         return None if stored is None else self._row(*self.load_tuple(stored))
 
     def load_tuple(self, stored: object) -> tuple[object, ...]:
-        """Return a tuple, as most states give it."""
+        """Return a tuple, as most states do."""
         values = cast("tuple[object, ...]", stored)
         return tuple([form.load(value) for form, value in zip(self._fields, values, strict=True)])
 
 
 class RowForm:
-    """The schema of a state: rows in, tuples stored.
+    """The schema of a state: converts rows to stored tuples and back.
 
     Args:
         schema: The declared schema.
 
     Attributes:
-        text: The type, as it is written down with the state.
+        text: The type, as it is stored with the state.
     """
 
     def __init__(self, schema: spark_types.StructType) -> None:
@@ -209,33 +209,33 @@ class RowForm:
         return self.text
 
     def store(self, value: object) -> tuple[object, ...]:
-        """Return what is stored for what a processor gave.
+        """Return the stored form of a row of a processor.
 
         Raises:
-            TypeError: It is None or no row, with the words that Spark's own client has.
+            TypeError: It is None or not a row, with the message of Spark's client.
             SpecRejectedError: It has another number of columns than the schema.
         """
         given = tuple(cast("Iterable[object]", value))
         if not (self._is_plain and _PLAIN_KINDS.issuperset(map(type, given))):
-            # numpy and pandas values become Python's, then times become numbers, each as Spark's client does it.
+            # Convert numpy and pandas values to Python values, then times to numbers, as Spark's client does.
             given = self._schema.toInternal(tuple([normalized(item) for item in given]))
         return cast("tuple[object, ...]", self._struct.store(given))
 
     def store_key(self, value: object) -> tuple[object, ...]:
-        """Return the stored form of a map's key: everything in it can be hashed."""
+        """Return the stored form of a map key, which is hashable."""
         return cast("tuple[object, ...]", _hashable(self.store(value)))
 
     def load(self, stored: object) -> tuple[object, ...]:
-        """Return the tuple that a processor gets."""
+        """Return the tuple for a processor."""
         return cast("tuple[object, ...]", stored) if self._is_plain else self._struct.load_tuple(stored)
 
     def load_row(self, stored: object) -> spark_types.Row:
-        """Return the Row that a processor gets, with names."""
+        """Return the Row for a processor, with names."""
         return self._row(*self.load(stored))
 
 
 def normalized(value: object) -> object:
-    """Return a value without numpy's and pandas' own types."""
+    """Convert numpy and pandas types in a value to Python types."""
     if isinstance(value, np.generic):
         return value.tolist()
     if isinstance(value, spark_types.Row) or (isinstance(value, tuple) and hasattr(value, "_fields")):
@@ -254,7 +254,7 @@ def _hashable(value: object) -> object:
     return tuple([_hashable(item) for item in value]) if isinstance(value, list | tuple) else value
 
 
-def of(kind: spark_types.DataType) -> Form:
+def of(kind: spark_types.DataType) -> ValueForm:
     """Return the form of a type.
 
     Raises:
@@ -284,8 +284,8 @@ def of(kind: spark_types.DataType) -> Form:
     )
 
 
-def _zero_or_error(kind: spark_types.DataType) -> Form:
-    """Return the form of what must not be null in a row, an array or a map; Spark reads what it keeps as a number as 0."""
+def _zero_or_error(kind: spark_types.DataType) -> ValueForm:
+    """Return the form of a NOT NULL type in a row, an array or a map; Spark reads null numbers as 0."""
     form = of(kind)
     zero = _ZEROS.get(type(kind))
     if zero is None and type(kind) in _CONVERTED:
@@ -294,8 +294,8 @@ def _zero_or_error(kind: spark_types.DataType) -> Form:
     return Required(form, zero, "EXPRESSION_ENCODING_FAILED" if is_binary else "EXPRESSION_DECODING_FAILED")
 
 
-def _error(kind: spark_types.DataType) -> Form:
-    """Return the form of what must not be null in a struct."""
+def _error(kind: spark_types.DataType) -> ValueForm:
+    """Return the form of a NOT NULL type in a struct."""
     return Required(of(kind), None, "EXPRESSION_ENCODING_FAILED")
 
 
@@ -352,7 +352,7 @@ def _decimal(kind: spark_types.DecimalType) -> Callable[[object], object]:
             scaled = None
         if scaled is None or len(scaled.as_tuple().digits) > kind.precision:
             raise errors.SpecRejectedError(
-                "StateValueInvalid", f"The decimal {value} does not fit {kind.simpleString()}, as which it is declared."
+                "StateValueInvalid", f"The decimal {value} does not fit its declared type {kind.simpleString()}."
             )
         return scaled
 
@@ -360,7 +360,7 @@ def _decimal(kind: spark_types.DecimalType) -> Callable[[object], object]:
 
 
 def _local(stored: object) -> object:
-    # As Spark: timestamps come back without a zone, in the zone of the worker's machine.
+    # As in Spark: timestamps are returned as naive datetimes in the time zone of the worker's machine.
     return cast("datetime.datetime", stored).astimezone().replace(tzinfo=None)
 
 

@@ -1,7 +1,7 @@
-"""A `StatefulProcessor` as a function of our keyed operator: what it is called with, and when.
+"""Runs a `StatefulProcessor` as a function of our keyed operator.
 
-Per key and batch: the initial state in the query's first batch, then the rows, then the timers that are due. All
-answers are collected; nothing here knows Arrow, pandas or the engine.
+Per key and batch it is called with the initial state in the query's first batch, then the rows, then the due timers. All
+results are collected; this module does not depend on Arrow or pandas.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from statefulspark.operators.transform.modes import TimeMode
 
 
 class ProcessorFunction(wrapping.WrappedFunction):
-    """Runs a processor of Spark's.
+    """Runs a `StatefulProcessor` of Spark.
 
     Args:
-        processor: The user's.
+        processor: The user's processor.
         mode: The time mode.
         key_schema: The key columns.
 
     Attributes:
-        parse_schema: Reads a schema that is given as DDL; workers have no Spark session to ask.
+        parse_schema: Parses a DDL schema; workers have no Spark session for this.
     """
 
     def __init__(
@@ -46,17 +46,17 @@ class ProcessorFunction(wrapping.WrappedFunction):
         return frozenset(self._handle.deleted)
 
     @property
-    def deleted_for_good(self) -> bool:
-        """Whether none of them is declared anew."""
+    def is_deletion_final(self) -> bool:
+        """Whether none of them is declared again."""
         return self._handle.deleted.isdisjoint(self._handle.declared)
 
     def open(self, ctx: keyed_state.KeyedContext) -> None:
         """Initialise the processor."""
         times = ctx.timer_service
-        # Before there is a watermark Spark has 0.
+        # Spark uses 0 before there is a watermark.
         now_ms, watermark_ms = times.current_processing_time(), max(0, times.current_watermark())
         event_time = self._mode is TimeMode.EVENT_TIME
-        self._timers = firing.Timers(ctx, watermark_ms if event_time else now_ms)
+        self._timers = firing.ProcessorTimers(ctx, watermark_ms if event_time else now_ms)
         self._times = (-1, -1) if self._mode is TimeMode.NONE else (now_ms, watermark_ms)
         self._key_row = spark_types.Row(*self._key_schema.names)
         self._key_types = [field.dataType for field in self._key_schema.fields]
@@ -66,8 +66,8 @@ class ProcessorFunction(wrapping.WrappedFunction):
             self._processor.init(self._handle)
         self._handle.state = handle.HandleState.INITIALIZED
 
-    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.Called]) -> None:
-        """Hand over initial state of each key, an item at a time."""
+    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.KeyedInput]) -> None:
+        """Pass the initial state of each key to the processor, one item at a time."""
         for called in given:
             ctx.enter(called.key)
             for item in called.items:
@@ -76,8 +76,8 @@ class ProcessorFunction(wrapping.WrappedFunction):
                     self._processor.handleInitialState(called.spark_key, item, times)
         ctx.leave()
 
-    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.Called]) -> list[object]:
-        """Hand over the rows of each key, and return what came out."""
+    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[wrapping.KeyedInput]) -> list[object]:
+        """Pass the rows of each key to the processor, and return its output."""
         output: list[object] = []
         call = self._processor.handleInputRows
         for called in given:
@@ -89,7 +89,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
         return output
 
     def fire(self, ctx: keyed_state.KeyedContext) -> list[object]:
-        """Fire the timers of the bound key group that are due, and return what came out."""
+        """Fire the due timers of the bound key group, and return the output."""
         output: list[object] = []
         if self._mode is TimeMode.NONE:
             return output
@@ -103,7 +103,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
         return output
 
     def is_overdue(self) -> bool:
-        """Tell whether timers of the bound key group are due and wait for the next batch."""
+        """Tell whether the bound key group has due timers that wait for the next batch."""
         return self._mode is not TimeMode.NONE and self._timers.is_overdue()
 
     def close(self) -> None:
@@ -116,7 +116,7 @@ class ProcessorFunction(wrapping.WrappedFunction):
         return stateful_processor.TimerValues(*self._times)
 
     def _timer_key(self, key: object) -> spark_types.Row:
-        # Spark reads the key of a timer from its state: a Row, with times as state has them.
+        # Spark reads the key of a timer from its state: a Row with times as in the state.
         values = keys.values_of(key, self._key_types)
         return self._key_row(*[form.load(value) for form, value in zip(self._key_forms, values, strict=True)])
 

@@ -1,8 +1,8 @@
-"""What `df.groupBy(…)` groups by: the frame, and its key as columns.
+"""Resolves `df.groupBy(…)`: the frame, and its key as columns.
 
-Spark resolves what it groups by against the input: a name, in any case, is the column of that name, `s.id` is the field of
-the struct, and puts what is no column of the input in front of its columns. So it may come that two columns have one name.
-Here the columns of the frame have names of their own, and what a processor sees is kept beside them.
+Spark resolves grouping expressions against the input: a name, in any case, is the column of that name, `s.id` is the
+field of the struct. It puts other expressions in front of the input columns, so two columns may have the same name. Here
+the columns of the frame get unique names, and the names that a processor sees are kept beside them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ class Grouping:
     """A grouped frame.
 
     Attributes:
-        df: The frame; keys that are no columns of the input, but fields of structs or expressions, come first. No two of
-            its columns have the same name, in whatever case.
+        df: The frame; keys that are struct fields or expressions instead of input columns come first. Its column names
+            are unique, ignoring case.
         key: Its key columns, in the order of the grouping.
         key_names: Names of the key columns, as a processor sees them.
         names: Names of all columns of the frame, as a processor sees them.
-        hidden: How many of the columns were put in front.
+        hidden: Number of columns that were put in front.
     """
 
     df: DataFrame
@@ -50,18 +50,18 @@ class Grouping:
 
 
 def of(grouped: object, what: str) -> Grouping:
-    """Read a grouping.
+    """Resolve a grouping.
 
     Args:
-        grouped: What `groupBy` returned.
-        what: What it is, for errors.
+        grouped: The result of `groupBy`.
+        what: A name for it in errors.
 
     Raises:
-        SpecRejectedError: It is no grouping, or has no key.
+        SpecRejectedError: It is not a grouping, or has no key.
     """
     if not isinstance(grouped, GroupedData):
         raise errors.SpecRejectedError(
-            "GroupingInvalid", f"{what} must be a grouped DataFrame, df.groupBy(…), and is {grouped!r:.100}."
+            "GroupingInvalid", f"{what} must be a grouped DataFrame, df.groupBy(…), but is {grouped!r:.100}."
         )
     df = grouped._df
     columns = dict(zip(_identities(df), df.columns, strict=True))
@@ -80,34 +80,34 @@ def of(grouped: object, what: str) -> Grouping:
         key.append(own)
         key_names.append(name)
     if not key:
-        raise errors.SpecRejectedError("KeyMissing", f"{what} has no key: name a column in groupBy(…).")
+        raise errors.SpecRejectedError("KeyMissing", f"{what} has no key: pass a column to groupBy(…).")
     with_key = df.select(*added.values(), *(df[f"`{name}`"] for name in df.columns)) if added else df
     return Grouping(with_key, tuple(key), tuple(key_names), (*added_names, *df.columns), len(added))
 
 
 def unique(name: str, taken: Iterable[str]) -> str:
-    """Return a name for a column that no other has, in whatever case, and that needs no quotes.
+    """Return a column name that is unique ignoring case and needs no quotes.
 
     Args:
-        name: The name that it would like to have.
-        taken: Names that others have.
+        name: The preferred name.
+        taken: Existing names.
     """
-    others = {other.lower() for other in taken}
-    found = _QUOTED.sub("_", name)
-    while found.lower() in others:
-        found = f"_{found}"
-    return found
+    taken_names = {other.lower() for other in taken}
+    candidate = _QUOTED.sub("_", name)
+    while candidate.lower() in taken_names:
+        candidate = f"_{candidate}"
+    return candidate
 
 
 def _columns(grouped: GroupedData) -> list[Column]:
-    """Return what a frame is grouped by."""
+    """Return the grouping expressions of a frame."""
     expressions = grouped._jgd.groupingExprs()
     return [_column(grouped, expressions.apply(index)) for index in range(expressions.size())]
 
 
 def _column(grouped: GroupedData, expression: JavaObject) -> Column:
     if expression.getClass().getSimpleName() == "Alias" and not expression.resolved():
-        # As Spark does: where the input has a column of that name, the name is all that counts.
+        # As in Spark: if the input has a column of that name, the name selects it.
         name = str(expression.name())
         if any(_is_same(grouped, name, column) for column in grouped._df.columns):
             return sql.col(f"`{name}`")
@@ -115,12 +115,12 @@ def _column(grouped: GroupedData, expression: JavaObject) -> Column:
     return cast("Column", cast("type", Column)(expressions_of_spark.column(expression)))
 
 
-def _is_same(grouped: GroupedData, one: str, other: str) -> bool:
+def _is_same(grouped: GroupedData, name: str, other: str) -> bool:
     is_case_sensitive = grouped.session.conf.get("spark.sql.caseSensitive") == "true"
-    return one == other if is_case_sensitive else one.lower() == other.lower()
+    return name == other if is_case_sensitive else name.lower() == other.lower()
 
 
 def _identities(df: DataFrame) -> list[str]:
-    """Return what Spark knows each column of a frame by; a column that is passed on keeps it."""
+    """Return the expression id of each column of a frame; a column that is passed on keeps it."""
     attributes = df._jdf.queryExecution().analyzed().output()
     return [str(attributes.apply(index).exprId().toString()) for index in range(attributes.size())]

@@ -1,7 +1,7 @@
-"""The handle that a processor is initialised with: it declares states, sets timers and tells about the query.
+"""The handle for `init` of a processor: it declares states, sets timers and returns query information.
 
-What Spark refuses is refused here, with Spark's error class: states declared after `init`, timers set in it or in a
-mode without timers, a time to live in another mode than processing time.
+It rejects the same calls as Spark, with Spark's error class: states declared after `init`, timers set in it or in a mode
+without timers, a time to live in another mode than processing time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _BATCH_QUERY = "00000000-0000-0000-0000-000000000000"
 
 
 class HandleState(enum.Enum):
-    """What the processor is doing, in Spark's words."""
+    """The state of a processor, as Spark names it."""
 
     CREATED = "CREATED"
     """`init` runs."""
@@ -41,7 +41,7 @@ class HandleState(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class QueryInfo:
-    """Which query and batch a processor runs in, as `StatefulProcessorHandle.getQueryInfo` tells it in Scala."""
+    """The query and batch of a processor, as from `StatefulProcessorHandle.getQueryInfo` in Scala."""
 
     query_id: uuid.UUID
     run_id: uuid.UUID
@@ -67,16 +67,20 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         context: Declares states.
         timers: Sets timers.
         mode: The time mode.
-        parse_schema: Reads a schema that is given as DDL.
+        parse_schema: Parses a DDL schema.
 
     Attributes:
-        state: What the processor is doing.
+        state: State of the processor.
         deleted: Names given to `deleteIfExists`.
         declared: The states that are declared, by name.
     """
 
     def __init__(
-        self, context: keyed_state.KeyedContext, timers: firing.Timers, mode: TimeMode, parse_schema: ParseSchema
+        self,
+        context: keyed_state.KeyedContext,
+        timers: firing.ProcessorTimers,
+        mode: TimeMode,
+        parse_schema: ParseSchema,
     ) -> None:
         self._context, self._timers, self._mode, self._parse = context, timers, mode, parse_schema
         self.state = HandleState.CREATED
@@ -90,12 +94,12 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         schema: spark_types.StructType | str,
         ttlDurationMs: int | None = None,  # noqa: N803 - Spark's name
     ) -> states.ValueState:
-        """Declare a value state. Without a time to live, or with one of 0, values stay."""
-        self._declaring("value", stateName)
+        """Declare a value state. Without a time to live, or with 0, values do not expire."""
+        self._check_declaration("value", stateName)
         form = self._form(schema)
         ttl = self._ttl("value", stateName, ttlDurationMs)
         descriptor = keyed_state.ValueState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
-        return self._keep(states.ValueState(stateName, self._context.state(descriptor), form))
+        return self._register(states.ValueState(stateName, self._context.state(descriptor), form))
 
     def getListState(  # noqa: N802 - Spark's name
         self,
@@ -103,12 +107,12 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         schema: spark_types.StructType | str,
         ttlDurationMs: int | None = None,  # noqa: N803 - Spark's name
     ) -> states.ListState:
-        """Declare a list state. The time to live is that of each element."""
-        self._declaring("list", stateName)
+        """Declare a list state. The time to live applies to each element."""
+        self._check_declaration("list", stateName)
         form = self._form(schema)
         ttl = self._ttl("list", stateName, ttlDurationMs)
         descriptor = keyed_state.ListState[tuple[object, ...]](stateName, form, ttl)  # type: ignore[arg-type]
-        return self._keep(states.ListState(stateName, self._context.state(descriptor), form))
+        return self._register(states.ListState(stateName, self._context.state(descriptor), form))
 
     def getMapState(  # noqa: N802 - Spark's name
         self,
@@ -117,39 +121,39 @@ class Handle(stateful_processor.StatefulProcessorHandle):
         valueSchema: spark_types.StructType | str,  # noqa: N803 - Spark's name
         ttlDurationMs: int | None = None,  # noqa: N803 - Spark's name
     ) -> states.MapState:
-        """Declare a map state. The time to live is that of each entry."""
-        self._declaring("map", stateName)
+        """Declare a map state. The time to live applies to each entry."""
+        self._check_declaration("map", stateName)
         key, value = self._form(userKeySchema), self._form(valueSchema)
         ttl = self._ttl("map", stateName, ttlDurationMs)
         descriptor = keyed_state.MapState[tuple[object, ...], tuple[object, ...]](
             stateName,
-            key,  # type: ignore[arg-type]  # whatever has a type_text is a type
+            key,  # type: ignore[arg-type]  # any object with a type_text is a type
             value,  # type: ignore[arg-type]
             ttl,
         )
-        return self._keep(states.MapState(stateName, self._context.state(descriptor), key, value))
+        return self._register(states.MapState(stateName, self._context.state(descriptor), key, value))
 
     def registerTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803 - Spark's names
-        """Set a timer of the current key; one that is set already stays as it is."""
-        self._with_timers("register_timer", "Error register timer: ")
+        """Set a timer of the current key; no effect if it is already set."""
+        self._require_timers("register_timer", "Error register timer: ")
         self._timers.register(expiryTimestampMs)
 
     def deleteTimer(self, expiryTimestampMs: int) -> None:  # noqa: N802, N803 - Spark's names
-        """Delete a timer of the current key; one that is not set is fine."""
-        self._with_timers("delete_timer", "Error deleting timer: ")
+        """Delete a timer of the current key; no effect if it is not set."""
+        self._require_timers("delete_timer", "Error deleting timer: ")
         self._timers.delete(expiryTimestampMs)
 
     def listTimers(self) -> Iterator[int]:  # noqa: N802 - Spark's name
-        """Return the timers of the current key, earliest first, with the one that fires; read when first asked for."""
-        self._with_timers("list_timers", "")
+        """Return the timers of the current key, earliest first, including the firing one; read at the first iteration."""
+        self._require_timers("list_timers", "")
         yield from self._timers.listed()
 
     def deleteIfExists(self, stateName: str) -> None:  # noqa: N802, N803 - Spark's names
-        """Delete a state of all keys; in `init` only. One that was declared before can no longer be used.
+        """Delete a state of all keys; in `init` only. An earlier declaration of it can no longer be used.
 
-        A state of that name may be declared anew after it.
+        A state of that name may be declared again after it.
         """
-        self._in_init("delete_if_exists", "Error deleting state: ")
+        self._require_init("delete_if_exists", "Error deleting state: ")
         self.deleted.add(stateName)
         declared = self.declared.pop(stateName, None)
         if declared is not None:
@@ -166,7 +170,7 @@ class Handle(stateful_processor.StatefulProcessorHandle):
             int(properties.get("streaming.sql.batchId") or 0),
         )
 
-    def _keep(self, state: State) -> State:
+    def _register(self, state: State) -> State:
         self.declared[state.name] = state
         return state
 
@@ -195,9 +199,9 @@ class Handle(stateful_processor.StatefulProcessorHandle):
     def _mode_name(self) -> str:
         return _NAMES_OF_MODES.get(self._mode, self._mode.value)
 
-    def _declaring(self, kind: str, name: str) -> None:
+    def _check_declaration(self, kind: str, name: str) -> None:
         doing = f"Error initializing {kind} state: "
-        self._in_init(f"get_{kind}_state", doing)
+        self._require_init(f"get_{kind}_state", doing)
         before = self.declared.get(name)
         if before is not None and type(before).__name__ == f"{kind.capitalize()}State":
             states.refuse(f"{doing}{kind.capitalize()} state {name} already exists")
@@ -209,11 +213,11 @@ class Handle(stateful_processor.StatefulProcessorHandle):
             )
         self._names.add(name)
 
-    def _in_init(self, operation: str, doing: str) -> None:
+    def _require_init(self, operation: str, doing: str) -> None:
         if self.state is not HandleState.CREATED:
             self._refuse_state(operation, doing)
 
-    def _with_timers(self, operation: str, doing: str) -> None:
+    def _require_timers(self, operation: str, doing: str) -> None:
         if self._mode is TimeMode.NONE:
             states.refuse_class(
                 "STATEFUL_PROCESSOR_CANNOT_PERFORM_OPERATION_WITH_INVALID_TIME_MODE",

@@ -1,7 +1,7 @@
-"""Arrow tables as what a processor is given: Rows, or pandas frames, by key.
+"""Converts Arrow tables to the input of a processor: Rows, or pandas frames, by key.
 
-Values are what Spark's own operator gives: in Rows what Arrow makes of them, in frames what pandas makes of a list of
-tuples, with its ways of guessing types.
+Values are those of Spark's operator: in Rows the Python values of Arrow, in frames the values of a pandas frame built from
+a list of tuples, with inferred types.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from pyspark.sql import types as spark_types
 from statefulspark.operators.keyed import rows as keyed_rows
 from statefulspark.operators.transform import keys
 from statefulspark.operators.transform import limits as frame_limits
-from statefulspark.operators.transform.wrapping import Called
+from statefulspark.operators.transform.wrapping import KeyedInput
 
 
 class Inputs(Protocol):
-    """How rows are handed to a processor."""
+    """Creates the input of a processor."""
 
-    def by_key(self, table: pa.Table) -> list[Called]:
-        """Return what each key of a table is called with, in the order in which keys first come."""
+    def by_key(self, table: pa.Table) -> list[KeyedInput]:
+        """Return the input of each key of a table, in the order of first occurrence."""
 
     def keys(self, table: pa.Table) -> list[object]:
-        """Return the key of each row, as our state has it."""
+        """Return the state key of each row."""
 
 
 class RowInputs:
@@ -35,8 +35,8 @@ class RowInputs:
 
     Args:
         key: Key columns.
-        names: Names of all columns in the Rows, where they have others there.
-        types: Types of the key columns, where one is not a key as it is.
+        names: Names of all columns in the Rows, if they differ from the table.
+        types: Types of the key columns, if one is not a plain key type.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class RowInputs:
     ) -> None:
         self._key, self._names, self._types = tuple(key), names, types
 
-    def by_key(self, table: pa.Table) -> list[Called]:
+    def by_key(self, table: pa.Table) -> list[KeyedInput]:
         """Return the Rows of each key."""
         template = spark_types.Row(*(self._names or table.column_names))
         make = tuple.__new__
@@ -55,25 +55,28 @@ class RowInputs:
         grouped: dict[object, list[tuple[object, ...]]] = {}
         for key, values in zip(self.keys(table), zip(*map(_values, table.columns), strict=True), strict=True):
             row = make(spark_types.Row, values)
-            row.__fields__ = template  # as Spark's own factory of Rows does
+            row.__fields__ = template  # as Spark's Row factory does
             grouped.setdefault(key, []).append(row)
-        return [Called(key, tuple([rows[0][at] for at in positions]), [*rows]) for key, rows in grouped.items()]
+        return [
+            KeyedInput(key, tuple([rows[0][position] for position in positions]), [*rows])
+            for key, rows in grouped.items()
+        ]
 
     def keys(self, table: pa.Table) -> list[object]:
-        """Return the key of each row, as our state has it."""
+        """Return the state key of each row."""
         return _keys(table, self._key, self._types)
 
 
 class FrameInputs:
-    """Pandas frames of the rows of a key: one, as long as it is within the limits.
+    """Pandas frames of the rows of a key: one frame if within the limits.
 
     Args:
         key: Key columns.
-        hidden: How many of the first columns are keys that the input does not have; they are left out.
-        timezone: Session time zone; timestamps are in it, without saying so.
-        names: Names of all columns in the frames, where they have others there.
-        types: Types of the key columns, where one is not a key as it is.
-        limits: How large a frame may get.
+        hidden: Number of leading key columns that are not in the input; frames omit them.
+        timezone: Session time zone, of the naive timestamps.
+        names: Names of all columns in the frames, if they differ from the table.
+        types: Types of the key columns, if one is not a plain key type.
+        limits: Maximum size of a frame.
     """
 
     def __init__(
@@ -88,28 +91,28 @@ class FrameInputs:
         self._key, self._hidden, self._timezone = tuple(key), hidden, timezone
         self._names, self._types, self._limits = names, types, limits
 
-    def by_key(self, table: pa.Table) -> list[Called]:
+    def by_key(self, table: pa.Table) -> list[KeyedInput]:
         """Return the frames of each key."""
         positions = [table.column_names.index(name) for name in self._key]
         named = table.rename_columns(list(self._names or table.column_names)).combine_chunks()
         series = conversion.ArrowBatchTransformer.to_pandas(named, timezone=self._timezone)
         grouped: dict[object, list[tuple[object, ...]]] = {}
-        # Tuples and back: that is how Spark's operator makes the frame of a key, and what its types come from.
+        # Via tuples: Spark's operator builds the frame of a key so, which determines its types.
         for key, row in zip(self.keys(table), pd.concat(series, axis=1).itertuples(index=False), strict=True):
             grouped.setdefault(key, []).append(row)
-        most = self._limits.rows_of(table)
+        max_rows = self._limits.rows_of(table)
         return [
-            Called(key, tuple(found[0][at] for at in positions), self._frames(found, most))
-            for key, found in grouped.items()
+            KeyedInput(key, tuple(rows[0][position] for position in positions), self._frames(rows, max_rows))
+            for key, rows in grouped.items()
         ]
 
     def keys(self, table: pa.Table) -> list[object]:
-        """Return the key of each row, as our state has it."""
+        """Return the state key of each row."""
         return _keys(table, self._key, self._types)
 
-    def _frames(self, found: list[tuple[object, ...]], most: int) -> list[object]:
-        starts = range(0, len(found), most)
-        return [pd.DataFrame(found[start : start + most]).iloc[:, self._hidden :] for start in starts]
+    def _frames(self, rows: list[tuple[object, ...]], max_rows: int) -> list[object]:
+        starts = range(0, len(rows), max_rows)
+        return [pd.DataFrame(rows[start : start + max_rows]).iloc[:, self._hidden :] for start in starts]
 
 
 def _values(column: pa.ChunkedArray) -> list[object]:

@@ -1,9 +1,9 @@
-"""Keys of Spark's operator as keys of our state: structs field by field, and floats by their bits.
+"""Converts keys of Spark's operator to keys of our state: structs to their fields, floats to their bits.
 
-A key of our state is a value that equals itself, has a hash, and comes back from storage as it was. NaN does not equal
-itself, and a struct comes from Arrow as a dict. So a struct is one more column, true where the struct is null, and then its
-fields; a float or double is the integer with its bits, where all NaN are one and -0.0 is 0.0, as Spark's own hash has them.
-What a key is made of is written down as the type of the key: `struct, double, string` for `struct<d:double,s:string>`.
+A key of our state equals itself, is hashable, and is unchanged after storage. NaN does not equal itself, and Arrow
+returns a struct as a dict. So a struct becomes a column that is true where the struct is null, followed by its fields; a
+float or double becomes the integer with its bits, where all NaN are equal and -0.0 is 0.0, as in Spark's hash. The parts
+of a key are stored as the type of the key: `struct, double, string` for `struct<d:double,s:string>`.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from pyspark.sql import types as spark_types
 from statefulspark.operators.keyed import rows as keyed_rows
 from statefulspark.state import keygroups
 
-KEPT_AS_BITS = (spark_types.FloatType, spark_types.DoubleType)
+STORED_AS_BITS = (spark_types.FloatType, spark_types.DoubleType)
 _BITS = {"double": (np.int64, "<d", "<q"), "float": (np.int32, "<f", "<i")}
 
 
 def type_of(kind: spark_types.DataType) -> tuple[str, ...]:
-    """Return the types of what a column of a key is made of."""
+    """Return the types of the parts of a key column."""
     if isinstance(kind, spark_types.StructType):
         return (keygroups.STRUCT, *(part for field in kind.fields for part in type_of(field.dataType)))
     return (kind.simpleString(),)
 
 
 def to_keys(table: pa.Table, columns: Sequence[str], kinds: Sequence[spark_types.DataType]) -> list[object]:
-    """Return the key of each row: a value, or a tuple where it is made of several.
+    """Return the key of each row: a value, or a tuple of several parts.
 
     Args:
         table: The rows.
@@ -45,9 +45,9 @@ def to_keys(table: pa.Table, columns: Sequence[str], kinds: Sequence[spark_types
 
 
 def values_of(key: object, kinds: Sequence[spark_types.DataType]) -> list[object]:
-    """Return the values of the key columns that a key was made of; structs as tuples."""
-    is_one = len([part for kind in kinds for part in type_of(kind)]) == 1
-    parts = iter((key,) if is_one else cast("tuple[object, ...]", key))
+    """Return the values of the key columns of a key; structs as tuples."""
+    is_single = len([part for kind in kinds for part in type_of(kind)]) == 1
+    parts = iter((key,) if is_single else cast("tuple[object, ...]", key))
     return [_value(parts, kind) for kind in kinds]
 
 
@@ -70,7 +70,9 @@ def _bits(column: pa.ChunkedArray, kind: str) -> list[object]:
     bits: list[object] = numbers.view(integers).tolist()
     if not column.null_count:
         return bits
-    return [None if is_null else one for one, is_null in zip(bits, column.is_null().to_pylist(), strict=True)]
+    return [
+        None if is_null else value_bits for value_bits, is_null in zip(bits, column.is_null().to_pylist(), strict=True)
+    ]
 
 
 def _value(parts: Iterator[object], kind: spark_types.DataType) -> object:

@@ -1,8 +1,8 @@
-"""Late rows, dropped as Spark drops them: in event time only, those that the watermark of the batch before had passed.
+"""Drops late rows as Spark does: in event time only, rows that are behind the watermark of the previous batch.
 
-Spark gives a processor the watermark of the batch, and drops rows by the one of the batch before; a row between the two
-is late for nobody. Only the former can be asked for, so each partition writes it down for its next batch. Where it was
-never written down, as after a change of the number of partitions, no row is dropped in that batch.
+Spark passes the watermark of the batch to a processor, but drops rows by the one of the previous batch; a row between
+both is not late. Only the former is available, so each partition stores it for its next batch. If it is not stored, as
+after a change of the number of partitions, no row is dropped in that batch.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from pyspark.sql.streaming import stateful_processor
 from pyspark.sql.streaming import stateful_processor_api_client as client
 
 _PARTITION = (-1,)
-"""In place of a key group: neither is -1 the number of one nor does it stand for one (`packing.of_group`)."""
+"""Used instead of a key group: -1 is neither the number nor the column value of one (`packing.of_group`)."""
 _METADATA = "spark.watermarkDelayMs"
 _SCHEMA = spark_types.StructType([spark_types.StructField("watermark_ms", spark_types.LongType())])
 
 
 @dataclass(frozen=True, slots=True)
 class EventTime:
-    """The column that the watermark of the input comes from.
+    """The event-time column of the input.
 
     Attributes:
         column: Its name.
-        is_window: Whether it is a window, whose end counts.
+        is_window: Whether it is a window; its end is used then.
     """
 
     column: str
     is_window: bool
 
     def on_time(self, table: pa.Table, watermark_ms: int | None) -> pa.Table:
-        """Return the rows after a watermark, and those without a time; all of them where there is none."""
+        """Return the rows after a watermark and rows without a time; all rows if there is no watermark."""
         if watermark_ms is None:
             return table
         times = table.column(self.column)
@@ -57,44 +57,44 @@ def of(df: DataFrame) -> EventTime | None:
 
 
 class WatermarkLog:
-    """The watermark of the batch before, kept by each partition of the operator in Spark's state store.
+    """The watermark of the previous batch, stored by each partition of the operator in Spark's state store.
 
     Args:
-        handle: Spark's, of this operator.
+        handle: Spark's handle of this operator.
         uid: The operator's uid.
     """
 
     def __init__(self, handle: stateful_processor.StatefulProcessorHandle, uid: str) -> None:
         self._client = handle._statefulProcessorApiClient
-        self._noted = handle.getValueState(f"late_{uid}", _SCHEMA)
+        self._stored = handle.getValueState(f"late_{uid}", _SCHEMA)
         self._before_ms: int | None = None
         self._is_read = False
 
-    def before_ms(self, current: int, now_ms: int) -> int | None:
-        """Return the watermark of the batch before; None when it is not known.
+    def previous_ms(self, current: int, now_ms: int) -> int | None:
+        """Return the watermark of the previous batch; None when unknown.
 
         Args:
-            current: Spark's key of the key group that is being worked on; it is the current one again afterwards.
-            now_ms: The watermark of this batch. While it is 0, where Spark starts, it was 0 before.
+            current: Spark's key of the current key group, which is restored as the current one.
+            now_ms: The watermark of this batch. If it is 0, the initial value, the previous one was 0 too.
         """
         if not self._is_read:
             self._read()
             self._client.set_implicit_key((current,))
         return 0 if self._before_ms is None and now_ms <= 0 else self._before_ms
 
-    def note(self, watermark_ms: int) -> None:
-        """Write the watermark of this batch down, when all key groups are done."""
+    def record(self, watermark_ms: int) -> None:
+        """Store the watermark of this batch, after all key groups."""
         if self._client.handle_state is client.StatefulProcessorHandleState.PRE_INIT:
-            return  # Spark initialises on the driver, too, where there is no state.
+            return  # Spark also initialises on the driver, without state.
         if not self._is_read:
             self._read()
         if watermark_ms != self._before_ms:
             self._client.set_implicit_key(_PARTITION)
-            self._noted.update((watermark_ms,))
+            self._stored.update((watermark_ms,))
         self._client.remove_implicit_key()
 
     def _read(self) -> None:
         self._client.set_implicit_key(_PARTITION)
-        noted = self._noted.get()
-        self._before_ms = None if noted is None else noted[0]
+        stored = self._stored.get()
+        self._before_ms = None if stored is None else stored[0]
         self._is_read = True

@@ -1,4 +1,4 @@
-"""How large a pandas frame may get: the limits that Spark has for its Arrow batches, per key."""
+"""Maximum size of a pandas frame: Spark's limits of Arrow batches, per key."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class FrameLimits:
     """The limits of a frame.
 
     Attributes:
-        rows: Most rows; below 1 is any number.
-        size_bytes: Bytes that are not exceeded, unless by a single row; below 1 is any number.
+        rows: Maximum number of rows; below 1 is unlimited.
+        size_bytes: Maximum size in bytes, except for a single row; below 1 is unlimited.
     """
 
     rows: int = -1
     size_bytes: int = -1
 
     def rows_of(self, table: pa.Table) -> int:
-        """Return how many rows of a table one frame may have; at least one."""
+        """Return the maximum number of rows of a table in one frame; at least 1."""
         limits = [max(1, len(table))]
         if self.rows > 0:
             limits.append(self.rows)
@@ -34,7 +34,7 @@ class FrameLimits:
 
 
 def of(session: SparkSession) -> FrameLimits:
-    """Return the limits that a session has."""
-    # Spark gives sizes as it was told them, with a unit or without.
+    """Return the limits of a session."""
+    # The session setting may have a unit; Spark's configuration method returns bytes.
     size = session._jsparkSession.sessionState().conf().arrowMaxBytesPerBatch()
     return FrameLimits(rows=int(session.conf.get(_ROWS, "-1") or -1), size_bytes=int(size))

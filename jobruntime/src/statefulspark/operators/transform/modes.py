@@ -1,4 +1,4 @@
-"""Spark's time modes, and what they are here."""
+"""Spark's time modes and their time domains."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from statefulspark import state as keyed_state
 
 
 class TimeMode(enum.Enum):
-    """What timers and times to live go by, in Spark's words."""
+    """The clock of timers and times to live, as Spark names it."""
 
     NONE = "None"
-    """There are neither."""
+    """No timers and no time to live."""
     PROCESSING_TIME = "ProcessingTime"
     """The clock of the machine that plans the batches."""
     EVENT_TIME = "EventTime"
@@ -52,12 +52,12 @@ def output_mode(name: str, operator: str = "transformWithState") -> str:
     """Return an output mode as Spark writes it, by its name in any case.
 
     Raises:
-        SpecRejectedError: It is no output mode of this operator.
+        SpecRejectedError: The operator does not support it.
     """
-    found = _OUTPUT_MODES.get(str(name).lower())
-    if found is None:
+    mode = _OUTPUT_MODES.get(str(name).lower())
+    if mode is None:
         raise errors.SpecRejectedError(
             "OutputModeInvalid",
             f"The output mode {name!r} is not supported by {operator}: use Append or Update.",
         )
-    return found
+    return mode

@@ -1,7 +1,7 @@
 """`transform_with_state` and `transform_with_state_in_pandas`: Spark's operator on our state.
 
-A processor that was written for `GroupedData.transformWithState` runs unchanged; the call changes. Where results differ
-from Spark's is told in docs/state.md.
+A processor that was written for `GroupedData.transformWithState` runs unchanged; only the call changes. docs/state.md
+lists where results differ from Spark's.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from statefulspark.operators.transform import function, grouping, inputs, keys, 
 from statefulspark.state import cache, ttl
 
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
-"""Types of keys of initial state that stand for each other."""
+"""Key types of initial state that are interchangeable."""
 
 
 class _Payload(enum.Enum):
-    """What a processor handles."""
+    """The input type of a processor."""
 
     ROWS = "rows"
     """Rows of Spark."""
@@ -68,14 +68,14 @@ def transform_with_state(
         outputStructType: Columns of the Rows that it yields.
         outputMode: "Update" or "Append"; the output mode of the query.
         timeMode: "None", "ProcessingTime" or "EventTime".
-        initialState: A grouped batch frame with the same key; handed over in the query's first batch.
-        eventTimeColumnName: Column of the output that carries the event time on, for a stateful operator after this one.
+        initialState: A grouped batch frame with the same key; passed to the processor in the query's first batch.
+        eventTimeColumnName: Event-time column of the output, for a stateful operator after this one.
         uid: Names the state of this operator for as long as the job lives: 1 to 63 lower-case letters, digits, `-`
             and `_`.
         options: `max_parallelism`, `cache_bytes`, `disk_bytes` and `ttl_change`, as for `keyed_process`.
 
     Returns:
-        What the processor yielded.
+        The output of the processor.
 
     Raises:
         SpecRejectedError: An argument cannot be used; the message names it.
@@ -116,7 +116,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     key_schema = _key_schema(source)
     wrapped = function.ProcessorFunction(call.processor, mode, key_schema)
     settings = _settings(call, source, mode, options)
-    handed = processor.Handed(
+    handling = processor.RowHandling(
         rows=_inputs(call, source, settings.timezone),
         initial=None if initial is None else _inputs(call, initial, settings.timezone),
         frames=call.payload is _Payload.FRAMES,
@@ -139,7 +139,7 @@ def _transform(grouped: GroupedData, call: _Call, options: operator.Options) -> 
     )
     packed = operator.pack_by_group(source.df, parts(source), groups, settings)
     return packed.transformWithStateInPandas(
-        processor.TransformProcessor(wrapped, settings, handed),
+        processor.TransformProcessor(wrapped, settings, handling),
         settings.schema,
         output_mode,
         mode.value,
@@ -153,8 +153,8 @@ def _settings(
     source: grouping.Grouping,
     mode: modes.TimeMode,
     options: operator.Options,
-) -> keyed_processor.Settings:
-    return keyed_processor.Settings(
+) -> keyed_processor.OperatorSettings:
+    return keyed_processor.OperatorSettings(
         uid=call.uid,
         key=source.key,
         key_type=key_type(source),
@@ -176,23 +176,23 @@ def _inputs(call: _Call, source: grouping.Grouping, timezone: str) -> inputs.Inp
 
 
 def check_key(source: grouping.Grouping, uid: str) -> None:
-    """Refuse a grouping by what cannot be a key.
+    """Reject invalid key columns of a grouping.
 
     Raises:
-        SpecRejectedError: A key column is none, or has a type that is no key.
+        SpecRejectedError: There is no key column, or one has an unsupported type.
     """
     operator.check_key(source.df, source.key, uid, is_key=_is_key, more=", float, double or a struct of these")
 
 
 def _is_key(kind: spark_types.DataType) -> bool:
-    """Tell whether values of a type are keys, or can be made ones."""
+    """Tell whether values of a type are keys or can be converted to keys."""
     if isinstance(kind, spark_types.StructType):
         return all(_is_key(field.dataType) for field in kind.fields)
-    return isinstance(kind, keys.KEPT_AS_BITS) or operator.is_plain_key(kind)
+    return isinstance(kind, keys.STORED_AS_BITS) or operator.is_plain_key(kind)
 
 
 def _parts_of(column: Column, kind: spark_types.DataType) -> list[Column]:
-    """Return what a column of a key is made of; the hash of a key is that of these."""
+    """Return the parts of a key column; the hash of a key is computed from them."""
     if not isinstance(kind, spark_types.StructType):
         return [column]
     fields = [part for field in kind.fields for part in _parts_of(column.getField(field.name), field.dataType)]
@@ -200,7 +200,7 @@ def _parts_of(column: Column, kind: spark_types.DataType) -> list[Column]:
 
 
 def parts(source: grouping.Grouping) -> list[Column]:
-    """Return what keys are made of, which their hash is taken of."""
+    """Return the parts of all key columns; the hash of a key is computed from them."""
     kinds = source.key_types
     return [
         part for name, kind in zip(source.key, kinds, strict=True) for part in _parts_of(sql.col(f"`{name}`"), kind)
@@ -208,9 +208,9 @@ def parts(source: grouping.Grouping) -> list[Column]:
 
 
 def _parts_as(initial: grouping.Grouping, source: grouping.Grouping) -> list[Column]:
-    """Return what keys of initial state are made of, with the types that they have in the input: those decide the hash."""
+    """Return the key parts of initial state, cast to the types of the input, which determine the hash."""
     pieces = zip(parts(initial), _types(initial), _types(source), strict=True)
-    return [part if found == wanted else part.cast(wanted) for part, found, wanted in pieces]
+    return [part if initial_type == input_type else part.cast(input_type) for part, initial_type, input_type in pieces]
 
 
 def _types(source: grouping.Grouping) -> list[str]:
@@ -218,7 +218,7 @@ def _types(source: grouping.Grouping) -> list[str]:
 
 
 def key_type(source: grouping.Grouping) -> str:
-    """Return the types of what keys are made of, as they are written down with the state."""
+    """Return the types of the key parts, as they are stored with the state."""
     return ", ".join(_types(source))
 
 
@@ -231,12 +231,14 @@ def _initial(call: _Call, source: grouping.Grouping) -> grouping.Grouping | None
     if call.initial is None:
         return None
     initial = grouping.of(call.initial, f"The initial state of keyed operator '{call.uid}'")
-    wanted, found = _types(source), _types(initial)
-    pairs = zip(found, wanted, strict=False)
-    if len(wanted) != len(found) or not all(one == other or {one, other} <= _INTEGERS for one, other in pairs):
+    input_types, initial_types = _types(source), _types(initial)
+    pairs = zip(initial_types, input_types, strict=False)
+    if len(input_types) != len(initial_types) or not all(
+        initial_type == input_type or {initial_type, input_type} <= _INTEGERS for initial_type, input_type in pairs
+    ):
         raise errors.SpecRejectedError(
             "InitialStateInvalid",
-            f"The initial state of keyed operator '{call.uid}' is grouped by ({', '.join(found)}), and its input by "
-            f"({', '.join(wanted)}); cast the key of the initial state.",
+            f"The initial state of keyed operator '{call.uid}' is grouped by ({', '.join(initial_types)}), but its input by "
+            f"({', '.join(input_types)}); cast the key of the initial state.",
         )
     return initial

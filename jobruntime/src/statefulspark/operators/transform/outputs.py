@@ -1,7 +1,7 @@
-"""What a processor yields as the frame that Spark takes: Rows made columns as Spark does it, or frames as they are.
+"""Converts the output of a processor to frames for Spark: Rows to columns as Spark does, frames unchanged.
 
-In Rows a map is a dict, or a list of pairs, as the maps of the input are. Arrow takes both, wherever they are nested; the
-operator that ours runs in takes dicts only. So nested values go through Arrow, and what comes back has dicts.
+In Rows a map is a dict or a list of pairs, like the maps of the input. Arrow accepts both at any level; the Spark
+operator below ours accepts only dicts. So nested values are converted by Arrow to values with dicts.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Shape = Callable[[object], object]
 
 
 class RowOutput(frames.OutputSchema):
-    """Rows of Spark's as columns: matched by name, what is missing is null, what is more is left out.
+    """Converts Spark Rows to columns by name: missing columns are null, additional ones are omitted.
 
     Args:
         schema: Names and types of the columns.
@@ -32,7 +32,7 @@ class RowOutput(frames.OutputSchema):
         self._shapes = [_shape(field.dataType) for field in schema.fields]
 
     def to_pandas(self, rows: list[object] | pa.Table) -> pd.DataFrame:
-        """Build the frame that Spark takes."""
+        """Build the frame that Spark expects."""
         return super().to_pandas([self._in_order(row) for row in rows])
 
     def _in_order(self, row: object) -> tuple[object, ...]:
@@ -53,7 +53,7 @@ class RowOutput(frames.OutputSchema):
 
 
 class FrameOutput:
-    """Frames of pandas, as they are: Spark checks them."""
+    """Passes pandas frames unchanged; Spark checks them."""
 
     def to_pandas(self, frames: list[object]) -> list[object]:
         """Return the frames."""
@@ -61,7 +61,7 @@ class FrameOutput:
 
 
 def _shape(kind: spark_types.DataType) -> Shape | None:
-    """Return what makes dicts of the maps in a value; None for a type without maps."""
+    """Return the conversion of the maps in a value to dicts; None for a type without maps."""
     if isinstance(kind, spark_types.MapType):
         return _map_shape(_shape(kind.keyType), _shape(kind.valueType))
     if isinstance(kind, spark_types.ArrayType):
@@ -80,7 +80,7 @@ def _map_shape(key: Shape | None, value: Shape | None) -> Shape:
         if pairs is None:
             return None
         entries = cast("Iterable[tuple[object, object]]", pairs)
-        return {_hashable(key(one)): value(other) for one, other in entries}
+        return {_hashable(key(entry_key)): value(entry_value) for entry_key, entry_value in entries}
 
     return shape
 
@@ -100,7 +100,7 @@ def _struct_shape(fields: dict[str, Shape]) -> Shape:
 
 
 def _hashable(key: object) -> Hashable:
-    # Spark takes tuples for structs and for arrays, too.
+    # Spark accepts tuples for structs and arrays.
     if isinstance(key, dict):
         return tuple([_hashable(value) for value in key.values()])
     return tuple([_hashable(value) for value in key]) if isinstance(key, list) else key

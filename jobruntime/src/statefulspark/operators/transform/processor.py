@@ -1,8 +1,7 @@
-"""The stateful processor that runs a user's by key group: initial state, late rows, and timers as Spark fires them.
+"""The stateful processor that runs a user's processor by key group: initial state, late rows, and timers.
 
-What a batch does with a key group is that of `keyed.processor`; this one says what is done with its rows and its
-timers, and what Spark does besides: rows before the watermark are dropped, initial state comes in the first batch, and
-timers that are set in a callback wait for the next one.
+It extends `keyed.processor` with the semantics of Spark: rows before the watermark are dropped, initial state is passed in
+the first batch, and timers that are set in a callback fire in the next batch.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ _METHODS = {"open": "init", "process": "handleInputRows", "on_timer": "handleExp
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """How rows go in and out.
+class RowHandling:
+    """Conversion of input and output rows.
 
     Attributes:
-        rows: Makes what the processor is called with of the input.
-        initial: The same for initial state; None without any.
-        frames: Whether pandas frames come out, and not Rows.
-        late: Drops late rows; None where there are none.
+        rows: Converts input rows.
+        initial: Converts initial state; None without initial state.
+        frames: Whether the output is pandas frames instead of Rows.
+        late: Drops late rows; None keeps all rows.
         max_parallelism: Number of key groups.
     """
 
@@ -53,9 +52,11 @@ class TransformProcessor(processor.KeyedProcessor):
         handed: How rows go in and out.
     """
 
-    def __init__(self, wrapped: wrapping.WrappedFunction, settings: processor.Settings, handed: Handed) -> None:
+    def __init__(
+        self, wrapped: wrapping.WrappedFunction, settings: processor.OperatorSettings, handling: RowHandling
+    ) -> None:
         super().__init__(wrapped, settings)
-        self._wrapped, self._handed = wrapped, handed
+        self._wrapped, self._handling = wrapped, handling
         self._initializes = False
         self._overdue: set[int] = set()
         self._group = -1
@@ -65,7 +66,7 @@ class TransformProcessor(processor.KeyedProcessor):
         self._log = _Log(handle, self._settings.uid, self._settings.placement)
         self._client = handle._statefulProcessorApiClient
         self._wrapped.parse_schema = self._client._parse_string_schema
-        if self._handed.late is not None:
+        if self._handling.late is not None:
             self._watermarks = lateness.WatermarkLog(handle, self._settings.uid)
 
     def handleInitialState(  # noqa: N802 - Spark's name
@@ -74,14 +75,14 @@ class TransformProcessor(processor.KeyedProcessor):
         initialState: pd.DataFrame,  # noqa: N803 - Spark's name
         timerValues: object,  # noqa: N803 - Spark's name
     ) -> None:
-        """Hand initial state of a key group over; its rows may follow."""
+        """Pass the initial state of a key group to the processor; its rows may follow."""
         self._initializes = True
         group = self._group_of(key)
-        with self._ours():
-            for _ in self._work_on(group, packing.unpack(list(initialState[packing.ROWS]))):
+        with self._internal_errors():
+            for _ in self._process_group(group, packing.unpack(list(initialState[packing.ROWS]))):
                 pass
         self._initializes = False
-        # Timers that are set and due already fire after the rows; without rows Spark calls for them.
+        # Timers that are already due fire after the rows; without rows Spark calls handleExpiredTimer.
         self._done.discard(group)
 
     def handleExpiredTimer(  # noqa: N802 - Spark's name
@@ -90,57 +91,57 @@ class TransformProcessor(processor.KeyedProcessor):
         timerValues: object,  # noqa: N803 - Spark's name
         expiredTimerInfo: object,  # noqa: N803 - Spark's name
     ) -> Iterator[pd.DataFrame]:
-        """Work on the timers of a key group that had no rows in this batch."""
+        """Process the timers of a key group without rows in this batch."""
         yield from super().handleExpiredTimer(key, timerValues, expiredTimerInfo)
         if self._group_of(key) in self._overdue:
-            # Spark forgets the timer that it calls for, so the next batch needs another one that is due.
+            # Spark removes the timer that fired, so another due one is set for the next batch.
             at_ms = cast("stateful_processor.ExpiredTimerInfo", expiredTimerInfo).getExpiryTimeInMs()
             self._log.wake_at(at_ms - 1)
 
     def close(self) -> None:
-        """Close the processor, which as in Spark is initialised where there were no rows, too, and note the watermark."""
-        with self._ours():
+        """Close the processor, which as in Spark is initialised even without rows, and store the watermark."""
+        with self._internal_errors():
             if self._client.handle_state is not client.StatefulProcessorHandleState.PRE_INIT:
                 self._context = self._context or self._open()
                 self._deleting.clean_others(self._groups(), self._load, self._commit)
         super().close()
         self._overdue.clear()
-        if self._handed.late is not None:
-            self._watermarks.note(self._log.times()[1])
+        if self._handling.late is not None:
+            self._watermarks.record(self._log.times()[1])
 
-    def _work_on(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
+    def _process_group(self, group: int, table: pa.Table | None) -> Iterator[pd.DataFrame]:
         self._group = group
-        if table is not None and not self._initializes and self._handed.late is not None:
+        if table is not None and not self._initializes and self._handling.late is not None:
             current = packing.of_group(group, self._settings.placement)
-            table = self._handed.late.on_time(table, self._watermarks.before_ms(current, self._log.times()[1]))
+            table = self._handling.late.on_time(table, self._watermarks.previous_ms(current, self._log.times()[1]))
         if self._context is None:
             self._context = self._open()
         self._deleting.clean(group, self._load, self._commit)
-        for output in super()._work_on(group, table):
+        for output in super()._process_group(group, table):
             yield from output if isinstance(output, list) else (output,)
 
     def _batch_keys(
         self, context: keyed_state.KeyedContext, table: pa.Table | None
     ) -> Callable[[], Collection[object]] | None:
-        # Initial state has key columns of its own.
+        # Initial state has other key columns.
         if self._initializes or super()._batch_keys(context, table) is None:
             return None
-        return lambda: set(self._handed.rows.keys(table))
+        return lambda: set(self._handling.rows.keys(table))
 
     def _open(self) -> keyed_state.KeyedContext:
         context = super()._open()
         settings = self._settings
         rows = outputs.RowOutput(settings.schema, settings.uid, settings.timezone)
-        self._output = outputs.FrameOutput() if self._handed.frames else rows  # type: ignore[assignment]
-        run = deleting.current_run() if self._wrapped.deleted_for_good else None
-        self._deleting = deleting.Deleting(self._settings.uid, self._wrapped.deleted, run)
+        self._output = outputs.FrameOutput() if self._handling.frames else rows  # type: ignore[assignment]
+        run = deleting.current_run() if self._wrapped.is_deletion_final else None
+        self._deleting = deleting.StateDeletion(self._settings.uid, self._wrapped.deleted, run)
         return context
 
     def _process(self, context: keyed_state.KeyedContext, table: pa.Table) -> list[object]:
         try:
             if not self._initializes:
-                return self._wrapped.rows(context, self._handed.rows.by_key(table)) if len(table) else []
-            self._wrapped.initialize(context, cast("inputs.Inputs", self._handed.initial).by_key(table))
+                return self._wrapped.rows(context, self._handling.rows.by_key(table)) if len(table) else []
+            self._wrapped.initialize(context, cast("inputs.Inputs", self._handling.initial).by_key(table))
         except errors.StatefulSparkError as error:
             raise self._failed("handleInitialState" if self._initializes else "process", "", error) from error
         return []
@@ -155,7 +156,7 @@ class TransformProcessor(processor.KeyedProcessor):
         if self._wrapped.is_overdue():
             self._overdue.add(self._group)
 
-    # Of what the wrapped function does, only what the user's code raised is a `UserCodeError`.
+    # The wrapped function raises a `UserCodeError` only for errors of user code.
 
     def _open_function(self, context: keyed_state.KeyedContext) -> None:
         try:
@@ -177,8 +178,8 @@ class TransformProcessor(processor.KeyedProcessor):
         return self._wrapped.name
 
     def _groups(self) -> Iterator[int]:
-        """Make one key group after the other the current one: those of other partitions, too, which have nothing here."""
-        for group in range(self._handed.max_parallelism):
+        """Set each key group as the current one in turn, including those of other partitions, which are empty here."""
+        for group in range(self._handling.max_parallelism):
             self._client.set_implicit_key((packing.of_group(group, self._settings.placement),))
             yield group
         self._client.remove_implicit_key()
@@ -191,8 +192,8 @@ class TransformProcessor(processor.KeyedProcessor):
 
 
 class _Log(log.SparkChunkLog):
-    """A log that wakes at any moment: Spark's clock starts at 0, and its timers may be due before that."""
+    """A log that wakes at any time: Spark's clock starts at 0, and its timers may be due before that."""
 
     def wake_at(self, moment_ms: int) -> None:
-        """Have Spark call for the current key group once the clock reaches a moment; asking again is fine."""
+        """Register a Spark timer that wakes the current key group at a time; idempotent."""
         self._handle.registerTimer(moment_ms)

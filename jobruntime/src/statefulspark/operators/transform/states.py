@@ -1,8 +1,8 @@
-"""Spark's value, list and map state on top of our handles: the same methods, the same answers.
+"""Spark's value, list and map state on top of our handles, with the same methods and results.
 
-Each belongs to the key that is being processed. Reading gives copies; an iterator reads when it is first asked for an
-entry, of the key that is the current one then, and does not see what is changed after that. Expired values, elements and
-entries are gone for every method. A state that was deleted with `deleteIfExists` can be neither read nor written.
+A state belongs to the current key. Reads return copies; an iterator reads the state of the current key at its first
+iteration and does not see later changes. Expired values, elements and entries are invisible to every method. A state
+that was deleted with `deleteIfExists` can be neither read nor written.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class ValueState(stateful_processor.ValueState):
 
     Args:
         name: Its name.
-        handle: Where it is kept.
-        form: How it is kept.
+        handle: Its storage.
+        form: The form of its value.
     """
 
     def __init__(self, name: str, handle: keyed_state.ValueHandle[Stored], form: forms.RowForm) -> None:
@@ -62,8 +62,8 @@ class ListState(stateful_processor.ListState):
 
     Args:
         name: Its name.
-        handle: Where it is kept.
-        form: How an element is kept.
+        handle: Its storage.
+        form: The form of an element.
     """
 
     def __init__(self, name: str, handle: keyed_state.ListHandle[Stored], form: forms.RowForm) -> None:
@@ -76,7 +76,7 @@ class ListState(stateful_processor.ListState):
     def get(self) -> Iterator[tuple[object, ...]]:
         """Return the elements, oldest first."""
         load = self._form.load
-        return (load(element) for element in _later(self._handle.get))
+        return (load(element) for element in _read_lazily(self._handle.get))
 
     def put(self, newState: Iterable[tuple[object, ...]]) -> None:  # noqa: N803 - Spark's name
         """Replace the list.
@@ -121,13 +121,13 @@ class ListState(stateful_processor.ListState):
 
 
 class MapState(stateful_processor.MapState):
-    """Rows by rows.
+    """A map from rows to rows.
 
     Args:
         name: Its name.
-        handle: Where it is kept.
-        key_form: How a key is kept.
-        value_form: How a value is kept.
+        handle: Its storage.
+        key_form: The form of a key.
+        value_form: The form of a value.
     """
 
     def __init__(
@@ -165,20 +165,20 @@ class MapState(stateful_processor.MapState):
     def iterator(self) -> Iterator[tuple[tuple[object, ...], tuple[object, ...]]]:
         """Return keys and values, in no particular order."""
         load_key, load_value = self._key_form.load, self._value_form.load
-        return ((load_key(key), load_value(value)) for key, value in _later(self._handle.entries))
+        return ((load_key(key), load_value(value)) for key, value in _read_lazily(self._handle.entries))
 
     def keys(self) -> Iterator[tuple[object, ...]]:
         """Return the keys, in no particular order."""
         load = self._key_form.load
-        return (load(key) for key in _later(self._handle.keys))
+        return (load(key) for key in _read_lazily(self._handle.keys))
 
     def values(self) -> Iterator[tuple[object, ...]]:
         """Return the values, in no particular order."""
         load = self._value_form.load
-        return (load(value) for value in _later(self._handle.values))
+        return (load(value) for value in _read_lazily(self._handle.values))
 
     def removeKey(self, key: tuple[object, ...]) -> None:  # noqa: N802 - Spark's name
-        """Remove an entry; an absent one is fine."""
+        """Remove an entry if it exists."""
         self._handle.remove(self._key_form.store_key(key))
 
     def clear(self) -> None:
@@ -210,7 +210,7 @@ _CALLS: dict[type[AnyState], dict[str, str]] = {
         "clear": "clearing map state",
     },
 }
-"""What Spark says that each call was about when it fails."""
+"""Spark's description of each call in error messages."""
 _ITERATORS: dict[type[AnyState], tuple[str, ...]] = {
     ValueState: (),
     ListState: ("get",),
@@ -219,14 +219,14 @@ _ITERATORS: dict[type[AnyState], tuple[str, ...]] = {
 
 
 class ProcessorError(errors.SpecRejectedError, PySparkRuntimeError):
-    """What Spark's client raises, for processors that catch it, and one of ours for everyone else.
+    """The error of Spark's client, for processors that catch it, and also a SpecRejectedError.
 
     Operator action: the message names the call of the processor that Spark does not allow; change the processor.
     """
 
 
 def refuse(message: str) -> NoReturn:
-    """Fail as Spark does, in its words.
+    """Raise an error with Spark's message.
 
     Raises:
         ProcessorError: Always.
@@ -235,12 +235,12 @@ def refuse(message: str) -> NoReturn:
 
 
 def refuse_class(error_class: str, message: str, *, doing: str) -> NoReturn:
-    """Fail as Spark does, with one of its error classes for what a processor must not do.
+    """Raise an error with one of Spark's error classes for a forbidden call.
 
     Args:
-        error_class: Its name.
-        message: What Spark says.
-        doing: What Spark's client puts before it.
+        error_class: Name of the error class.
+        message: Spark's message.
+        doing: Prefix of Spark's client.
 
     Raises:
         ProcessorError: Always.
@@ -249,22 +249,22 @@ def refuse_class(error_class: str, message: str, *, doing: str) -> NoReturn:
 
 
 def delete(state: AnyState) -> None:
-    """Have every call of a state fail that was deleted; its iterators are empty, as Spark's are."""
+    """Make every call of a deleted state fail; its iterators are empty, as in Spark."""
     kind = type(state)
     for method, doing in _CALLS[kind].items():
-        told = f"Error {doing}: {kind.__name__.removesuffix('State')} state {state.name} is not initialized."
-        setattr(state, method, _refusing(told))
+        message = f"Error {doing}: {kind.__name__.removesuffix('State')} state {state.name} is not initialized."
+        setattr(state, method, _refusal_of(message))
     for method in _ITERATORS[kind]:
         setattr(state, method, lambda: iter(()))
 
 
-def _refusing(message: str) -> Callable[..., NoReturn]:
+def _refusal_of(message: str) -> Callable[..., NoReturn]:
     def refused(*_: object, **__: object) -> NoReturn:
         refuse(message)
 
     return refused
 
 
-def _later(read: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
-    """Read when the first entry is asked for."""
+def _read_lazily(read: Callable[[], Iterable[Entry]]) -> Iterator[Entry]:
+    """Read at the first iteration."""
     yield from read()

@@ -1,4 +1,4 @@
-"""What `processor` runs per key group: a stateful function of Spark's, as a function of our keyed operator."""
+"""Base class for stateful functions of Spark that run as functions of our keyed operator."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Called:
-    """What a processor is given for one key.
+class KeyedInput:
+    """The input of a processor for one key.
 
     Attributes:
-        key: The key as our state has it.
-        spark_key: The key as the processor gets it, a tuple.
+        key: The state key.
+        spark_key: The key for the processor, a tuple.
         items: Rows, or frames.
     """
 
@@ -30,18 +30,18 @@ class Called:
 
 
 class _UserCode:
-    """Says that what its block raises is the user's; a class of its own since it is entered for each key."""
+    """Marks errors of its block as errors of user code; a class for speed, because it is entered for each key."""
 
     __slots__ = ()
 
     def __enter__(self) -> None:
-        """Begin a call."""
+        """Start a call."""
 
     def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
         """End a call.
 
         Raises:
-            UserCodeError: `FunctionFailed`: what the call raised, unless that is an error of ours.
+            UserCodeError: `FunctionFailed`: for any exception except a StatefulSparkError.
         """
         if isinstance(error, Exception) and not isinstance(error, errors.StatefulSparkError):
             raise usercode.user_code_error(
@@ -50,14 +50,14 @@ class _UserCode:
 
 
 USER_CODE = _UserCode()
-"""Stands around one call of the user's code, and the reading of what that returned."""
+"""Wraps one call of user code, including the iteration over its result."""
 
 
 class WrappedFunction(keyed_state.KeyedProcessFunction):
-    """Is given the rows of each key, then fires the timers that are due.
+    """Processes the rows of each key, then fires due timers.
 
     Attributes:
-        parse_schema: Reads a schema that is given as DDL; set on workers, which have no Spark session to ask.
+        parse_schema: Parses a DDL schema; set on workers, which have no Spark session for this.
     """
 
     parse_schema: handle.ParseSchema
@@ -65,7 +65,7 @@ class WrappedFunction(keyed_state.KeyedProcessFunction):
     @property
     @abstractmethod
     def name(self) -> str:
-        """What the user wrote, as errors name it."""
+        """Name of the user's function or processor in errors."""
 
     @property
     def deleted(self) -> frozenset[str]:
@@ -73,21 +73,21 @@ class WrappedFunction(keyed_state.KeyedProcessFunction):
         return frozenset()
 
     @property
-    def deleted_for_good(self) -> bool:
-        """Whether none of them is declared anew."""
+    def is_deletion_final(self) -> bool:
+        """Whether none of them is declared again."""
         return True
 
-    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> None:
-        """Hand over initial state, where there can be any."""
+    def initialize(self, ctx: keyed_state.KeyedContext, given: Iterable[KeyedInput]) -> None:
+        """Pass initial state to the processor, if supported."""
 
     @abstractmethod
-    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[Called]) -> list[object]:
-        """Hand over the rows of each key, and return what came out."""
+    def rows(self, ctx: keyed_state.KeyedContext, given: Iterable[KeyedInput]) -> list[object]:
+        """Pass the rows of each key to the user code, and return the output."""
 
     @abstractmethod
     def fire(self, ctx: keyed_state.KeyedContext) -> list[object]:
-        """Fire the timers of the bound key group that are due, and return what came out."""
+        """Fire the due timers of the bound key group, and return the output."""
 
     @abstractmethod
     def is_overdue(self) -> bool:
-        """Tell whether timers of the bound key group are due and wait for the next batch."""
+        """Tell whether the bound key group has due timers that wait for the next batch."""
