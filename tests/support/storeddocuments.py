@@ -11,7 +11,7 @@ from statefulspark.contract import base, formats, manifest, notes, prepared
 from statefulspark.contract.formats import DocumentFormat
 from statefulspark.contract.placement import Placement
 from statefulspark.operatorstate import record
-from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, StateMeta
+from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta
 from statefulspark.retention import pruning
 from statefulspark.sinks import marker, staging
 from statefulspark.sinks.files import commits
@@ -150,7 +150,7 @@ _DATA_FILE = datafiles.DataFile(
     upper_bounds={1: "09"},
     split_offsets=(4,),
 )
-_STATE = OperatorState(2, {"seen": NamedState(StateMeta("seen", Mode.SPLIT, "array<bigint>"), ((1, 2), ()))})
+_STATE = OperatorState(2, {"seen": NamedState(OperatorStateMeta("seen", Mode.SPLIT, "array<bigint>"), ((1, 2), ()))})
 _RECORD = record.encode("buffer", _STATE)
 _CANONICAL_FILE = documents.PartFile(path="canonical/mean/x.parquet", rows=1, size_bytes=9, sha256="00")
 _CANONICAL_QUERY = documents.QueryDocument(

@@ -146,7 +146,7 @@ def test_rows_of_a_batch_that_an_older_driver_committed_do_not_vanish_from_the_s
     if attempted is not None:
         run.begin(attempted)
 
-    with pytest.raises(errors.StateUnknownError, match="Batch 6 begins, and function 'out' has its state of batch 4"):
+    with pytest.raises(errors.StateUnknownError, match="Batch 6 begins, but function 'out' has its state of batch 4"):
         run.begin(6)
 
 

@@ -6,7 +6,7 @@ import datetime
 from pathlib import Path
 
 from statefulspark.operatorstate import record
-from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, StateMeta
+from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta
 from statefulspark.sources import segmentfile
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "operatorstate"
@@ -14,9 +14,9 @@ RULES = (("a", (1, datetime.date(2026, 1, 2))),)
 STATE = OperatorState(
     2,
     {
-        "buffered": NamedState(StateMeta("buffered", Mode.SPLIT), ((1, "two", 3.5), ())),
-        "offsets": NamedState(StateMeta("offsets", Mode.UNION, "array<bigint>"), ((7,), (8,))),
-        "rules": NamedState(StateMeta("rules", Mode.BROADCAST, "map<string,any>"), (RULES, RULES)),
+        "buffered": NamedState(OperatorStateMeta("buffered", Mode.SPLIT), ((1, "two", 3.5), ())),
+        "offsets": NamedState(OperatorStateMeta("offsets", Mode.UNION, "array<bigint>"), ((7,), (8,))),
+        "rules": NamedState(OperatorStateMeta("rules", Mode.BROADCAST, "map<string,any>"), (RULES, RULES)),
     },
 )
 

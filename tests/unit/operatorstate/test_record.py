@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from statefulspark import errors
 from statefulspark.operatorstate import record
-from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, Part, StateMeta
+from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta, Part
 from statevalues import LEAVES
 
 VALUES = st.recursive(
@@ -26,7 +26,7 @@ PARTS = st.lists(st.lists(VALUES, max_size=4).map(tuple), min_size=1, max_size=4
 
 
 def state_of(*parts: Part, mode: Mode = Mode.SPLIT, name: str = "buffered") -> OperatorState:
-    return OperatorState(len(parts), {name: NamedState(StateMeta(name, mode), parts)})
+    return OperatorState(len(parts), {name: NamedState(OperatorStateMeta(name, mode), parts)})
 
 
 def types_of(value: object) -> object:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from statefulspark.operatorstate import redistribution
-from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, StateMeta
+from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta
 
 PARTS = st.lists(st.lists(st.integers(), max_size=9).map(tuple), min_size=1, max_size=6)
 PARALLELISM = st.integers(1, 9)
@@ -97,8 +97,8 @@ def test_a36_with_an_unchanged_parallelism_split_lists_stay_while_unions_are_dea
     state = OperatorState(
         2,
         {
-            "split": NamedState(StateMeta("split", Mode.SPLIT), ((1, 2, 3), ())),
-            "union": NamedState(StateMeta("union", Mode.UNION), ((1,), (2,))),
+            "split": NamedState(OperatorStateMeta("split", Mode.SPLIT), ((1, 2, 3), ())),
+            "union": NamedState(OperatorStateMeta("union", Mode.UNION), ((1,), (2,))),
         },
     )
 
@@ -113,8 +113,8 @@ def test_a38_without_any_copy_every_subtask_begins_with_an_empty_map() -> None:
 
 
 def test_a33_what_was_dealt_out_is_known_under_its_new_parallelism() -> None:
-    state = OperatorState(1, {"counts": NamedState(StateMeta("counts", Mode.SPLIT), ((1, 2, 3),))})
+    state = OperatorState(1, {"counts": NamedState(OperatorStateMeta("counts", Mode.SPLIT), ((1, 2, 3),))})
 
     assert redistribution.redistribute(state, 2) == OperatorState(
-        2, {"counts": NamedState(StateMeta("counts", Mode.SPLIT), ((1, 2), (3,)))}
+        2, {"counts": NamedState(OperatorStateMeta("counts", Mode.SPLIT), ((1, 2), (3,)))}
     )

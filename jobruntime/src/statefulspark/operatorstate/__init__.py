@@ -1,7 +1,7 @@
 """Operator (non-keyed) state: lists, unions and broadcasts of a function that runs as several subtasks on the driver.
 
-Everything here is pure: what is kept, how it is dealt out to another number of subtasks, how it is written down, and the
-functions that a user writes. The engine and the storage are reached from `statefulspark.operators.functions` only.
+Everything here is pure: the state, its redistribution to another number of subtasks, its stored form, and the base classes
+of user functions. Only `statefulspark.operators.functions` connects it to Spark and the storage.
 """
 
 from statefulspark.operatorstate.functions import (

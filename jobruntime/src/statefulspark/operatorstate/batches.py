@@ -1,7 +1,7 @@
-"""A sink function taken from batch to batch: what it holds after a batch is one cut with what the batch delivered.
+"""Runs a sink function batch by batch: its state after a batch is consistent with the rows of the batch.
 
-A batch that runs again, in this process or after a restart, begins with the state of the batch before it, as if the first
-attempt had never been. No Spark and no storage in here.
+A batch that runs again, in this process or after a restart, starts with the state of the previous batch, as if the first
+attempt had not happened. This module uses neither Spark nor storage.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class SinkRun:
         heard: int = 0,
         committed: int | None = None,
     ) -> None:
-        """Make and open the function's subtasks.
+        """Create and open the function's subtasks.
 
         Args:
             uid: The function's uid.
-            sink: What the user declared.
-            restored: Its state in the restored cut; None if the cut has none of it.
+            sink: The declared sink.
+            restored: Its restored state; None if the snapshot has none.
             checkpoint_id: Number of the restored snapshot; None if the job starts empty.
-            heard: The newest number that was given before this driver.
-            committed: The batch after which `restored` holds; -1 for the beginning, None if it is not known.
+            heard: The newest checkpoint id that was used before this driver.
+            committed: The batch that `restored` belongs to; -1 for the beginning, None if unknown.
 
         Raises:
             StatefulSparkError: The function cannot be copied, initialised or opened.
@@ -60,11 +60,11 @@ class SinkRun:
         self._is_repeat = True
         self._lock = threading.RLock()
         self._completions = Completions(heard)
-        self._subtasks = self._made()
+        self._subtasks = self._create_subtasks()
 
     @property
     def lock(self) -> threading.RLock:
-        """The checkpoint lock: held around each row, each snapshot and each notification."""
+        """The checkpoint lock: held during each row, each snapshot and each notification."""
         return self._lock
 
     @property
@@ -74,31 +74,32 @@ class SinkRun:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether the function has state to be kept."""
+        """Whether the function has state."""
         return self._subtasks.is_stateful
 
     @property
     def recorded_batch(self) -> int | None:
-        """The newest batch for which `end` gave a record; None before the first, and without state."""
+        """The newest batch for which `end` returned a record; None before the first, and without state."""
         return self._recorded
 
     def begin(self, batch_id: int) -> None:
-        """Begin a batch; if it, or one before it that did not end, was begun already, that attempt is undone.
+        """Begin a batch, and undo an earlier attempt at it or at an unfinished batch before it.
 
         Raises:
-            StateUnknownError: `BatchSkipped`: the function did not see the batch before, which somebody else committed.
+            StateUnknownError: `BatchSkipped`: another driver committed the previous batch, which the function has not
+                processed.
             StatefulSparkError: As in the constructor.
         """
         with self._lock:
             if self._attempted is not None:
-                self._move_on(batch_id)
+                self._advance(batch_id)
             if self.is_stateful and self._base_batch is not None and batch_id != self._base_batch + 1:
                 raise self._skipped(batch_id, self._base_batch)
             self._attempted = batch_id
             self._after = None
 
     def invoke(self, partition: int, row: object) -> None:
-        """Hand a row to the subtask that takes its partition.
+        """Pass a row to the subtask of its partition.
 
         Raises:
             StatefulSparkError: `FunctionFailed`.
@@ -108,14 +109,14 @@ class SinkRun:
             self._call(lambda: function.invoke(row), "invoke()")
 
     def invoke_broadcast(self, row: object) -> None:
-        """Hand a row to every subtask.
+        """Pass a row to every subtask.
 
         Raises:
             StatefulSparkError: `FunctionFailed`.
         """
         with self._lock:
             for function in self._subtasks.functions:
-                assert isinstance(function, BroadcastSinkFunction)  # noqa: S101 - FunctionSink has looked
+                assert isinstance(function, BroadcastSinkFunction)  # noqa: S101 - FunctionSink has checked this
                 self._call(functools.partial(function.invoke_broadcast, row), "invoke_broadcast()")
 
     def _call(self, method: Callable[[], None], what: str) -> None:
@@ -125,11 +126,11 @@ class SinkRun:
             raise self._subtasks.failed(error, "FunctionFailed", what) from error
 
     def end(self, context: FunctionSnapshotContext) -> bytes | None:
-        """Take the state after the batch.
+        """Snapshot the state after the batch.
 
         Returns:
-            The record to be made durable before the batch is committed. None if it has not changed since the batch
-            before and no attempt at this batch may have left one behind.
+            The record to write before the batch is committed. None if the state has not changed since the previous batch
+            and no earlier attempt at this batch may have written one.
 
         Raises:
             StatefulSparkError: `SnapshotFailed`, or a value cannot be stored.
@@ -141,29 +142,29 @@ class SinkRun:
             after = self._subtasks.snapshot(context)
             self._completions.taken(context.checkpoint_id, self._attempted or 0)
             body = record.encode(self._uid, after)
-            is_news = self._is_repeat or self._base is None or body != record.encode(self._uid, self._base)
-            self._recorded = self._attempted if is_news else self._recorded
-            # Decoded again, so that nothing that the function still changes is part of it.
+            is_changed = self._is_repeat or self._base is None or body != record.encode(self._uid, self._base)
+            self._recorded = self._attempted if is_changed else self._recorded
+            # Decoded again, so that later changes of the function do not affect it.
             self._after, self._is_repeat = record.decode(body, f"the state of {self._uid}"), False
-            return body if is_news else None
+            return body if is_changed else None
 
     def covers(self, checkpoint_id: int, batch_id: int) -> None:
-        """Note at which batch a checkpoint ends."""
+        """Record the last batch of a checkpoint."""
         self._completions.covers(checkpoint_id, batch_id)
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint is complete; see `completion` for the number that it is told.
+        """Notify the function that a checkpoint is complete; see `completion` for the id that it gets.
 
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
         """
-        told = self._completions.complete(checkpoint_id)
-        if told is not None:
+        notified_id = self._completions.complete(checkpoint_id)
+        if notified_id is not None:
             with self._lock:
-                self._subtasks.notify_complete(told)
+                self._subtasks.notify_complete(notified_id)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint was given up.
+        """Notify the function that a checkpoint was aborted.
 
         Raises:
             StatefulSparkError: `NotifyFailed`.
@@ -172,40 +173,40 @@ class SinkRun:
             self._subtasks.notify_aborted(checkpoint_id)
 
     def close(self) -> None:
-        """Close the function; what it raises then is logged and changes nothing."""
+        """Close the function; its errors are logged and ignored."""
         with self._lock:
             for function in self._subtasks.functions:
                 with contextlib.suppress(errors.StatefulSparkError):
-                    self._closed(function)
+                    self._close_function(function)
 
-    def _move_on(self, batch_id: int) -> None:
+    def _advance(self, batch_id: int) -> None:
         is_next = self._after is not None and self._attempted is not None and batch_id > self._attempted
         if is_next:
-            # Spark begins a batch when the one before it is committed.
+            # Spark begins a batch after the previous one is committed.
             self._base, self._base_batch = self._after, self._attempted
             return
         self._is_repeat = True
         self.close()
-        self._subtasks = self._made()
+        self._subtasks = self._create_subtasks()
 
     def _skipped(self, batch_id: int, base_batch: int) -> errors.StateUnknownError:
         return errors.StateUnknownError(
             "BatchSkipped",
-            f"Batch {batch_id} begins, and function {self._uid!r} has its state of batch {base_batch}: an older driver "
-            "committed what is in between at the last moment. Restart the job; it starts from what is stored.",
+            f"Batch {batch_id} begins, but function {self._uid!r} has its state of batch {base_batch}: an older driver "
+            "committed the batches in between. Restart the job; it starts from the stored state.",
         )
 
-    def _made(self) -> Subtasks[SinkFunction[object]]:
-        made = Subtasks(self._uid, self._sink.function, self._sink.parallelism)
-        made.initialize(self._base, self._checkpoint_id)
-        for function in made.functions:
+    def _create_subtasks(self) -> Subtasks[SinkFunction[object]]:
+        subtasks = Subtasks(self._uid, self._sink.function, self._sink.parallelism)
+        subtasks.initialize(self._base, self._checkpoint_id)
+        for function in subtasks.functions:
             try:
                 function.open()
             except Exception as error:
-                raise made.failed(error, "FunctionFailed", "open()") from error
-        return made
+                raise subtasks.failed(error, "FunctionFailed", "open()") from error
+        return subtasks
 
-    def _closed(self, function: SinkFunction[object]) -> None:
+    def _close_function(self, function: SinkFunction[object]) -> None:
         try:
             function.close()
         except Exception as error:

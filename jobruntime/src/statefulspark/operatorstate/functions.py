@@ -1,7 +1,7 @@
-"""The functions that a user writes, under Flink's names: checkpointed, listening, sink and source functions.
+"""Base classes of user functions, with Flink's names: checkpointed, listener, sink and source functions.
 
-A function runs on the driver as `parallelism` subtasks, each a copy of its own. The runtime holds the checkpoint lock
-around every call but `SourceFunction.run`, which takes it itself around each change of state and its emission.
+A function runs on the driver as `parallelism` subtasks, each with its own copy. The runtime holds the checkpoint lock
+during every call except `SourceFunction.run`, which must hold it during each change of state and its emission.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class FunctionInitializationContext:
-    """What a function is told when a subtask is made: at the first start and at every recovery.
+    """The context of a new subtask: at the first start and at every recovery.
 
     Attributes:
-        operator_state_store: Where its states come from.
-        is_restored: Whether this function has state in what was restored, in any of its subtasks. A subtask may get an
-            empty list although it is True, and has to cope with that.
-        restored_checkpoint_id: Number of the snapshot that was restored; None without one.
+        operator_state_store: The store of its states.
+        is_restored: Whether the restored snapshot has state of this function, in any subtask. If True, the list of a
+            subtask may still be empty.
+        restored_checkpoint_id: Number of the restored snapshot; None without one.
         subtask_index: 0 to `parallelism - 1`.
         parallelism: Number of subtasks.
     """
@@ -39,12 +39,12 @@ class FunctionInitializationContext:
 
 @dataclass(frozen=True, slots=True)
 class FunctionSnapshotContext:
-    """What a function is told when its state is taken.
+    """The context of a snapshot of a function.
 
-    State is taken with every batch, since every batch may be the one that the next checkpoint ends at.
+    State is taken with every batch, because each batch may be the last one of the next checkpoint.
 
     Attributes:
-        checkpoint_id: The next checkpoint that may cover this state.
+        checkpoint_id: The next checkpoint that may contain this state.
         checkpoint_timestamp: Milliseconds since 1970 (UTC).
     """
 
@@ -58,14 +58,14 @@ class FunctionSnapshotContext:
 
 
 class CheckpointedFunction:
-    """A function with operator state of its own making. Override both methods."""
+    """A function that declares its operator state. Override both methods."""
 
     def initialize_state(self, context: FunctionInitializationContext) -> None:
-        """Declare the states, and take over what was restored. Called before anything else, also after a failure."""
+        """Declare the states and read restored elements. Called before any other method, also after a failure."""
         raise NotImplementedError(f"{type(self).__qualname__} must override initialize_state()")
 
     def snapshot_state(self, context: FunctionSnapshotContext) -> None:
-        """Bring the states up to date; what they hold when this returns is what is kept."""
+        """Update the states; their content at the return of this method is stored."""
         raise NotImplementedError(f"{type(self).__qualname__} must override snapshot_state()")
 
 
@@ -73,26 +73,26 @@ class ListCheckpointed(Generic[T]):
     """A function whose whole state is one list, divided evenly when the parallelism changes. Override both methods."""
 
     def snapshot_state(self, checkpoint_id: int, timestamp_ms: int) -> list[T]:
-        """Return the state as elements that may be moved one by one; one element if it cannot be divided."""
+        """Return the state as elements that can be redistributed one by one; a single element if it cannot be divided."""
         raise NotImplementedError(f"{type(self).__qualname__} must override snapshot_state()")
 
     def restore_state(self, state: list[T]) -> None:
-        """Take over this subtask's elements, possibly none. Only called if the function has state in the snapshot."""
+        """Restore the elements of this subtask, possibly none. Only called if the snapshot has state of the function."""
         raise NotImplementedError(f"{type(self).__qualname__} must override restore_state()")
 
 
 class CheckpointListener:
-    """A function that wants to know what became of checkpoints.
+    """A function that is notified of completed and aborted checkpoints.
 
-    A completion for checkpoint n stands for every older one too; some numbers may never be announced. An exception in
+    A completion of checkpoint n includes all older ones; some ids may never be notified. An exception in
     `notify_checkpoint_complete` fails the job, which then recovers from that checkpoint.
     """
 
     def notify_checkpoint_complete(self, checkpoint_id: int) -> None:
-        """A checkpoint is complete and will not be lost. Intermediate savepoints are not announced."""
+        """Handle a completed checkpoint, which is durable. Intermediate savepoints are not notified."""
 
     def notify_checkpoint_aborted(self, checkpoint_id: int) -> None:
-        """A checkpoint was given up; a later one covers what it would have covered."""
+        """Handle an aborted checkpoint; a later checkpoint includes its state."""
 
 
 class SinkFunction(Generic[T]):
@@ -102,7 +102,7 @@ class SinkFunction(Generic[T]):
         """Acquire what `invoke` needs. Called after the state is restored."""
 
     def invoke(self, value: T) -> None:
-        """Take one row. After a failure, rows since the last completed batch come again."""
+        """Process one row. After a failure, rows since the last completed batch are repeated."""
         raise NotImplementedError(f"{type(self).__qualname__} must override invoke()")
 
     def close(self) -> None:
@@ -110,13 +110,13 @@ class SinkFunction(Generic[T]):
 
 
 class BroadcastSinkFunction(SinkFunction[T]):
-    """A sink function with a second, broadcast input: rows that every subtask is given. Override both methods.
+    """A sink function with a second, broadcast input: rows for every subtask. Override both methods.
 
-    What all subtasks do with such a row, they do alike; then their broadcast states stay equal.
+    All subtasks must process such a row in the same way, so that their broadcast states stay equal.
     """
 
     def invoke_broadcast(self, value: T) -> None:
-        """Take one row of the broadcast input."""
+        """Process one row of the broadcast input."""
         raise NotImplementedError(f"{type(self).__qualname__} must override invoke_broadcast()")
 
 
@@ -124,41 +124,41 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class SourceCancelledError(Exception):
-    """The job is ending: a source that waits for room in its buffer is told so. Let it pass."""
+    """Raised in a source that waits for free buffer space when the job ends. Do not catch it."""
 
 
 class SourceContext(Protocol[T_contra]):
-    """How one subtask of a source reaches the stream."""
+    """The connection of a source subtask to the stream."""
 
     @property
     def checkpoint_lock(self) -> AbstractContextManager[object]:
-        """Held by the runtime while it takes rows and state; a source holds it around each emission and its state.
+        """The lock that the runtime holds while it takes rows and state; a source holds it during an emission and its state.
 
-        Entering it waits while the buffer is full, so that nobody waits while holding it. The thread that holds it may
-        enter it again. Entering raises SourceCancelledError when the job is ending.
+        Entering it waits while the buffer is full, so that no thread waits while holding it. It is re-entrant. Entering
+        raises SourceCancelledError when the job ends.
         """
         ...
 
     def collect(self, row: T_contra) -> None:
         """Emit a row: a tuple in the order of the schema, a dict, or a single value where there is one column.
 
-        Inside the lock it never waits: what is emitted there, and the state changed there, belong together. Outside it
-        is a critical section of its own.
+        Inside the lock it never waits, and rows and state changes of one critical section are atomic. Outside the lock it
+        is its own critical section.
 
         Raises:
-            SourceCancelledError: The job is ending.
+            SourceCancelledError: The job ends.
             SpecRejectedError: `SourceRowInvalid`: the row does not fit the schema.
         """
         ...
 
 
 class SourceFunction(Generic[T]):
-    """Produces rows on the driver, each subtask in a thread of its own. Override both methods."""
+    """Produces rows on the driver, each subtask in its own thread. Override both methods."""
 
     def run(self, ctx: SourceContext[T]) -> None:
-        """Emit rows until there are no more or `cancel` is called. Returning ends the subtask; its state is kept."""
+        """Emit rows until there are no more or `cancel` is called. A return finishes the subtask; its state is kept."""
         raise NotImplementedError(f"{type(self).__qualname__} must override run()")
 
     def cancel(self) -> None:
-        """Make `run` return soon. Called from another thread, more than once perhaps."""
+        """Make `run` return soon. Called from another thread, possibly several times."""
         raise NotImplementedError(f"{type(self).__qualname__} must override cancel()")

@@ -1,6 +1,6 @@
-"""What an operator's state is: named states, each with one part per subtask.
+"""The model of operator state: named states, each with one part per subtask.
 
-Values only. How parts are dealt out is in `redistribution`, how they are written down in `record`.
+Data classes only. `redistribution` redistributes parts, `record` has their stored form.
 """
 
 from __future__ import annotations
@@ -10,29 +10,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 ANY_TYPE = "any"
-"""Written for a state, or a part of its type, that was declared without one; it fits every type."""
+"""The type text of a state, or a part of a type, without declared type; it is compatible with every type."""
 Part = tuple[object, ...]
-"""The elements that one subtask holds of a state, in order; of a broadcast state its entries as (key, value)."""
+"""The elements of a state in one subtask, in order; for a broadcast state its entries as (key, value)."""
 
 
 class Mode(enum.Enum):
-    """How a state is dealt out to subtasks; the names are Flink's."""
+    """How a state is redistributed to subtasks; the names are Flink's."""
 
     SPLIT = "SPLIT_DISTRIBUTE"
-    """The lists of all subtasks make one list, which is divided evenly."""
+    """The lists of all subtasks are concatenated and divided evenly."""
     UNION = "UNION"
     """Every subtask gets the complete list."""
     BROADCAST = "BROADCAST"
-    """Every subtask holds the same map."""
+    """Every subtask has the same map."""
 
 
 @dataclass(frozen=True, slots=True)
-class StateMeta:
-    """What is known of a state beside its elements.
+class OperatorStateMeta:
+    """The metadata of a state.
 
     Attributes:
         name: Unique within the operator.
-        mode: How it is dealt out.
+        mode: Its redistribution mode.
         type_text: Declared type, as `descriptors` write it.
     """
 
@@ -50,7 +50,7 @@ class NamedState:
         parts: One per subtask, in the order of their indexes.
     """
 
-    meta: StateMeta
+    meta: OperatorStateMeta
     parts: tuple[Part, ...]
 
 
@@ -67,7 +67,7 @@ class OperatorState:
     states: Mapping[str, NamedState]
 
     def of_subtask(self, index: int) -> dict[str, SubtaskState]:
-        """Return what one subtask holds, by name of the state."""
+        """Return the states of one subtask by name."""
         return {name: SubtaskState(state.meta, state.parts[index]) for name, state in self.states.items()}
 
 
@@ -75,5 +75,5 @@ class OperatorState:
 class SubtaskState:
     """One subtask's part of a state."""
 
-    meta: StateMeta
+    meta: OperatorStateMeta
     part: Part

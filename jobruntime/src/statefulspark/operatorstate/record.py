@@ -1,13 +1,13 @@
-"""How an operator's state is written down: one JSON document per function, with the lists of all its subtasks.
+"""The stored form of operator state: one JSON document per function, with the lists of all its subtasks.
 
 ```
 {"formatVersion": 1, "uid": "out", "parallelism": 2, "states": [
   {"name": "buffered", "mode": "SPLIT_DISTRIBUTE", "type": "array<any>",
    "parts": [{"values": [1, 2]}, {"values": []}], "subtasks": [0, 1]}]}
 ```
-`parts` are the different contents, `subtasks` says which of them each subtask has: equal copies of a union or a broadcast
-are written once. A part whose elements are plain JSON is written as `values`, for people and tools; any other as
-`msgpack`, base64 of the codec of keyed state. Reading never runs code. Equal state gives equal bytes.
+`parts` are the distinct contents, `subtasks` has the index of the content of each subtask: equal copies of a union or a
+broadcast are stored once. A part of plain JSON elements is stored as `values`, readable for tools; any other as `msgpack`,
+base64 of the codec of keyed state. Reading never runs code. Equal state has equal bytes.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pydantic import Field, ValidationError
 
 from statefulspark import errors
 from statefulspark.contract import base, formats
-from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, Part, StateMeta
+from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta, Part
 from statefulspark.state import codec
 
 _PLAIN_INT_LIMIT = 2**53
-"""Other readers of JSON take larger whole numbers for floating point."""
+"""Other JSON readers convert larger integers to floating point."""
 
 
 class PartRecord(base.WireModel):
@@ -42,13 +42,13 @@ class StateRecord(base.WireModel):
     mode: Mode
     type: str
     parts: tuple[PartRecord, ...]
-    """The different contents; entries of a broadcast state are pairs."""
+    """The distinct contents; entries of a broadcast state are pairs."""
     subtasks: tuple[int, ...]
     """For each subtask the index of its content in `parts`."""
 
 
 class OperatorRecord(base.SealedDocument):
-    """Everything that one function keeps."""
+    """The whole state of one function."""
 
     FORMAT: ClassVar = formats.OPERATOR_STATE
     format_version: int = formats.OPERATOR_STATE.writes
@@ -81,19 +81,19 @@ def decode(body: bytes, source: str, *, uid: str | None = None) -> OperatorState
     """Read an operator's state.
 
     Args:
-        body: What `encode` wrote, in this release or an earlier one.
-        source: Where it came from, for the error.
-        uid: Whose state it has to be; None takes any.
+        body: A document that `encode` of this or an earlier release wrote.
+        source: Its origin, for the error.
+        uid: The expected uid; None accepts any.
 
     Raises:
         SnapshotCorruptError: `DocumentUnreadable` or `OperatorStateDamaged`.
-        FormatVersionError: It is of a version that this release cannot read.
+        FormatVersionError: This release cannot read its version.
     """
     record = OperatorRecord.parse(body, source)
     if uid is not None and record.uid != uid:
         raise _damaged(source, f"it is the state of {record.uid!r}, not of {uid!r}")
     try:
-        states = {one.name: _decode_state(one, record.parallelism) for one in record.states}
+        states = {state_record.name: _decode_state(state_record, record.parallelism) for state_record in record.states}
     except (ValueError, IndexError, TypeError, ValidationError) as error:
         raise _damaged(source, str(error)) from error
     return OperatorState(record.parallelism, states)
@@ -118,7 +118,7 @@ def _encode_state(state: NamedState) -> dict[str, object]:
     }
 
 
-def _pack(meta: StateMeta, part: Part) -> bytes:
+def _pack(meta: OperatorStateMeta, part: Part) -> bytes:
     try:
         return codec.pack(codec.pack_column(part))
     except (TypeError, ValueError, OverflowError) as error:
@@ -133,7 +133,7 @@ def _content(mode: Mode, part: Part, packed: bytes) -> dict[str, object]:
 
 
 def _is_plain(value: object) -> bool:
-    """Tell whether a value comes back from JSON exactly as it was, with every reader."""
+    """Tell whether every JSON reader returns exactly this value."""
     kind = type(value)
     if kind in (bool, type(None), str):
         return True
@@ -150,7 +150,7 @@ def _is_plain(value: object) -> bool:
 
 
 def _decode_state(stored: StateRecord, parallelism: int) -> NamedState:
-    meta = StateMeta(stored.name, stored.mode, stored.type)
+    meta = OperatorStateMeta(stored.name, stored.mode, stored.type)
     parts = [_decode_part(stored.mode, part) for part in stored.parts]
     if len(stored.subtasks) != parallelism or any(not 0 <= index < len(parts) for index in stored.subtasks):
         raise ValueError(f"state {stored.name!r} does not have a content for each of {parallelism} subtasks")
@@ -170,7 +170,7 @@ def _decode_part(mode: Mode, stored: PartRecord) -> Part:
 
 def _as_list(value: object) -> list[object]:
     if not isinstance(value, list):
-        raise ValueError("a content is no column")
+        raise ValueError("a content is not a column")
     return value
 
 

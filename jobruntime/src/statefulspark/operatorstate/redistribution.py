@@ -1,7 +1,7 @@
-"""Deals state out to another number of subtasks, as Flink does. Pure.
+"""Redistributes state to another number of subtasks, as Flink does. Pure.
 
-Elements are the finest unit and are never divided; the order of the old subtasks is kept, though user code should not
-rely on it (A.33-A.41 of Flink's semantics).
+Elements are never divided; the order of the old subtasks is kept, but user code should not rely on it (A.33-A.41 of
+Flink's semantics).
 """
 
 from __future__ import annotations
@@ -14,40 +14,43 @@ from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, P
 
 
 def redistribute(state: OperatorState, parallelism: int) -> OperatorState:
-    """Deal an operator's state out to its subtasks.
+    """Redistribute an operator's state to its subtasks.
 
-    With an unchanged parallelism every subtask gets back its own split lists and its own broadcast map; a union is
-    always dealt out anew, since every subtask gets all of it.
+    With an unchanged parallelism every subtask gets its own split lists and its own broadcast map; a union is always
+    redistributed, because every subtask gets all of it.
 
     Args:
-        state: As it was written.
-        parallelism: Number of subtasks now, at least 1.
+        state: The stored state.
+        parallelism: New number of subtasks, at least 1.
     """
-    dealt = {name: NamedState(one.meta, _deal(one, parallelism)) for name, one in state.states.items()}
-    return OperatorState(parallelism, dealt)
+    assigned = {
+        name: NamedState(named_state.meta, _assign(named_state, parallelism))
+        for name, named_state in state.states.items()
+    }
+    return OperatorState(parallelism, assigned)
 
 
 def split(parts: Sequence[Part], parallelism: int) -> tuple[Part, ...]:
     """Divide the concatenation of all lists evenly: the first `total % parallelism` subtasks get one element more."""
     if len(parts) == parallelism:
         return tuple(parts)
-    whole = tuple(chain.from_iterable(parts))
-    size, longer = divmod(len(whole), parallelism)
-    bounds = [index * size + min(index, longer) for index in range(parallelism + 1)]
-    return tuple(whole[start:end] for start, end in pairwise(bounds))
+    elements = tuple(chain.from_iterable(parts))
+    size, remainder = divmod(len(elements), parallelism)
+    bounds = [index * size + min(index, remainder) for index in range(parallelism + 1)]
+    return tuple(elements[start:end] for start, end in pairwise(bounds))
 
 
 def union(parts: Sequence[Part], parallelism: int) -> tuple[Part, ...]:
-    """Give every subtask the concatenation of all lists."""
+    """Assign the concatenation of all lists to every subtask."""
     return (tuple(chain.from_iterable(parts)),) * parallelism
 
 
 def broadcast(parts: Sequence[Part], parallelism: int) -> tuple[Part, ...]:
-    """Give every subtask a copy: its own where it had one, else one of the others in turn."""
+    """Assign a copy to every subtask: its own if it had one, else one of the others in turn."""
     return tuple(parts[index % len(parts)] for index in range(parallelism)) if parts else ((),) * parallelism
 
 
-def _deal(state: NamedState, parallelism: int) -> tuple[Part, ...]:
+def _assign(state: NamedState, parallelism: int) -> tuple[Part, ...]:
     match state.meta.mode:
         case Mode.SPLIT:
             return split(state.parts, parallelism)

@@ -1,4 +1,4 @@
-"""`FunctionSink`: a sink whose rows a function of the user's takes on the driver."""
+"""`FunctionSink`: a sink that passes its rows to a user function on the driver."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from statefulspark.operatorstate.functions import BroadcastSinkFunction, SinkFun
 F = TypeVar("F")
 
 MAX_PARALLELISM = 1024
-"""Subtasks are copies on one driver; more of them than this is a mistake."""
+"""Maximum number of subtasks; they are copies on one driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionSink:
-    """Gives every row to a function that runs as subtasks on the driver.
+    """Passes every row to a function that runs as subtasks on the driver.
 
-    The partitions of a batch are dealt to the subtasks by their number, so that a batch that runs again is dealt alike.
-    Rows arrive one after the other. Made for sinks with modest rates and state of their own; where workers should write,
-    use a sink such as `FilesSink`.
+    The partitions of a batch are assigned to subtasks by number, so that a batch that runs again is assigned in the same
+    way. Rows arrive one after the other. It is made for stateful sinks with modest rates; for writes by workers use a sink
+    such as `FilesSink`.
 
-    Guaranteed: the function's state and the rows it covers are one cut, whatever is killed. Not guaranteed: that what
-    the function did outside, such as a request to another system, happens only once; rows since the last completed batch
-    come again after a failure.
+    Guaranteed: the function's state and its processed rows are consistent after any failure. Not guaranteed: that external
+    effects of the function, such as a request to another system, happen only once; rows since the last completed batch
+    are repeated after a failure.
 
     Attributes:
-        function: A prototype; every subtask works on a deep copy of it.
+        function: A prototype; every subtask gets a deep copy of it.
         parallelism: Number of subtasks.
-        broadcast: SQL condition on a row. Rows for which it holds go to `invoke_broadcast` of every subtask, all others
-            to `invoke` of one; for a `BroadcastSinkFunction` only. Within a batch neither kind comes first.
+        broadcast: SQL condition on a row. Matching rows go to `invoke_broadcast` of every subtask, all others to
+            `invoke` of one; for a `BroadcastSinkFunction` only. Their order within a batch is undefined.
     """
 
     function: SinkFunction[object]
@@ -48,13 +48,13 @@ class FunctionSink:
             raise errors.SpecRejectedError(
                 "FunctionInvalid",
                 f"FunctionSink takes broadcast=<condition> with a BroadcastSinkFunction, and only with one; "
-                f"{type(self.function).__qualname__} came with broadcast={self.broadcast!r}.",
+                f"{type(self.function).__qualname__} has broadcast={self.broadcast!r}.",
             )
         require_parallelism(self.parallelism)
 
 
 def require_parallelism(parallelism: object) -> None:
-    """Refuse a number of subtasks that cannot be meant.
+    """Reject an invalid number of subtasks.
 
     Raises:
         SpecRejectedError: `ParallelismInvalid`.
@@ -77,6 +77,6 @@ def copies(prototype: F, parallelism: int, uid: str) -> tuple[F, ...]:
     except Exception as error:
         raise errors.SpecRejectedError(
             "FunctionNotCopyable",
-            f"The function {type(prototype).__qualname__} of {uid!r} cannot be copied for its subtasks ({error}); acquire "
+            f"The function {type(prototype).__qualname__} of {uid!r} cannot be copied for its subtasks ({error}); open "
             "files, sockets and locks in open() or initialize_state(), not in __init__().",
         ) from error

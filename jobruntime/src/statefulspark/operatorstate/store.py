@@ -1,7 +1,7 @@
-"""The store that a subtask gets its states from, and the handles to them.
+"""The operator state store of a subtask, and its handles.
 
-A state that was restored and is not asked for stays as it is and is written again with the next snapshot, so that a job
-which stops using a state for a while does not lose it.
+A restored state that is not declared stays unchanged and is part of the next snapshot, so that a job that stops using a
+state for a while does not lose it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
-from statefulspark.operatorstate.model import Mode, Part, StateMeta, SubtaskState
+from statefulspark.operatorstate.model import Mode, OperatorStateMeta, Part, SubtaskState
 from statefulspark.state import chunks, conversions, descriptors, evolution, kinds
 
 T = TypeVar("T")
@@ -20,46 +20,46 @@ V = TypeVar("V")
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
-    """How values are stored: types of the user's own, and what an older version of the job has written.
+class ElementForm:
+    """The stored form of values: conversion of user-defined types, and migration of older stored values.
 
     Attributes:
-        conversion: Between values and storable ones; None if they are the same.
-        migrate: Turns what was stored before into what is stored now; None if they are the same.
+        conversion: Converts values to storable ones and back; None if not needed.
+        migrate: Converts older stored values to the current stored form; None if not needed.
     """
 
     conversion: conversions.Conversion | None = None
     migrate: Callable[[object], object] | None = None
 
     def read(self, stored: object) -> object:
-        """Return the value of a stored one."""
+        """Return the value of a stored form."""
         if stored is None:
             return None
         now = stored if self.migrate is None else self.migrate(stored)
         return now if self.conversion is None else self.conversion.decode(now)
 
     def write(self, value: object) -> object:
-        """Return what is stored for a value."""
+        """Return the stored form of a value."""
         return value if value is None or self.conversion is None else self.conversion.encode(value)
 
 
 class OperatorListHandle(Generic[T]):
-    """The list of one subtask. Unset reads as an empty list, never None; None is no element."""
+    """The list of one subtask. Unset reads as an empty list, never None; an element is never None."""
 
     __slots__ = ("_elements", "_form")
 
-    def __init__(self, part: Part = (), form: Form | None = None) -> None:
-        """Hold stored elements.
+    def __init__(self, part: Part = (), form: ElementForm | None = None) -> None:
+        """Load stored elements.
 
         Args:
-            part: As they are stored.
-            form: Between values and their stored form; None stores values as they are.
+            part: The stored elements.
+            form: The stored form of values; None stores values unchanged.
         """
-        self._form = form or Form()
+        self._form = form or ElementForm()
         self._elements = [cast("T", self._form.read(element)) for element in part]
 
     def get(self) -> list[T]:
-        """Return the elements in order, as a list of its own."""
+        """Return a copy of the elements, in order."""
         return list(self._elements)
 
     def __iter__(self) -> Iterator[T]:
@@ -77,7 +77,7 @@ class OperatorListHandle(Generic[T]):
         self.add_all((value,))
 
     def add_all(self, values: Iterable[T]) -> None:
-        """Append elements; none is fine.
+        """Append any number of elements.
 
         Raises:
             SpecRejectedError: The iterable, or one of the elements, is None.
@@ -97,18 +97,18 @@ class OperatorListHandle(Generic[T]):
         self._elements = []
 
     def part(self) -> Part:
-        """Return the elements as they are written down."""
+        """Return the stored form of the elements."""
         return tuple(self._form.write(element) for element in self._elements)
 
 
 class BroadcastHandle(Generic[K, V]):
-    """A map of which every subtask holds a copy; the function has to change all copies alike. An entry may hold None."""
+    """A map with a copy in every subtask; the function must change all copies alike. A value may be None."""
 
     __slots__ = ("_entries", "_form")
 
-    def __init__(self, part: Part = (), form: Form | None = None) -> None:
-        """Hold stored entries; see `OperatorListHandle`. Keys are stored as they are."""
-        self._form = form or Form()
+    def __init__(self, part: Part = (), form: ElementForm | None = None) -> None:
+        """Load stored entries; see `OperatorListHandle`. Keys are stored unchanged."""
+        self._form = form or ElementForm()
         pairs = cast("tuple[tuple[K, object], ...]", part)
         self._entries = {entry: cast("V", self._form.read(value)) for entry, value in pairs}
 
@@ -117,7 +117,7 @@ class BroadcastHandle(Generic[K, V]):
         return self._entries.get(entry)
 
     def contains(self, entry: K) -> bool:
-        """Tell whether there is an entry, also one that holds None."""
+        """Tell whether there is an entry; its value may be None."""
         return entry in self._entries
 
     __contains__ = contains
@@ -131,7 +131,7 @@ class BroadcastHandle(Generic[K, V]):
         self._entries.update(entries)
 
     def remove(self, entry: K) -> None:
-        """Remove an entry; an absent one is fine."""
+        """Remove an entry if it exists."""
         self._entries.pop(entry, None)
 
     def entries(self) -> list[tuple[K, V]]:
@@ -163,7 +163,7 @@ class BroadcastHandle(Generic[K, V]):
         self._entries = {}
 
     def part(self) -> Part:
-        """Return the entries as they are written down, in an order that only depends on what was put when."""
+        """Return the stored form of the entries, in the order of insertion."""
         return tuple((entry, self._form.write(value)) for entry, value in self._entries.items())
 
 
@@ -172,19 +172,19 @@ _Handle = OperatorListHandle[object] | BroadcastHandle[object, object]
 
 
 class OperatorStateStore:
-    """The states of one subtask, by name. Handed to `initialize_state`; the handles stay valid for its life."""
+    """The states of one subtask by name. Passed to `initialize_state`; handles stay valid for the life of the subtask."""
 
     def __init__(self, restored: Mapping[str, SubtaskState] | None = None) -> None:
-        """Begin with what was restored."""
+        """Start with restored states."""
         self._restored = dict(restored or {})
-        self._metas: dict[str, StateMeta] = {}
+        self._metas: dict[str, OperatorStateMeta] = {}
         self._handles: dict[str, _Handle] = {}
 
     def get_list_state(self, descriptor: descriptors.ListState[T]) -> OperatorListHandle[T]:
         """Return a list that is divided evenly when the parallelism changes.
 
         Args:
-            descriptor: `ListState(name)`; asking again for the same gives the same handle.
+            descriptor: `ListState(name)`; repeated calls return the same handle.
 
         Raises:
             SpecRejectedError: `StateDescriptorInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
@@ -192,17 +192,18 @@ class OperatorStateStore:
         return cast("OperatorListHandle[T]", self._handle(descriptor, descriptors.ListState, Mode.SPLIT))
 
     def get_union_list_state(self, descriptor: descriptors.ListState[T]) -> OperatorListHandle[T]:
-        """Return a list of which every subtask gets all elements of all subtasks at every restore.
+        """Return a list; at every restore each subtask gets all elements of all subtasks.
 
-        Meant for few elements: it is as long as all lists together. See `get_list_state` for arguments and errors.
+        It is meant for few elements, because its length is the sum of all lists. See `get_list_state` for arguments and
+        errors.
         """
         return cast("OperatorListHandle[T]", self._handle(descriptor, descriptors.ListState, Mode.UNION))
 
     def get_broadcast_state(self, descriptor: descriptors.MapState[K, V]) -> BroadcastHandle[K, V]:
-        """Return a map of which every subtask, new ones too, gets a copy at every restore.
+        """Return a map; at every restore each subtask, also a new one, gets a copy.
 
         Args:
-            descriptor: `MapState(name)`; asking again for the same gives the same handle.
+            descriptor: `MapState(name)`; repeated calls return the same handle.
 
         Raises:
             SpecRejectedError: `StateDescriptorInvalid`, `StateModeIncompatible` or `StateTypeIncompatible`.
@@ -210,9 +211,9 @@ class OperatorStateStore:
         return cast("BroadcastHandle[K, V]", self._handle(descriptor, descriptors.MapState, Mode.BROADCAST))
 
     def contents(self) -> dict[str, SubtaskState]:
-        """Return every state as it is now, also restored ones that nobody asked for."""
-        asked = {name: SubtaskState(self._metas[name], handle.part()) for name, handle in self._handles.items()}
-        return {**self._restored, **asked}
+        """Return the current content of every state, including restored states that were not declared."""
+        declared = {name: SubtaskState(self._metas[name], handle.part()) for name, handle in self._handles.items()}
+        return {**self._restored, **declared}
 
     def _handle(self, descriptor: object, expected: type, mode: Mode) -> _Handle:
         if not isinstance(descriptor, expected):
@@ -221,20 +222,20 @@ class OperatorStateStore:
                 f"A {mode.value} state takes a descriptor such as {expected.__name__}('name'), not "
                 f"{type(descriptor).__name__}.",
             )
-        chosen = cast("_ListOrMap", descriptor)
-        meta = _meta_of(chosen, mode)
+        typed_descriptor = cast("_ListOrMap", descriptor)
+        meta = _meta_of(typed_descriptor, mode)
         if meta.name in self._handles:
             _require_mode(self._metas[meta.name], meta)
-            _resolve(self._metas[meta.name], meta, chosen)
+            _resolve(self._metas[meta.name], meta, typed_descriptor)
             return self._handles[meta.name]
         part: Part = ()
-        form = Form(_conversion(chosen, meta))
+        form = ElementForm(_conversion(typed_descriptor, meta))
         if meta.name in self._restored:
             stored = self._restored[meta.name]
             _require_mode(stored.meta, meta)
-            resolution = _resolve(stored.meta, meta, chosen)
+            resolution = _resolve(stored.meta, meta, typed_descriptor)
             part, meta = stored.part, replace(meta, type_text=resolution.meta.type_text)
-            form = Form(conversions.of(chosen.value_type, resolution.kind), resolution.convert)
+            form = ElementForm(conversions.of(typed_descriptor.value_type, resolution.kind), resolution.convert)
         self._metas[meta.name] = meta
         self._handles[meta.name] = (
             BroadcastHandle(part, form) if mode is Mode.BROADCAST else OperatorListHandle(part, form)
@@ -242,16 +243,16 @@ class OperatorStateStore:
         return self._handles[meta.name]
 
 
-def _meta_of(descriptor: _ListOrMap, mode: Mode) -> StateMeta:
+def _meta_of(descriptor: _ListOrMap, mode: Mode) -> OperatorStateMeta:
     if descriptor.ttl is not None:
         raise errors.SpecRejectedError(
             "StateDescriptorInvalid",
-            f"State '{descriptor.name}' has a time to live, which operator state does not know; leave it out.",
+            f"State '{descriptor.name}' has a time to live, which operator state does not support; omit it.",
         )
-    return StateMeta(descriptor.name, mode, descriptor.type_text)
+    return OperatorStateMeta(descriptor.name, mode, descriptor.type_text)
 
 
-def _require_mode(before: StateMeta, now: StateMeta) -> None:
+def _require_mode(before: OperatorStateMeta, now: OperatorStateMeta) -> None:
     if before.mode is not now.mode:
         raise errors.SpecRejectedError(
             "StateModeIncompatible",
@@ -260,16 +261,16 @@ def _require_mode(before: StateMeta, now: StateMeta) -> None:
         )
 
 
-def _resolve(before: StateMeta, now: StateMeta, descriptor: _ListOrMap) -> evolution.Resolution:
-    """Compare types as keyed state does; see `evolution.resolve`."""
+def _resolve(before: OperatorStateMeta, now: OperatorStateMeta, descriptor: _ListOrMap) -> evolution.Resolution:
+    """Compare types as for keyed state; see `evolution.resolve`."""
     return evolution.resolve(_keyed(before), evolution.Declaration(_keyed(now), descriptor.value_type))
 
 
-def _conversion(descriptor: _ListOrMap, meta: StateMeta) -> conversions.Conversion | None:
+def _conversion(descriptor: _ListOrMap, meta: OperatorStateMeta) -> conversions.Conversion | None:
     return conversions.of(descriptor.value_type, evolution.value_type(_keyed(meta)))
 
 
-def _keyed(meta: StateMeta) -> chunks.StateMeta:
+def _keyed(meta: OperatorStateMeta) -> chunks.StateMeta:
     kind = kinds.MAP if meta.mode is Mode.BROADCAST else kinds.LIST
     return chunks.StateMeta(meta.name, kind, meta.type_text, has_ttl=False)
 

@@ -1,7 +1,7 @@
-"""The subtasks of a function: made, restored, asked for their state, told of checkpoints, closed.
+"""The subtasks of a function: creation, restore, snapshot, notification of checkpoints.
 
-Everything a user's code raises here comes out as one error that names the function's uid and what it was doing. The
-caller holds the checkpoint lock.
+Errors of user code are translated to an error that names the function's uid and the failed action. The caller holds the
+checkpoint lock.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statefulspark.operatorstate.functions import (
     FunctionSnapshotContext,
     ListCheckpointed,
 )
-from statefulspark.operatorstate.model import NamedState, OperatorState, StateMeta, SubtaskState
+from statefulspark.operatorstate.model import NamedState, OperatorState, OperatorStateMeta, SubtaskState
 from statefulspark.operatorstate.store import OperatorStateStore
 from statefulspark.state import descriptors
 
@@ -27,11 +27,11 @@ F = TypeVar("F")
 R = TypeVar("R")
 
 LIST_CHECKPOINTED = "list-checkpointed"
-"""Name under which the list of a `ListCheckpointed` function is kept."""
+"""Name of the list state of a `ListCheckpointed` function."""
 
 
 class Subtasks(Generic[F]):
-    """All copies of one function, and their states. Not safe for several threads at once."""
+    """All copies of one function and their states. Not thread-safe."""
 
     def __init__(self, uid: str, prototype: F, parallelism: int) -> None:
         """Copy a function.
@@ -56,37 +56,37 @@ class Subtasks(Generic[F]):
 
     @property
     def is_stateful(self) -> bool:
-        """Whether the function has state to be kept."""
+        """Whether the function has state."""
         return isinstance(self.functions[0], CheckpointedFunction | ListCheckpointed)
 
     def initialize(self, restored: OperatorState | None, checkpoint_id: int | None) -> None:
-        """Initialise every subtask, with its share of what was restored.
+        """Initialise every subtask with its share of the restored state.
 
         Args:
-            restored: The function's state in the snapshot, of any parallelism; None if the snapshot has none of it.
+            restored: The function's state in the snapshot, of any parallelism; None if the snapshot has none.
             checkpoint_id: Number of the snapshot that the job was restored from; None if it starts empty.
 
         Raises:
             StatefulSparkError: `StateInitializationFailed`, or what the state store raises.
         """
-        dealt = None if restored is None else redistribution.redistribute(restored, self.parallelism)
+        redistributed = None if restored is None else redistribution.redistribute(restored, self.parallelism)
         for index, function in enumerate(self.functions):
-            share = {} if dealt is None else dealt.of_subtask(index)
+            share = {} if redistributed is None else redistributed.of_subtask(index)
             self._stores[index] = OperatorStateStore(share)
             if isinstance(function, CheckpointedFunction):
                 context = FunctionInitializationContext(
                     operator_state_store=self._stores[index],
-                    is_restored=dealt is not None,
+                    is_restored=redistributed is not None,
                     restored_checkpoint_id=checkpoint_id,
                     subtask_index=index,
                     parallelism=self.parallelism,
                 )
                 self._initialize(function.initialize_state, context)
-            elif isinstance(function, ListCheckpointed) and dealt is not None:
+            elif isinstance(function, ListCheckpointed) and redistributed is not None:
                 self._initialize(function.restore_state, _only_list(share))
 
     def snapshot(self, context: FunctionSnapshotContext) -> OperatorState:
-        """Ask every subtask for its state.
+        """Snapshot every subtask.
 
         Raises:
             StatefulSparkError: `SnapshotFailed`, or what the state store raises.
@@ -95,7 +95,7 @@ class Subtasks(Generic[F]):
         return gather(shares)
 
     def snapshot_subtask(self, index: int, context: FunctionSnapshotContext) -> Mapping[str, SubtaskState]:
-        """Ask one subtask for its state; see `snapshot`."""
+        """Snapshot one subtask; see `snapshot`."""
         function = self.functions[index]
         if isinstance(function, CheckpointedFunction):
             self._snapshot(lambda: function.snapshot_state(context), context)
@@ -114,11 +114,11 @@ class Subtasks(Generic[F]):
             raise self.failed(error, "SnapshotFailed", _snapshot_of(context)) from error
 
     def notify_complete(self, checkpoint_id: int, *, only: int | None = None) -> None:
-        """Tell listeners that a checkpoint is complete.
+        """Notify listeners that a checkpoint is complete.
 
         Args:
             checkpoint_id: Its number.
-            only: Index of the one subtask to be told; None tells all.
+            only: Index of the only subtask to notify; None notifies all.
 
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
@@ -128,7 +128,7 @@ class Subtasks(Generic[F]):
             self._call(method, "NotifyFailed", f"notify_checkpoint_complete({checkpoint_id})")
 
     def notify_aborted(self, checkpoint_id: int, *, only: int | None = None) -> None:
-        """Tell listeners that a checkpoint was given up; see `notify_complete`.
+        """Notify listeners that a checkpoint was aborted; see `notify_complete`.
 
         Raises:
             StatefulSparkError: `NotifyFailed`.
@@ -138,7 +138,7 @@ class Subtasks(Generic[F]):
             self._call(method, "NotifyFailed", f"notify_checkpoint_aborted({checkpoint_id})")
 
     def failed(self, error: Exception, reason: str, what: str) -> errors.StatefulSparkError:
-        """Return the error for something that a call of the user's code raised; errors of ours stay what they are."""
+        """Return the error for an exception of user code; a StatefulSparkError stays unchanged."""
         what = f"{what} of function {self.uid!r}"
         if isinstance(error, errors.SpecRejectedError):
             return errors.SpecRejectedError(error.reason, f"{what}: {error.message}")
@@ -164,7 +164,7 @@ class Subtasks(Generic[F]):
 
 
 def _list_of(function: ListCheckpointed[object], context: FunctionSnapshotContext) -> list[object]:
-    """Return what a function answers as the list that it has to be; null in its place is refused by the store."""
+    """Return the state of a function as a list; the store rejects None."""
     answer: object = function.snapshot_state(context.checkpoint_id, context.checkpoint_timestamp)
     return cast("list[object]", answer if answer is None else list(cast("Iterable[object]", answer)))
 
@@ -174,20 +174,20 @@ def _snapshot_of(context: FunctionSnapshotContext) -> str:
 
 
 def gather(shares: list[Mapping[str, SubtaskState]]) -> OperatorState:
-    """Put the states of all subtasks together; a state that a subtask does not have is empty there.
+    """Combine the states of all subtasks; a state that is missing in a subtask is empty there.
 
     Raises:
         SpecRejectedError: `StateModeIncompatible`: two subtasks declared a state in different modes.
     """
-    metas: dict[str, StateMeta] = {}
+    metas: dict[str, OperatorStateMeta] = {}
     for share in shares:
-        for name, one in share.items():
-            before = metas.setdefault(name, one.meta)
-            if before.mode is not one.meta.mode:
+        for name, state in share.items():
+            before = metas.setdefault(name, state.meta)
+            if before.mode is not state.meta.mode:
                 raise errors.SpecRejectedError(
                     "StateModeIncompatible",
                     f"Incompatible state assignment modes. Was [{before.mode.value}], registered with "
-                    f"[{one.meta.mode.value}]. The subtasks declare state '{name}' differently; declare it alike.",
+                    f"[{state.meta.mode.value}]. The subtasks declare state '{name}' differently; declare it alike.",
                 )
     states = {
         name: NamedState(meta, tuple(share[name].part if name in share else () for share in shares))

@@ -20,7 +20,7 @@ from statefulspark.declaration import Output
 from statefulspark.operators import declines, functions
 from statefulspark.operators.functions import registry
 from statefulspark.operatorstate import record
-from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, StateMeta
+from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta
 from statefulspark.recovery.plan import StartMode, StartPlan
 from statefulspark.sources import rendezvous, segmentfile
 from statefulspark.testing import stores
@@ -90,7 +90,7 @@ def place() -> Place:
 
 
 def state_of(name: str, *values: object) -> OperatorState:
-    return OperatorState(1, {name: NamedState(StateMeta(name, Mode.SPLIT), (values,))})
+    return OperatorState(1, {name: NamedState(OperatorStateMeta(name, Mode.SPLIT), (values,))})
 
 
 def write_record(place: Place, batch: int, *values: object, query: str = "q", uid: str = "out") -> None:
