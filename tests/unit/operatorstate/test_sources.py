@@ -299,7 +299,7 @@ def test_a_segment_of_a_source_without_state_has_none() -> None:
 
 
 def test_a_value_that_does_not_fit_its_column_is_refused_by_the_column() -> None:
-    with pytest.raises(errors.SpecRejectedError, match="no int64 for its column 'n'"):
+    with pytest.raises(errors.SpecRejectedError, match="does not fit type int64 of column 'n'"):
         segmentfile.encode(NAME, SCHEMA, [[("five",)]], None)
 
 
@@ -409,22 +409,24 @@ def test_a_place_names_the_subtasks_that_have_rows_also_of_another_drivers_segme
     store.write(NAME.key, segmentfile.encode(NAME, SCHEMA, [[], [(3,)]], None))
     fed = a_feed(store, closing, epoch=4, position=NAME)
 
-    assert fed.place(SegmentName("counter", 6, 3), NAME) == feed.SegmentPlace(store.uri, NAME.key, "counter", (1,))
-    assert fed.place(NAME, NAME) is None
+    assert fed.locate(SegmentName("counter", 6, 3), NAME) == feed.SegmentLocation(store.uri, NAME.key, "counter", (1,))
+    assert fed.locate(NAME, NAME) is None
 
 
 def test_an_offset_that_is_ahead_of_the_state_is_refused(closing: list[running.RunningSource]) -> None:
     fed = a_feed(stores.MemoryStore(), closing, position=NAME)
 
-    with pytest.raises(errors.StateUnknownError, match="go on after segment 9 of epoch 4"):
+    with pytest.raises(errors.StateUnknownError, match="after segment 9 of epoch 4"):
         fed.latest(SegmentName("counter", 9, 4), wait_s=0)
 
 
 def test_a_segment_that_is_gone_is_told(closing: list[running.RunningSource]) -> None:
     fed = a_feed(stores.MemoryStore(), closing)
 
-    with pytest.raises(errors.SnapshotCorruptError, match=r"source-segments/counter/00000007-00000003\.arrow is gone"):
-        fed.place(segments.beginning("counter"), NAME)
+    with pytest.raises(
+        errors.SnapshotCorruptError, match=r"source-segments/counter/00000007-00000003\.arrow is missing"
+    ):
+        fed.locate(segments.beginning("counter"), NAME)
 
 
 # The socket
@@ -449,14 +451,14 @@ def test_a_client_gets_offsets_and_places(
     end = client.latest(start)
     while end == start:
         end = client.latest(start)
-    found = client.place(start, end)
+    found = client.locate(start, end)
 
     assert start == {"uid": "counter", "segment": 0, "epoch": 0}
     assert end == {"uid": "counter", "segment": 1, "epoch": 3}
     assert found is not None
     assert found[0].key == "source-segments/counter/00000001-00000003.arrow"
     assert found[1] == options
-    assert client.place(end, end) is None
+    assert client.locate(end, end) is None
 
 
 @pytest.mark.parametrize(
@@ -534,5 +536,5 @@ def test_damage_is_told_as_damage_across_the_socket(
     meeting.offer("q/counter", a_feed(stores.MemoryStore(), closing), storage.StorageOptions())
     client = rendezvous.FeedClient(port=meeting.port, token=meeting.token, feed="q/counter")
 
-    with pytest.raises(errors.SnapshotCorruptError, match="is gone"):
-        client.place(segments.beginning("counter").offset, NAME.offset)
+    with pytest.raises(errors.SnapshotCorruptError, match="is missing"):
+        client.locate(segments.beginning("counter").offset, NAME.offset)

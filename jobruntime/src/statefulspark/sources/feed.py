@@ -1,9 +1,9 @@
-"""Feeds one source's rows to the stream: answers what Spark asks a data source, writing segments on the way.
+"""Serves the rows of one source to the stream: answers the requests of the data source and writes segments.
 
-Spark asks for the latest offset, writes it down, and then reads what lies before it. So a segment is written when the
-latest offset is asked for and there are rows; the answer is its name. The same segment is answered until Spark asks
-from there on, which it only does when that offset is written down. Segments that were answered and never written down,
-because the driver died in between, are garbage under a name that nobody uses.
+Spark requests the latest offset, logs it, and then reads the rows before it. So a request for the latest offset writes a
+segment if there are rows, and returns its name. The same segment is returned until Spark requests offsets from it on,
+which it does only after it has logged that offset. If the driver dies before an offset is logged, its segment is garbage
+under an unused name.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from statefulspark.storage.port import ObjectStore
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentPlace:
-    """Where a worker finds a segment's rows.
+class SegmentLocation:
+    """The location of a segment's rows, for workers.
 
     Attributes:
-        uri: Store to open.
-        key: Object in it.
-        uid: The source.
-        subtasks: Those that have rows in it; each becomes a partition.
+        uri: URI of the store.
+        key: Key of the object.
+        uid: The uid of the source.
+        subtasks: The subtasks with rows in it; each becomes a partition.
     """
 
     uri: str
@@ -43,8 +43,8 @@ class SegmentPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """A segment as it is to be written, and the subtasks that have rows in it."""
+class _PendingSegment:
+    """A segment to write, and the subtasks with rows in it."""
 
     name: SegmentName
     body: bytes
@@ -64,14 +64,14 @@ class SourceFeed:
         position: SegmentName,
         next_checkpoint_id: Callable[[], int],
     ) -> None:
-        """Feed from a position on.
+        """Start from a position.
 
         Args:
-            source: Initialised with the state of that position, not started yet.
+            source: The source, initialised with the state of that position and not started.
             store: The query's root.
-            schema: Of the source.
-            epoch: Of this driver.
-            position: Last segment that Spark has written down.
+            schema: The schema of the source.
+            epoch: The epoch of this driver.
+            position: Last segment in Spark's offset log.
             next_checkpoint_id: The number that the next checkpoint will have.
         """
         self._source = source
@@ -80,10 +80,10 @@ class SourceFeed:
         self._epoch = epoch
         self._position = position
         self._next_checkpoint_id = next_checkpoint_id
-        self._filled: dict[SegmentName, tuple[int, ...]] = {}
-        self._unwritten: _Taken | None = None
+        self._subtasks_of: dict[SegmentName, tuple[int, ...]] = {}
+        self._pending: _PendingSegment | None = None
         self._completions = Completions(next_checkpoint_id() - 1)
-        self._guard = threading.Lock()
+        self._lock = threading.Lock()
 
     @property
     def source(self) -> RunningSource:
@@ -91,34 +91,34 @@ class SourceFeed:
         return self._source
 
     def initial(self) -> SegmentName:
-        """Return where a query without any offsets begins."""
+        """Return the start offset of a query without offsets."""
         return segments.beginning(self._source.uid)
 
     def latest(self, start: SegmentName, *, wait_s: float) -> SegmentName:
-        """Return the offset up to which there are rows, after writing what lies before it.
+        """Return the latest offset, after writing the rows before it.
 
         Cost: one PUT if there are new rows.
 
         Args:
-            start: The last offset that Spark has written down.
-            wait_s: How long to wait for rows if there are none.
+            start: The last offset in Spark's offset log.
+            wait_s: Maximum time to wait for rows.
 
         Raises:
             StatefulSparkError: `SourceFailed`, `SnapshotFailed`, `SourceRowInvalid`, or storage failed.
             StateUnknownError: `SourceOffsetUnknown`.
         """
-        with self._guard:
+        with self._lock:
             if start != self._position:
                 self._require_known(start)
                 return self._position
             self._source.start()
-            if self._unwritten is None and not self._source.wait_for_rows(wait_s):
+            if self._pending is None and not self._source.wait_for_rows(wait_s):
                 return start
             self._position = self._write_next(start)
             return self._position
 
-    def place(self, start: SegmentName, end: SegmentName) -> SegmentPlace | None:
-        """Return where the rows between two offsets are; None if there are none.
+    def locate(self, start: SegmentName, end: SegmentName) -> SegmentLocation | None:
+        """Return the location of the rows between two offsets; None if there are none.
 
         Cost: a GET for a segment that another driver wrote.
 
@@ -127,32 +127,32 @@ class SourceFeed:
         """
         if end == start or end.segment == 0:
             return None
-        with self._guard:
-            if end not in self._filled:
-                found = read(self._store, end).header.subtasks
-                self._filled = {**self._filled, end: found}
-            return SegmentPlace(self._store.uri, end.key, end.uid, self._filled[end])
+        with self._lock:
+            if end not in self._subtasks_of:
+                subtasks = read(self._store, end).header.subtasks
+                self._subtasks_of = {**self._subtasks_of, end: subtasks}
+            return SegmentLocation(self._store.uri, end.key, end.uid, self._subtasks_of[end])
 
     def close(self) -> None:
-        """End the source."""
+        """Close the source."""
         self._source.close()
 
     def covers(self, checkpoint_id: int, segment: int) -> None:
-        """Note at which segment a checkpoint ends."""
+        """Record the last segment of a checkpoint."""
         self._completions.covers(checkpoint_id, segment)
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint is complete; see `operatorstate.completion` for the number that it is told.
+        """Notify the function that a checkpoint is complete; see `operatorstate.completion` for the id that it gets.
 
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
         """
-        told = self._completions.complete(checkpoint_id)
-        if told is not None:
-            self._source.notify_complete(told)
+        notified_id = self._completions.complete(checkpoint_id)
+        if notified_id is not None:
+            self._source.notify_complete(notified_id)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """Tell the function that a checkpoint was given up.
+        """Notify the function that a checkpoint was aborted.
 
         Raises:
             StatefulSparkError: `NotifyFailed`; the job has to fail.
@@ -160,31 +160,31 @@ class SourceFeed:
         self._source.notify_aborted(checkpoint_id)
 
     def _write_next(self, start: SegmentName) -> SegmentName:
-        """Write the next segment; rows that were taken and could not be written are written by the next call."""
-        taken = self._unwritten or self._take(start)
-        self._unwritten = taken
-        self._store.write(taken.name.key, taken.body)
-        self._unwritten = None
-        self._filled = {taken.name: taken.subtasks}
-        return taken.name
+        """Write the next segment; after a failed write, the next call writes the same segment."""
+        pending = self._pending or self._take(start)
+        self._pending = pending
+        self._store.write(pending.name.key, pending.body)
+        self._pending = None
+        self._subtasks_of = {pending.name: pending.subtasks}
+        return pending.name
 
-    def _take(self, start: SegmentName) -> _Taken:
+    def _take(self, start: SegmentName) -> _PendingSegment:
         name = SegmentName(self._source.uid, start.segment + 1, self._epoch)
         number = self._next_checkpoint_id()
         cut = self._source.cut(FunctionSnapshotContext(number, int(clock.utc_now().timestamp() * 1000)))
         self._completions.taken(number, name.segment)
         state = None if cut.state is None else record.encode(name.uid, cut.state)
-        filled = tuple(index for index, rows in enumerate(cut.rows) if rows)
-        return _Taken(name, segmentfile.encode(name, self._schema, cut.rows, state), filled)
+        subtasks = tuple(index for index, rows in enumerate(cut.rows) if rows)
+        return _PendingSegment(name, segmentfile.encode(name, self._schema, cut.rows, state), subtasks)
 
     def _require_known(self, start: SegmentName) -> None:
-        """Accept the offset before the one that was answered last: Spark has not written that one down yet."""
+        """Accept the offset before the last returned one, which Spark has not logged yet."""
         if start.uid != self._position.uid or start.segment >= self._position.segment:
             raise errors.StateUnknownError(
                 "SourceOffsetUnknown",
-                f"Spark asks the source {self._source.uid!r} to go on after segment {start.segment} of epoch "
-                f"{start.epoch}, and its state is that of segment {self._position.segment} of epoch "
-                f"{self._position.epoch}. Restart the job; it starts from what is stored.",
+                f"Spark requests rows of the source {self._source.uid!r} after segment {start.segment} of epoch "
+                f"{start.epoch}, but its state is that of segment {self._position.segment} of epoch "
+                f"{self._position.epoch}. Restart the job; it starts from the stored state.",
             )
 
 
@@ -203,6 +203,6 @@ def read(store: ObjectStore, name: SegmentName) -> segmentfile.Segment:
     except errors.ObjectNotFoundError as error:
         raise errors.SnapshotCorruptError(
             "SegmentMissing",
-            f"{store.uri}/{name.key} is gone, which offsets of source {name.uid!r} name. Start from an older snapshot.",
+            f"{store.uri}/{name.key} is missing, and offsets of source {name.uid!r} need it. Start from an older snapshot.",
         ) from error
     return segmentfile.decode(body, f"{store.uri}/{name.key}", uid=name.uid)

@@ -1,8 +1,8 @@
-"""The checkpoint lock of one subtask, and the rows that wait behind it.
+"""The checkpoint lock of one subtask, with its buffer of rows.
 
-The lock makes a change of state and its emission one step. Whoever enters it waits outside while the buffer is full, so
-that a source which the stream is too slow for never keeps the runtime from taking its rows (A.133 of Flink's semantics
-is what happens otherwise).
+The lock makes a change of state and its emission atomic. A thread waits before it enters while the buffer is full, so that
+a source that is faster than the stream never blocks the runtime from taking its rows (otherwise A.133 of Flink's semantics
+happens).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ class CheckpointLock:
     """A re-entrant lock over a bounded buffer of rows."""
 
     def __init__(self, capacity: int) -> None:
-        """Make an empty buffer.
+        """Create an empty buffer.
 
         Args:
-            capacity: Rows from which on nobody enters; a critical section that is under way may exceed it.
+            capacity: Number of rows at which entering blocks; a running critical section may exceed it.
         """
         self._condition = threading.Condition(threading.RLock())
         self._capacity = capacity
@@ -33,10 +33,10 @@ class CheckpointLock:
         self._rows: list[Row] = []
 
     def __enter__(self) -> CheckpointLock:
-        """Enter, after waiting for room.
+        """Enter, after waiting for free buffer space.
 
         Raises:
-            SourceCancelledError: The job is ending.
+            SourceCancelledError: The job ends.
         """
         self._condition.acquire()
         if self._depth == 0:
@@ -44,7 +44,7 @@ class CheckpointLock:
                 self._condition.wait()
             if self._cancelled:
                 self._condition.release()
-                raise SourceCancelledError("The job is ending; the source is told to stop.")
+                raise SourceCancelledError("The job ends; the source must stop.")
         self._depth += 1
         return self
 
@@ -56,7 +56,7 @@ class CheckpointLock:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the lock without waiting for room, also when cancelled: for the runtime."""
+        """Hold the lock without waiting for buffer space, also when cancelled: for the runtime."""
         with self._condition:
             self._depth += 1
             try:
@@ -66,21 +66,21 @@ class CheckpointLock:
 
     @property
     def has_rows(self) -> bool:
-        """Whether rows wait; without taking the lock, so the answer may be old already."""
+        """Whether there are rows; read without the lock, so the result may be outdated."""
         return bool(self._rows)
 
     def add(self, row: Row) -> None:
-        """Add a row; only for the thread that holds the lock."""
+        """Add a row; the caller must hold the lock."""
         self._rows.append(row)
 
     def take(self) -> list[Row]:
-        """Take all rows and let those in who wait for room; only for the thread that holds the lock."""
+        """Remove and return all rows and wake waiting threads; the caller must hold the lock."""
         rows, self._rows = self._rows, []
         self._condition.notify_all()
         return rows
 
     def cancel(self) -> None:
-        """Send away whoever waits, and whoever comes."""
+        """Raise SourceCancelledError in waiting threads and on later entries."""
         with self._condition:
             self._cancelled = True
             self._condition.notify_all()

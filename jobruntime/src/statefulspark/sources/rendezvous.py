@@ -1,7 +1,7 @@
-"""Where the data source that Spark runs in a process of its own finds its feed: a loopback socket with a token.
+"""The loopback socket, protected by a token, that connects Spark's data source process to its feed.
 
-One line of JSON asks, one line answers. Spark starts that process itself, on the driver's machine, and hands it nothing
-but options; so the options carry the port and the token, and everything else is asked for.
+Request and response are one line of JSON each. Spark starts that process on the driver's machine and passes it only
+options, so the options contain the port and the token; everything else is requested.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import cast
 
 from statefulspark import errors, usercode
 from statefulspark.checkpoint.segments import SegmentName
-from statefulspark.sources.feed import SegmentPlace, SourceFeed
+from statefulspark.sources.feed import SegmentLocation, SourceFeed
 from statefulspark.storage.options import StorageOptions
 
 WAIT_FOR_ROWS_S = 0.05
-"""How long a question for the latest offset waits for rows before it answers that there are none."""
-_ANSWER_WITHIN_S = 120.0
-_LONGEST_LINE = 1 << 20
+"""Maximum time that a request for the latest offset waits for rows."""
+_ANSWER_TIMEOUT_S = 120.0
+_MAX_LINE_BYTES = 1 << 20
 _POLL_S = 0.05
 
 _KINDS = {
@@ -38,47 +38,47 @@ _KINDS = {
         errors.StateUnknownError,
     )
 }
-"""Errors that mean the same on the other side of the socket; others come out as their root."""
+"""Errors that keep their class over the socket; others become a StatefulSparkError."""
 
 Message = Mapping[str, object]
 _log = logging.getLogger(__name__)
 
 
 class Rendezvous:
-    """Answers for all stateful sources of a driver."""
+    """Answers requests for all stateful sources of a driver."""
 
     def __init__(self) -> None:
         """Listen on a free loopback port."""
         self.token = secrets.token_urlsafe(24)
         self._feeds: dict[str, tuple[SourceFeed, StorageOptions]] = {}
         self.refused: Callable[[str, errors.StatefulSparkError], None] = lambda _feed, _error: None
-        """Hears, in another thread, of every question that a feed could not answer."""
+        """Called, in another thread, for every request that failed in a feed."""
         self._server = _Server(("127.0.0.1", 0), _Handler)
         self._server.answer = self._answer
         threading.Thread(target=self._server.serve_forever, args=(_POLL_S,), name="sources", daemon=True).start()
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port."""
         return int(self._server.server_address[1])
 
     @property
     def feeds(self) -> tuple[SourceFeed, ...]:
-        """Every feed that was offered."""
+        """The registered feeds."""
         return tuple(feed for feed, _ in self._feeds.values())
 
     def offer(self, feed_id: str, feed: SourceFeed, options: StorageOptions) -> None:
-        """Answer for a feed from now on.
+        """Register a feed.
 
         Args:
-            feed_id: As the data source's options name it.
+            feed_id: Its id in the options of the data source.
             feed: The feed.
-            options: How workers reach the store with the segments.
+            options: Storage options for workers.
         """
         self._feeds[feed_id] = (feed, options)
 
     def close(self) -> None:
-        """End all sources and stop listening."""
+        """Close all sources and stop listening."""
         for feed in self.feeds:
             feed.close()
         self._server.shutdown()
@@ -86,72 +86,72 @@ class Rendezvous:
 
     def _answer(self, line: bytes) -> Message:
         try:
-            question = cast("Message", json.loads(line))
-            if not hmac.compare_digest(str(question.get("token")), self.token):
-                raise errors.SpecRejectedError("TokenWrong", "The token of the question is wrong.")
-            return self._answer_known(question)
+            request = cast("Message", json.loads(line))
+            if not hmac.compare_digest(str(request.get("token")), self.token):
+                raise errors.SpecRejectedError("TokenWrong", "The token of the request is wrong.")
+            return self._answer_request(request)
         except errors.StatefulSparkError as error:
             return {"kind": type(error).__name__, "reason": error.reason, "message": error.message}
-        except Exception as error:  # noqa: BLE001 - the asker gets it, and fails the query with it
-            _log.exception("a question of a source could not be answered")
-            message = f"A question of a source failed with {usercode.in_one_line(error)}."
+        except Exception as error:  # noqa: BLE001 - the client gets it, and fails the query with it
+            _log.exception("a request of a source failed")
+            message = f"A request of a source failed with {usercode.in_one_line(error)}."
             return {"kind": errors.InternalError.__name__, "reason": "Unexpected", "message": message}
 
-    def _answer_known(self, question: Message) -> Message:
-        if str(question["feed"]) not in self._feeds:
-            raise errors.InternalError("SourceUnknown", f"There is no source {question['feed']} in this driver.")
-        feed, options = self._feeds[str(question["feed"])]
+    def _answer_request(self, request: Message) -> Message:
+        if str(request["feed"]) not in self._feeds:
+            raise errors.InternalError("SourceUnknown", f"There is no source {request['feed']} in this driver.")
+        feed, options = self._feeds[str(request["feed"])]
         try:
-            return self._answer_of(feed, options, question)
+            return self._answer_feed(feed, options, request)
         except errors.StatefulSparkError as error:
-            self.refused(str(question["feed"]), error)
+            self.refused(str(request["feed"]), error)
             raise
 
-    def _answer_of(self, feed: SourceFeed, options: StorageOptions, question: Message) -> Message:
-        if question["ask"] == "initial":
+    def _answer_feed(self, feed: SourceFeed, options: StorageOptions, request: Message) -> Message:
+        if request["ask"] == "initial":
             return {"offset": feed.initial().offset}
-        start = _segment(question["start"])
-        if question["ask"] == "latest":
+        start = _segment(request["start"])
+        if request["ask"] == "latest":
             return {"offset": feed.latest(start, wait_s=WAIT_FOR_ROWS_S).offset}
-        place = feed.place(start, _segment(question["end"]))
-        return {"place": None} if place is None else {"place": asdict(place), "options": asdict(options)}
+        location = feed.locate(start, _segment(request["end"]))
+        return {"location": None} if location is None else {"location": asdict(location), "options": asdict(options)}
 
 
 class FeedClient:
-    """The data source's side: asks one feed."""
+    """The client of one feed, for the data source."""
 
     def __init__(self, *, port: int, token: str, feed: str) -> None:
-        """Ask on a port; nothing is connected yet."""
+        """Store the address; nothing is connected yet."""
         self._port = port
         self._token = token
         self._feed = feed
 
     def initial(self) -> dict[str, str | int]:
-        """Return the offset at which a query without any begins."""
+        """Return the start offset of a query without offsets."""
         return cast("dict[str, str | int]", self._ask(ask="initial")["offset"])
 
     def latest(self, start: Mapping[str, object]) -> dict[str, str | int]:
         """Return the newest offset."""
         return cast("dict[str, str | int]", self._ask(ask="latest", start=dict(start))["offset"])
 
-    def place(
+    def locate(
         self, start: Mapping[str, object], end: Mapping[str, object]
-    ) -> tuple[SegmentPlace, StorageOptions] | None:
-        """Return where the rows between two offsets are, and how to get there; None if there are none."""
-        answer = self._ask(ask="place", start=dict(start), end=dict(end))
-        if answer["place"] is None:
+    ) -> tuple[SegmentLocation, StorageOptions] | None:
+        """Return the location of the rows between two offsets and the storage options; None if there are no rows."""
+        answer = self._ask(ask="locate", start=dict(start), end=dict(end))
+        if answer["location"] is None:
             return None
-        found = cast("dict[str, object]", answer["place"])
-        subtasks = tuple(cast("list[int]", found["subtasks"]))
-        place = SegmentPlace(str(found["uri"]), str(found["key"]), str(found["uid"]), subtasks)
-        return place, StorageOptions(**answer["options"])  # type: ignore[arg-type]  # written by asdict of the same class
+        fields = cast("dict[str, object]", answer["location"])
+        subtasks = tuple(cast("list[int]", fields["subtasks"]))
+        location = SegmentLocation(str(fields["uri"]), str(fields["key"]), str(fields["uid"]), subtasks)
+        return location, StorageOptions(**answer["options"])  # type: ignore[arg-type]  # written by asdict of the same class
 
-    def _ask(self, **question: object) -> Message:
-        line = json.dumps({"token": self._token, "feed": self._feed, **question}).encode() + b"\n"
-        with socket.create_connection(("127.0.0.1", self._port), timeout=_ANSWER_WITHIN_S) as connection:
+    def _ask(self, **request: object) -> Message:
+        line = json.dumps({"token": self._token, "feed": self._feed, **request}).encode() + b"\n"
+        with socket.create_connection(("127.0.0.1", self._port), timeout=_ANSWER_TIMEOUT_S) as connection:
             connection.sendall(line)
-            with connection.makefile("rb") as answers:
-                answer = cast("Message", json.loads(answers.readline()))
+            with connection.makefile("rb") as reader:
+                answer = cast("Message", json.loads(reader.readline()))
         if "reason" in answer:
             kind = _KINDS.get(str(answer.get("kind")), errors.StatefulSparkError)
             raise kind(str(answer["reason"]), str(answer["message"]))
@@ -166,12 +166,12 @@ class _Server(socketserver.ThreadingTCPServer):
 
 class _Handler(socketserver.StreamRequestHandler):
     def handle(self) -> None:
-        line = self.rfile.readline(_LONGEST_LINE)
+        line = self.rfile.readline(_MAX_LINE_BYTES)
         if line:
             answer = cast("_Server", self.server).answer(line)
             self.wfile.write(json.dumps(answer).encode() + b"\n")
 
 
 def _segment(offset: object) -> SegmentName:
-    found = cast("Mapping[str, str | int]", offset)
-    return SegmentName(str(found["uid"]), int(found["segment"]), int(found["epoch"]))
+    fields = cast("Mapping[str, str | int]", offset)
+    return SegmentName(str(fields["uid"]), int(fields["segment"]), int(fields["epoch"]))

@@ -1,6 +1,6 @@
-"""A source function that runs: a thread per subtask, cut into segments from outside.
+"""A running source function: one thread per subtask; the caller cuts its rows into segments.
 
-Subtasks do not wait for each other: a cut takes rows and state of one after the other, each under its own lock.
+Subtasks do not wait for each other: a cut takes rows and state of each subtask in turn, under its own lock.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from statefulspark.operatorstate.functions import FunctionSnapshotContext, Sourc
 from statefulspark.operatorstate.model import OperatorState
 from statefulspark.sources.lock import CheckpointLock, Row
 
-_ENDS_WITHIN_S = 5.0
+_END_TIMEOUT_S = 5.0
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """What was taken at one point.
+    """Rows and state at one point.
 
     Attributes:
-        rows: Per subtask.
-        state: Of all subtasks at that point; None if the function has none.
+        rows: The rows of each subtask.
+        state: The state of all subtasks at that point; None if the function has none.
     """
 
     rows: tuple[list[Row], ...]
@@ -36,28 +36,28 @@ class Cut:
 
 
 class SubtaskContext:
-    """What one subtask's `run` is given; see `operatorstate.functions.SourceContext`."""
+    """The context of `run` of one subtask; see `operatorstate.functions.SourceContext`."""
 
-    def __init__(self, uid: str, columns: tuple[str, ...], lock: CheckpointLock, news: threading.Event) -> None:
-        """Emit into a lock's buffer."""
+    def __init__(self, uid: str, columns: tuple[str, ...], lock: CheckpointLock, wakeup: threading.Event) -> None:
+        """Emit into the buffer of a lock."""
         self._uid = uid
         self._columns = columns
         self._lock = lock
-        self._news = news
+        self._wakeup = wakeup
 
     @property
     def checkpoint_lock(self) -> CheckpointLock:
-        """Held while rows and state are taken."""
+        """The lock that is held while rows and state are taken."""
         return self._lock
 
     def collect(self, row: object) -> None:
         """Emit a row."""
-        shaped = self._shaped(row)
+        values = self._to_tuple(row)
         with self._lock:
-            self._lock.add(shaped)
-        self._news.set()
+            self._lock.add(values)
+        self._wakeup.set()
 
-    def _shaped(self, row: object) -> Row:
+    def _to_tuple(self, row: object) -> Row:
         count = len(self._columns)
         if isinstance(row, Mapping):
             if set(row) <= set(self._columns):
@@ -75,7 +75,7 @@ class SubtaskContext:
 
 
 class RunningSource:
-    """All subtasks of a source. `start` once; the rest may be called from any one thread at a time."""
+    """All subtasks of a source. Call `start` once; the other methods may be called from one thread at a time."""
 
     def __init__(
         self, function: subtasks.Subtasks[SourceFunction[object]], *, columns: tuple[str, ...], capacity: int
@@ -83,17 +83,17 @@ class RunningSource:
         """Run an initialised function.
 
         Args:
-            function: Its subtasks, with their state restored.
-            columns: Names of the schema.
-            capacity: Rows that each subtask may be ahead of the stream.
+            function: Its subtasks with restored state.
+            columns: Column names of the schema.
+            capacity: Maximum number of rows that each subtask may be ahead of the stream.
         """
         self._function = function
-        self._news = threading.Event()
+        self._wakeup = threading.Event()
         self._failure: errors.StatefulSparkError | None = None
         self._locks = tuple(CheckpointLock(capacity) for _ in function.functions)
         self._threads = tuple(
             threading.Thread(
-                target=functools.partial(self._run, index, SubtaskContext(function.uid, columns, lock, self._news)),
+                target=functools.partial(self._run, index, SubtaskContext(function.uid, columns, lock, self._wakeup)),
                 name=f"source-{function.uid}-{index}",
                 daemon=True,
             )
@@ -112,14 +112,14 @@ class RunningSource:
         return self._started and not any(thread.is_alive() for thread in self._threads)
 
     def start(self) -> None:
-        """Start the subtasks; the second call does nothing."""
+        """Start the subtasks; further calls do nothing."""
         if not self._started:
             self._started = True
             for thread in self._threads:
                 thread.start()
 
     def wait_for_rows(self, timeout_s: float) -> bool:
-        """Wait until some subtask has rows.
+        """Wait until a subtask has rows.
 
         Returns:
             Whether there are any.
@@ -128,14 +128,14 @@ class RunningSource:
             StatefulSparkError: `SourceFailed`: a subtask raised.
         """
         if not self._has_rows():
-            self._news.wait(timeout_s)
-        self._news.clear()
+            self._wakeup.wait(timeout_s)
+        self._wakeup.clear()
         if self._failure is not None:
             raise self._failure
         return self._has_rows()
 
     def cut(self, context: FunctionSnapshotContext) -> Cut:
-        """Take the rows that were emitted since the last cut, and the state that goes with them.
+        """Take the rows that were emitted since the last cut, with the matching state.
 
         Raises:
             StatefulSparkError: `SnapshotFailed`.
@@ -149,7 +149,7 @@ class RunningSource:
         return Cut(tuple(rows), state)
 
     def notify_complete(self, checkpoint_id: int) -> None:
-        """Tell listeners, each under its lock, that a checkpoint is complete.
+        """Notify listeners, each under its lock, that a checkpoint is complete.
 
         Raises:
             StatefulSparkError: `NotifyFailed`.
@@ -159,7 +159,7 @@ class RunningSource:
                 self._function.notify_complete(checkpoint_id, only=index)
 
     def notify_aborted(self, checkpoint_id: int) -> None:
-        """Tell listeners, each under its lock, that a checkpoint was given up.
+        """Notify listeners, each under its lock, that a checkpoint was aborted.
 
         Raises:
             StatefulSparkError: `NotifyFailed`.
@@ -169,17 +169,17 @@ class RunningSource:
                 self._function.notify_aborted(checkpoint_id, only=index)
 
     def close(self) -> None:
-        """Cancel the subtasks and wait a few seconds for them; one that does not listen is left behind."""
+        """Cancel the subtasks and wait a few seconds for their threads; a thread that does not stop is abandoned."""
         for lock in self._locks:
             lock.cancel()
         for function in self._function.functions:
             try:
                 function.cancel()
-            except Exception:  # noqa: BLE001 - the job ends in any case; what a user's cancel() raises is only told
+            except Exception:  # noqa: BLE001 - the job ends in any case; errors of a user's cancel() are only logged
                 _log.warning("cancelling a source failed", extra={"source": self.uid}, exc_info=True)
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(_ENDS_WITHIN_S)
+                thread.join(_END_TIMEOUT_S)
 
     def _has_rows(self) -> bool:
         return any(lock.has_rows for lock in self._locks)
@@ -189,8 +189,8 @@ class RunningSource:
             self._function.functions[index].run(context)
         except SourceCancelledError:
             _log.debug("source subtask cancelled", extra={"source": self.uid, "subtask": index})
-        except Exception as error:  # noqa: BLE001 - kept, and raised by the next look of the stream
+        except Exception as error:  # noqa: BLE001 - kept, and raised by the next request of the stream
             self._failure = self._function.failed(error, "SourceFailed", f"run() of subtask {index}")
         else:
             _log.info("source subtask finished", extra={"source": self.uid, "subtask": index})
-        self._news.set()
+        self._wakeup.set()

@@ -3,7 +3,7 @@
 ```
 schema metadata    statefulspark.segment   {"formatVersion": 1, "uid": …, "segment": …, "epoch": …, "subtasks": […]}
                    statefulspark.state     an operator record (docs/operator-state.md); absent: the source has no state
-record batches     one per subtask that has rows; `subtasks` tells whose each is
+record batches     one per subtask with rows; `subtasks` has the subtask of each
 ```
 """
 
@@ -24,7 +24,7 @@ _STATE = b"statefulspark.state"
 
 
 class SegmentHeader(base.StoredDocument):
-    """What a segment says about itself."""
+    """The metadata of a segment."""
 
     FORMAT: ClassVar = formats.SEGMENT
     format_version: int = formats.SEGMENT.writes
@@ -33,15 +33,15 @@ class SegmentHeader(base.StoredDocument):
     segment: int
     epoch: int
     subtasks: tuple[int, ...]
-    """For each record batch the subtask that emitted it."""
+    """The emitting subtask of each record batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A segment that was read.
+    """A decoded segment.
 
     Attributes:
-        header: What it says about itself.
+        header: Its metadata.
         state: The source's state after it, as an operator record; None if the source has none.
         batches: Its rows.
     """
@@ -63,21 +63,21 @@ def encode(
 
     Args:
         name: The segment.
-        schema: Of the source.
-        rows: Per subtask, each row with a value for every column.
+        schema: The schema of the source.
+        rows: The rows of each subtask, each row with a value for every column.
         state: The source's state, as an operator record.
 
     Raises:
         SpecRejectedError: `SourceRowInvalid`: a value does not fit its column.
     """
-    filled = [index for index, part in enumerate(rows) if part]
-    header = SegmentHeader(uid=name.uid, segment=name.segment, epoch=name.epoch, subtasks=tuple(filled))
+    subtasks = [index for index, part in enumerate(rows) if part]
+    header = SegmentHeader(uid=name.uid, segment=name.segment, epoch=name.epoch, subtasks=tuple(subtasks))
     metadata = {_HEADER: header.to_json().encode(), **({_STATE: state} if state is not None else {})}
     full = schema.with_metadata(metadata)
     target = pa.BufferOutputStream()
     options = pa.ipc.IpcWriteOptions(compression="zstd")
     with pa.ipc.new_file(target, full, options=options) as writer:
-        for index in filled:
+        for index in subtasks:
             writer.write_batch(_batch(name.uid, full, rows[index]))
     return bytes(target.getvalue())
 
@@ -86,21 +86,21 @@ def decode(body: bytes, source: str, *, uid: str | None = None) -> Segment:
     """Read a segment.
 
     Args:
-        body: What `encode` wrote.
-        source: Where it came from, for the error.
-        uid: Whose it has to be; None takes any.
+        body: Bytes that `encode` wrote.
+        source: Their origin, for the error.
+        uid: The expected uid; None accepts any.
 
     Raises:
-        SnapshotCorruptError: `SegmentDamaged`, or the header is not readable.
+        SnapshotCorruptError: `SegmentDamaged`, or the header cannot be read.
     """
     try:
         with pa.ipc.open_file(pa.BufferReader(body)) as reader:
             metadata = reader.schema.metadata or {}
             batches = tuple(reader.get_batch(index) for index in range(reader.num_record_batches))
     except (pa.ArrowInvalid, OSError, ValueError) as error:
-        raise _damaged(source, f"it is no readable Arrow file of {len(body)} bytes ({error})") from error
+        raise _damaged(source, f"it is not a readable Arrow file of {len(body)} bytes ({error})") from error
     if _HEADER not in metadata:
-        raise _damaged(source, "it does not say which segment it is")
+        raise _damaged(source, "it has no segment header")
     header = SegmentHeader.parse(metadata[_HEADER], source)
     if len(header.subtasks) != len(batches) or uid not in (None, header.uid):
         raise _damaged(source, f"it is a segment of {header.uid!r} with {len(batches)} record batches")
@@ -119,8 +119,8 @@ def _column(uid: str, field: pa.Field, values: Sequence[object]) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError, TypeError) as error:
         raise errors.SpecRejectedError(
             "SourceRowInvalid",
-            f"The source {uid!r} emitted a value that is no {field.type} for its column {field.name!r}: {error}. Change "
-            "the schema of ss.from_source, or convert the value.",
+            f"The source {uid!r} emitted a value that does not fit type {field.type} of column {field.name!r}: {error}. "
+            "Change the schema of ss.from_source, or convert the value.",
         ) from error
 
 

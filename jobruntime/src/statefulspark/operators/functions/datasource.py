@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
     from pyspark.sql.types import StructType
 
-    from statefulspark.sources.feed import SegmentPlace
+    from statefulspark.sources.feed import SegmentLocation
     from statefulspark.storage import StorageOptions
 
 FORMAT = "statefulspark-source"
@@ -33,7 +33,7 @@ FEED, PORT, TOKEN = "stream", "port", "token"
 class SegmentPartition(InputPartition):
     """The rows of one subtask in one segment."""
 
-    place: SegmentPlace
+    location: SegmentLocation
     subtask: int
     options: StorageOptions
 
@@ -76,14 +76,16 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return latest
 
     def partitions(self, start: dict[str, str | int], end: dict[str, str | int]) -> Sequence[InputPartition]:
-        answer = self._client.place(start, end)
+        answer = self._client.locate(start, end)
         if answer is None:
             return []
-        place, options = answer
-        return [SegmentPartition(place, subtask, options) for subtask in place.subtasks]
+        location, options = answer
+        return [SegmentPartition(location, subtask, options) for subtask in location.subtasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SegmentPartition)  # noqa: S101 - Spark passes the partitions that `partitions` returned
-        place = partition.place
-        body = storage.open_store(place.uri, partition.options).read(place.key)
-        yield from segmentfile.decode(body, f"{place.uri}/{place.key}", uid=place.uid).rows_of(partition.subtask)
+        location = partition.location
+        body = storage.open_store(location.uri, partition.options).read(location.key)
+        yield from segmentfile.decode(body, f"{location.uri}/{location.key}", uid=location.uid).rows_of(
+            partition.subtask
+        )
