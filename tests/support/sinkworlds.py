@@ -259,7 +259,7 @@ def _context(s3: S3Server) -> base.SinkContext:
 
 def _context_json(context: base.SinkContext) -> dict[str, object]:
     options = context.options
-    assert context.descent == standing.Descent(), "drivers in other processes know one root only"
+    assert context.descent == standing.SinkLineage(), "drivers in other processes know one root only"
     plain = {
         name: getattr(context, name) for name in context.__dataclass_fields__ if name not in ("options", "descent")
     }

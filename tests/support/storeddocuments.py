@@ -249,7 +249,7 @@ KINDS = (
         "staged-rows",
         staging.StagedRows(
             files=(staging.StagedFile(path=f"00000003-00000012-00000007-{UNIQUE}.parquet", rows=20, size_bytes=1234),),
-            columns=(staging.Column(name="key", type="string"),),
+            columns=(staging.StagedColumn(name="key", type="string"),),
             staged_at=NOON,
         ),
         indent=None,

@@ -41,7 +41,7 @@ def the_table(catalog: Catalog) -> Table:
 
 
 def test_a_missing_table_is_refused_when_the_sink_is_opened(world: World) -> None:
-    with pytest.raises(errors.SpecRejectedError, match=r"IcebergTableMissing.*no table shop\.nowhere"):
+    with pytest.raises(errors.SpecRejectedError, match=r"IcebergTableMissing.*table shop\.nowhere does not exist"):
         sinkworlds.build({**world.recipe, "table": "shop.nowhere"}).open(world.at(0))
 
 

@@ -11,7 +11,7 @@ from s3server import S3Server
 from sinkworlds import World
 from statefulspark import errors
 from statefulspark.sinks.base import SinkContext
-from statefulspark.sinks.standing import Descent, Position
+from statefulspark.sinks.standing import Position, SinkLineage
 
 KINDS = ("files", "kafka", "postgres", "iceberg")
 OLD, NEW = "0ld", "new"
@@ -24,13 +24,13 @@ def world(request: pytest.FixtureRequest, s3: S3Server, tmp_path: Path) -> World
 
 def in_old(world: World, batch: int, *, epoch: int = 1) -> SinkContext:
     """Return the context of a batch of the old root, in its driver."""
-    return replace(world.at(batch, epoch=epoch), lineage=OLD, descent=Descent(OLD, root="s3://state/old"))
+    return replace(world.at(batch, epoch=epoch), lineage=OLD, descent=SinkLineage(OLD, root="s3://state/old"))
 
 
 def in_new(world: World, batch: int, *, cut: int | None = None, epoch: int = 1, **descent: object) -> SinkContext:
     """Return the context of a batch of a root that began with a cut of the old one, or with nothing."""
     cuts = () if cut is None else (Position(OLD, 1, cut),)
-    own = Descent(NEW, root="s3://state/new", cuts=cuts, **descent)  # type: ignore[arg-type]
+    own = SinkLineage(NEW, root="s3://state/new", cuts=cuts, **descent)  # type: ignore[arg-type]
     staging = world.context.staging_uri.replace("/sinks/", "/new/")
     return replace(world.at(batch, epoch=epoch), lineage=NEW, descent=own, staging_uri=staging)
 

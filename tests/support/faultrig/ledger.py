@@ -45,7 +45,7 @@ class LedgerSink:
     def open(self, context: SinkContext) -> None:
         def raise_epoch() -> None:
             found = self.ledger.markers.get(context.transactional_id)
-            self.ledger.markers[context.transactional_id] = marker.admitted(found, context, "the ledger")
+            self.ledger.markers[context.transactional_id] = marker.open_marker(found, context, "the ledger")
 
         _transaction("open", raise_epoch)
 

@@ -18,7 +18,7 @@ from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.files import commits as files_commits
 from statefulspark.sinks.files import orphans as files_orphans
-from statefulspark.sinks.standing import Descent
+from statefulspark.sinks.standing import SinkLineage
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 from statefulspark.testing import stores
 
@@ -133,7 +133,7 @@ def test_a_restored_batch_takes_the_place_of_what_was_made_of_its_number_in_a_fu
     """The job went back, committed the number anew, and then came forward to a cut that has the first one prepared."""
     first = stage(folder, at(5, generation=1), 3)
     commit(folder, at(5), 1)
-    third = replace(at(5, generation=3, epoch=5), descent=Descent(generation=3))
+    third = replace(at(5, generation=3, epoch=5), descent=SinkLineage(generation=3))
     sink_in(folder).open(third)
 
     sink_in(folder).commit(first, replace(third, generation=1))
@@ -214,7 +214,7 @@ def test_a_folder_belongs_to_one_sink(folder: stores.MemoryStore) -> None:
         errors.SpecRejectedError, match="batch 6 of statefulspark/default/flights/delays/out"
     ) as opening:
         sink_in(folder).open(other)
-    with pytest.raises(errors.SpecRejectedError, match="give it a folder of its own") as committing:
+    with pytest.raises(errors.SpecRejectedError, match="give it its own folder") as committing:
         commit(folder, replace(other, batch_id=6), 1)
     assert opening.value.reason == committing.value.reason == "SinkFolderTaken"
 
@@ -324,7 +324,7 @@ def test_a_restored_batch_of_an_older_generation_takes_the_place_of_what_was_wit
     """The job went back, and then forward again to a savepoint that had this batch prepared."""
     left = stage(folder, at(6, generation=1), 3)
     a_rollback(folder)
-    third = replace(at(6, generation=3, epoch=5), descent=Descent(generation=3))
+    third = replace(at(6, generation=3, epoch=5), descent=SinkLineage(generation=3))
     sink_in(folder).open(third)
 
     sink_in(folder).commit(left, replace(third, generation=1))
@@ -394,8 +394,8 @@ def test_two_drivers_that_open_a_folder_at_once_leave_the_newer_one(folder: stor
 
 
 def test_a_folder_that_another_job_has_opened_is_that_jobs_whatever_its_lineage(folder: stores.MemoryStore) -> None:
-    sink_in(folder).open(replace(at(-1), lineage="theirs", descent=Descent("theirs"), job="default/other"))
+    sink_in(folder).open(replace(at(-1), lineage="theirs", descent=SinkLineage("theirs"), job="default/other"))
 
     with pytest.raises(errors.SpecRejectedError, match="is that of statefulspark/default/other") as refused:
-        sink_in(folder).open(replace(at(-1), lineage="ours", descent=Descent("ours")))
+        sink_in(folder).open(replace(at(-1), lineage="ours", descent=SinkLineage("ours")))
     assert refused.value.reason == "SinkFolderTaken"

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException
 from statefulspark.sinks import marker
 from statefulspark.sinks.kafka import session as kafka_session
 
-TARGET = kafka_session.Target("127.0.0.1:9", "words", "default/words", "default/words/marker")
+TARGET = kafka_session.KafkaTarget("127.0.0.1:9", "words", "default/words", "default/words/marker")
 
 
 def fenced() -> KafkaException:

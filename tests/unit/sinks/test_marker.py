@@ -84,10 +84,10 @@ def test_names_in_other_systems_keep_jobs_apart_whose_names_run_together() -> No
 def test_a_note_of_a_driver_that_was_replaced_does_not_take_the_position_back() -> None:
     store = stores.MemoryStore()
     newer = Marker(generation=1, batch_id=8, epoch=3)
-    kafka.note(store, Marker(generation=1, batch_id=4, epoch=2))
-    kafka.note(store, newer)
+    kafka.write_note(store, Marker(generation=1, batch_id=4, epoch=2))
+    kafka.write_note(store, newer)
 
-    kafka.note(store, Marker(generation=1, batch_id=5, epoch=2))
+    kafka.write_note(store, Marker(generation=1, batch_id=5, epoch=2))
 
     assert Marker.model_validate_json(store.read(kafka.NOTE)) == newer
 
@@ -97,21 +97,21 @@ def test_a_note_of_a_later_release_stays_and_is_told_by_its_version() -> None:
     store.write(kafka.NOTE, b'{"formatVersion":2,"position":"elsewhere"}')
 
     with pytest.raises(errors.FormatVersionError, match=f"{kafka.NOTE} has format version 2"):
-        kafka.note(store, Marker(generation=1, batch_id=5, epoch=2))
+        kafka.write_note(store, Marker(generation=1, batch_id=5, epoch=2))
 
     assert store.read(kafka.NOTE) == b'{"formatVersion":2,"position":"elsewhere"}'
 
 
 def test_a_note_that_is_overtaken_between_the_look_and_the_write_stays_away() -> None:
     store = stores.MemoryStore()
-    kafka.note(store, Marker(generation=1, batch_id=4, epoch=2))
+    kafka.write_note(store, Marker(generation=1, batch_id=4, epoch=2))
     newer = Marker(generation=1, batch_id=8, epoch=3)
 
     class Overtaken(stores.FaultyStore):
         def replace(self, key: str, body: bytes, *, etag: str) -> None:
-            kafka.note(store, newer)
+            kafka.write_note(store, newer)
             super().replace(key, body, etag=etag)
 
-    kafka.note(Overtaken(store), Marker(generation=1, batch_id=5, epoch=2))
+    kafka.write_note(Overtaken(store), Marker(generation=1, batch_id=5, epoch=2))
 
     assert Marker.model_validate_json(store.read(kafka.NOTE)) == newer

@@ -38,7 +38,7 @@ class Ledger:
         return PARTS([value for part in parts for value in json.loads(part)]).encode()
 
     def open(self, context: SinkContext) -> None:
-        self.marker = marker.admitted(self.marker, context, "the ledger")
+        self.marker = marker.open_marker(self.marker, context, "the ledger")
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         assert self.marker is not None
@@ -149,7 +149,9 @@ def test_an_old_job_that_went_further_is_withdrawn_or_refused_by_name(world: Wor
         new.checkpoint()
         assert world.values == rows(*range(9))
         return
-    with pytest.raises(errors.SpecRejectedError, match=r"batch 6.*goes on after batch 4.*--take-over-sinks") as refused:
+    with pytest.raises(
+        errors.SpecRejectedError, match=r"batch 6.*continues after batch 4.*--take-over-sinks"
+    ) as refused:
         world.driver(NEW, **restore)
     assert refused.value.reason == "SinkAhead"
     old.batch(1)

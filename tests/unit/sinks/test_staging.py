@@ -74,7 +74,7 @@ def test_a_lost_file_is_named_with_what_can_be_done(context: base.SinkContext) -
     merged = staged(iter([rows(0, 3)]), context)
     staging.discard(merged, context)
     with pytest.raises(
-        errors.StateUnknownError, match=r"(?s)Batch 4 of the sink out .*\(3 rows\) does not exist. Bring"
+        errors.StateUnknownError, match=r"(?s)Batch 4 of the sink out .*\(3 rows\) does not exist. Restore"
     ):
         list(staging.read(merged, context))
 

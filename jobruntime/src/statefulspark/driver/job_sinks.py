@@ -12,7 +12,7 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.declaration import Output
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
-from statefulspark.sinks.standing import Descent, Position
+from statefulspark.sinks.standing import Position, SinkLineage
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectStore
 
@@ -39,12 +39,12 @@ class DriverAttempt:
     descent: lineage_records.Descent | None = None
     takes_over_sinks: bool = False
 
-    def descent_of(self, query_uid: str) -> Descent:
+    def descent_of(self, query_uid: str) -> SinkLineage:
         """Return what a sink of a query needs to know of other lineages."""
         origin = self.descent
         if origin is None:
-            return Descent()
-        return Descent(
+            return SinkLineage()
+        return SinkLineage(
             lineage=origin.lineage,
             generation=self.generation,
             root=self.store.uri,

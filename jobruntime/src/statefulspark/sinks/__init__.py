@@ -1,8 +1,8 @@
-"""Sinks whose output is exact: each record once, whatever is killed.
+"""Exactly-once sinks: each record is written once, after any failure.
 
 ```
-base     what a sink is, and what it is told      kinds    the sinks that come along, a row each
-staging  rows that wait for their commit          marker   what a sink remembers of its last commit
-standing where a position is in a job's history   secret   passwords that are looked up late     extras  optional clients
+base     the sink protocol and its context        kinds    the built-in sinks, one row each
+staging  rows that wait for their commit          marker   the last committed position of a sink
+standing order of positions over lineages         secret   secrets that are read when used       extras  optional clients
 ```
 """

@@ -1,8 +1,8 @@
-"""What a sink is: it prepares with each batch, and commits when a checkpoint covers the batch; again is fine.
+"""The two-phase sink protocol: a sink prepares each batch, and commits it when a checkpoint covers the batch; idempotent.
 
-A batch may run twice, in one driver or in two, and a commit may be repeated after a failure. What a reader sees of a sink is
-each record once all the same, since a transaction is part of the cut that it belongs to, and a sink knows by generation and
-batch what it has committed (Flink's two-phase commit, with a batch for the time between two barriers).
+A batch may run twice, in one driver or in two, and a commit may be repeated after a failure. A reader still sees each record
+once, because a transaction is part of its snapshot, and a sink knows by generation and batch what it has committed (Flink's
+two-phase commit, with a batch in place of the time between two barriers).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from statefulspark.sinks.standing import Descent, Position
+from statefulspark.sinks.standing import Position, SinkLineage
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,22 +21,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SinkContext:
-    """Which batch of which sink is meant, and where its rows may wait.
+    """The batch of a sink, and the storage for its staged rows.
 
     Attributes:
         job: `namespace/name`.
         query_uid: The query's uid.
         uid: The sink's uid.
-        generation: Of the batch's records.
-        batch_id: The batch; when the sink is opened the batch after which the job goes on, -1 for none.
-        epoch: Of the driver that wrote the batch.
-        committing_epoch: Of the driver that opens, commits or aborts now.
+        generation: Generation of the batch.
+        batch_id: The batch; in `open` the batch after which the job continues, -1 for none.
+        epoch: Epoch of the driver that wrote the batch.
+        committing_epoch: Epoch of the driver that opens, commits or aborts now.
         staging_uri: Folder on the job's object store for rows that wait for their commit: this sink's alone, and the same
             for every generation.
-        options: How to reach that store.
+        options: Storage options of that store.
         lineage: Identity of the root in which the batch ran.
-        descent: Who opens, commits or aborts now, and what its state descends from.
-        prepared_at_uri: The staging folder of that root, if it is another one: where rows of an inherited batch may be.
+        descent: Lineage of the driver that opens, commits or aborts now, and the ancestors of its state.
+        prepared_at_uri: Staging folder of the root that prepared an inherited batch, if it is another one.
     """
 
     job: str
@@ -49,7 +49,7 @@ class SinkContext:
     staging_uri: str
     options: StorageOptions
     lineage: str | None = None
-    descent: Descent = field(default_factory=Descent)
+    descent: SinkLineage = field(default_factory=SinkLineage)
     prepared_at_uri: str | None = None
 
     @property
@@ -59,7 +59,7 @@ class SinkContext:
 
     @property
     def is_inherited(self) -> bool:
-        """Whether the batch ran in another root, whose cut this one has restored."""
+        """Whether the batch ran in another root, whose snapshot this root has restored."""
         return not self.descent.is_own(self.lineage)
 
     @property
@@ -70,33 +70,33 @@ class SinkContext:
 
 @runtime_checkable
 class TwoPhaseSink(Protocol):
-    """Writes a batch's rows durably with the batch, and makes them visible when a checkpoint covers it.
+    """Writes the rows of a batch durably, and makes them visible when a checkpoint covers the batch.
 
-    Guaranteed by the runtime: `open` comes before everything else of a driver; `prepare` gets the parts of exactly one
-    attempt at a batch; `commit` is called in the order of batches, for batches only that a completed checkpoint covers, and
-    again after a failure or a restart. A sink remembers the last position (lineage, generation, batch) in the system that it
-    writes to, in the same transaction as the rows, and does nothing for one up to that. What it does when it remembers
-    another lineage at `open` is `sinks.marker.admitted`: it goes on, takes over, or refuses.
+    Guaranteed by the runtime: a driver calls `open` before any other method; `prepare` gets the parts of exactly one
+    attempt at a batch; `commit` is called in the order of batches, only for batches that a completed checkpoint covers, and
+    again after a failure or a restart. A sink stores the last position (lineage, generation, batch) in its target system, in
+    the same transaction as the rows, and ignores positions up to that. If `open` finds another lineage there,
+    `sinks.marker.open_marker` decides: the sink continues, takes over, or is rejected.
     """
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
-        """Write one partition's rows durably on a worker, so that nobody sees them yet; None if there were no rows."""
+        """Write the rows of one partition durably but invisibly on a worker; return None if there are no rows."""
         ...
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
-        """Return the batch's transaction on the driver, before Spark commits the batch: small JSON, without secrets.
+        """Return the transaction of the batch on the driver, before Spark commits it: small JSON, without secrets.
 
         Returns:
-            What `commit` and `abort` need; None if there is nothing to commit.
+            The argument for `commit` and `abort`; None if there is nothing to commit.
         """
         ...
 
     def open(self, context: SinkContext) -> None:
-        """Fence drivers of older epochs and check that the target can be reached, once per start of a driver."""
+        """Fence drivers of older epochs and check that the target is reachable, once per start of a driver."""
         ...
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
-        """Make a batch visible; again is fine.
+        """Make a batch visible; idempotent.
 
         Raises:
             TransientError: Call again.
@@ -104,20 +104,20 @@ class TwoPhaseSink(Protocol):
         ...
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
-        """Forget a batch that will never be committed; again is fine."""
+        """Discard a batch that will never be committed; idempotent."""
         ...
 
 
 @runtime_checkable
 class ChecksSchema(Protocol):
-    """A sink that can tell beforehand whether it takes rows of a stream."""
+    """A sink that can check the schema of a stream beforehand."""
 
     def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
-        """Refuse a stream that does not fit, before its query starts.
+        """Reject a stream with an unsuitable schema, before its query starts.
 
         Args:
             schema: The stream's columns.
-            options: How the job's object store is reached.
+            options: Storage options of the job's object store.
 
         Raises:
             SpecRejectedError: `SinkSchemaMismatch`, naming the columns.

@@ -1,4 +1,4 @@
-"""Clients that only some jobs need: installed by an extra, imported when a sink is used."""
+"""Optional client packages: installed by an extra, imported when a sink is used."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from statefulspark import errors
 
 
 def require(module: str, *, extra: str, needed_by: str) -> None:
-    """Refuse to go on without an optional package.
+    """Check that an optional package is installed.
 
     Args:
-        module: What will be imported.
-        extra: The extra of this distribution that brings it.
-        needed_by: What the user asked for.
+        module: The module to import.
+        extra: The extra of this distribution that installs it.
+        needed_by: The feature that needs it.
 
     Raises:
         SpecRejectedError: `ExtraMissing`.

@@ -1,8 +1,8 @@
-"""The kinds of sink that this distribution brings: one folder and one row each.
+"""The built-in kinds of sink: one folder and one row each.
 
-What differs between sinks outside of their folders is read from here: the client that only some jobs need, and what workers
-import beforehand. What cannot read it, extras and import borders in `pyproject.toml` and the public names, is held to it by
-`tests/architecture/test_sink_kinds.py`. A job may bring sinks of its own (`base.TwoPhaseSink`), which need no row.
+Differences between sinks that matter outside of their folders are defined here: the optional client, and what workers
+preload. `tests/architecture/test_sink_kinds.py` checks that extras and import contracts in `pyproject.toml` and the public
+names match. A job may define its own sinks (`base.TwoPhaseSink`), which need no row.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ class SinkKind:
     """A kind of sink.
 
     Attributes:
-        name: Its class, as job files write it and the records of its transactions name it.
-        folder: Where it is, below `statefulspark.sinks`; the package exports the class.
+        name: Name of its class, in job files and in the records of its transactions.
+        folder: Its folder below `statefulspark.sinks`; the package exports the class.
         client: Python package that only jobs with this sink need; empty for none.
-        extra: Extra of this distribution that brings the client.
+        extra: Extra of this distribution that installs the client.
     """
 
     name: str
@@ -30,11 +30,11 @@ class SinkKind:
 
     @property
     def module(self) -> str:
-        """The package that has it."""
+        """Its package."""
         return f"statefulspark.sinks.{self.folder}"
 
     def require_client(self) -> None:
-        """Refuse to go on without the client.
+        """Check that the client is installed.
 
         Raises:
             SpecRejectedError: `ExtraMissing`.
@@ -48,9 +48,9 @@ POSTGRES = SinkKind("PostgresSink", "postgres", client="psycopg", extra="postgre
 ICEBERG = SinkKind("IcebergSink", "iceberg", client="pyiceberg", extra="iceberg")
 
 KINDS = (FILES, KAFKA, POSTGRES, ICEBERG)
-"""All of them; a new one is a folder, a row here, and what the architecture test then asks for."""
+"""All kinds; a new one is a folder, a row here, and the changes that the architecture test requires."""
 
 
 def needing_no_client() -> tuple[SinkKind, ...]:
-    """Return the sinks that every installation can import."""
+    """Return the sinks that need no optional client."""
     return tuple(kind for kind in KINDS if not kind.client)

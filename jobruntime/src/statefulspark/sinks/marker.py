@@ -1,10 +1,10 @@
-"""How far a sink has committed, as the sink's own system remembers it.
+"""The committed position of a sink, stored in the sink's target system.
 
-A marker is changed in the same transaction as the rows, so that both are there or neither. It is the last committed
-position: lineage, generation and batch. Within a lineage positions compare lexicographically: going back to an older cut
-begins a new generation and produces its records anew, a restart in the same generation never repeats one. Between
-lineages the descent of the start tells (`standing`). Beside it stands who opened the sink last, the lineage and the highest
-epoch: a driver that finds another lineage or a higher epoch there has been replaced. This module is pure.
+A marker is changed in the same transaction as the rows, so that both are committed or neither. It has the last committed
+position: lineage, generation and batch. Within a lineage positions compare lexicographically: a restore from an older
+snapshot starts a new generation and produces its records again, a restart in the same generation never repeats one.
+Between lineages the ancestors of the start decide (`standing`). The marker also has the lineage and the highest epoch
+that opened the sink: a driver that finds another lineage or a higher epoch has been replaced. This module is pure.
 """
 
 from __future__ import annotations
@@ -18,14 +18,13 @@ from statefulspark.sinks.standing import Position, Standing
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
 
-WAYS_OUT = (
-    "give the sink a uid or a target of its own, or start with --take-over-sinks (restore.takeOverSinks) to write to it "
-    "all the same"
+REMEDIES = (
+    "give the sink its own uid or target, or start with --take-over-sinks (restore.takeOverSinks) to write to it anyway"
 )
 
 
 class Marker(base.WireModel):
-    """The last committed position, and who opened the sink last."""
+    """The last committed position, and the driver that opened the sink last."""
 
     FORMAT: ClassVar = formats.MARKER
     format_version: int | None = None
@@ -35,11 +34,11 @@ class Marker(base.WireModel):
     """-1: nothing of the generation has been committed."""
     epoch: int = 0
     lost_at: base.UtcDatetime | None = None
-    """When a marker was missing that must have been there; see `sinks.kafka.sink`."""
+    """Time at which a lost marker was detected; see `sinks.kafka.sink`."""
     lineage: str | None = None
-    """That opened the sink last; absent if a release without lineages did."""
+    """Lineage that opened the sink last; absent if a release without lineages did."""
     root: str | None = None
-    """URI of its root, for people."""
+    """URI of its root, for information."""
     reached_in: str | None = None
     """Lineage of the position, if it is not the one that opened the sink last."""
 
@@ -49,11 +48,11 @@ class Marker(base.WireModel):
 
         Args:
             text: JSON.
-            source: Where it is; named in the error.
+            source: Its origin, for the error.
 
         Raises:
-            SnapshotCorruptError: `DocumentUnreadable`: it is none.
-            FormatVersionError: A later release wrote it, and this one cannot tell what it has committed.
+            SnapshotCorruptError: `DocumentUnreadable`: it is not a marker.
+            FormatVersionError: A later release wrote it, so the committed position is unknown.
         """
         marker = base.read_model(cls, cls.FORMAT, text, source)
         cls.FORMAT.require_known(1 if marker.format_version is None else marker.format_version, source)
@@ -61,16 +60,16 @@ class Marker(base.WireModel):
 
     @property
     def position(self) -> Position:
-        """Through which batch the sink is committed."""
+        """The last committed position."""
         return Position(self.reached_in or self.lineage, self.generation, self.batch_id)
 
     def covers(self, context: SinkContext) -> bool:
-        """Tell whether the context's batch has been committed, or must never be."""
-        reached, batch = (context.descent.order(one) for one in (self.position, context.position))
+        """Tell whether the context's batch has been committed, or must never be committed."""
+        reached, batch = (context.descent.order(position) for position in (self.position, context.position))
         return reached is not None and batch is not None and batch <= reached
 
     def opened_by(self, context: SinkContext) -> Self:
-        """Return the marker that the context's driver leaves when it opens the sink, at the same position."""
+        """Return the marker after the context's driver has opened the sink, with the same position."""
         own = context.descent
         is_own = own.is_own(self.lineage)
         position = self.position.lineage
@@ -84,53 +83,53 @@ class Marker(base.WireModel):
         )
 
     def beginning(self, context: SinkContext) -> Self:
-        """Return the marker with which the context's lineage begins: nothing of it is committed, all before it is past."""
+        """Return the initial marker of the context's lineage, with nothing committed."""
         begun = {"generation": 0, "batch_id": -1, "lineage": context.descent.lineage, "reached_in": None, "epoch": 0}
         return self.model_copy(update=begun).opened_by(context)
 
     def after(self, context: SinkContext) -> Self:
-        """Return the marker that goes with the context's batch."""
+        """Return the marker after the commit of the context's batch."""
         position = {"generation": context.generation, "batch_id": context.batch_id, "reached_in": context.lineage}
         return self.model_copy(update=position).opened_by(context)
 
 
 NOTHING = Marker()
-"""What a sink starts with."""
+"""The marker of a new sink."""
 
 
-def admitted(found: Marker | None, context: SinkContext, where: str, *, withdraws: bool = False) -> Marker:
-    """Return the marker with which a driver opens a sink, or refuse.
+def open_marker(stored: Marker | None, context: SinkContext, where: str, *, withdraws: bool = False) -> Marker:
+    """Return the marker for a driver that opens a sink, or reject the start.
 
     Args:
-        found: As the sink has it; None if nobody has opened the sink.
-        context: The driver's; its batch is the one after which the job goes on.
+        stored: The marker in the sink; None if the sink was never opened.
+        context: Context of the driver; its batch is the one after which the job continues.
         where: The sink's target, for the error.
-        withdraws: Whether the sink takes back what the cut does not contain.
+        withdraws: Whether the sink withdraws commits after the restored snapshot.
 
     Raises:
         FencedError: A higher epoch of this lineage has opened the sink.
-        SpecRejectedError: `SinkAhead`: it holds output after the cut, which would be repeated. `SinkTaken`: it holds output
-            of state that this start does not descend from.
+        SpecRejectedError: `SinkAhead`: it has output after the restored snapshot, which would be repeated. `SinkTaken`:
+            it has output of state that this start does not descend from.
     """
-    if found is None:
+    if stored is None:
         return NOTHING.beginning(context)
-    standing = context.descent.standing(found.lineage, found.position)
+    standing = context.descent.standing(stored.lineage, stored.position)
     if standing is Standing.OWN:
-        require_newest(found, context, where)
-        return found.opened_by(context)
+        require_newest(stored, context, where)
+        return stored.opened_by(context)
     if standing is Standing.INHERITED:
-        return found.opened_by(context)
+        return stored.opened_by(context)
     if context.descent.takes_over or (withdraws and standing is Standing.AHEAD):
-        return found.beginning(context)
-    raise _ahead(found, context, where) if standing is Standing.AHEAD else _taken(found, context, where)
+        return stored.beginning(context)
+    raise _ahead_error(stored, context, where) if standing is Standing.AHEAD else _taken_error(stored, context, where)
 
 
 def require_newest(marker: Marker, context: SinkContext, where: str) -> None:
-    """Refuse to go on for a driver that has been replaced.
+    """Check that the driver has not been replaced.
 
     Args:
-        marker: As it was just read.
-        context: Of the driver that wants to commit.
+        marker: The current marker.
+        context: Context of the driver that commits.
         where: The sink's target, for the error.
 
     Raises:
@@ -147,29 +146,30 @@ def require_newest(marker: Marker, context: SinkContext, where: str) -> None:
         )
 
 
-def _ahead(found: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
+def _ahead_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
     return errors.SpecRejectedError(
         "SinkAhead",
-        f"The sink {context.uid!r} cannot go on: {where} holds output up to batch {found.batch_id} (generation "
-        f"{found.generation}) of the job at {_root(found)}, and this start goes on after batch {context.batch_id} of an "
-        "older cut of it, so what lies between would be there twice. Start from the newest state of that job; or "
-        f"{WAYS_OUT}.",
+        f"The sink {context.uid!r} cannot continue: {where} has output up to batch {stored.batch_id} (generation "
+        f"{stored.generation}) of the job at {_root(stored)}, and this start continues after batch {context.batch_id} of an "
+        "older snapshot of it, so the batches in between would be written twice. Start from the newest state of that "
+        "job; or "
+        f"{REMEDIES}.",
     )
 
 
-def _taken(found: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
-    own, lineage = context.descent.root or "this root", found.lineage or "unnamed"
-    if found.root == own:
-        whose = f"the state that was at {own} before (lineage {lineage}; it was deleted, or replaced)"
-        beginning = "Bring that state back, or start from a savepoint of it (--from)"
+def _taken_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
+    own, lineage = context.descent.root or "this root", stored.lineage or "unnamed"
+    if stored.root == own:
+        origin = f"the state that was at {own} before (lineage {lineage}; it was deleted, or replaced)"
+        remedy = "Restore that state, or start from a savepoint of it (--from)"
     else:
-        whose = f"the state at {_root(found)} (lineage {lineage}), from which the state at {own} does not descend"
-        beginning = "Start from that state (--from)"
+        origin = f"the state at {_root(stored)} (lineage {lineage}), from which the state at {own} does not descend"
+        remedy = "Start from that state (--from)"
     return errors.SpecRejectedError(
         "SinkTaken",
-        f"The sink {context.uid!r} cannot start: {where} holds output of {whose}. {beginning}; or {WAYS_OUT}.",
+        f"The sink {context.uid!r} cannot start: {where} has output of {origin}. {remedy}; or {REMEDIES}.",
     )
 
 
-def _root(found: Marker) -> str:
-    return found.root or "an unknown place"
+def _root(stored: Marker) -> str:
+    return stored.root or "an unknown root"

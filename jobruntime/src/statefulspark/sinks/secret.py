@@ -1,8 +1,8 @@
-"""Values that must not be written down: credentials of sinks, looked up where and when they are used.
+"""Secrets of sinks, which are never stored and are read where and when they are used.
 
-A job's code travels to the workers and its sinks' records to storage; a `Secret` carries only the name of the place. The
-same variable or file has to be there on the driver and on the executors, as a Kubernetes Secret is when `env` or `volumes`
-of both name it.
+The code of a job is sent to the workers and records of its sinks to storage; a `Secret` has only the name of a variable or
+file. The same variable or file must exist on the driver and on the executors, for example from a Kubernetes Secret in `env`
+or `volumes` of both.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statefulspark import errors
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """Names where a value is found: an environment variable or a mounted file.
+    """A reference to a secret value: an environment variable or a mounted file.
 
     Attributes:
         variable: Name of the variable; empty for a file.
@@ -30,12 +30,12 @@ class Secret:
 
     @classmethod
     def env(cls, variable: str) -> Self:
-        """Name an environment variable."""
+        """Refer to an environment variable."""
         return cls(variable=variable)
 
     @classmethod
     def file(cls, path: str) -> Self:
-        """Name a file that holds nothing but the value; blanks and line ends around it are dropped."""
+        """Refer to a file that contains only the value; surrounding whitespace is removed."""
         return cls(path=path)
 
     def reveal(self) -> str:
@@ -56,16 +56,16 @@ class Secret:
 
 
 def reveal(value: str | Secret) -> str:
-    """Return a value that may be given as it is or as a secret."""
+    """Return a plain value, or the value of a secret."""
     return value.reveal() if isinstance(value, Secret) else value
 
 
 def reveal_all(values: Mapping[str, str | Secret]) -> dict[str, str]:
-    """Return settings with their secrets looked up."""
+    """Return settings with resolved secrets."""
     return {key: reveal(value) for key, value in values.items()}
 
 
 def _missing(why: str) -> errors.SpecRejectedError:
     return errors.SpecRejectedError(
-        "SecretMissing", f"A sink needs a secret, and {why}; give it to the driver and to the executors."
+        "SecretMissing", f"A sink needs a secret, but {why}; provide it to the driver and to the executors."
     )

@@ -1,12 +1,12 @@
-"""Rows that wait for their commit: Parquet on the job's object store, written by workers and read back by the driver.
+"""Staged rows of uncommitted batches: Parquet on the job's object store, written by workers and read by the driver.
 
 ```
 <staging uri>/00000003-00000012-00000007-<unique>.parquet      generation, batch, epoch
 ```
-A worker writes several files rather than one large one, and the driver reads them one after the other, row group by row
-group: neither holds more than one file and one row group, however large the batch is. Files lie beside the state and not in
-it: a snapshot names them in the records of its prepared transactions and does not copy them. They go when their batch is
-committed or aborted, and those of attempts that nobody recorded go with the next commit.
+A worker writes several files instead of one large file, and the driver reads them one after the other by row group:
+memory is limited to one file and one row group for any batch size. Files are beside the state and not part of it: a
+snapshot names them in the records of its prepared transactions and does not copy them. They are deleted when their
+batch is committed or aborted; files of unrecorded attempts are deleted by the next commit.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from statefulspark.storage import ObjectStore
 
 FILE_BYTES = 32 * 2**20
-"""A file is closed when it has grown beyond this: what a reader holds in memory."""
+"""A file is closed when it is larger than this, which limits the memory of readers."""
 ROW_GROUP_ROWS = 20_000
 ROW_GROUP_BYTES = 8 * 2**20
-"""A row group ends at whichever comes first; one row is never divided."""
+"""A row group ends at the first of both limits; a row is never divided."""
 _SUFFIX = ".parquet"
 
 
@@ -44,8 +44,8 @@ class StagedFile(base.WireModel):
     size_bytes: int
 
 
-class Column(base.WireModel):
-    """A column as it was staged."""
+class StagedColumn(base.WireModel):
+    """A staged column."""
 
     name: str
     type: str
@@ -53,13 +53,13 @@ class Column(base.WireModel):
 
 
 class StagedRows(base.StoredDocument):
-    """What one partition has staged, or a whole batch: the body of a prepared transaction."""
+    """The staged rows of one partition or a whole batch: the body of a prepared transaction."""
 
     FORMAT: ClassVar = formats.STAGED_ROWS
     format_version: int = formats.STAGED_ROWS.writes
 
     files: tuple[StagedFile, ...]
-    columns: tuple[Column, ...]
+    columns: tuple[StagedColumn, ...]
     staged_at: base.UtcDatetime
 
     @property
@@ -68,25 +68,25 @@ class StagedRows(base.StoredDocument):
         return sum(file.rows for file in self.files)
 
 
-def columns_of(schema: pa.Schema) -> tuple[Column, ...]:
+def columns_of(schema: pa.Schema) -> tuple[StagedColumn, ...]:
     """Return the columns of a schema."""
-    return tuple(Column(name=field.name, type=str(field.type)) for field in schema)
+    return tuple(StagedColumn(name=field.name, type=str(field.type)) for field in schema)
 
 
 def stage(batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
-    """Write one partition's rows; called on a worker.
+    """Write the rows of one partition; called on a worker.
 
     Args:
         batches: The rows, all with one schema.
-        context: Says where to, and for which batch.
+        context: The batch and its staging folder.
 
     Returns:
-        The part, for `merge`; None if there were no rows.
+        The part for `merge`; None if there were no rows.
     """
     store = _store(context)
     staged: list[StagedFile] = []
     rolling: _RollingFile | None = None
-    columns: tuple[Column, ...] = ()
+    columns: tuple[StagedColumn, ...] = ()
     for batch in batches:
         for piece in _pieces(batch):
             rolling = rolling or _RollingFile(batch.schema)
@@ -103,7 +103,7 @@ def stage(batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | No
 
 
 def merge(parts: Sequence[bytes]) -> StagedRows | None:
-    """Return what all parts of a batch have staged, in the order of the parts; None if there is nothing."""
+    """Combine the parts of a batch, in their order; None if there are none."""
     staged = [StagedRows.parse(part, "a part of a sink's batch") for part in parts]
     if not staged:
         return None
@@ -115,7 +115,7 @@ def parse(transaction: bytes, context: SinkContext) -> StagedRows:
     """Read the body of a prepared transaction.
 
     Raises:
-        SnapshotCorruptError: It is none.
+        SnapshotCorruptError: It is not a valid transaction.
     """
     return StagedRows.parse(transaction, f"the prepared batch {context.batch_id} of the sink {context.uid}")
 
@@ -124,7 +124,7 @@ def read(staged: StagedRows, context: SinkContext) -> Iterator[pa.RecordBatch]:
     """Read staged rows in order, one file and one row group at a time.
 
     Raises:
-        StateUnknownError: `StagedRowsMissing`: a file is gone before its rows were committed.
+        StateUnknownError: `StagedRowsMissing`: a file is missing before its rows were committed.
     """
     for file in staged.files:
         body = _body(file, context)
@@ -134,18 +134,18 @@ def read(staged: StagedRows, context: SinkContext) -> Iterator[pa.RecordBatch]:
 
 
 def discard(staged: StagedRows, context: SinkContext) -> None:
-    """Delete the files of a batch; those already gone are fine."""
+    """Delete the files of a batch; missing files are ignored."""
     _store(context).delete_many([file.path for file in staged.files])
 
 
 def sweep(context: SinkContext, through: Position) -> None:
-    """Delete every staged file up to a committed position, also those of attempts that nobody recorded.
+    """Delete every staged file up to a committed position, including those of unrecorded attempts.
 
     Files are named by generation and batch of this root, so a position of another lineage deletes nothing.
 
     Args:
-        context: Of the sink.
-        through: What has been committed; nothing up to that is ever read again.
+        context: Context of the sink.
+        through: The committed position; files up to it are never read again.
     """
     if not context.descent.is_own(through.lineage):
         return
@@ -154,7 +154,7 @@ def sweep(context: SinkContext, through: Position) -> None:
 
 
 def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """Divide a batch into what makes row groups of bounded size."""
+    """Divide a batch into row groups of limited size."""
     row_bytes = max(1, batch.nbytes // max(1, batch.num_rows))
     rows = max(1, min(ROW_GROUP_ROWS, ROW_GROUP_BYTES // row_bytes))
     return (batch.slice(start, rows) for start in range(0, batch.num_rows, rows))
@@ -169,7 +169,7 @@ def _is_up_to(name: str, through: tuple[int, int]) -> bool:
 
 
 def _body(file: StagedFile, context: SinkContext) -> bytes:
-    """Read a staged file: from this root, or from the one in which the batch was prepared."""
+    """Read a staged file from this root, or from the root that prepared the batch."""
     uris = [uri for uri in (context.staging_uri, context.prepared_at_uri) if uri is not None]
     for uri in uris:
         try:
@@ -178,8 +178,8 @@ def _body(file: StagedFile, context: SinkContext) -> bytes:
             continue
     raise errors.StateUnknownError(
         "StagedRowsMissing",
-        f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, and its rows are gone: "
-        f"{' and '.join(f'{uri}/{file.path}' for uri in uris)} ({file.rows} rows) does not exist. Bring the object back, "
+        f"Batch {context.batch_id} of the sink {context.uid} is prepared and not committed, but its rows are missing: "
+        f"{' and '.join(f'{uri}/{file.path}' for uri in uris)} ({file.rows} rows) does not exist. Restore the object, "
         "for example from a version of the bucket, or restore the job from an older snapshot.",
     )
 

@@ -1,8 +1,8 @@
-"""What a sink is to a start, when it remembers what was committed to it: its own, inherited, ahead, or a stranger's. Pure.
+"""The relation between the committed output of a sink and a start of the job: own, inherited, ahead or foreign. Pure.
 
-Positions (generation, batch) count within one lineage: a root of state. A start knows its own lineage, and through which
-cut it descends from which others, so every position that a sink may remember has a place in one line: those of ancestors,
-the oldest first, each up to its cut; then its own. What has no place there is somebody else's, and never guessed about.
+Positions (generation, batch) are ordered within one lineage, which is one state root. A start knows its own lineage and the
+snapshots (cuts) through which it descends from others, so the positions that a sink may have stored are totally
+ordered: those of ancestors, the oldest first, each up to its cut; then its own. Any other position is foreign.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from enum import StrEnum
 
 
 class Standing(StrEnum):
-    """What the state that last opened a sink is to the state of this start."""
+    """The relation of the lineage that last opened a sink to the lineage of this start."""
 
     NEW = "new"
-    """Nothing has opened the sink."""
+    """The sink was never opened."""
     OWN = "own"
-    """It was this root: go on."""
+    """The lineage of this root: continue."""
     INHERITED = "inherited"
-    """It was a root that this one descends from, and committed nothing that the restored cut lacks: go on."""
+    """An ancestor of this root that committed nothing after the restored cut: continue."""
     AHEAD = "ahead"
-    """It was such a root, and it has committed more than the restored cut contains."""
+    """An ancestor of this root that committed batches after the restored cut."""
     FOREIGN = "foreign"
-    """It was another root, or one that this one does not descend from."""
+    """A root that is not an ancestor of this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,8 @@ class Position:
     """A batch.
 
     Attributes:
-        lineage: Where it ran; None if a release without lineages wrote it.
-        generation: Of that lineage.
+        lineage: Its lineage; None if a release without lineages wrote it.
+        generation: Its generation in that lineage.
         batch_id: The batch; -1 for none of the generation.
     """
 
@@ -42,16 +42,16 @@ class Position:
 
 
 @dataclass(frozen=True, slots=True)
-class Descent:
-    """Who opens a sink, as far as lineages go.
+class SinkLineage:
+    """The lineage of a driver that opens a sink, with its ancestors.
 
     Attributes:
-        lineage: Of the driver's root.
-        generation: In which the driver runs; a batch that it restored may be of an older one. None if it does not matter.
-        root: URI of that root, for people.
-        cuts: What the state descends from, the oldest first: the last batch of this query that each cut contains.
-        unnamed: The lineage of positions that name none, for a root that is older than lineages.
-        takes_over: Somebody's explicit word to write to a sink whatever it holds.
+        lineage: Lineage of the driver's root.
+        generation: Generation of the driver; a restored batch may be of an older one. None if irrelevant.
+        root: URI of that root, for information.
+        cuts: Ancestors of the state, the oldest first: the last batch of this query in each restored snapshot.
+        unnamed: Lineage of positions without one, for a root that is older than lineages.
+        takes_over: Whether the user allows writing to a sink with any content.
     """
 
     lineage: str | None = None
@@ -62,40 +62,40 @@ class Descent:
     takes_over: bool = False
 
     def named(self, lineage: str | None) -> str | None:
-        """Return a lineage that may not have been named, by its name."""
+        """Return a lineage, with the default for positions without one."""
         return self.unnamed if lineage is None else lineage
 
     def is_own(self, lineage: str | None) -> bool:
-        """Tell whether a lineage is this root's."""
+        """Tell whether a lineage is that of this root."""
         return self.named(lineage) == self.lineage
 
     def order(self, position: Position) -> tuple[int, int, int] | None:
-        """Return what positions are compared by; None for one that has no place in this line.
+        """Return the sort key of a position; None for a foreign one.
 
-        A batch of a release without lineages that no cut names is older than all: the first start with lineages has
-        committed what was prepared then.
+        A batch of a release without lineages that is in no cut is older than all others: the first start with lineages has
+        committed all batches that were prepared before.
         """
         lineage = self.named(position.lineage)
-        place = (position.generation, position.batch_id)
-        later = (-1, *place) if lineage is None else None
+        batch_order = (position.generation, position.batch_id)
+        later = (-1, *batch_order) if lineage is None else None
         for index, cut in enumerate(self.cuts):
             if self.named(cut.lineage) == lineage:
                 if position.generation <= cut.generation:
-                    return (index, *place)
-                later = (index, *place)
-        return (len(self.cuts), *place) if lineage == self.lineage else later
+                    return (index, *batch_order)
+                later = (index, *batch_order)
+        return (len(self.cuts), *batch_order) if lineage == self.lineage else later
 
     def standing(self, opener: str | None, reached: Position) -> Standing:
-        """Tell what a sink is to this start.
+        """Return the relation of a sink to this start.
 
         Args:
             opener: The lineage that opened it last.
-            reached: Through which batch it is committed.
+            reached: Its last committed position.
         """
         if self.is_own(opener):
             return Standing.OWN
         cut = next((cut for cut in reversed(self.cuts) if self.named(cut.lineage) == self.named(opener)), None)
         if cut is None:
             return Standing.FOREIGN
-        place, limit = self.order(reached), self.order(cut)
-        return Standing.AHEAD if place is None or limit is None or place > limit else Standing.INHERITED
+        reached_order, limit = self.order(reached), self.order(cut)
+        return Standing.AHEAD if reached_order is None or limit is None or reached_order > limit else Standing.INHERITED

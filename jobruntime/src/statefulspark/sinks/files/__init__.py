@@ -1,8 +1,8 @@
-"""The files sink: Parquet below a folder, and commit files that say what of it is there.
+"""The files sink: Parquet files in a folder, and commit files that list the visible ones.
 
 ```
-sink     what a user declares, and the layout of the folder
-commits  commit files, and whose folder it is            orphans  files that no commit names
+sink     the sink class, and the layout of the folder
+commits  commit files, and the owner of the folder       orphans  files that no commit lists
 ```
 """
 

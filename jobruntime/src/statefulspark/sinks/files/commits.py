@@ -1,7 +1,7 @@
-"""The commit files of a files sink: what makes a batch visible, what takes it back, and what keeps late requests out.
+"""The commit files of a files sink: publishing a batch, withdrawing it, and fencing late requests.
 
-Every change is conditional: a create, or a replacement of the body that was looked at. Nothing is deleted, so a name that
-was taken once stays taken, and whatever an older driver sent before finds that.
+Every change is conditional: a create, or a replacement of the version that was read. Nothing is deleted, so a used name
+stays used, and late requests of an older driver fail.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ class PartFile(base.WireModel):
 
 
 class BatchCommit(base.StoredDocument):
-    """The commit file of a batch: what a reader of that batch reads."""
+    """The commit file of a batch, which readers use."""
 
     FORMAT: ClassVar = formats.COMMIT
     format_version: int = formats.COMMIT.writes
 
     batch_id: int
     epoch: int
-    """Of the driver that wrote the rows."""
+    """Epoch of the driver that wrote the rows."""
     committed_at: base.UtcDatetime
     files: tuple[PartFile, ...]
     generation: int = 0
-    """In which the batch ran; 0 in files of releases that committed with every batch."""
+    """Generation of the batch; 0 in files of releases that committed with every batch."""
     sink: str | None = None
-    """Whose folder it is: the sink's transactional id; absent in those files too."""
+    """Transactional id of the sink that owns the folder; absent in these files too."""
     lineage: str | None = None
     """Identity of the root in which the batch ran; absent in files of releases without lineages."""
     withdrawn: bool | None = None
@@ -58,7 +58,7 @@ class BatchCommit(base.StoredDocument):
 
 
 class FolderOwner(base.StoredDocument):
-    """`_sink.json`: who opened the folder last."""
+    """`_sink.json`: the sink that opened the folder last."""
 
     FORMAT: ClassVar = formats.FOLDER_OWNER
     format_version: int = formats.FOLDER_OWNER.writes
@@ -66,7 +66,7 @@ class FolderOwner(base.StoredDocument):
     sink: str
     """Its transactional id."""
     marker: marker.Marker
-    """The newest epoch and lineage; the position is the one that the job went on from."""
+    """The newest epoch and lineage; the position is the one that the job continued from."""
 
 
 class PreparedFiles(base.StoredDocument):
@@ -98,26 +98,26 @@ def read_commits(store: ObjectStore) -> tuple[BatchCommit, ...]:
     return tuple(commit for commit in commits if not commit.withdrawn)
 
 
-def occupy(store: ObjectStore, context: SinkContext) -> None:
-    """Leave word in the folder whose it is now; see `FilesSink.open`. Idempotent."""
+def claim_folder(store: ObjectStore, context: SinkContext) -> None:
+    """Write the owner of the folder; see `FilesSink.open`. Idempotent."""
     while True:
         present = _owner(store)
         if present is None:
-            found = _marker_of_commits(store, context)
+            stored_marker = _marker_of_commits(store, context)
         else:
-            _require_ours(present.body.sink, f"is that of {present.body.sink}", store, context)
-            found = present.body.marker
-        opened = marker.admitted(found, context, store.uri, withdraws=True)
+            _require_own(present.body.sink, f"is that of {present.body.sink}", store, context)
+            stored_marker = present.body.marker
+        opened = marker.open_marker(stored_marker, context, store.uri, withdraws=True)
         body = FolderOwner(sink=context.transactional_id, marker=opened).to_json().encode()
         if conditional.put(store, SINK, body, etag=None if present is None else present.etag):
             return
 
 
 def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> None:
-    """Write a batch's commit file unless the batch is committed, by this generation or a newer one.
+    """Write a batch's commit file unless this generation or a newer one has committed the batch.
 
-    Of two drivers that commit at once the create lets one win; a driver that was replaced never overwrites its
-    successor's commit, however late its request arrives.
+    If two drivers commit at once, the conditional create succeeds for one; a replaced driver never overwrites the commit
+    of its successor, however late its request arrives.
 
     Raises:
         SpecRejectedError: `SinkFolderTaken`.
@@ -135,8 +135,8 @@ def publish(store: ObjectStore, transaction: bytes, context: SinkContext) -> Non
             return
 
 
-def is_left_to_another_root(store: ObjectStore, context: SinkContext) -> bool:
-    """Tell whether an inherited batch is none of this folder's: the root that prepared it writes to another one."""
+def belongs_to_another_folder(store: ObjectStore, context: SinkContext) -> bool:
+    """Tell whether an inherited batch belongs to another folder, because the root that prepared it writes there."""
     if not context.is_inherited:
         return False
     owner = _owner(store)
@@ -144,10 +144,10 @@ def is_left_to_another_root(store: ObjectStore, context: SinkContext) -> bool:
 
 
 def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
-    """Take back the commits of a future that did not happen, and put a fence behind the last one.
+    """Withdraw commits after the restored snapshot, and write a fence after the last one.
 
-    Those are commits of older generations, or of other lineages, after the batch of the context. Commits follow each other
-    without a gap, so the first number without one ends the search; the newest goes first.
+    These are commits of older generations, or of other lineages, after the batch of the context. Commits have no gaps, so
+    the first number without a commit ends the search; the newest commit is withdrawn first.
 
     Returns:
         The batches withdrawn.
@@ -157,7 +157,7 @@ def withdraw(store: ObjectStore, context: SinkContext) -> tuple[int, ...]:
         FencedError: A newer driver is doing the same.
     """
     tombstone = functools.partial(_commit_of, context, files=(), withdrawn=True)
-    last = _fenced_at(store, context, tombstone)
+    last = _write_fence(store, context, tombstone)
     withdrawn = []
     for batch in range(last - 1, context.batch_id, -1):
         while True:
@@ -180,42 +180,42 @@ def discard(store: ObjectStore, transaction: bytes, context: SinkContext) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class Present(Generic[_Document]):
-    """A document as it was looked at."""
+class StoredVersion(Generic[_Document]):
+    """A stored document and the etag of the version that was read."""
 
     body: _Document
     etag: str
 
 
-def read(store: ObjectStore, batch_id: int) -> Present[BatchCommit] | None:
-    """Return what stands under a batch's number, also what was withdrawn; None if nothing does."""
-    return _look(store, commit_key(batch_id), BatchCommit)
+def read(store: ObjectStore, batch_id: int) -> StoredVersion[BatchCommit] | None:
+    """Return the commit file of a batch, also a withdrawn one; None if there is none."""
+    return _read_versioned(store, commit_key(batch_id), BatchCommit)
 
 
 def _require_still_open(store: ObjectStore, context: SinkContext) -> None:
-    """Refuse to go on if somebody else has opened the folder since: a job that took it over may be of another lineage."""
+    """Check that no other driver has opened the folder since; a job that took it over may be of another lineage."""
     owner = _owner(store)
     if owner is not None:
         marker.require_newest(owner.body.marker, context, store.uri)
 
 
-def _owner(store: ObjectStore) -> Present[FolderOwner] | None:
-    return _look(store, SINK, FolderOwner)
+def _owner(store: ObjectStore) -> StoredVersion[FolderOwner] | None:
+    return _read_versioned(store, SINK, FolderOwner)
 
 
-def _look(store: ObjectStore, key: str, kind: type[_Document]) -> Present[_Document] | None:
-    """Read a document for a change of it: the etag is looked up first, so a body that changed since fails the change."""
+def _read_versioned(store: ObjectStore, key: str, kind: type[_Document]) -> StoredVersion[_Document] | None:
+    """Read a document before a change: the etag is read first, so a concurrent change makes the write fail."""
     info = store.info(key)
     if info is None:
         return None
     try:
-        return Present(kind.parse(store.read(key), f"{store.uri}/{key}"), info.etag)
+        return StoredVersion(kind.parse(store.read(key), f"{store.uri}/{key}"), info.etag)
     except errors.ObjectNotFoundError:
         return None
 
 
-def _put(store: ObjectStore, commit: BatchCommit, present: Present[BatchCommit] | None) -> bool:
-    """Write a commit where it was looked; False if something else is there by now."""
+def _put(store: ObjectStore, commit: BatchCommit, present: StoredVersion[BatchCommit] | None) -> bool:
+    """Write a commit conditionally; False if the stored version has changed."""
     key, body = commit_key(commit.batch_id), commit.to_json().encode()
     return conditional.put(store, key, body, etag=None if present is None else present.etag)
 
@@ -235,8 +235,8 @@ def _commit_of(
     )
 
 
-def _fenced_at(store: ObjectStore, context: SinkContext, tombstone: Callable[..., BatchCommit]) -> int:
-    """Put a fence under the first free number after the cut, and return the number."""
+def _write_fence(store: ObjectStore, context: SinkContext, tombstone: Callable[..., BatchCommit]) -> int:
+    """Write a fence under the first free number after the restored batch, and return the number."""
     while True:
         number = listing.highest(store, context.batch_id, commit_key) + 1
         newest = read(store, number - 1) if number - 1 > context.batch_id else None
@@ -247,21 +247,29 @@ def _fenced_at(store: ObjectStore, context: SinkContext, tombstone: Callable[...
 
 
 def _is_settled(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
-    """Tell whether a batch needs no commit any more; False if what stands in its place is to be replaced.
+    """Tell whether a batch needs no commit any more; False if the present commit must be replaced.
 
-    That is what was withdrawn, and what another generation has committed meanwhile under this number: the job had gone back,
-    and has come forward again to a cut that names this batch.
+    Replaced are withdrawn commits, and commits of another generation under this number: the job had gone back to an older
+    snapshot, and was then restored from one that contains this batch.
 
     Raises:
-        FencedError: What stands there is a newer driver's.
+        FencedError: A newer driver wrote the present commit.
     """
-    here, batch = _order(_ours(present, store, context), context), context.descent.order(context.position)
-    if here is not None and batch is not None and here[:2] == batch[:2] and not present.withdrawn:
+    present_order, batch_order = (
+        _order(_own_commit(present, store, context), context),
+        context.descent.order(context.position),
+    )
+    if (
+        present_order is not None
+        and batch_order is not None
+        and present_order[:2] == batch_order[:2]
+        and not present.withdrawn
+    ):
         return True
-    own = context.descent.order(_own_position(context))
-    if here is None or own is None or here[:2] > own[:2]:
+    own_order = context.descent.order(_own_position(context))
+    if present_order is None or own_order is None or present_order[:2] > own_order[:2]:
         raise errors.FencedError(
-            f"Batch {context.batch_id} of {store.uri} is that of generation {present.generation} of the lineage "
+            f"Batch {context.batch_id} of {store.uri} belongs to generation {present.generation} of the lineage "
             f"{present.lineage or 'unnamed'}, which writes there now; generation {context.generation} must not commit it "
             "any more."
         )
@@ -269,22 +277,25 @@ def _is_settled(present: BatchCommit, store: ObjectStore, context: SinkContext) 
 
 
 def _own_position(context: SinkContext) -> standing.Position:
-    """Return the position of the driver itself, whatever it commits."""
+    """Return the position of the driver itself, independent of the committed batch."""
     own = context.descent
     generation = context.generation if own.generation is None else own.generation
     return standing.Position(own.lineage, generation, context.batch_id)
 
 
 def _is_of_this_start(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
-    """Tell whether a commit is of the generation that opens the folder, or fenced off by one that is newer.
+    """Tell whether a commit belongs to the generation that opens the folder.
 
     Raises:
-        FencedError: It is of a newer one.
+        FencedError: It belongs to a newer one.
     """
-    here, own = _order(_ours(present, store, context), context), context.descent.order(_own_position(context))
-    if here is None or own is None or here[:2] < own[:2]:
+    present_order, own_order = (
+        _order(_own_commit(present, store, context), context),
+        context.descent.order(_own_position(context)),
+    )
+    if present_order is None or own_order is None or present_order[:2] < own_order[:2]:
         return False
-    if here[:2] > own[:2]:
+    if present_order[:2] > own_order[:2]:
         raise errors.FencedError(
             f"Generation {present.generation} writes to {store.uri} now, so generation {context.generation} must not any "
             "more."
@@ -297,18 +308,18 @@ def _order(commit: BatchCommit, context: SinkContext) -> tuple[int, int, int] | 
 
 
 def _marker_of_commits(store: ObjectStore, context: SinkContext) -> marker.Marker | None:
-    """Return what the commits of a release without `_sink.json` tell of who wrote them; None if there are none."""
+    """Derive the marker from commits of a release without `_sink.json`; None if there are none."""
     newest = listing.highest(store, context.batch_id, commit_key)
     for batch in dict.fromkeys((newest, 0)):
         present = read(store, batch) if batch >= 0 else None
         if present is not None:
-            commit = _ours(present.body, store, context)
+            commit = _own_commit(present.body, store, context)
             return marker.Marker(generation=commit.generation, batch_id=batch, lineage=commit.lineage)
     return None
 
 
 def _require_files(store: ObjectStore, prepared: PreparedFiles, context: SinkContext) -> None:
-    """Check that rows which another root prepared are here before a commit names them."""
+    """Check that files which another root prepared exist before a commit lists them."""
     missing = [file.path for file in prepared.files if store.info(file.path) is None]
     if missing:
         raise errors.StateUnknownError(
@@ -323,17 +334,17 @@ def _parse(store: ObjectStore, key: str, body: bytes) -> BatchCommit:
     return BatchCommit.parse(body, f"{store.uri}/{key}")
 
 
-def _ours(commit: BatchCommit, store: ObjectStore, context: SinkContext) -> BatchCommit:
-    """Return a commit that is this sink's own, or an old release's, which did not say whose it was."""
+def _own_commit(commit: BatchCommit, store: ObjectStore, context: SinkContext) -> BatchCommit:
+    """Return a commit after a check that it is this sink's, or of an old release that did not store the sink."""
     if commit.sink is not None:
-        _require_ours(commit.sink, f"holds batch {commit.batch_id} of {commit.sink}", store, context)
+        _require_own(commit.sink, f"holds batch {commit.batch_id} of {commit.sink}", store, context)
     return commit
 
 
-def _require_ours(sink: str, what: str, store: ObjectStore, context: SinkContext) -> None:
+def _require_own(sink: str, what: str, store: ObjectStore, context: SinkContext) -> None:
     if sink != context.transactional_id:
         raise errors.SpecRejectedError(
             "SinkFolderTaken",
-            f"{store.uri} {what}, so the sink {context.uid!r} of {context.job} must not write there; give it a folder of "
-            "its own.",
+            f"{store.uri} {what}, so the sink {context.uid!r} of {context.job} must not write there; give it its own "
+            "folder.",
         )

@@ -1,4 +1,4 @@
-"""Files below a files sink's folder that no commit will ever list: found, and removed."""
+"""Finds and removes files in the folder of a files sink that no commit will ever list."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 DATA = "data"
 ORPHAN_GRACE = timedelta(hours=1)
-"""A file younger than this may still be read by somebody who has seen a commit that was withdrawn."""
+"""A reader that has read a commit before its withdrawal may still read files younger than this."""
 _BATCHES_PER_FOLDER = 1000
 _SWEPT_BATCHES = 100
-"""How far back opening looks for orphans."""
+"""Number of latest batches that opening checks for orphans."""
 _FILE = re.compile(r"^(?P<batch>\d{8,})-(?P<attempt>(?P<generation>\d{8,})-\d{8,}-)?[0-9a-f]{32}\.parquet$")
 
 
@@ -34,19 +34,19 @@ def orphans(
 ) -> tuple[str, ...]:
     """Find the files that no commit will ever list: their batch was committed without them. Pure.
 
-    Files of batches that are not committed stay, since they may be prepared; so do files of generations newer than the
-    commit, which is about to be replaced (or of an older lineage that had come further), and what is not understood.
+    Files of uncommitted batches stay, because they may be prepared; files of generations newer than the commit stay, because
+    the commit may be replaced (or because of an older lineage with a higher generation); unknown names stay too.
 
     Args:
         files: Objects below the sink's uri, with keys relative to it.
-        commits: The commits of their batches, as far as there are any.
+        commits: The existing commits of their batches.
         now: UTC.
         grace: Files younger than this stay.
 
     Returns:
         Their keys.
     """
-    found = []
+    keys = []
     for info in files:
         match = _FILE.match(info.key.rpartition("/")[2])
         commit = commits.get(int(match["batch"])) if match else None
@@ -54,14 +54,14 @@ def orphans(
             continue
         is_newer = int(match["generation"] or 0) > commit.generation
         if not is_newer and info.key not in {file.path for file in commit.files}:
-            found.append(info.key)
-    return tuple(found)
+            keys.append(info.key)
+    return tuple(keys)
 
 
 def sweep(store: ObjectStore, *, through: int, now: datetime, grace: timedelta = ORPHAN_GRACE) -> tuple[str, ...]:
-    """Delete the orphans of the latest batches up to one, as far as they are of another driver than the batch's other files.
+    """Delete orphans of the latest batches up to `through` that have files of several drivers.
 
-    Cost: a LIST or two; a GET per batch that several drivers have written files for.
+    Cost: one or two LISTs, and a GET per batch with files of several drivers.
     """
     first = max(0, through - _SWEPT_BATCHES)
     folders = sorted({folder_of(first), folder_of(max(through, 0))})
@@ -84,7 +84,7 @@ def _remove(store: ObjectStore, files: Iterable[ObjectInfo], now: datetime, grac
     old = [info for info in files if now - info.modified_at >= grace]
     batches = sorted({batch for info in old if (batch := _batch_of(info.key)) >= 0})
     present = {batch: batch_commits.read(store, batch) for batch in batches}
-    keys = orphans(old, {batch: one.body for batch, one in present.items() if one}, now=now, grace=grace)
+    keys = orphans(old, {batch: stored.body for batch, stored in present.items() if stored}, now=now, grace=grace)
     store.delete_many(list(keys))
     return keys
 

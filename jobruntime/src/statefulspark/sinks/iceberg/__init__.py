@@ -1,8 +1,8 @@
-"""The Iceberg sink: a batch is one snapshot of the table, which carries the sink's position.
+"""The Iceberg sink: a batch is one snapshot of the table, which includes the sink's position.
 
 ```
-sink       what a user declares                                       client  the catalog and its commits
-datafiles  files as pyiceberg writes them, and as transactions name   columntypes  columns of a stream against a table's
+sink       the sink class                                     client       the catalog and its commits
+datafiles  data files, and their form in transactions         columntypes  stream columns against table columns
 ```
 """
 

@@ -1,4 +1,4 @@
-"""What the Iceberg sink asks of catalog and table."""
+"""Access of the Iceberg sink to catalog and table."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-import pyiceberg.exceptions as refusals
+import pyiceberg.exceptions as iceberg_errors
 from pyiceberg.catalog import load_catalog
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.table import TableProperties
@@ -24,28 +24,32 @@ if TYPE_CHECKING:
     from statefulspark.storage import StorageOptions
 
 PREFIX = "statefulspark."
-"""Of everything that the sink sets on snapshots and tables."""
+"""Prefix of all properties that the sink sets on snapshots and tables."""
 _WRITER = f"{PREFIX}epoch"
-"""In a batch's snapshot: the epoch that wrote the batch."""
+"""Snapshot property of a batch: the epoch that wrote it."""
 _OPENER = f"{PREFIX}opened-by-epoch"
-"""In the empty snapshot of an opening."""
+"""Snapshot property of the empty snapshot of `open`."""
 _DEFAULTS = {"py-io-impl": "pyiceberg.io.fsspec.FsspecFileIO"}
-"""One PUT for a small file, where Arrow's own client makes a multipart upload of each, which not every server takes."""
-_RACED = (refusals.CommitFailedException, refusals.ValidationException)
-_UNKNOWN = (refusals.CommitStateUnknownException, refusals.ServerError, refusals.ServiceUnavailableError)
-_DENIED = (refusals.UnauthorizedError, refusals.ForbiddenError, refusals.AuthorizationExpiredError)
-_ABSENT = (refusals.NoSuchTableError, refusals.NoSuchNamespaceError)
+"""Writes a small file with one PUT; Arrow's client uses multipart uploads, which not every server supports."""
+_CONFLICTS = (iceberg_errors.CommitFailedException, iceberg_errors.ValidationException)
+_UNKNOWN = (
+    iceberg_errors.CommitStateUnknownException,
+    iceberg_errors.ServerError,
+    iceberg_errors.ServiceUnavailableError,
+)
+_DENIED = (iceberg_errors.UnauthorizedError, iceberg_errors.ForbiddenError, iceberg_errors.AuthorizationExpiredError)
+_ABSENT = (iceberg_errors.NoSuchTableError, iceberg_errors.NoSuchNamespaceError)
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class IcebergClient:
     """One table of one catalog.
 
     Attributes:
         table: Its identifier.
         catalog: The catalog's name.
-        properties: The catalog's, with secrets looked up.
-        storage: The job's object store, used when the properties say nothing of S3.
+        properties: Properties of the catalog, with resolved secrets.
+        storage: The job's object store, used when there are no S3 properties.
     """
 
     table: str
@@ -56,8 +60,8 @@ class Client:
     def check(self, schema: pa.Schema) -> None:
         """Compare a stream's columns with the table's; see `IcebergSink.check_schema`."""
         with self._translating("look at"):
-            wanted = schema_to_pyarrow(self._load().schema(), include_field_ids=False)
-        problems = columntypes.mismatches(schema, wanted)
+            table_schema = schema_to_pyarrow(self._load().schema(), include_field_ids=False)
+        problems = columntypes.mismatches(schema, table_schema)
         if problems:
             raise errors.SpecRejectedError(
                 "SinkSchemaMismatch", f"The stream does not fit the table {self.table}: {'; '.join(problems)}."
@@ -67,8 +71,8 @@ class Client:
         """Write rows as data files and describe them; None if there are none."""
         with self._translating("write files of"):
             table = self._load()
-            wanted = schema_to_pyarrow(table.schema(), include_field_ids=False)
-            fitted = (columntypes.fit(batch, wanted) for batch in batches)
+            table_schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+            fitted = (columntypes.fit(batch, table_schema) for batch in batches)
             files = tuple(datafiles.write(table, fitted))
         if not files:
             return None
@@ -79,7 +83,7 @@ class Client:
         """Commit an empty snapshot with this driver's epoch; see `IcebergSink.open`."""
         with self._translating("open"):
             table = self._load()
-            reached = marker.admitted(_marker_of(table, context), context, self._where)
+            reached = marker.open_marker(_marker_of(table, context), context, self._where)
             self._append(table, (), reached, context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
@@ -94,8 +98,8 @@ class Client:
             if written.table_uuid != str(table.metadata.table_uuid):
                 raise errors.StateUnknownError(
                     "IcebergTableReplaced",
-                    f"Batch {context.batch_id} was prepared for another table that was called {self.table} (uuid "
-                    f"{written.table_uuid}, now {table.metadata.table_uuid}); bring that one back, or start the job with "
+                    f"Batch {context.batch_id} was prepared for another table with the name {self.table} (uuid "
+                    f"{written.table_uuid}, now {table.metadata.table_uuid}); restore that table, or start the job with "
                     "fresh state.",
                 )
             self._append(table, written.files, reached.after(context), context)
@@ -112,16 +116,16 @@ class Client:
                     continue
 
     def _unused(self, table: Table, paths: Sequence[str], context: SinkContext) -> Iterable[str]:
-        """Return those files that no reader needs; another attempt at the same batch may have been committed instead."""
+        """Return the files that no reader needs; another attempt at the same batch may have been committed."""
         if not (_marker_of(table, context) or marker.NOTHING).covers(context):
             return paths
         for snapshot in table.snapshots():
-            said = {} if snapshot.summary is None else snapshot.summary.additional_properties
-            if said.items() >= _identity(context).items():
-                return () if said.get(_WRITER) == str(context.epoch) else paths
-        # Its snapshot has expired, or there never was one: what the table holds now tells.
-        held = {task.file.file_path for task in table.scan().plan_files()}
-        return [path for path in paths if path not in held]
+            snapshot_properties = {} if snapshot.summary is None else snapshot.summary.additional_properties
+            if snapshot_properties.items() >= _identity(context).items():
+                return () if snapshot_properties.get(_WRITER) == str(context.epoch) else paths
+        # Its snapshot has expired, or never existed: check the current files of the table.
+        current_files = {task.file.file_path for task in table.scan().plan_files()}
+        return [path for path in paths if path not in current_files]
 
     def _load(self) -> Table:
         properties = _DEFAULTS | _s3_properties(self.properties, self.storage) | dict(self.properties)
@@ -138,9 +142,9 @@ class Client:
     def _append(
         self, table: Table, files: tuple[datafiles.DataFile, ...], after: marker.Marker, context: SinkContext
     ) -> None:
-        # Retrying is the runtime's, after another look at the marker. This changes our copy of the table alone.
+        # The runtime retries after it has read the marker again. This changes only our copy of the table.
         table.metadata.properties[TableProperties.COMMIT_NUM_RETRIES] = "0"
-        described = [datafiles.restored(table, file) for file in files]
+        described = [datafiles.to_manifest(table, file) for file in files]
         summary = {**_identity(context), _WRITER: str(context.epoch)} if files else {_OPENER: str(after.epoch)}
         transaction = table.transaction()
         transaction.set_properties({_property(context): after.to_json()})
@@ -156,24 +160,25 @@ class Client:
             yield
         except _ABSENT as error:
             raise errors.SpecRejectedError(
-                "IcebergTableMissing", f"There is no table {self.table}, and a sink creates none; create it first."
+                "IcebergTableMissing",
+                f"The table {self.table} does not exist, and a sink creates none; create it first.",
             ) from error
-        except _RACED as error:
+        except _CONFLICTS as error:
             raise errors.TransientError(
                 "IcebergRaced", f"{where}: another writer committed at the same time.", retry_after_s=0.5
             ) from error
         except _DENIED as error:
             raise errors.SpecRejectedError(
-                "IcebergAccessDenied", f"{where}: {_said(error)}; check the catalog's credentials."
+                "IcebergAccessDenied", f"{where}: {_one_line(error)}; check the catalog's credentials."
             ) from error
         except (*_UNKNOWN, OSError) as error:
-            raise errors.TransientError("IcebergUnavailable", f"{where}: {_said(error)}.") from error
-        except (refusals.RESTError, ValueError) as error:
-            raise errors.SpecRejectedError("IcebergRefused", f"{where}: {_said(error)}.") from error
+            raise errors.TransientError("IcebergUnavailable", f"{where}: {_one_line(error)}.") from error
+        except (iceberg_errors.RESTError, ValueError) as error:
+            raise errors.SpecRejectedError("IcebergRefused", f"{where}: {_one_line(error)}.") from error
 
 
 def _identity(context: SinkContext) -> dict[str, str]:
-    """Return what a snapshot says about the batch that it is."""
+    """Return the snapshot properties that identify a batch."""
     return {
         **({f"{PREFIX}lineage": context.lineage} if context.lineage else {}),
         f"{PREFIX}sink": context.transactional_id,
@@ -188,22 +193,22 @@ def _property(context: SinkContext) -> str:
 
 def _marker_of(table: Table, context: SinkContext) -> marker.Marker | None:
     name = _property(context)
-    found = table.properties.get(name)
-    return None if found is None else marker.Marker.parse(found, f"The property {name} of the table")
+    stored = table.properties.get(name)
+    return None if stored is None else marker.Marker.parse(stored, f"The property {name} of the table")
 
 
 def _s3_properties(properties: Mapping[str, str], storage: StorageOptions) -> dict[str, str]:
     if any(key.startswith("s3.") for key in properties):
         return {}
-    known = {
+    defaults = {
         "s3.endpoint": storage.endpoint,
         "s3.region": storage.region,
         "s3.access-key-id": storage.access_key,
         "s3.secret-access-key": storage.secret_key,
         "s3.session-token": storage.session_token,
     }
-    return {key: value for key, value in known.items() if value}
+    return {key: value for key, value in defaults.items() if value}
 
 
-def _said(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()).rstrip(".") or type(error).__name__

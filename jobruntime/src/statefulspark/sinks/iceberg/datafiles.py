@@ -1,7 +1,7 @@
 """Data files of an Iceberg table: written by workers, described in a record, appended by the driver.
 
-The description carries what a manifest needs (partition values, counts, bounds), so that a commit reads no data file. Values
-are in Iceberg's own binary form for single values, which is specified and independent of pyiceberg's classes.
+The description has all fields of a manifest entry (partition values, counts, bounds), so that a commit reads no data file.
+Values use Iceberg's binary single-value format, which is specified and independent of pyiceberg's classes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 FILE_BYTES = 128 * 2**20
-"""Rows are written when they have grown to this in memory; the file is several times smaller."""
+"""Rows are written when they have this size in memory; the file is several times smaller."""
 
 
 class DataFile(base.WireModel):
@@ -44,7 +44,7 @@ class DataFile(base.WireModel):
 
 
 class WrittenFiles(base.StoredDocument):
-    """What one partition has written, or a whole batch: the body of a prepared transaction."""
+    """The files of one partition or a whole batch: the body of a prepared transaction."""
 
     FORMAT: ClassVar = formats.WRITTEN_FILES
     format_version: int = formats.WRITTEN_FILES.writes
@@ -60,22 +60,22 @@ class WrittenFiles(base.StoredDocument):
 
 
 def write(table: Table, batches: Iterator[pa.RecordBatch]) -> Iterator[DataFile]:
-    """Write rows into the table's own location; nothing of it is visible yet.
+    """Write rows to the table's location; they are not visible yet.
 
     Args:
-        table: Where to; its partitioning and its schema are followed.
-        batches: Rows whose columns fit the table's.
+        table: The table; its partitioning and schema are used.
+        batches: Rows whose columns fit the table.
     """
-    for rows in _gathered(batches):
+    for rows in _group_batches(batches):
         for written in iceberg_arrow._dataframe_to_data_files(table.metadata, rows, table.io):
-            yield _described(table, written)
+            yield _describe(table, written)
 
 
-def restored(table: Table, file: DataFile) -> manifest.DataFile:
-    """Return a described file as an append takes it.
+def to_manifest(table: Table, file: DataFile) -> manifest.DataFile:
+    """Convert a description to a file for an append.
 
     Raises:
-        StateUnknownError: `IcebergPartitioningChanged`: the table is partitioned in another way now.
+        StateUnknownError: `IcebergPartitioningChanged`: the table has another partitioning now.
     """
     spec = table.metadata.spec()
     if spec.spec_id != file.spec_id:
@@ -110,19 +110,19 @@ def restored(table: Table, file: DataFile) -> manifest.DataFile:
     )
 
 
-def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+def _group_batches(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         if batch.num_rows:
             waiting.append(batch)
-        if sum(held.nbytes for held in waiting) >= FILE_BYTES:
+        if sum(part.nbytes for part in waiting) >= FILE_BYTES:
             yield pa.Table.from_batches(waiting)
             waiting = []
     if waiting:
         yield pa.Table.from_batches(waiting)
 
 
-def _described(table: Table, written: manifest.DataFile) -> DataFile:
+def _describe(table: Table, written: manifest.DataFile) -> DataFile:
     kinds = _kinds(table)
     values = [written.partition[position] for position in range(len(kinds))]
     return DataFile(
@@ -145,7 +145,7 @@ def _described(table: Table, written: manifest.DataFile) -> DataFile:
 
 
 def _kinds(table: Table) -> list[types.PrimitiveType]:
-    """Return the types of the partition's values; Iceberg has no nested ones."""
+    """Return the types of the partition values; Iceberg has no nested ones."""
     fields = table.metadata.spec().partition_type(table.metadata.schema()).fields
     return [field.field_type for field in fields if isinstance(field.field_type, types.PrimitiveType)]
 

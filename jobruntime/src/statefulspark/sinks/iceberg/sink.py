@@ -1,14 +1,14 @@
-"""The Iceberg sink: a batch is one snapshot of the table, which carries the sink's position.
+"""The Iceberg sink: a batch is one snapshot of the table, which includes the sink's position.
 
-Workers write data files into the table's own location. When a checkpoint that covers the batch is complete, the driver
-appends them in one commit of the table that also sets the position, in the snapshot's summary for people and in a table
-property, which outlives the expiry of snapshots. A commit is made on the table as it was looked at, or not at all: the
-client's own retries are off, since they would commit a batch again that another driver has committed meanwhile. What a
-conflict with another writer costs is another look, by the runtime's retry.
+Workers write data files to the table's location. When a checkpoint that covers the batch is complete, the driver
+appends them in one table commit that also sets the position: in the snapshot's summary for information, and in a table
+property that outlives the expiry of snapshots. A commit succeeds only on the table version that was read: the client's
+retries are disabled, because they could commit a batch again that another driver has committed meanwhile. After a
+conflict with another writer the runtime retries with the new table version.
 
-Opening the sink commits an empty snapshot with the driver's epoch, so that a commit which an older driver has under way
-fails. Files of batches that are aborted are deleted; those of attempts that died before anybody recorded them are what
-Iceberg's own removal of orphan files is for.
+Opening the sink commits an empty snapshot with the driver's epoch, so that running commits of older drivers fail. Files of
+aborted batches are deleted; files of attempts that died before they were recorded are removed by Iceberg's orphan file
+removal.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class IcebergSink:
 
     Attributes:
         table: Identifier in the catalog, for example `shop.orders`; it exists.
-        catalog: The catalog's properties as pyiceberg takes them (`type`, `uri`, `warehouse`, …), secrets as `ss.Secret`.
-            Without any `s3.` property the job's own object store and its credentials are used for the table's files.
-        catalog_name: Under which its tables were made; a SQL catalog may hold those of several.
+        catalog: The catalog's properties for pyiceberg (`type`, `uri`, `warehouse`, …), secrets as `ss.Secret`.
+            Without any `s3.` property the job's object store and its credentials are used for the table's files.
+        catalog_name: Name of the catalog that created its tables; a SQL catalog may have tables of several names.
     """
 
     table: str
@@ -43,7 +43,7 @@ class IcebergSink:
     catalog_name: str = "default"
 
     def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
-        """Refuse a stream that does not fit the table, column by column, before the query starts.
+        """Reject a stream whose columns do not fit the table, before the query starts.
 
         Raises:
             SpecRejectedError: `SinkSchemaMismatch`, `IcebergTableMissing`, `IcebergRefused`.
@@ -52,11 +52,11 @@ class IcebergSink:
         self._client(options).check(schema)
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
-        """Write one partition's rows as data files on a worker; no snapshot has them yet."""
+        """Write the rows of one partition as data files on a worker; no snapshot contains them yet."""
         return self._client(context.options).write(batches)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
-        """Name the data files of the batch."""
+        """Return the list of data files of the batch."""
         from statefulspark.sinks.iceberg import datafiles
 
         written = [datafiles.WrittenFiles.parse(part, "a part of a sink's batch") for part in parts]
@@ -76,7 +76,7 @@ class IcebergSink:
         self._client(context.options).open(context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
-        """Append the batch and move the position; does nothing if that has been done.
+        """Append the batch and set the position; no effect if already done.
 
         Raises:
             TransientError: `IcebergUnavailable`, `IcebergRaced`: call again.
@@ -86,11 +86,11 @@ class IcebergSink:
         self._client(context.options).commit(transaction, context)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
-        """Delete the data files of a batch that will never be committed, unless it has been after all."""
+        """Delete the data files of a batch that will never be committed, unless it was committed."""
         self._client(context.options).abort(transaction, context)
 
-    def _client(self, options: StorageOptions) -> client.Client:
+    def _client(self, options: StorageOptions) -> client.IcebergClient:
         kinds.ICEBERG.require_client()
         from statefulspark.sinks.iceberg import client
 
-        return client.Client(self.table, self.catalog_name, secret.reveal_all(self.catalog), options)
+        return client.IcebergClient(self.table, self.catalog_name, secret.reveal_all(self.catalog), options)

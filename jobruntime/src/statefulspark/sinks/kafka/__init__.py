@@ -1,8 +1,8 @@
 """The Kafka sink: a batch's records in one transaction that also moves the marker.
 
 ```
-sink     what a user declares, and when a marker is lost   records       rows of a stream as records of a topic
-session  the client: the only importer of confluent_kafka  clienterrors  what its failures mean
+sink     the sink class, and the lost marker               records       conversion of rows to records
+session  the client: the only importer of confluent_kafka  clienterrors  translation of its errors
 ```
 """
 

@@ -1,4 +1,4 @@
-"""What a failure of Kafka's client means for the runtime, as one sentence with the broker's own words in it."""
+"""Translates errors of Kafka's client to errors of the runtime, with the broker's message."""
 
 from __future__ import annotations
 
@@ -35,44 +35,46 @@ _NO_TOPIC = frozenset([KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOP
 
 
 def cause(error: KafkaException) -> KafkaError:
-    """Return the broker's or the client's own error."""
-    found = error.args[0]
-    return found if isinstance(found, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
+    """Return the KafkaError of an exception."""
+    wrapped = error.args[0]
+    return wrapped if isinstance(wrapped, KafkaError) else KafkaError(KafkaError._FAIL, str(error))
 
 
 def is_end_of_producer(error: KafkaError) -> bool:
-    """Tell whether the producer can do nothing more: a younger one of its transactional id has taken over, or a bug."""
+    """Tell whether the producer is unusable: a newer one with its transactional id has fenced it, or a fatal error."""
     return error.fatal() or error.code() in _ENDS_PRODUCER
 
 
 def is_about_credentials(hint: str) -> bool:
-    """Tell whether the client's words on a connection are about who it is; no error code comes with them."""
+    """Tell whether a connection message of the client is about authentication; it has no error code."""
     return "uthentication fail" in hint
 
 
 def translate(error: KafkaError, *, action: str, servers: str, topic: str, hint: str = "") -> errors.StatefulSparkError:
-    """Return our error.
+    """Translate an error.
 
     Args:
         error: What the client reported.
-        action: What was attempted, for example "commit batch 7".
+        action: The failed action, for example "commit batch 7".
         servers: The bootstrap servers.
         topic: The sink's topic.
-        hint: What the client said about its connections meanwhile; it tells a wrong password from a dead server.
+        hint: The client's last connection message; it distinguishes a wrong password from an unreachable server.
     """
-    said = error.str() or error.name()
+    description = error.str() or error.name()
     where = f"Could not {action} in the topic {topic} at {servers}"
     if error.code() in _NO_TOPIC:
         return no_topic(topic, servers)
     if error.code() in _DENIED or is_about_credentials(hint):
         return errors.SpecRejectedError(
-            "KafkaAccessDenied", f"{where}: {hint or said}; check the sink's credentials and its rights on the topic."
+            "KafkaAccessDenied",
+            f"{where}: {hint or description}; check the sink's credentials and its rights on the topic.",
         )
     if error.code() in _WRONG:
-        return errors.SpecRejectedError("KafkaRefused", f"{where}: {said} ({error.name()}).")
+        return errors.SpecRejectedError("KafkaRefused", f"{where}: {description} ({error.name()}).")
     return errors.TransientError(
         "KafkaUnavailable",
-        f"{where}: {said} ({error.name()}{'; ' + hint if hint else ''}); check that the brokers run and can be reached.",
+        f"{where}: {description} ({error.name()}{'; ' + hint if hint else ''}); check that the brokers run and can be "
+        "reached.",
     )
 
 

@@ -1,7 +1,8 @@
-"""What a row becomes in Kafka: key, value, headers and partition, made on the workers and staged in that form.
+"""Converts rows to Kafka records with key, value, headers and partition; workers convert and stage them.
 
-Without a serializer the columns are those of Spark's own Kafka sink: `value`, and if present `key`, `headers` (an array of
-structs of `key` and `value`) and `partition`; keys and values are strings or binary. With one, any columns will do.
+Without a serializer the columns are those of Spark's Kafka sink: `value`, and if present `key`, `headers` (an array of
+structs of `key` and `value`) and `partition`; keys and values are strings or binary. With a serializer any columns are
+allowed.
 """
 
 from __future__ import annotations
@@ -32,13 +33,13 @@ STAGED = pa.schema(
 
 @dataclass(frozen=True, slots=True)
 class KafkaRecord:
-    """One record as a serializer returns it.
+    """A record that a serializer returns.
 
     Attributes:
         value: None is a tombstone.
-        key: None leaves the partition to the client.
+        key: With None the client selects the partition.
         headers: Names and values, in order.
-        partition: None leaves it to the key.
+        partition: With None the key determines it.
     """
 
     value: bytes | None
@@ -56,7 +57,7 @@ class JsonRows:
     """Writes each row as a JSON object; times are ISO 8601, decimals are strings.
 
     Attributes:
-        key: Column whose text becomes the record's key; none when empty.
+        key: Column whose text is the record's key; empty for no key.
     """
 
     key: str = ""
@@ -69,15 +70,15 @@ class JsonRows:
 
 
 def check(schema: pa.Schema, serializer: Serializer | None) -> None:
-    """Refuse columns that cannot be sent, all of them at once.
+    """Reject unsupported columns; the error names all of them.
 
     Raises:
         SpecRejectedError: `SinkSchemaMismatch`.
     """
     if serializer is not None:
-        wanted = serializer.key if isinstance(serializer, JsonRows) else ""
-        if wanted and wanted not in schema.names:
-            raise _mismatch([f"{wanted} is to be the key and is not there"], schema)
+        key_column = serializer.key if isinstance(serializer, JsonRows) else ""
+        if key_column and key_column not in schema.names:
+            raise _mismatch([f"{key_column} is the key column but is missing"], schema)
         return
     problems = [] if VALUE in schema.names else [f"{VALUE} is missing"]
     problems += [problem for field in schema for problem in _problems_of(field)]
@@ -86,7 +87,7 @@ def check(schema: pa.Schema, serializer: Serializer | None) -> None:
 
 
 def encode(batches: Iterator[pa.RecordBatch], serializer: Serializer | None) -> Iterator[pa.RecordBatch]:
-    """Turn rows into their staged form, batch by batch.
+    """Convert rows to their staged form, batch by batch.
 
     Raises:
         SpecRejectedError: `SinkSchemaMismatch`.
@@ -141,7 +142,7 @@ def _problems_of(field: pa.Field) -> Iterator[str]:
     elif field.name == HEADERS and not pa.types.is_list(kind):
         yield f"{HEADERS} is {kind} and must be array<struct<key: string, value: binary>>"
     elif field.name not in STAGED.names:
-        yield f"{field.name} has no meaning here"
+        yield f"{field.name} is not a column of a Kafka record"
 
 
 def _mismatch(problems: Sequence[str], schema: pa.Schema) -> errors.SpecRejectedError:
@@ -159,4 +160,4 @@ def _plain(value: object) -> object:
         return str(value)
     if isinstance(value, bytes):
         return value.decode()
-    raise TypeError(f"{type(value).__name__} has no JSON form; give the sink a serializer of your own")
+    raise TypeError(f"{type(value).__name__} has no JSON form; pass a serializer to the sink")

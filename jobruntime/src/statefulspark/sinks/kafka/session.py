@@ -1,9 +1,9 @@
 """A sink's connection to Kafka on the driver: one transactional producer, and the marker in its transactions.
 
-The marker is an offset of a consumer group that has no members, with the position as the offset's metadata. It is changed
-by the transaction that carries the rows. Opening begins with `init_transactions`, which waits for, or ends, whatever
-transaction an older producer of the same transactional id has open; only then is the marker read, so nothing of that
-producer can become visible after the look.
+The marker is an offset of a consumer group without members, with the position as the offset's metadata. The transaction with
+the rows also changes the marker. `open` calls `init_transactions`, which completes or aborts an open transaction of an older
+producer with the same transactional id; the marker is read after that, so no transaction of that producer can become visible
+later.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import ClusterMetadata  # type: ignore[attr-defined]
 
 _T = TypeVar("_T")
-_OPEN_LIMIT_S = 30.0
-_LOOK_LIMIT_S = 5.0
-_LOOK_TURN_S = 0.5
-_COMMIT_LIMIT_S = 60.0
+_OPEN_TIMEOUT_S = 30.0
+_LOOKUP_TIMEOUT_S = 5.0
+_LOOKUP_POLL_S = 0.5
+_COMMIT_TIMEOUT_S = 60.0
 _DEFAULTS: Mapping[str, str | bool] = {
     "linger.ms": "20",
     "batch.size": "500000",
     "compression.type": "lz4",
     "queue.buffering.max.kbytes": "65536",
-    # A report for each record that arrived costs more than sending it.
+    # A delivery report for each successful record costs more than sending it.
     "delivery.report.only.error": True,
-    # The broker's own limit unless it was changed; a batch that takes longer to send is rolled back.
+    # The default limit of the broker; a batch that takes longer to send is rolled back.
     "transaction.timeout.ms": "900000",
 }
 
@@ -46,22 +46,22 @@ class _Header(TypedDict):
 
 
 class ProducerLostError(Exception):
-    """This producer can do nothing more, most often because a younger one of its transactional id exists.
+    """This producer is unusable, usually because a newer one with its transactional id exists.
 
-    Whether that is a newer driver's is not known yet; the marker tells.
+    The marker decides whether that one belongs to a newer driver.
     """
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Where a sink writes to, and under which names.
+class KafkaTarget:
+    """The target of a sink, and the names that it uses there.
 
     Attributes:
         servers: Bootstrap servers.
         topic: The topic; the marker is an offset of its partition 0.
         transactional_id: One per sink and job.
         group: The marker's consumer group.
-        settings: The user's client settings, with secrets looked up.
+        settings: The user's client settings, with resolved secrets.
     """
 
     servers: str
@@ -72,18 +72,18 @@ class Target:
 
 
 class Session:
-    """One producer, from its opening until it is fenced or closed; not for several threads at once."""
+    """One producer, from its opening until it is fenced or closed; not thread-safe."""
 
-    def __init__(self, target: Target) -> None:
-        """Connect nothing yet; `open` does.
+    def __init__(self, target: KafkaTarget) -> None:
+        """Create the clients; `open` connects them.
 
         Raises:
-            SpecRejectedError: `KafkaRefused`: the client does not know an option, or not its value.
+            SpecRejectedError: `KafkaRefused`: the client rejects an option or its value.
         """
         self._target = target
         self._hint = ""
         self._undelivered: KafkaError | None = None
-        client = {"bootstrap.servers": target.servers, "error_cb": self._note, "log_level": 0, **target.settings}
+        client = {"bootstrap.servers": target.servers, "error_cb": self._record_hint, "log_level": 0, **target.settings}
         reader = _without_producer_settings(client) | {
             "group.id": target.group,
             "enable.auto.commit": False,
@@ -101,25 +101,26 @@ class Session:
             TransientError: `KafkaUnavailable`.
         """
         self._require_topic()
-        self._call("open a transaction", lambda: self._producer.init_transactions(_OPEN_LIMIT_S))
+        self._call("open a transaction", lambda: self._producer.init_transactions(_OPEN_TIMEOUT_S))
         committed = self._call(
-            "read the marker", lambda: self._consumer.committed([TopicPartition(self._target.topic, 0)], _LOOK_LIMIT_S)
+            "read the marker",
+            lambda: self._consumer.committed([TopicPartition(self._target.topic, 0)], _LOOKUP_TIMEOUT_S),
         )[0]
         if committed.error is not None:
             raise self._translated(committed.error, "read the marker")
         return _parse(committed.metadata) if committed.offset >= 0 else None
 
     def commit(self, batches: Iterable[pa.RecordBatch], after: marker.Marker, action: str) -> None:
-        """Write records and the marker in one transaction; on any failure the transaction is ended without them.
+        """Write records and the marker in one transaction; any failure aborts the transaction.
 
         Args:
             batches: Records in their staged form.
-            after: The marker to leave.
-            action: What this is, for errors.
+            after: The new marker.
+            action: Name of the action in errors.
 
         Raises:
-            ProducerLostError: See there.
-            TransientError: `KafkaUnavailable`; whether the transaction was committed may be open, so open the session anew.
+            ProducerLostError: The producer is fenced or broken.
+            TransientError: `KafkaUnavailable`; the transaction may or may not be committed, so open a new session.
             SpecRejectedError: `KafkaRefused`, `KafkaAccessDenied`, `KafkaTopicMissing`.
         """
         self._undelivered = None
@@ -127,29 +128,29 @@ class Session:
         try:
             for batch in batches:
                 self._produce(batch, action)
-            self._leave(after, action)
+            self._send_marker(after, action)
         except BaseException:
             self._roll_back()
             raise
-        self._call(action, lambda: self._producer.commit_transaction(_COMMIT_LIMIT_S))
+        self._call(action, lambda: self._producer.commit_transaction(_COMMIT_TIMEOUT_S))
 
     def close(self) -> None:
-        """Let go of the connections; an open transaction ends when the next producer opens, or by its timeout."""
+        """Close the connections; an open transaction ends when the next producer opens, or by its timeout."""
         self._consumer.close()
 
     def _require_topic(self) -> None:
-        found = self._call("look up the topic", self._metadata)
-        problem = found.topics[self._target.topic].error
+        metadata = self._call("look up the topic", self._metadata)
+        problem = metadata.topics[self._target.topic].error
         if problem is not None:
             raise self._translated(problem, "look up the topic")
 
     def _metadata(self) -> ClusterMetadata:
-        """Ask for the topic in short turns: between them the client tells why it gets no answer."""
-        deadline = time.monotonic() + _LOOK_LIMIT_S
+        """Poll for the topic in short intervals; between them the client reports connection errors."""
+        deadline = time.monotonic() + _LOOKUP_TIMEOUT_S
         while True:
             try:
-                found: ClusterMetadata = self._consumer.list_topics(self._target.topic, _LOOK_TURN_S)
-                return found
+                metadata: ClusterMetadata = self._consumer.list_topics(self._target.topic, _LOOKUP_POLL_S)
+                return metadata
             except KafkaException:
                 self._consumer.poll(0)
                 if clienterrors.is_about_credentials(self._hint) or time.monotonic() >= deadline:
@@ -179,13 +180,13 @@ class Session:
                 self._producer.produce(self._target.topic, value, key, partition, self._delivered, headers=pairs)
                 return
             except BufferError:
-                self._call(action, lambda: self._producer.poll(0.1))  # the queue is full: the broker has to take some
+                self._call(action, lambda: self._producer.poll(0.1))  # the queue is full: wait for deliveries
             except KafkaException as error:
                 raise self._translated(clienterrors.cause(error), action) from error
 
-    def _leave(self, after: marker.Marker, action: str) -> None:
-        # All records first: a record that is refused says why, and what follows it only that something failed.
-        deadline = time.monotonic() + _COMMIT_LIMIT_S
+    def _send_marker(self, after: marker.Marker, action: str) -> None:
+        # Flush records first: a rejected record has the cause, later calls only report that something failed.
+        deadline = time.monotonic() + _COMMIT_TIMEOUT_S
         while self._call(action, lambda: self._producer.flush(1.0)) and self._undelivered is None:
             if time.monotonic() >= deadline:
                 break
@@ -193,12 +194,12 @@ class Session:
             raise self._translated(self._undelivered, action)
         offset = TopicPartition(self._target.topic, 0, after.batch_id + 1, metadata=after.to_json())
         group = self._consumer.consumer_group_metadata()
-        self._call(action, lambda: self._producer.send_offsets_to_transaction([offset], group, _COMMIT_LIMIT_S))
+        self._call(action, lambda: self._producer.send_offsets_to_transaction([offset], group, _COMMIT_TIMEOUT_S))
 
     def _roll_back(self) -> None:
         try:
             _run(self._producer.purge)
-            _run(lambda: self._producer.abort_transaction(_LOOK_LIMIT_S))
+            _run(lambda: self._producer.abort_transaction(_LOOKUP_TIMEOUT_S))
         except KafkaException:
             self._hint = self._hint or "the transaction could not be rolled back; the next opening ends it"
 
@@ -214,7 +215,7 @@ class Session:
         target = self._target
         return clienterrors.translate(error, action=action, servers=target.servers, topic=target.topic, hint=self._hint)
 
-    def _note(self, error: KafkaError) -> None:
+    def _record_hint(self, error: KafkaError) -> None:
         if error.code() != KafkaError._ALL_BROKERS_DOWN:
             self._hint = error.str()
 
@@ -224,11 +225,11 @@ class Session:
 
 
 def _run(call: Callable[[], _T]) -> _T:
-    """Call the client. A producer that is fenced raises from any call that runs callbacks, `poll` and `flush` too."""
+    """Call the client. A fenced producer raises from any call that runs callbacks, including `poll` and `flush`."""
     try:
         return call()
     except SystemError as error:
-        # The client went on to run a delivery callback with its exception pending.
+        # The client ran a delivery callback while its exception was pending.
         if isinstance(error.__cause__, KafkaException):
             raise error.__cause__ from None
         raise
@@ -242,8 +243,8 @@ def _parse(metadata: str | None) -> marker.Marker:
     except errors.SnapshotCorruptError as error:
         raise errors.StateUnknownError(
             "KafkaMarkerUnreadable",
-            f"The marker of this sink holds {metadata!r}, which it did not write; something else commits offsets to its "
-            "consumer group. Give that another group, and put the marker back or delete the group.",
+            f"The marker of this sink holds {metadata!r}, which it did not write; another program commits offsets to its "
+            "consumer group. Change the group of that program, and restore the marker or delete the group.",
         ) from error
 
 

@@ -1,19 +1,18 @@
 """The Kafka sink: a batch's records become visible in one transaction, once.
 
 Workers stage records on the job's object store. When a checkpoint that covers the batch is complete, the driver sends them
-in one Kafka transaction that also moves the sink's marker. Killed anywhere, it does so again after a restart: the marker
-tells whether the transaction took place. A transaction is never left open between prepare and commit, so none can expire
-with the data in it, and readers wait for no checkpoint of another job.
+in one Kafka transaction that also moves the sink's marker. After a failure at any point, it does so again after a
+restart: the marker shows whether the transaction was committed. No transaction stays open between prepare and commit,
+so none can expire with data in it, and readers do not wait for checkpoints of other jobs.
 
-Guaranteed, for consumers with `isolation.level=read_committed`: each record of a committed batch is there once, batches in
-order, and within a partition of the stream records in order. A driver that has been replaced writes nothing any more.
+Guaranteed, for consumers with `isolation.level=read_committed`: each record of a committed batch exists once, batches are
+in order, and records are in order within a partition of the stream. A replaced driver writes nothing any more.
 
-The marker may be lost: brokers forget offsets of a group that has been idle (`offsets.retention.minutes`, 7 days unless
-changed). The position is kept on the job's object store too, written after each commit, which settles everything but one
-case: the driver died between Kafka's commit and that note, and stayed away for longer than brokers keep offsets. Then it
-cannot be told whether the one batch in question was committed, and the sink refuses to guess (`KafkaMarkerLost`) until
-`after_lost_marker` says what to do. `offsets_kept` says how long brokers surely keep offsets; a batch that was staged more
-recently than that is never in doubt.
+The marker may be lost: brokers delete offsets of an idle group (`offsets.retention.minutes`, 7 days by default). The
+position is also written to the job's object store after each commit (the note), which leaves one unknown case: the
+driver died between Kafka's commit and the note, and the job was down for longer than brokers keep offsets. Then it is
+unknown whether that batch was committed, and the sink fails with `KafkaMarkerLost` until `after_lost_marker` is set.
+`offsets_kept` is the time that brokers certainly keep offsets; a batch that was staged more recently is never in doubt.
 """
 
 from __future__ import annotations
@@ -37,27 +36,27 @@ if TYPE_CHECKING:
     from statefulspark.storage import ObjectStore, StorageOptions
 
 NOTE = "marker.json"
-"""The position on the object store, beside the staged files."""
+"""Key of the position on the object store, beside the staged files."""
 _OWNED = {
     "bootstrap.servers": "it is the sink's bootstrap_servers",
-    "transactional.id": "zombies are fenced by it",
+    "transactional.id": "it fences older producers",
     "enable.idempotence": "a transaction needs it",
     "acks": "a transaction needs all",
-    "group.id": "the marker is kept under it",
+    "group.id": "it names the marker",
     "isolation.level": "the marker is read committed",
     "enable.auto.commit": "the marker moves in transactions only",
 }
 
 
 class AfterLostMarker(StrEnum):
-    """What to do with a batch of which it cannot be told whether it was committed."""
+    """Handling of a batch when it is unknown whether it was committed."""
 
     FAIL = "fail"
-    """Stop and ask."""
+    """Fail the job."""
     COMMIT = "commit"
-    """Write it: its records may be there twice."""
+    """Write it; its records may be duplicated."""
     SKIP = "skip"
-    """Leave it out: its records may be missing."""
+    """Skip it; its records may be missing."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,11 @@ class KafkaSink:
     Attributes:
         topic: An existing topic.
         bootstrap_servers: `host:port`, several separated by commas.
-        serializer: Makes a record of a row; None takes the columns `value`, `key`, `headers` and `partition` as they are.
-        options: More settings of the client (librdkafka's names), for example `security.protocol`; secrets as `ss.Secret`.
-        offsets_kept: How long the brokers keep an idle group's offsets at least.
-        after_lost_marker: See `sinks.kafka.sink`.
+        serializer: Converts a row to a record; None uses the columns `value`, `key`, `headers` and `partition`.
+        options: Further settings of the client (librdkafka's names), for example `security.protocol`; secrets as
+            `ss.Secret`.
+        offsets_kept: Minimum time that the brokers keep offsets of an idle group.
+        after_lost_marker: Handling of a lost marker; see `sinks.kafka.sink`.
     """
 
     topic: str
@@ -81,10 +81,10 @@ class KafkaSink:
     after_lost_marker: AfterLostMarker | str = AfterLostMarker.FAIL
 
     def __post_init__(self) -> None:
-        """Refuse settings that would break a guarantee.
+        """Reject settings that would break a guarantee.
 
         Raises:
-            SpecRejectedError: `SinkSettingRefused`, naming each and why.
+            SpecRejectedError: `SinkSettingRefused`, with each setting and the cause.
         """
         refused = [f"{key} ({_OWNED[key]})" for key in sorted(self.options) if key in _OWNED]
         if refused:
@@ -94,7 +94,7 @@ class KafkaSink:
         AfterLostMarker(self.after_lost_marker)
 
     def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
-        """Refuse a stream whose columns make no record, before the query starts.
+        """Reject a stream whose columns do not fit a record, before the query starts.
 
         Raises:
             SpecRejectedError: `SinkSchemaMismatch`.
@@ -102,16 +102,16 @@ class KafkaSink:
         records.check(schema, self.serializer)
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
-        """Stage one partition's records on a worker; nothing is sent to Kafka."""
+        """Stage the records of one partition on a worker; nothing is sent to Kafka."""
         return staging.stage(records.encode(batches, self.serializer), context)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
-        """Name the staged files of the batch."""
+        """Return the list of staged files of the batch."""
         staged = staging.merge(parts)
         return None if staged is None else staged.to_json().encode()
 
     def open(self, context: SinkContext) -> None:
-        """Fence drivers of older epochs and look up how far the sink has committed.
+        """Fence drivers of older epochs and read the committed position.
 
         Raises:
             SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`, `SecretMissing`, `ExtraMissing`.
@@ -121,7 +121,7 @@ class KafkaSink:
         _sessions.open(self, context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
-        """Send the batch and move the marker, in one transaction; does nothing if that has been done.
+        """Send the batch and set the marker in one transaction; no effect if already done.
 
         Raises:
             TransientError: `KafkaUnavailable`: call again.
@@ -133,37 +133,37 @@ class KafkaSink:
         staging.sweep(context, reached.position)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
-        """Drop the staged records of a batch that will never be committed."""
+        """Delete the staged records of a batch that will never be committed."""
         staging.discard(staging.parse(transaction, context), context)
 
 
 def is_in_doubt(reached: marker.Marker, staged_at: datetime, offsets_kept: timedelta) -> bool:
-    """Tell whether a batch may have been committed although the marker does not say so.
+    """Tell whether a batch may have been committed although the marker does not cover it.
 
-    It may if the marker was lost once, and the batch was staged so early that an offset which its commit wrote may have
-    been forgotten by then.
+    That is possible if the marker was lost once, and the batch was staged so early that the brokers may have deleted the
+    offset of its commit by then.
 
     Args:
         reached: The marker.
         staged_at: When the batch was staged, which is before any commit of it.
-        offsets_kept: How long offsets are surely kept.
+        offsets_kept: Minimum time that offsets are kept.
     """
     return reached.lost_at is not None and staged_at < reached.lost_at - offsets_kept
 
 
-def recovered_marker(found: marker.Marker | None, noted: marker.Marker | None, now: datetime) -> marker.Marker | None:
-    """Return how far the sink has committed, from Kafka's marker and the note on storage.
+def recovered_marker(stored: marker.Marker | None, noted: marker.Marker | None, now: datetime) -> marker.Marker | None:
+    """Return the committed position from Kafka's marker and the note on storage.
 
     Args:
-        found: Kafka's marker; None if there is none.
+        stored: Kafka's marker; None if there is none.
         noted: The note, which is written after each opening and commit; None before the first.
-        now: The time to remember for a marker that is lost.
+        now: The time to store for a lost marker.
 
     Returns:
-        The marker; None if the sink is new as far as this root knows.
+        The marker; None if the sink is new for this root.
     """
-    if found is not None:
-        return found
+    if stored is not None:
+        return stored
     return None if noted is None else noted.model_copy(update={"lost_at": now})
 
 
@@ -180,14 +180,14 @@ class _Sessions:
         self._close(sink, context)
         session = sessions.Session(_target(sink, context))
         try:
-            found = recovered_marker(session.open(), _read_note(context), clock.utc_now())
-            reached = marker.admitted(found, context, _where(sink))
-            if found is None and context.descent.cuts:
+            stored = recovered_marker(session.open(), _read_note(context), clock.utc_now())
+            reached = marker.open_marker(stored, context, _where(sink))
+            if stored is None and context.descent.cuts:
                 reached = reached.model_copy(update={"lost_at": clock.utc_now()})
             session.commit((), reached, "write the marker")
         except sessions.ProducerLostError as error:
             session.close()
-            raise _raced(sink) from error
+            raise _conflict_error(sink) from error
         except BaseException:
             session.close()
             raise
@@ -196,13 +196,13 @@ class _Sessions:
         return reached
 
     def commit(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
-        """Commit, opening the session anew when a failure has spoilt it; return how far the sink is then."""
+        """Commit, with a new session after a failure; return the new position."""
         from statefulspark.sinks.kafka import session as sessions
 
         try:
             return self._commit_once(sink, staged, context)
         except sessions.ProducerLostError:
-            # Our own younger producer, or a driver that has been replaced: the marker tells which of both is newer.
+            # Another producer fenced this one: the marker shows whether a newer driver has replaced this driver.
             reached = self.open(sink, context)
         except errors.TransientError:
             self._close(sink, context)
@@ -211,7 +211,7 @@ class _Sessions:
             return reached if reached.covers(context) else self._commit_once(sink, staged, context)
         except sessions.ProducerLostError as error:
             self._close(sink, context)
-            raise _raced(sink) from error
+            raise _conflict_error(sink) from error
 
     def _commit_once(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
         session, reached = self._current(sink, context)
@@ -221,7 +221,7 @@ class _Sessions:
             return reached
         after = reached.after(context)
         if doubtful and sink.after_lost_marker == AfterLostMarker.FAIL:
-            raise _lost(sink, staged, context)
+            raise _marker_lost_error(sink, staged, context)
         is_skipped = doubtful and sink.after_lost_marker == AfterLostMarker.SKIP
         rows = () if is_skipped else staging.read(staged, context)
         session.commit(rows, after, f"commit batch {context.batch_id}")
@@ -251,10 +251,10 @@ def _where(sink: KafkaSink) -> str:
     return f"the topic {sink.topic} at {sink.bootstrap_servers}"
 
 
-def _target(sink: KafkaSink, context: SinkContext) -> sessions.Target:
+def _target(sink: KafkaSink, context: SinkContext) -> sessions.KafkaTarget:
     from statefulspark.sinks.kafka import session as sessions
 
-    return sessions.Target(
+    return sessions.KafkaTarget(
         servers=sink.bootstrap_servers,
         topic=sink.topic,
         transactional_id=context.transactional_id,
@@ -273,18 +273,17 @@ def _read_note(context: SinkContext) -> marker.Marker | None:
 
 
 def _write_note(context: SinkContext, reached: marker.Marker) -> None:
-    note(storage.open_store(context.staging_uri, context.options), reached)
+    write_note(storage.open_store(context.staging_uri, context.options), reached)
 
 
-def note(store: ObjectStore, reached: marker.Marker) -> None:
-    """Write the position beside the staged files, unless a newer driver has; repeated, it changes nothing.
+def write_note(store: ObjectStore, reached: marker.Marker) -> None:
+    """Write the position beside the staged files, unless a newer driver has written it; idempotent.
 
-    A driver that was replaced, and writes late, must not put an older position there: it would count if Kafka forgot the
-    marker.
+    A replaced driver that writes late must not store an older position: it would be used if Kafka lost the marker.
 
     Args:
         store: Rooted at the staging folder.
-        reached: The position, and the epoch that it was reached in.
+        reached: The position and its epoch.
     """
     body = reached.to_json().encode()
     while True:
@@ -299,21 +298,21 @@ def _is_older(store: ObjectStore, reached: marker.Marker) -> bool:
     try:
         present = marker.Marker.parse(store.read(NOTE), f"{store.uri}/{NOTE}")
     except errors.ObjectNotFoundError:
-        return True  # It went since the look, which the write finds out.
+        return True  # Deleted meanwhile, so the conditional write fails.
     return present.lineage != reached.lineage or present.epoch <= reached.epoch
 
 
-def _raced(sink: KafkaSink) -> errors.TransientError:
+def _conflict_error(sink: KafkaSink) -> errors.TransientError:
     return errors.TransientError(
         "KafkaRaced", f"Another producer opened {_where(sink)} under this sink's name meanwhile."
     )
 
 
-def _lost(sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> errors.StateUnknownError:
+def _marker_lost_error(sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> errors.StateUnknownError:
     staged_at = f"{staged.staged_at:%Y-%m-%d %H:%M} UTC"
     return errors.StateUnknownError(
         "KafkaMarkerLost",
         f"Batch {context.batch_id} of the sink {context.uid} ({staged.rows} rows, staged at {staged_at}) may be in "
         f"{_where(sink)} already: the sink's marker has expired meanwhile. Look for its records there, and set "
-        f"after_lost_marker to {AfterLostMarker.SKIP.value!r} if they are there, else to {AfterLostMarker.COMMIT.value!r}.",
+        f"after_lost_marker to {AfterLostMarker.SKIP.value!r} if they exist, else to {AfterLostMarker.COMMIT.value!r}.",
     )

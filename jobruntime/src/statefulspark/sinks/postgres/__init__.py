@@ -1,7 +1,7 @@
 """The PostgreSQL sink: a batch's rows and the sink's position in one transaction.
 
 ```
-sink  what a user declares   client  the only importer of psycopg   columntypes  columns of a stream against a table's
+sink  the sink class   client  the only importer of psycopg   columntypes  stream columns against table columns
 ```
 """
 

@@ -1,4 +1,4 @@
-"""What the PostgreSQL sink asks of the server: one connection for each task, closed at its end."""
+"""Access of the PostgreSQL sink to the server: one connection for each operation."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 MARKER_TABLE = "statefulspark_sinks"
 _ADDED = ("lineage", "root", "reached_in")
-"""Columns of the marker table that releases without lineages did not make."""
+"""Columns of the marker table that releases without lineages did not create."""
 _MARKER = ("generation", "batch_id", "epoch", *_ADDED)
-"""Fields of the marker, in columns of the same names."""
-_LOCK_LIMIT = "30s"
+"""Fields of the marker, with columns of the same names."""
+_LOCK_TIMEOUT = "30s"
 _SETTINGS = (
-    # A driver that was cut off must not hold the row's lock for long.
+    # A disconnected driver must not hold the row's lock for long.
     "-c tcp_keepalives_idle=20 -c tcp_keepalives_interval=10 -c tcp_keepalives_count=3 "
-    f"-c idle_in_transaction_session_timeout=60s -c lock_timeout={_LOCK_LIMIT}"
+    f"-c idle_in_transaction_session_timeout=60s -c lock_timeout={_LOCK_TIMEOUT}"
 )
 _COLUMNS = """
 SELECT a.attname, t.typname, t.typtype = 'e', a.attnotnull AND NOT a.atthasdef AND a.attidentity = '',
@@ -45,11 +45,11 @@ WHERE i.indrelid = %s AND i.indisunique AND i.indpred IS NULL AND i.indexprs IS 
 
 
 @dataclass(frozen=True, slots=True)
-class Client:
+class PostgresClient:
     """One table of one database.
 
     Attributes:
-        dsn: Connection string, password included.
+        dsn: Connection string with the password.
         table: `schema.table` or `table`.
         upsert_by: Key columns; empty appends.
     """
@@ -60,13 +60,13 @@ class Client:
 
     @property
     def where(self) -> str:
-        """The table for people; without credentials."""
+        """A description of the table without credentials."""
         try:
-            place = psycopg.conninfo.conninfo_to_dict(self.dsn)
+            parameters = psycopg.conninfo.conninfo_to_dict(self.dsn)
         except psycopg.ProgrammingError:
             return f"the table {self.table}"
-        host, port = place.get("host") or "localhost", place.get("port") or "5432"
-        return f"the table {self.table} of {place.get('dbname') or 'the default database'} at {host}:{port}"
+        host, port = parameters.get("host") or "localhost", parameters.get("port") or "5432"
+        return f"the table {self.table} of {parameters.get('dbname') or 'the default database'} at {host}:{port}"
 
     def check(self, schema: pa.Schema) -> None:
         """Compare a stream's columns with the table's; see `PostgresSink.check_schema`."""
@@ -100,21 +100,21 @@ class Client:
                 ).format(markers),
                 [context.transactional_id],
             )
-            found = self._lock(connection, markers, context)
-            reached = marker.admitted(None if inserted.rowcount else found, context, self.where)
-            self._move(connection, markers, context, reached)
+            stored = self._lock_marker(connection, markers, context)
+            reached = marker.open_marker(None if inserted.rowcount else stored, context, self.where)
+            self._update_marker(connection, markers, context, reached)
 
     def commit(self, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
-        """Write a batch once; return how far the sink is then; see `PostgresSink.commit`."""
+        """Write a batch once; return the new position; see `PostgresSink.commit`."""
         with self._connected(f"commit batch {context.batch_id} to") as connection, connection.transaction():
             markers = self._markers(connection)
-            reached = self._lock(connection, markers, context)
+            reached = self._lock_marker(connection, markers, context)
             marker.require_newest(reached, context, self.where)
             if reached.covers(context):
                 return reached
             self._copy(connection, staged, context)
             after = reached.after(context)
-            self._move(connection, markers, context, after)
+            self._update_marker(connection, markers, context, after)
             return after
 
     def _find_table(self, connection: psycopg.Connection) -> tuple[int, str]:
@@ -125,7 +125,7 @@ class Client:
         ).fetchone()
         if row is None:
             raise errors.SpecRejectedError(
-                "PostgresTableMissing", f"There is no {self.where}, and a sink creates none; create it first."
+                "PostgresTableMissing", f"Could not find {self.where}, and a sink creates none; create it first."
             )
         return row[0], row[1]
 
@@ -141,7 +141,7 @@ class Client:
         if exists is not None and exists[0] is not None:
             self._add_columns(connection, markers)
             return
-        # Two sinks that open at once would both create it; IF NOT EXISTS alone does not keep them apart.
+        # Two sinks that open at once could both create it; IF NOT EXISTS alone does not prevent that.
         connection.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [MARKER_TABLE])
         connection.execute(
             sql.SQL(
@@ -151,43 +151,47 @@ class Client:
         )
 
     def _add_columns(self, connection: psycopg.Connection, markers: sql.Identifier) -> None:
-        """Bring a table of a release without lineages up to date."""
+        """Add columns to a marker table of a release without lineages."""
         has = connection.execute(
             "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) AND NOT attisdropped",
             [markers.as_string(connection), list(_ADDED)],
         ).fetchone()
         if has is not None and has[0] == len(_ADDED):
             return
-        wanted = sql.SQL(", ").join(sql.SQL("ADD COLUMN IF NOT EXISTS {} text").format(name) for name in _names(_ADDED))
-        change = sql.SQL("ALTER TABLE {} {}").format(markers, wanted)
+        additions = sql.SQL(", ").join(
+            sql.SQL("ADD COLUMN IF NOT EXISTS {} text").format(name) for name in _names(_ADDED)
+        )
+        change = sql.SQL("ALTER TABLE {} {}").format(markers, additions)
         try:
             connection.execute(change)
         except psycopg.errors.InsufficientPrivilege as error:
             raise errors.SpecRejectedError(
                 "PostgresMarkersOutdated",
                 f"The table {MARKER_TABLE} beside {self.where} lacks columns of this release, and the user may not add "
-                f"them; let its owner run: {change.as_string(connection)}",
+                f"them; its owner must run: {change.as_string(connection)}",
             ) from error
 
-    def _lock(self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext) -> marker.Marker:
+    def _lock_marker(
+        self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext
+    ) -> marker.Marker:
         row = connection.execute(
-            sql.SQL("SELECT {} FROM {} WHERE sink = %s FOR UPDATE").format(_named(), markers),
+            sql.SQL("SELECT {} FROM {} WHERE sink = %s FOR UPDATE").format(_marker_columns(), markers),
             [context.transactional_id],
         ).fetchone()
         if row is None:
             raise errors.StateUnknownError(
                 "PostgresMarkerMissing",
-                f"The row {context.transactional_id!r} of {MARKER_TABLE} beside {self.where} is gone, so it cannot be told "
+                f"The row {context.transactional_id!r} of {MARKER_TABLE} beside {self.where} is missing, so it is unknown "
                 f"whether batch {context.batch_id} was written; insert it again with the last generation and batch.",
             )
         return marker.Marker(**dict(zip(_MARKER, row, strict=True)))
 
-    def _move(
+    def _update_marker(
         self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext, after: marker.Marker
     ) -> None:
         connection.execute(
             sql.SQL("UPDATE {} SET ({}, changed_at) = ({}, now()) WHERE sink = %s").format(
-                markers, _named(), sql.SQL(", ").join([sql.Placeholder()] * len(_MARKER))
+                markers, _marker_columns(), sql.SQL(", ").join([sql.Placeholder()] * len(_MARKER))
             ),
             [*(getattr(after, name) for name in _MARKER), context.transactional_id],
         )
@@ -197,31 +201,31 @@ class Client:
         if not self.upsert_by:
             self._copy_into(connection, self._name, names, _rows(staged, context))
             return
-        passing, order = sql.Identifier("statefulspark_batch"), "statefulspark_order"
+        batch_table, order = sql.Identifier("statefulspark_batch"), "statefulspark_order"
         columns = sql.SQL(", ").join(map(sql.Identifier, names))
         connection.execute(
             sql.SQL(
                 "CREATE TEMPORARY TABLE {} ON COMMIT DROP AS SELECT 0::bigint AS {}, {} FROM {} WITH NO DATA"
-            ).format(passing, sql.Identifier(order), columns, self._name)
+            ).format(batch_table, sql.Identifier(order), columns, self._name)
         )
         numbered = ((number, *row) for number, row in enumerate(_rows(staged, context)))
-        self._copy_into(connection, passing, [order, *names], numbered)
+        self._copy_into(connection, batch_table, [order, *names], numbered)
         keys = sql.SQL(", ").join(map(sql.Identifier, self.upsert_by))
         connection.execute(
             sql.SQL(
-                "INSERT INTO {target} ({columns}) SELECT {columns} FROM (SELECT DISTINCT ON ({keys}) * FROM {passing} "
+                "INSERT INTO {target} ({columns}) SELECT {columns} FROM (SELECT DISTINCT ON ({keys}) * FROM {batch_table} "
                 "ORDER BY {keys}, {order} DESC) AS latest ON CONFLICT ({keys}) {action}"
             ).format(
                 target=self._name,
                 columns=columns,
                 keys=keys,
-                passing=passing,
+                batch_table=batch_table,
                 order=sql.Identifier(order),
-                action=self._replacing(names),
+                action=self._conflict_action(names),
             )
         )
 
-    def _replacing(self, names: list[str]) -> sql.Composable:
+    def _conflict_action(self, names: list[str]) -> sql.Composable:
         others = [sql.Identifier(name) for name in names if name not in self.upsert_by]
         if not others:
             return sql.SQL("DO NOTHING")
@@ -256,11 +260,11 @@ class Client:
             raise self._translated(error, action) from error
 
     def _translated(self, error: psycopg.Error, action: str) -> errors.StatefulSparkError:
-        said = " ".join(str(error).split()) or type(error).__name__
-        where = f"Could not {action} {self.where}: {said}"
+        message = " ".join(str(error).split()) or type(error).__name__
+        where = f"Could not {action} {self.where}: {message}"
         if isinstance(error, psycopg.errors.LockNotAvailable):
             return errors.TransientError(
-                "PostgresLocked", f"{where}; another transaction has held the sink's row for {_LOCK_LIMIT}."
+                "PostgresLocked", f"{where}; another transaction has held the sink's row for {_LOCK_TIMEOUT}."
             )
         if _is_denied(error):
             return errors.SpecRejectedError(
@@ -277,8 +281,8 @@ def _names(columns: Iterable[str]) -> list[sql.Identifier]:
     return [sql.Identifier(name) for name in columns]
 
 
-def _named() -> sql.Composed:
-    """Return the marker's columns as a list for a statement."""
+def _marker_columns() -> sql.Composed:
+    """Return the marker's columns as a list for an SQL statement."""
     return sql.SQL(", ").join(_names(_MARKER))
 
 
@@ -289,7 +293,7 @@ def _is_denied(error: psycopg.Error) -> bool:
         psycopg.errors.InsufficientPrivilege,
         psycopg.errors.InvalidCatalogName,
     )
-    # A refused connection carries no code; the server's words are all there is.
+    # A refused connection has no error code, only the server's message.
     words = ("authentication failed", "no password supplied", "no pg_hba.conf entry", "does not exist")
     return isinstance(error, denied) or (
         isinstance(error, psycopg.OperationalError)

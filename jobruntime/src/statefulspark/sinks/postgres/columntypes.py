@@ -1,7 +1,7 @@
-"""Which columns of a stream fit which columns of a PostgreSQL table, and how values go there; pure.
+"""Compatibility of stream columns with columns of a PostgreSQL table, and conversion of values; pure.
 
-Integers may go into wider ones and numerics; text also into enums, UUIDs and JSON, as PostgreSQL reads those from text;
-structs and maps into JSON only. A column of the table that the stream lacks must be nullable, generated, or have a default.
+Integers fit wider integers and numerics; text also fits enums, UUIDs and JSON, which PostgreSQL parses from text;
+structs and maps fit JSON only. A table column that is missing in the stream must be nullable, generated, or have a default.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class TableColumn:
     Attributes:
         name: Its name.
         type: PostgreSQL's internal name, for example `int4`; arrays begin with an underscore.
-        is_enum: The type is an enum or another type of the user's own that is read from text.
-        is_required: It must be given: not nullable, no default, not generated.
-        is_generated: It must not be given.
+        is_enum: The type is an enum or another user-defined type that is parsed from text.
+        is_required: The stream must have it: not nullable, no default, not generated.
+        is_generated: The stream must not have it.
     """
 
     name: str
@@ -41,7 +41,7 @@ class TableColumn:
 
 
 def mismatches(schema: pa.Schema, columns: Sequence[TableColumn]) -> tuple[str, ...]:
-    """Return, column by column, why a stream does not fit a table; empty if it does."""
+    """Return the problems of each column of a stream with a table; empty if it fits."""
     by_name = {column.name: column for column in columns}
     problems = [_mismatch(field, by_name.get(field.name)) for field in schema]
     missing = [
@@ -53,12 +53,12 @@ def mismatches(schema: pa.Schema, columns: Sequence[TableColumn]) -> tuple[str, 
 
 
 def converters(schema: pa.Schema) -> tuple[Callable[[object], object] | None, ...]:
-    """Return for each column what turns its values into ones that COPY takes; None leaves them as they are."""
+    """Return for each column the conversion of its values for COPY; None for no conversion."""
     return tuple(_to_json if _is_nested(field.type) else None for field in schema)
 
 
 def rows(batch: pa.RecordBatch) -> Iterator[tuple[object, ...]]:
-    """Return a batch's rows as COPY takes them."""
+    """Return a batch's rows for COPY."""
     columns = [
         column.to_pylist() if convert is None else [convert(value) for value in column.to_pylist()]
         for column, convert in zip(batch.columns, converters(batch.schema), strict=True)
@@ -116,7 +116,7 @@ def _is_nested(kind: pa.DataType) -> bool:
 def _to_json(value: object) -> object:
     if value is None:
         return None
-    if isinstance(value, list):  # a map comes as pairs
+    if isinstance(value, list):  # a map is a list of pairs
         value = dict(value)
     return json.dumps(value, default=_plain, ensure_ascii=False)
 

@@ -1,12 +1,12 @@
 """The PostgreSQL sink: a batch's rows and the sink's position change in one transaction.
 
 Workers stage rows on the job's object store. When a checkpoint that covers the batch is complete, the driver locks the
-sink's row in the marker table, sends the rows by COPY unless the row says that it has, moves the position, and commits.
-Whatever is killed, and however often the commit is repeated, a row is there once. The lock also fences: a driver of an older
-epoch finds a newer one in the row and stops.
+sink's row in the marker table, sends the rows by COPY unless the batch is already committed, sets the position, and
+commits. After any failure and any number of retries, each row exists once. The lock also fences: a driver of an older epoch
+finds a newer one in the row and stops.
 
-The marker table is `statefulspark_sinks`, made in the table's schema if it is missing: one row per sink, kept as long as
-the job may come back. The user needs INSERT on the target (and UPDATE for upserts), and CREATE on the schema once.
+The marker table is `statefulspark_sinks`, created in the table's schema if missing: one row per sink, to be kept as long
+as the job may be started again. The user needs INSERT on the target (and UPDATE for upserts), and CREATE on the schema once.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class PostgresSink:
     Attributes:
         table: `schema.table`, or `table` on the search path; it exists.
         dsn: Connection string or URL, with its password as a secret: `ss.Secret.env("PG_DSN")`.
-        upsert_by: Columns with a unique index: a row replaces the one with the same values in them, and of several in a
-            batch the last one counts. Empty appends.
+        upsert_by: Columns with a unique index: a row replaces the one with the same values in them; the last one in a
+            batch wins. Empty appends.
     """
 
     table: str
@@ -40,16 +40,16 @@ class PostgresSink:
     upsert_by: tuple[str, ...] = ()
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
-        """Stage one partition's rows on a worker; nothing is sent to PostgreSQL."""
+        """Stage the rows of one partition on a worker; nothing is sent to PostgreSQL."""
         return staging.stage(batches, context)
 
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
-        """Name the staged files of the batch."""
+        """Return the list of staged files of the batch."""
         staged = staging.merge(parts)
         return None if staged is None else staged.to_json().encode()
 
     def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
-        """Refuse a stream that does not fit the table, column by column, before the query starts.
+        """Reject a stream whose columns do not fit the table, before the query starts.
 
         Raises:
             SpecRejectedError: `SinkSchemaMismatch`, `PostgresTableMissing`, `PostgresKeyMissing`, `PostgresAccessDenied`.
@@ -58,7 +58,7 @@ class PostgresSink:
         self._client().check(schema)
 
     def open(self, context: SinkContext) -> None:
-        """Make the marker table if need be, and fence drivers of older epochs.
+        """Create the marker table if missing, and fence drivers of older epochs.
 
         Raises:
             SpecRejectedError: `PostgresTableMissing`, `PostgresAccessDenied`, `SecretMissing`, `ExtraMissing`.
@@ -68,10 +68,10 @@ class PostgresSink:
         self._client().open(context)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
-        """Write the batch and move the position; does nothing if that has been done.
+        """Write the batch and set the position; no effect if already done.
 
         Raises:
-            SpecRejectedError: `PostgresRefused`: the table refuses a row, for example by a constraint.
+            SpecRejectedError: `PostgresRefused`: the table rejects a row, for example by a constraint.
             TransientError: `PostgresUnavailable`, `PostgresLocked`: call again.
             FencedError: A newer epoch has opened the sink.
             StateUnknownError: `PostgresMarkerMissing`, `StagedRowsMissing`.
@@ -81,14 +81,14 @@ class PostgresSink:
         staging.sweep(context, reached.position)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
-        """Drop the staged rows of a batch that will never be committed."""
+        """Delete the staged rows of a batch that will never be committed."""
         staging.discard(staging.parse(transaction, context), context)
 
-    def _client(self) -> client.Client:
+    def _client(self) -> client.PostgresClient:
         kinds.POSTGRES.require_client()
         from statefulspark.sinks.postgres import client
 
-        return client.Client(secret.reveal(self.dsn), self.table, self.upsert_by)
+        return client.PostgresClient(secret.reveal(self.dsn), self.table, self.upsert_by)
 
 
 if TYPE_CHECKING:
