@@ -121,7 +121,7 @@ class Driver:
         closer = closure.Closer(self.job.store, self.query.path)
         entry = closer.close_over(self.query.batch, self.committer.committed_batches(QUERY))
         number = catalog.next_snapshot_id(self.job.store)
-        request = savepoint.SavepointRequest(
+        request = savepoint.SavepointProperties(
             id=number,
             namespace="default",
             job="flights",
@@ -131,7 +131,7 @@ class Driver:
             triggered_at=self.clock.now,
             **self.origin,  # type: ignore[arg-type]
         )
-        target = savepoint.target(self.job.store, request)
+        target = savepoint.resolve_target(self.job.store, request)
         savepoint.take_savepoint(self.job.store, [entry], request, target, completed_at=lambda: self.clock.now)
         return target.uri
 

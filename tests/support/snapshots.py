@@ -95,12 +95,12 @@ class Job:
         epochs.ensure_owner(where, owner, take_over=False)
         claim_id = f"claim {next(_CLAIMS)}"
         self.epoch = epochs.claim(where, assigned=None, holder="pod", claim_id=claim_id, now=self.clock.now)
-        seen = read_cache.Look(where)
+        cache = read_cache.ReadCache(where)
         self.lineages = lineage_records.ensure(
-            where, lineage=uuid.uuid4().hex, epoch=self.epoch, now=self.clock.now, seen=seen
+            where, lineage=uuid.uuid4().hex, epoch=self.epoch, now=self.clock.now, cache=cache
         )
         wish = restore or RestoreConfig()
-        plan = recovery.find_start(where, self.author(), restore=wish, open_store=self.open_store, seen=seen)
+        plan = recovery.find_start(where, self.author(), restore=wish, open_store=self.open_store, cache=cache)
         return carry_out(where, plan, self.author())
 
     def running(self, batches: int = 0) -> FakeQuery:
@@ -110,11 +110,11 @@ class Job:
             query.run_batch()
         return query
 
-    def savepoint_request(self, number: int | None = None, **changes: object) -> savepoint.SavepointRequest:
+    def savepoint_request(self, number: int | None = None, **changes: object) -> savepoint.SavepointProperties:
         """Return what a person's wish for a savepoint becomes: the next one, unless a number is given."""
         epoch = max(self.epoch, 1)
         number = number or catalog.next_snapshot_id(self.store)
-        request = savepoint.SavepointRequest(number, "default", "flights", Trigger.MANUAL, epoch, 1, self.clock.now)
+        request = savepoint.SavepointProperties(number, "default", "flights", Trigger.MANUAL, epoch, 1, self.clock.now)
         return replace(request, **changes)  # type: ignore[arg-type]
 
     def savepoint(
@@ -123,7 +123,7 @@ class Job:
         """Do what a driver does for a savepoint: copy ahead, then the difference, then the manifest."""
         where = self.store
         request = self.savepoint_request(number, generation=query.generation, **changes)
-        place = savepoint.target(where, request, location=location, open_store=self.open_store)
+        place = savepoint.resolve_target(where, request, location=location, open_store=self.open_store)
         entry = closure.close_over(where, query.path, query.batch)
         savepoint.copy_missing(where, [entry], place)
         savepoint.take_savepoint(where, [entry], request, place, completed_at=self.clock)

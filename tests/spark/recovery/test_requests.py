@@ -64,7 +64,7 @@ def test_requests_per_operation(tmp_path: Path) -> None:
         plan = recovery.plan_recovery(store, restore=wish)
         restore.carry_out(store, plan, author)
         query = FakeQuery(store)
-        closer = closure.Closer(store, query.path)
+        closer = closure.ClosureBuilder(store, query.path)
         for _ in range(6):
             query.run_batch()
         query.upload_snapshots(3)

@@ -160,8 +160,8 @@ def test_a_savepoint_moved_to_another_bucket_and_job_gives_the_results_of_the_un
     rig.start()
     rig.run("keyed", generation=1)
     entry = closure.close_over(rig.store, layout.query_root(1, "q"), 1)
-    request = savepoint.SavepointRequest(1, "default", "flights", Trigger.MANUAL, 1, 1, NOW)
-    place = savepoint.target(rig.store, request)
+    request = savepoint.SavepointProperties(1, "default", "flights", Trigger.MANUAL, 1, 1, NOW)
+    place = savepoint.resolve_target(rig.store, request)
     savepoint.take_savepoint(rig.store, [entry], request, place, completed_at=lambda: NOW)
     moved = rig.open_store(f"s3://{s3.new_bucket()}/backups/monday")
     names = [info.key for info in rig.store.list(place.folder)]

@@ -37,7 +37,7 @@ def test_of_attempts_at_a_batch_the_newest_driver_counts_and_batches_are_in_orde
 
 
 def test_a_log_writes_reads_and_chooses() -> None:
-    log = batch_records.SideLog(stores.MemoryStore(), "generations/00000001/words")
+    log = batch_records.BatchRecordLog(stores.MemoryStore(), "generations/00000001/words")
     for one in (name(1), name(2), name(2, 2), name(5), name(4, kind=STATE)):
         log.write(one, one.key.encode())
 
@@ -49,7 +49,7 @@ def test_a_log_writes_reads_and_chooses() -> None:
 
 
 def test_a_deleted_record_is_gone_and_deleting_again_is_fine() -> None:
-    log = batch_records.SideLog(stores.MemoryStore(), "generations/00000001/words")
+    log = batch_records.BatchRecordLog(stores.MemoryStore(), "generations/00000001/words")
     log.write(name(1), b"x")
 
     log.delete([name(1)])

@@ -198,7 +198,7 @@ def test_of_a_file_source_log_the_newest_compact_file_and_what_follows_is_needed
 
 def test_a_closer_that_remembers_finds_the_same_as_a_fresh_one(store: stores.MemoryStore) -> None:
     query = FakeQuery(store)
-    closer = closure.Closer(store, query.path)
+    closer = closure.ClosureBuilder(store, query.path)
     for number in range(12):
         query.run_batch(failed_attempts=number % 2)
         if number % 4 == 3:
@@ -212,7 +212,7 @@ def test_a_closer_reads_only_what_is_new(store: stores.MemoryStore) -> None:
         query.run_batch()
     query.upload_snapshots(5)
     faulty = stores.FaultyStore(store)
-    closer = closure.Closer(faulty, query.path)
+    closer = closure.ClosureBuilder(faulty, query.path)
     closer.close_over(7)
     before = len(faulty.operations)
     query.run_batch()
@@ -287,7 +287,7 @@ def test_a_cut_holds_the_transactions_that_may_be_uncommitted(
     for key in RECORDS:
         store.write(f"{query.path}/{key}", a_record(key))
 
-    entry = closure.Closer(store, query.path).close_over(2, committed)
+    entry = closure.ClosureBuilder(store, query.path).close_over(2, committed)
 
     keys = [f"prepared/{uid}/{batch:08d}-{epoch:08d}.json" for uid, batch, epoch in prepared]
     assert [one.path for one in entry.prepared] == keys

@@ -24,7 +24,7 @@ def query(job: Job) -> FakeQuery:
     return running
 
 
-def a_request(job: Job, name: str | None = None) -> savepoint.SavepointRequest:
+def a_request(job: Job, name: str | None = None) -> savepoint.SavepointProperties:
     return job.savepoint_request(name=name)
 
 
@@ -32,7 +32,9 @@ def entry_of(job: Job, query: FakeQuery) -> closure.QueryEntry:
     return closure.close_over(job.store, query.path, query.batch)
 
 
-def take(job: Job, query: FakeQuery, place: savepoint.SavepointTarget, request: savepoint.SavepointRequest) -> Manifest:
+def take(
+    job: Job, query: FakeQuery, place: savepoint.SavepointTarget, request: savepoint.SavepointProperties
+) -> Manifest:
     return savepoint.take_savepoint(
         job.store,
         [entry_of(job, query)],
@@ -74,7 +76,7 @@ def test_a_copy_between_two_servers_ends_when_nobody_wants_it_any_more() -> None
 
 def test_a_savepoint_is_self_contained_with_relative_paths_sizes_and_checksums(job: Job, query: FakeQuery) -> None:
     request = a_request(job, "nightly")
-    place = savepoint.target(job.store, request)
+    place = savepoint.resolve_target(job.store, request)
 
     manifest = take(job, query, place, request)
 
@@ -87,7 +89,7 @@ def test_a_savepoint_is_self_contained_with_relative_paths_sizes_and_checksums(j
 
 
 def test_the_difference_after_copying_ahead_does_not_grow_with_the_state(job: Job, query: FakeQuery) -> None:
-    place = savepoint.target(job.store, a_request(job))
+    place = savepoint.resolve_target(job.store, a_request(job))
     ahead = savepoint.copy_missing(job.store, [entry_of(job, query)], place)
     query.run_batch()
 
@@ -101,7 +103,7 @@ def test_the_difference_after_copying_ahead_does_not_grow_with_the_state(job: Jo
 
 def test_what_was_copied_ahead_in_vain_is_not_part_of_the_savepoint(job: Job, query: FakeQuery) -> None:
     request = a_request(job)
-    place = savepoint.target(job.store, request)
+    place = savepoint.resolve_target(job.store, request)
     savepoint.copy_missing(job.store, [entry_of(job, query)], place)
     query.run_batch()
     query.upload_snapshots()
@@ -124,7 +126,7 @@ def test_a_savepoint_goes_into_the_folder_of_its_job_under_its_number_and_name(
 ) -> None:
     """A.80, A.154, A.155: nothing has to be set for it."""
     request = a_request(job, name)
-    place = savepoint.target(job.store, request)
+    place = savepoint.resolve_target(job.store, request)
 
     take(job, query, place, request)
 
@@ -135,7 +137,7 @@ def test_a_savepoint_goes_into_the_folder_of_its_job_under_its_number_and_name(
 @pytest.mark.parametrize("location", ["memory://bucket/backups", "memory://bucket/default/flights/mine/"])
 def test_a_savepoint_goes_where_it_is_asked_to(job: Job, query: FakeQuery, location: str) -> None:
     request = a_request(job)
-    place = savepoint.target(job.store, request, location=location, open_store=job.open_store)
+    place = savepoint.resolve_target(job.store, request, location=location, open_store=job.open_store)
 
     manifest = take(job, query, place, request)
 
@@ -145,7 +147,7 @@ def test_a_savepoint_goes_where_it_is_asked_to(job: Job, query: FakeQuery, locat
 
 def test_a_location_that_cannot_be_opened_is_refused_by_name(job: Job) -> None:
     with pytest.raises(errors.SpecRejectedError, match="s3://elsewhere/x"):
-        savepoint.target(job.store, a_request(job), location="s3://elsewhere/x")
+        savepoint.resolve_target(job.store, a_request(job), location="s3://elsewhere/x")
 
 
 @pytest.mark.parametrize("number", [1, 5, 20, 25, 26, 27])
@@ -156,7 +158,7 @@ def test_a_savepoint_that_dies_on_the_way_is_none_and_its_number_is_not_used_aga
     dying = stores.FaultyStore(
         job.store, stores.Plan(crash_before=number, only=frozenset({"copy", "create", "delete", "list"}))
     )
-    place = savepoint.target(dying, request)
+    place = savepoint.resolve_target(dying, request)
     try:
         savepoint.take_savepoint(dying, [entry_of(job, query)], request, place, completed_at=job.clock)
     except stores.CrashPoint:
@@ -166,7 +168,7 @@ def test_a_savepoint_that_dies_on_the_way_is_none_and_its_number_is_not_used_aga
 
 def test_disposing_deletes_the_manifest_first_and_then_everything(job: Job, query: FakeQuery) -> None:
     request = a_request(job)
-    place = savepoint.target(job.store, request)
+    place = savepoint.resolve_target(job.store, request)
     take(job, query, place, request)
     dying = stores.FaultyStore(job.store, stores.Plan(crash_after=1, only=frozenset({"delete"})))
     with pytest.raises(stores.CrashPoint):
@@ -194,7 +196,7 @@ def test_nothing_but_a_savepoint_can_be_disposed_of(job: Job, query: FakeQuery, 
 def test_snapshots_are_listed_newest_first_and_numbered_in_one_sequence(job: Job, query: FakeQuery) -> None:
     job.checkpoint(query)
     request = a_request(job, "nightly")
-    take(job, query, savepoint.target(job.store, request), request)
+    take(job, query, savepoint.resolve_target(job.store, request), request)
     job.checkpoint(query)
     job.store.write(f"{layout.checkpoint(9)}/half", b"made")
 

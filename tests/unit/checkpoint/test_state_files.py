@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from statefulspark.checkpoint import listing, state_files
 from statefulspark.checkpoint.sparklog import Commit
-from statefulspark.checkpoint.state_files import Chain, Place, StateFiles
+from statefulspark.checkpoint.state_files import Chain, PartitionFolder, StateFiles
 
 _A, _B, _C, _LOST = (letter * 8 + "-0000-0000-0000-000000000000" for letter in "abcd")
 
@@ -22,8 +22,8 @@ def _file(version: int, unique_id: str, kind: str = "changelog", folder: str = "
 @pytest.mark.parametrize(
     ("key", "place"),
     [
-        ("state/3/12/1_x.zip", Place(3, 12)),
-        ("state/3/12/left-keyToNumValues/1_x.zip", Place(3, 12)),
+        ("state/3/12/1_x.zip", PartitionFolder(3, 12)),
+        ("state/3/12/left-keyToNumValues/1_x.zip", PartitionFolder(3, 12)),
         ("state/3/1_x.zip", None),
         ("state/3/12/a/b/1_x.zip", None),
         ("sources/3/12/1_x.zip", None),
@@ -31,8 +31,8 @@ def _file(version: int, unique_id: str, kind: str = "changelog", folder: str = "
         ("state/3/_metadata/schema", None),
     ],
 )
-def test_a_state_file_is_known_by_its_folder(key: str, place: Place | None) -> None:
-    assert state_files.parse_place(key) == place
+def test_a_state_file_is_known_by_its_folder(key: str, place: PartitionFolder | None) -> None:
+    assert state_files.parse_partition_folder(key) == place
 
 
 def test_files_are_told_apart_by_operator_partition_version_id_and_kind() -> None:

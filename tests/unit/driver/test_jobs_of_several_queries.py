@@ -265,7 +265,7 @@ class SlowTaker:
     def write(
         self,
         queries: object,
-        request: savepoint.SavepointRequest,
+        request: savepoint.SavepointProperties,
         target: savepoint.SavepointTarget,
         *,
         completed_at: Callable[[], datetime],

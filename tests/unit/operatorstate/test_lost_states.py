@@ -117,7 +117,7 @@ class Driver:
     def records(self) -> Iterator[str]:
         """Names of the records of state, with their folder."""
         for kind in (batch_records.RecordKind.OPERATOR_STATE, batch_records.RecordKind.UNCHANGED):
-            log = batch_records.SideLog(self.job.store, self.query.path)
+            log = batch_records.BatchRecordLog(self.job.store, self.query.path)
             yield from (f"{name.kind.value} {name.batch}" for name in log.all_of(kind))
 
 

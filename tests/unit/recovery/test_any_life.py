@@ -52,7 +52,7 @@ class Life(RuleBasedStateMachine):
     def batch(self, failed_attempts: int, changes_state: bool) -> None:
         if changes_state:  # of a function without keys, whose record is durable before Spark commits the batch
             self.state = batch_records.RecordName(OPERATOR_STATE, "function", self.query.batch + 1, self.job.epoch)
-            batch_records.SideLog(self.job.store, self.query.path).write(self.state, b"{}")
+            batch_records.BatchRecordLog(self.job.store, self.query.path).write(self.state, b"{}")
         self.query.run_batch(failed_attempts=failed_attempts)
         self.open_uploads = [*self.open_uploads[-2:], self.query.batch]
 
@@ -196,7 +196,7 @@ class Life(RuleBasedStateMachine):
         held = [info.key for info in self.job.store.list(layout.GENERATIONS)]
         records = [key for key in held if key.count("/") == 2]
         assert len(held) - len(records) <= FILES_PER_CHECKPOINT * (RETAINED + 2), "\n".join(held)
-        unfinished = catalog.survey(self.job.store).unfinished
+        unfinished = catalog.list_all(self.job.store).unfinished
         assert not unfinished
 
 

@@ -37,7 +37,7 @@ def a_root_with_every_document(job: Job) -> FakeQuery:
     query.run_batch()
     now = job.clock.now
     record = OutputRecord(batch_id=0, epoch=1).sealed()
-    batch_records.SideLog(job.store, query.path).write(
+    batch_records.BatchRecordLog(job.store, query.path).write(
         batch_records.RecordName(batch_records.RecordKind.OUTPUT, "delays", 0, 1), record
     )
     note = DamageNote(generation=1, epoch=1, query="delays", batch_id=0, said="Gone.", noted_at=now)
@@ -85,7 +85,7 @@ def test_a_record_of_a_later_release_below_the_newest_checkpoint_is_no_damage_of
     name = batch_records.RecordName(batch_records.RecordKind.OPERATOR_STATE, "buffer", query.batch, 1)
     record = base.seal(b'{"formatVersion":2,"uid":"buffer"}')
     named = closure.close_over(job.store, query.path, query.batch)
-    batch_records.SideLog(job.store, query.path).write(name, record)
+    batch_records.BatchRecordLog(job.store, query.path).write(name, record)
     entry = FileEntry(path=name.key, size_bytes=len(record), crc32=base.crc32_hex(record))
     query_entry = named.model_copy(update={"files": (*named.files, entry)})
     catalog.write_checkpoint(job.store, a_manifest(5, [query_entry]))

@@ -12,7 +12,7 @@ from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SnapshotF
 from statefulspark.recovery.plan import Candidate, StartMode, StartPlan, in_new_generation, noting_declared
 from statefulspark.testing import stores
 
-PLACE = transfer.SnapshotPlace(stores.MemoryStore())
+PLACE = transfer.SnapshotLocation(stores.MemoryStore())
 RECORD = a_generation(3)
 
 

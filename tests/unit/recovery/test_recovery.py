@@ -234,7 +234,7 @@ def test_a_driver_that_slept_through_a_takeover_cannot_complete_its_savepoint(jo
     query = FakeQuery(job.store, job.boot().generation)
     query.run_batch()
     request = job.savepoint_request(1)
-    place = savepoint.target(job.store, request)
+    place = savepoint.resolve_target(job.store, request)
     entry = closure.close_over(job.store, query.path, 0)
     successors: list[StartPlan] = []
 
@@ -515,7 +515,7 @@ def test_of_two_drivers_that_salvage_the_slower_one_looks_again(job: Job) -> Non
     plan = job.plan()
     restore.carry_out(job.store, plan, job.author())
 
-    with pytest.raises(errors.PreconditionFailedError, match="somebody else"):
+    with pytest.raises(errors.PreconditionFailedError, match="another process"):
         restore.carry_out(job.store, plan, job.author())
 
 

@@ -183,46 +183,46 @@ def test_each_look_of_a_start_that_was_overtaken_reads_everything_anew() -> None
     world = past_its_checkpoint()
     job = world.job
     job.epoch += 1
-    seen = read_cache.Look(job.store)
-    recovery.plan_recovery(job.store, restore=RestoreConfig(), seen=seen)
+    cache = read_cache.ReadCache(job.store)
+    recovery.plan_recovery(job.store, restore=RestoreConfig(), cache=cache)
     world.query.run_batch()
     late = job.checkpoint(world.query)
 
-    plan = recovery.find_start(job.store, job.author(), restore=RestoreConfig(), seen=seen)
+    plan = recovery.find_start(job.store, job.author(), restore=RestoreConfig(), cache=cache)
 
     assert (plan.restored_from, plan.checkpoint_ids) == (late.label, (1, 2))
 
 
-def test_a_look_writes_nothing() -> None:
+def test_a_read_cache_writes_nothing() -> None:
     store = stores.MemoryStore()
-    seen = read_cache.Look(store)
+    cache = read_cache.ReadCache(store)
     writes: tuple[Callable[[], object], ...] = (
-        lambda: seen.write("a", b""),
-        lambda: seen.create("a", b""),
-        lambda: seen.replace("a", b"", etag=""),
-        lambda: seen.copy_many([("a", "b")]),
-        lambda: seen.copy_from(store, [("a", "b")]),
-        lambda: seen.delete_many(["a"]),
-        lambda: seen.delete_unchanged("a", etag=""),
+        lambda: cache.write("a", b""),
+        lambda: cache.create("a", b""),
+        lambda: cache.replace("a", b"", etag=""),
+        lambda: cache.copy_many([("a", "b")]),
+        lambda: cache.copy_from(store, [("a", "b")]),
+        lambda: cache.delete_many(["a"]),
+        lambda: cache.delete_unchanged("a", etag=""),
     )
 
     for write in writes:
-        with pytest.raises(errors.InternalError, match="which only reads"):
+        with pytest.raises(errors.InternalError, match="which cannot write"):
             write()
     assert store.list("") == ()
-    assert not seen.can_copy_from(store)
+    assert not cache.can_copy_from(store)
 
 
-def test_a_look_answers_a_listing_below_one_that_was_made() -> None:
+def test_a_read_cache_answers_a_listing_below_a_cached_one() -> None:
     counting = stores.FaultyStore(stores.MemoryStore())
     for key in ("a/b/1", "a/b/2", "a/bc/3", "d"):
         counting.wrapped.write(key, b"x")
-    seen = read_cache.Look(counting)
+    cache = read_cache.ReadCache(counting)
 
-    seen.list("a")
+    cache.list("a")
 
-    assert [info.key for info in seen.list("a/b")] == ["a/b/1", "a/b/2"]
-    assert (seen.list_names("a"), seen.list_names("a/b"), seen.list_names("")) == (
+    assert [info.key for info in cache.list("a/b")] == ["a/b/1", "a/b/2"]
+    assert (cache.list_names("a"), cache.list_names("a/b"), cache.list_names("")) == (
         ("b/", "bc/"),
         ("1", "2"),
         ("a/", "d"),
@@ -230,16 +230,16 @@ def test_a_look_answers_a_listing_below_one_that_was_made() -> None:
     assert [one.key for one in counting.operations] == ["a", ""]
 
 
-def test_a_look_remembers_documents_and_no_state() -> None:
+def test_a_read_cache_remembers_documents_and_no_state() -> None:
     """Small files of state are many, and none of them is read twice."""
     counting = stores.FaultyStore(stores.MemoryStore())
     for key in ("q/commits/1", "q/state/0/1/2_x.changelog", "q/state/0/1/2_x.zip", "q/state/0/_metadata/v2/0"):
         counting.wrapped.write(key, b"x")
     counting.wrapped.write("q/sources/0/9.compact", bytes(2**20 + 1))
-    seen = read_cache.Look(counting)
+    cache = read_cache.ReadCache(counting)
 
     for _ in range(2):
-        seen.read_many([info.key for info in counting.wrapped.list("q")])
+        cache.read_many([info.key for info in counting.wrapped.list("q")])
 
     again = Counter(one.key for one in counting.operations if one.name == "read")
     assert {key for key, times in again.items() if times > 1} == {"q/state/0/1/2_x.changelog", "q/sources/0/9.compact"}

@@ -275,12 +275,12 @@ def test_state_taken_over_late_does_not_go_back_to_the_earlier_owner(bucket: sto
 
 def test_a_number_kept_for_a_savepoint_elsewhere_is_not_given_to_another(bucket: stores.MemoryStore) -> None:
     store = bucket.child("root")
-    request = savepoint.SavepointRequest(1, "n", "j", Trigger.MANUAL, 1, 1, Clock().now)
+    request = savepoint.SavepointProperties(1, "n", "j", Trigger.MANUAL, 1, 1, Clock().now)
     for place in (savepoint.SavepointTarget(bucket, "one"), savepoint.SavepointTarget(bucket, "one")):
-        savepoint._keep_number(store, request.id, place)
+        savepoint._record_number(store, request.id, place)
 
     with pytest.raises(errors.PreconditionFailedError):
-        savepoint._keep_number(store, request.id, savepoint.SavepointTarget(bucket, "other"))
+        savepoint._record_number(store, request.id, savepoint.SavepointTarget(bucket, "other"))
     assert b"one" in store.read(layout.savepoint_pointer(1))
 
 

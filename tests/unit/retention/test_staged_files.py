@@ -70,7 +70,7 @@ def _take_savepoint(job: Job, location: str | None) -> None:
     root = layout.query_root(1, "delays")
     job.store.write(f"{root}/{RECORD}", _record())
     request = job.savepoint_request(9, epoch=2)
-    place = savepoint.target(job.store, request, location=location, open_store=job.open_store)
+    place = savepoint.resolve_target(job.store, request, location=location, open_store=job.open_store)
     entry = closure.close_over(job.store, root, 0)
     size = len(_record())
     files = (*entry.files, entry.files[0].model_copy(update={"path": RECORD, "size_bytes": size, "checksum": None}))

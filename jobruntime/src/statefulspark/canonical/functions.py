@@ -18,7 +18,7 @@ from statefulspark.sources import segmentfile
 _COLUMNS = pa.schema([("state", pa.string()), ("mode", pa.string()), ("subtask", pa.int32()), ("element", pa.string())])
 
 
-def read(place: transfer.SnapshotPlace, query: QueryEntry, wish: reading.Wish, uid: str) -> pa.Table | None:
+def read(place: transfer.SnapshotLocation, query: QueryEntry, wish: reading.Wish, uid: str) -> pa.Table | None:
     """Read the state of a function or stateful source; None if the uid is neither's.
 
     Args:
@@ -47,7 +47,7 @@ def read(place: transfer.SnapshotPlace, query: QueryEntry, wish: reading.Wish, u
     return _table(OperatorState(1, {}) if state is None else record.decode(state, source), wish)
 
 
-def _read(place: transfer.SnapshotPlace, query: QueryEntry, path: str) -> tuple[str, bytes]:
+def _read(place: transfer.SnapshotLocation, query: QueryEntry, path: str) -> tuple[str, bytes]:
     """Return the name of a file for errors, and its content."""
     key = place.key(query, path)
     source = f"{place.store.uri}/{key}"

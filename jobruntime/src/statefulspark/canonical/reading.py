@@ -71,7 +71,7 @@ def uids_of(query: QueryEntry) -> tuple[str, ...]:
     return (*(one.uid for one in query.operators), *(one.uid for one in query.operator_states), *sources)
 
 
-def read_operator(place: transfer.SnapshotPlace, query: QueryEntry, wish: Wish, uid: str) -> pa.Table:
+def read_operator(place: transfer.SnapshotLocation, query: QueryEntry, wish: Wish, uid: str) -> pa.Table:
     """Read the state of an operator in a canonical savepoint.
 
     Raises:
@@ -97,7 +97,7 @@ def read_operator(place: transfer.SnapshotPlace, query: QueryEntry, wish: Wish, 
     return _together(list(_limited(tables, wish.limit)))
 
 
-def states_of(place: transfer.SnapshotPlace, query: QueryEntry, uid: str) -> tuple[str, ...]:
+def states_of(place: transfer.SnapshotLocation, query: QueryEntry, uid: str) -> tuple[str, ...]:
     """Return the names of an operator's states in a canonical savepoint."""
     key = place.key(query, documents.QUERY_DOCUMENT)
     operator = documents.QueryDocument.parse(place.store.read(key), f"{place.store.uri}/{key}").operator(uid)

@@ -1,13 +1,15 @@
-"""Side records: what travels with a batch and is not Spark's. Names and choice are pure; `SideLog` reads and writes them.
+"""Batch records: what this runtime stores with a batch beside Spark's own files.
+
+The functions on names and keys are pure; `BatchRecordLog` reads and writes the records.
 
 ```
 <query root>/operator-state/<uid>/<batch:08d>-<epoch:08d>.json    state of a function without keys, when it changed
-<query root>/unchanged/<uid>/<batch:08d>-<epoch:08d>.json         when it did not: which of those holds
+<query root>/unchanged/<uid>/<batch:08d>-<epoch:08d>.json         when it did not change: which of those is valid
 <query root>/prepared/<uid>/<batch:08d>-<epoch:08d>.json          a transaction of a two-phase sink
-<query root>/output/<query uid>/<batch:08d>-<epoch:08d>.json      from this batch on: who has a record of each
+<query root>/output/<query uid>/<batch:08d>-<epoch:08d>.json      which sink or function has a record of each later batch
 ```
 A record is written before Spark commits its batch, so that a committed batch has its records. Of several attempts at a
-batch the one of the highest epoch counts: all of them had the same input, and only the newest driver goes on.
+batch the one of the highest epoch is valid: all attempts have the same input, and only the newest driver continues.
 """
 
 from __future__ import annotations
@@ -28,17 +30,17 @@ class RecordKind(StrEnum):
     """What a record holds; the name of its folder."""
 
     OPERATOR_STATE = "operator-state"
-    """State of a function; a cut needs the newest one."""
+    """State of a function; a snapshot needs the newest one."""
     UNCHANGED = "unchanged"
-    """A batch left a function's state as it was; a cut needs the one of its own batch."""
+    """A batch did not change a function's state; a snapshot needs the record of its own batch."""
     PREPARED = "prepared"
-    """A sink's transaction; a cut needs every one that may be uncommitted."""
+    """A sink's transaction; a snapshot needs every one that may be uncommitted."""
     OUTPUT = "output"
-    """Which sink or function the query writes to; it says which records of the kinds above must be there."""
+    """Which sink or function the query writes to; it tells which records of the kinds above must exist."""
 
 
 class _OperatorState(SealedDocument):
-    """A record of operator state as far as storage alone goes: its version and its checksum (`operatorstate.record`)."""
+    """A record of operator state: only its version and checksum are read here (see `operatorstate.record`)."""
 
     FORMAT: ClassVar = formats.OPERATOR_STATE
     format_version: int = formats.OPERATOR_STATE.writes
@@ -56,7 +58,7 @@ _KEY = re.compile(rf"^(?P<kind>{_KINDS})/(?P<uid>[^/]+)/(?P<batch>\d{{8,}})-(?P<
 
 @dataclass(frozen=True, slots=True)
 class RecordName:
-    """A record, as its key names it.
+    """Name of a record, parsed from its key.
 
     Attributes:
         kind: What it holds.
@@ -77,7 +79,7 @@ class RecordName:
 
 
 def of_key(key: str) -> RecordName | None:
-    """Read a key below a query's root; None if it is not a record's."""
+    """Parse a key below a query's root; None if it is not the key of a record."""
     match = _KEY.match(key)
     return (
         RecordName(RecordKind(match["kind"]), match["uid"], int(match["batch"]), int(match["epoch"])) if match else None
@@ -85,17 +87,17 @@ def of_key(key: str) -> RecordName | None:
 
 
 def all_of(keys: Iterable[str], kind: RecordKind) -> tuple[RecordName, ...]:
-    """Return every record of a kind, also those that do not count, ordered by batch, uid and epoch."""
-    found = (name for key in keys if (name := of_key(key)) is not None and name.kind is kind)
-    return tuple(sorted(found, key=lambda name: (name.batch, name.uid, name.epoch)))
+    """Return every record of a kind, replaced ones too, ordered by batch, uid and epoch."""
+    names = (name for key in keys if (name := of_key(key)) is not None and name.kind is kind)
+    return tuple(sorted(names, key=lambda name: (name.batch, name.uid, name.epoch)))
 
 
 def between(keys: Iterable[str], kind: RecordKind, *, after_batch: int, to_batch: int) -> tuple[RecordName, ...]:
-    """Return the record that counts of each uid and batch, in the order of batches.
+    """Return the valid record of each uid and batch, in the order of batches.
 
     Args:
-        keys: Keys below the query's root, others among them.
-        kind: Of the records.
+        keys: Keys below the query's root; keys of other files are ignored.
+        kind: Kind of the records.
         after_batch: Leave out this batch and those before it; -1 for none.
         to_batch: The last batch.
     """
@@ -104,12 +106,12 @@ def between(keys: Iterable[str], kind: RecordKind, *, after_batch: int, to_batch
 
 
 def newest(keys: Iterable[str], kind: RecordKind, *, at_batch: int) -> dict[str, RecordName]:
-    """Return the record that holds after a batch, by uid."""
+    """Return the valid record after a batch, by uid."""
     return {name.uid: name for name in between(keys, kind, after_batch=-1, to_batch=at_batch)}
 
 
 def covering(keys: Iterable[str], *, after_batch: int, to_batch: int) -> tuple[RecordName, ...]:
-    """Return the output records that hold for batches in (after, to], in order; the newest one if the range is empty."""
+    """Return the output records that apply to batches in (after, to], in order; the newest one if the range is empty."""
     by_epoch = sorted(all_of(keys, RecordKind.OUTPUT), key=lambda name: (name.batch, name.epoch))
     chosen = {name.batch: name for name in by_epoch if name.batch <= to_batch}
     first = max((batch for batch in chosen if batch <= after_batch + 1), default=-1)
@@ -122,8 +124,8 @@ class Coverage:
 
     Attributes:
         name: The output record.
-        sink: Uid of the sink that it names; None if none of ours takes the batches.
-        function: Uid of the sink function that it names; None if none with state takes the batches.
+        sink: Uid of the sink that it names; None if the query does not write to a two-phase sink.
+        function: Uid of the sink function that it names; None if the query does not write to a stateful sink function.
     """
 
     name: RecordName
@@ -134,38 +136,38 @@ class Coverage:
 def lost_records(
     keys: Iterable[str], coverages: Sequence[Coverage], committed: Mapping[str, int], *, after_batch: int, to_batch: int
 ) -> tuple[RecordName, ...]:
-    """Return the records of prepared transactions that must be there and are not.
+    """Return the records of prepared transactions that must exist and are missing.
 
     Args:
-        keys: Keys below the query's root, others among them.
+        keys: Keys below the query's root; keys of other files are ignored.
         coverages: From `covering`, in its order; at least one.
-        committed: By uid of a sink the batch through which its records are not needed any more.
-        after_batch: The same for all others.
+        committed: By sink uid, the last batch whose records are not needed any more.
+        after_batch: The same for all other sinks.
         to_batch: The last batch.
 
     Returns:
-        One name per sink and batch, under the epoch that the output record names; another epoch's would do as well.
+        One name per sink and batch, with the epoch of the output record; a record of another epoch is valid too.
     """
     names = all_of(keys, RecordKind.PREPARED)
     held = {(name.uid, name.batch) for name in names}
-    ends = [*(one.name.batch for one in coverages[1:]), to_batch + 1]
+    ends = [*(coverage.name.batch for coverage in coverages[1:]), to_batch + 1]
     lost = []
-    for one, end in zip(coverages, ends, strict=True):
-        if one.sink is None:
+    for coverage, end in zip(coverages, ends, strict=True):
+        if coverage.sink is None:
             continue
-        first = max(one.name.batch, committed.get(one.sink, after_batch) + 1)
-        batches = [batch for batch in range(first, end) if (one.sink, batch) not in held]
-        lost += [RecordName(RecordKind.PREPARED, one.sink, batch, one.name.epoch) for batch in batches]
+        first = max(coverage.name.batch, committed.get(coverage.sink, after_batch) + 1)
+        batches = [batch for batch in range(first, end) if (coverage.sink, batch) not in held]
+        lost += [RecordName(RecordKind.PREPARED, coverage.sink, batch, coverage.name.epoch) for batch in batches]
     return tuple(lost)
 
 
 def latest(*names: RecordName | None) -> RecordName | None:
-    """Return the record of the highest batch, of those the one of the highest epoch, of those the first one given."""
+    """Return the record with the highest batch, then the highest epoch; the first given one of equals."""
     return max((name for name in names if name is not None), key=lambda name: (name.batch, name.epoch), default=None)
 
 
 def require_readable(key: str, body: bytes, source: str) -> None:
-    """Check that a record is what was written, as far as it can tell; a file that is no record passes.
+    """Check the version and the checksum of a record; a file that is not a record passes.
 
     Raises:
         SnapshotCorruptError: `DocumentUnreadable`.
@@ -176,11 +178,11 @@ def require_readable(key: str, body: bytes, source: str) -> None:
         _DOCUMENTS[name.kind].parse(body, source)
 
 
-class SideLog:
-    """The side records of one query on storage. Safe from any thread."""
+class BatchRecordLog:
+    """The batch records of one query on storage. Thread-safe."""
 
     def __init__(self, store: ObjectStore, query_path: str) -> None:
-        """Read and write below a query's root.
+        """Open the records below a query's root.
 
         Args:
             store: The job's root.
@@ -201,7 +203,7 @@ class SideLog:
         return self._store.read(name.key)
 
     def delete(self, names: Iterable[RecordName]) -> None:
-        """Remove records; those already gone are fine."""
+        """Delete records; records that do not exist are ignored."""
         self._store.delete_many([name.key for name in names])
 
     def all_of(self, kind: RecordKind) -> tuple[RecordName, ...]:
@@ -209,11 +211,11 @@ class SideLog:
         return all_of((info.key for info in self._store.list(kind.value)), kind)
 
     def newest(self, kind: RecordKind, uid: str, *, at_batch: int) -> RecordName | None:
-        """Return the record that holds after a batch. Cost: one LIST."""
+        """Return the valid record after a batch. Cost: one LIST."""
         return newest(self._keys(kind, uid), kind, at_batch=at_batch).get(uid)
 
     def between(self, kind: RecordKind, uid: str, *, after_batch: int, to_batch: int) -> tuple[RecordName, ...]:
-        """Return the records that count, of batches in (after, to]. Cost: one LIST."""
+        """Return the valid records of batches in (after, to]. Cost: one LIST."""
         return between(self._keys(kind, uid), kind, after_batch=after_batch, to_batch=to_batch)
 
     def _keys(self, kind: RecordKind, uid: str) -> list[str]:

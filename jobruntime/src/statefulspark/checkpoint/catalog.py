@@ -1,7 +1,7 @@
-"""Manifests on storage: written last and once, listed, read and numbered.
+"""The catalog of manifests on storage: writes each manifest last and once, lists, reads and numbers them.
 
-A folder without `_metadata.json` is no snapshot, whatever else lies in it. Numbers are one sequence for checkpoints and
-savepoints and are never used twice, so folders without a manifest count too.
+A folder without `_metadata.json` is not a snapshot, whatever it contains. Checkpoints and savepoints share one sequence of
+numbers, and no number is used twice, so folders without a manifest take a number too.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from statefulspark.contract.base import WireModel
 from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
 from statefulspark.storage.port import ObjectStore
 
-_GAP = 8
-"""Numbers in a row that are looked up before it is believed that no checkpoint has a higher one than those listed."""
+_MAX_GAP = 8
+"""After so many consecutive numbers without a checkpoint, no higher number is looked up."""
 _FOLDERS = ((SnapshotKind.CHECKPOINT, layout.CHECKPOINTS), (SnapshotKind.SAVEPOINT, layout.SAVEPOINTS))
 
 
@@ -44,7 +44,7 @@ class SnapshotRef:
 
 
 def write_checkpoint(store: ObjectStore, manifest: Manifest) -> str:
-    """Complete a checkpoint: write its manifest, if nobody has. Cost: one PUT.
+    """Complete a checkpoint: write its manifest if none exists. Cost: one PUT.
 
     Returns:
         The checkpoint's folder.
@@ -73,10 +73,10 @@ def write_manifest(store: ObjectStore, folder: str, manifest: Manifest) -> None:
 
 
 def exists_already(store: ObjectStore, folder: str, kind: SnapshotKind) -> errors.PreconditionFailedError:
-    """Return the error for a snapshot whose place is taken."""
+    """Return the error for a folder that holds another snapshot already."""
     where = f"{store.uri}/{folder}" if folder else store.uri
     return errors.PreconditionFailedError(
-        f"{kind.value.capitalize()}Exists", f"{where} was completed by somebody else; nothing was overwritten."
+        f"{kind.value.capitalize()}Exists", f"{where} was completed by another process; nothing was overwritten."
     )
 
 
@@ -88,39 +88,41 @@ def read_manifest(store: ObjectStore, folder: str) -> Manifest:
         folder: The snapshot's folder below it; "" if the store is rooted there.
 
     Raises:
-        ObjectNotFoundError: The folder is no snapshot.
+        ObjectNotFoundError: The folder is not a snapshot.
         SnapshotCorruptError: `DocumentUnreadable`.
-        FormatVersionError: It is of a version that this release cannot read.
+        FormatVersionError: This release cannot read the manifest's version.
     """
     key = f"{folder}/{MANIFEST_NAME}" if folder else MANIFEST_NAME
     return Manifest.parse(store.read(key), f"{store.uri}/{key}")
 
 
-class _Place(WireModel):
-    """What a manifest of any version says about where its cut is."""
+class _ManifestGeneration(WireModel):
+    """The generation in a manifest of any version."""
 
     generation: int | None = None
 
 
-def newer_of(store: ObjectStore, refs: Sequence[SnapshotRef], generation: int) -> errors.FormatVersionError | None:
-    """Return why the first of these snapshots cannot be read, of those that a later release took in a generation.
+def first_of_later_release(
+    store: ObjectStore, refs: Sequence[SnapshotRef], generation: int
+) -> errors.FormatVersionError | None:
+    """Return why a snapshot of a generation cannot be read, for the first one that a later release took.
 
-    One that does not say its generation in the way of this release counts. Cost: one GET each.
+    A snapshot whose generation this release cannot read counts too. Cost: one GET each.
     """
     for ref in refs:
         try:
             read_manifest(store, ref.folder)
         except errors.FormatVersionError as error:
-            if _generation_told(store, ref) in (None, generation):
+            if _generation_of(store, ref) in (None, generation):
                 return error
         except (errors.SnapshotCorruptError, errors.ObjectNotFoundError):
             continue
     return None
 
 
-def _generation_told(store: ObjectStore, ref: SnapshotRef) -> int | None:
+def _generation_of(store: ObjectStore, ref: SnapshotRef) -> int | None:
     try:
-        return _Place.model_validate_json(store.read(f"{ref.folder}/{MANIFEST_NAME}")).generation
+        return _ManifestGeneration.model_validate_json(store.read(f"{ref.folder}/{MANIFEST_NAME}")).generation
     except (ValidationError, errors.ObjectNotFoundError):
         return None
 
@@ -128,9 +130,9 @@ def _generation_told(store: ObjectStore, ref: SnapshotRef) -> int | None:
 def read_manifests(
     store: ObjectStore, refs: Sequence[SnapshotRef]
 ) -> tuple[Manifest | errors.SnapshotCorruptError, ...]:
-    """Read several manifests in parallel, in the order asked for; an unreadable one is returned as its error.
+    """Read several manifests in parallel, in the given order; an unreadable one is returned as its error.
 
-    A snapshot that was deleted meanwhile is left out. Cost: one GET each.
+    A snapshot that was deleted in the meantime is left out. Cost: one GET each.
     """
     keys = {ref: f"{ref.folder}/{MANIFEST_NAME}" for ref in refs}
     bodies = read_present(store, tuple(keys.values()))
@@ -140,64 +142,70 @@ def read_manifests(
 def list_snapshots(store: ObjectStore) -> tuple[SnapshotRef, ...]:
     """Return the completed snapshots in the job's root, newest first. Cost: two listings, a HEAD per savepoint.
 
-    Folders without a manifest are left out. Savepoints at other locations are found by `elsewhere`.
+    Folders without a manifest are left out. `external_savepoints` lists the savepoints at other locations.
     """
-    return survey(store).completed
+    return list_all(store).completed
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class SnapshotListing:
     """Every snapshot in a job's root.
 
     Attributes:
         completed: Newest first.
-        unfinished: Folders of savepoints without a manifest: being made, or left behind.
+        unfinished: Folders of savepoints without a manifest: in progress, or left by a dead driver.
     """
 
     completed: tuple[SnapshotRef, ...]
     unfinished: tuple[str, ...]
 
 
-def survey(store: ObjectStore) -> Survey:
-    """Look for snapshots, finished or not. Cost: as for `list_snapshots`."""
+def list_all(store: ObjectStore) -> SnapshotListing:
+    """List the completed and the unfinished snapshots. Cost: as for `list_snapshots`."""
     manifests = [info.key for info in store.list(layout.CHECKPOINTS) if info.key.endswith(f"/{MANIFEST_NAME}")]
-    found = [_ref(SnapshotKind.CHECKPOINT, key.rsplit("/", 1)[0]) for key in manifests if key.count("/") == 2]
+    refs = [_ref(SnapshotKind.CHECKPOINT, key.rsplit("/", 1)[0]) for key in manifests if key.count("/") == 2]
     unfinished: list[str] = []
     for name in store.list_names(layout.SAVEPOINTS):
         folder = f"{layout.SAVEPOINTS}/{name.rstrip('/')}"
         if not name.endswith("/"):
             continue
         if store.info(f"{folder}/{MANIFEST_NAME}"):
-            found.append(_ref(SnapshotKind.SAVEPOINT, folder))
+            refs.append(_ref(SnapshotKind.SAVEPOINT, folder))
         elif layout.parse_number(name):
             unfinished.append(folder)
-    completed = sorted((ref for ref in found if ref is not None), key=lambda ref: ref.id, reverse=True)
-    return Survey(tuple(completed), tuple(unfinished))
+    completed = sorted((ref for ref in refs if ref is not None), key=lambda ref: ref.id, reverse=True)
+    return SnapshotListing(tuple(completed), tuple(unfinished))
 
 
 def checkpoints_from(store: ObjectStore, number: int) -> tuple[SnapshotRef, ...]:
     """Return the checkpoints from a number on that a listing does not show yet, newest first.
 
-    Numbers are not contiguous: savepoints have some, and a checkpoint that was given up leaves nothing behind. So the
-    look-up steps over as many numbers without a checkpoint as can come between two listings.
+    Numbers are not contiguous: savepoints use some of them, and an aborted checkpoint leaves no file. So the look-up skips
+    as many numbers without a checkpoint as can occur between two listings.
 
-    Cost: a HEAD for each of so many numbers, at the same time; as many again if one of them is there.
+    Cost: a HEAD for each of so many numbers, in parallel; as many again if one of them exists.
     """
-    found: list[int] = []
+    ids: list[int] = []
     first = number
     while True:
-        names = {f"{layout.number(one)}/{MANIFEST_NAME}": one for one in range(first, first + _GAP)}
+        names = {
+            f"{layout.number(checkpoint_id)}/{MANIFEST_NAME}": checkpoint_id
+            for checkpoint_id in range(first, first + _MAX_GAP)
+        }
         present = [names[name] for name in listing.look_up(store, layout.CHECKPOINTS, names)]
         if not present:
             break
-        found += present
+        ids += present
         first = max(present) + 1
-    ordered = sorted(found, reverse=True)
-    return tuple(SnapshotRef(SnapshotKind.CHECKPOINT, one, layout.checkpoint(one)) for one in ordered)
+    ordered = sorted(ids, reverse=True)
+    return tuple(
+        SnapshotRef(SnapshotKind.CHECKPOINT, checkpoint_id, layout.checkpoint(checkpoint_id))
+        for checkpoint_id in ordered
+    )
 
 
 def next_snapshot_id(store: ObjectStore) -> int:
-    """Return the number after every checkpoint's and savepoint's, finished or not. Cost: two listings."""
+    """Return the number after the highest one of all checkpoints and savepoints, finished or not. Cost: two listings."""
     names = [name for _, folder in _FOLDERS for name in store.list_names(folder)]
     return max((layout.parse_number(name) or 0 for name in names), default=0) + 1
 

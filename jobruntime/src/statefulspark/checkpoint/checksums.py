@@ -1,4 +1,4 @@
-"""Checksums that lie beside the files in a checkpoint root.
+"""Checksum files beside the files in a checkpoint root.
 
 Spark writes `<name>.crc` (JSON, CRC-32C over the whole file) beside state files; Hadoop's local file system writes
 `.<name>.crc` (CRC-32 per chunk) beside every file, on file:// only.
@@ -38,7 +38,7 @@ def hadoop_sidecar(key: str) -> str:
 
 
 def sidecars(key: str) -> tuple[str, ...]:
-    """Return every checksum file that may lie beside a file."""
+    """Return the names of all checksum files that a file can have."""
     spark = spark_sidecar(key)
     return spark, hadoop_sidecar(key), hadoop_sidecar(spark)
 
@@ -49,7 +49,7 @@ def is_sidecar(key: str) -> bool:
 
 
 def matches_spark(body: bytes, sidecar: bytes) -> bool:
-    """Compare a file with Spark's checksum of it; an unreadable checksum matches nothing."""
+    """Tell whether a file matches Spark's checksum file; an unreadable checksum matches nothing."""
     try:
         expected = _SparkChecksum.model_validate_json(sidecar)
     except ValidationError:
@@ -68,7 +68,7 @@ def size_in_spark(sidecar: bytes) -> int | None:
 
 
 def matches_hadoop(body: bytes, sidecar: bytes) -> bool:
-    """Compare a file with Hadoop's local checksum of it; an unreadable checksum matches nothing."""
+    """Tell whether a file matches Hadoop's local checksum file; an unreadable checksum matches nothing."""
     if len(sidecar) < _HADOOP_HEADER.size:
         return False
     magic, chunk_bytes = _HADOOP_HEADER.unpack_from(sidecar)

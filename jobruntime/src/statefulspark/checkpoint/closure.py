@@ -1,14 +1,14 @@
-"""The closure of a committed batch: every file that Spark needs to go on after it, and no other.
+"""The closure of a committed batch: exactly the files that Spark needs to continue after it.
 
 For batch N: the query's metadata; offsets N-1 and N; the commits from the oldest state snapshot in use up to N, which tell
 which state files belong together; the sources' logs, and the segments that offsets N name; each function's newest record of
-operator state, with what tells that it still holds, and each sink's prepared transactions; each operator's metadata and
-schema; per state store the newest snapshot with its SST files and the changelogs after it; and the checksum files beside
-all of those.
+operator state, with the record that it is unchanged, and each sink's prepared transactions; each operator's metadata and
+schema; per state store the newest snapshot with its SST files and the changelogs after it; and the checksum files of all
+of these.
 
-Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel, each of them once.
-No state file is read but the snapshot archives, which hold names and settings, so the cost does not grow with the size of
-the state.
+Cost: one listing of the query's root (a request per 1,000 files) and reads of small files in parallel, each file once.
+Of the state files only the snapshot archives are read, which hold names and settings, so the cost does not grow with the
+size of the state.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def close_over(store: ObjectStore, query_path: str, batch_id: int) -> QueryEntry
     """Find every file that a committed batch needs.
 
     Args:
-        store: Rooted at the job.
+        store: The job's root.
         query_path: The query's checkpoint root below it, for example `generations/00000003/delays`.
-        batch_id: The batch; -1 stands for "nothing committed yet" and needs no file.
+        batch_id: The batch; -1 means that nothing is committed yet, and needs no file.
 
     Returns:
         The query's part of a manifest.
@@ -37,7 +37,7 @@ def close_over(store: ObjectStore, query_path: str, batch_id: int) -> QueryEntry
     Raises:
         SnapshotCorruptError: `BatchNotCommitted`, `ClosureIncomplete` or `SparkLogUnreadable`.
     """
-    return Closer(store, query_path).close_over(batch_id)
+    return ClosureBuilder(store, query_path).close_over(batch_id)
 
 
 def newest_committed_batch(store: ObjectStore, query_path: str) -> int:
@@ -54,20 +54,20 @@ def newest_committed_batch(store: ObjectStore, query_path: str) -> int:
     return newest
 
 
-class Closer:
-    """Closes over one query's batches and remembers what cannot change, so that each call reads only what is new.
+class ClosureBuilder:
+    """Builds the closures of one query's batches; remembers what cannot change, so that each call reads only new files.
 
     Use one per query and driver, from one thread at a time.
     """
 
     def __init__(self, store: ObjectStore, query_path: str, *, base: QueryEntry | None = None) -> None:
-        """Close over batches of the query at a root.
+        """Build closures for the query at a root.
 
         Args:
             store: As for the function `close_over`.
-            query_path: Likewise.
-            base: The cut after which nothing is known of the query. What that had prepared is needed too, and every
-                batch after it has its records. Its files are looked up by name if a listing should lag.
+            query_path: As for the function `close_over`.
+            base: The snapshot from which the query continues. Its prepared transactions are needed too, and every batch
+                after it has records. Its files are looked up by name if the listing lags.
         """
         self._store = store
         self._path = query_path
@@ -78,15 +78,15 @@ class Closer:
         self._small = small_files.SmallFiles(store, query_path)
         self._records = required_records.Records(store, query_path, self._small)
         self._base = base
-        self._known = tuple(file.path for file in base.files) if base is not None else ()
+        self._last_paths = tuple(file.path for file in base.files) if base is not None else ()
 
     def close_over(self, batch_id: int, committed: Mapping[str, int] | None = None) -> QueryEntry:
         """Find every file that a committed batch needs; see the function of the same name.
 
         Args:
             batch_id: The batch.
-            committed: By uid of a sink the batch through which its transactions are committed; all that storage holds
-                of a sink are taken where it is not known.
+            committed: By sink uid, the last batch whose transaction is committed. For a sink that is not named, all
+                transactions on storage are taken.
         """
         if batch_id < 0:
             return QueryEntry(uid=posixpath.basename(self._path), batch_id=-1, path=self._path)
@@ -95,20 +95,20 @@ class Closer:
             try:
                 entry = self._closed_over(batch_id, listed, committed or {})
             except listing.FilesAbsentError as error:
-                names = [name for name in (*error.alternatives, *self._known) if name not in listed]
+                names = [name for name in (*error.alternatives, *self._last_paths) if name not in listed]
                 hidden = listing.look_up(self._store, self._path, names)
                 if not hidden:
                     raise
                 listed |= hidden
             else:
-                self._known = tuple(file.path for file in entry.files)
-                self._small.keep(self._known)
+                self._last_paths = tuple(file.path for file in entry.files)
+                self._small.forget_others(self._last_paths)
                 return entry
 
     @property
-    def rotten(self) -> tuple[str, ...]:
-        """Small files of the last closure whose content is not what the store says, where that can be told."""
-        return self._small.rotten
+    def corrupt_files(self) -> tuple[str, ...]:
+        """Small files of the last closure whose content differs from the store's MD5, where the store has one."""
+        return self._small.corrupt_files
 
     def _closed_over(self, batch_id: int, listed: Mapping[str, ObjectInfo], committed: Mapping[str, int]) -> QueryEntry:
         uid = posixpath.basename(self._path)
@@ -126,7 +126,7 @@ class Closer:
         prepared = self._records.prepared(listed, batch_id, committed)
         outputs = self._records.outputs(listed, batch_id, committed, after_batch=self._after(batch_id))
         states = self._records.states(listed, batch_id, outputs[-1] if outputs else None)
-        wanted = [
+        needed = [
             "metadata",
             *self._log_keys(listed, chains, batch_id),
             *_source_keys(listed, offsets),
@@ -143,7 +143,7 @@ class Closer:
             uid=uid,
             batch_id=batch_id,
             path=self._path,
-            files=self._entries(wanted, listed, batch_id),
+            files=self._entries(needed, listed, batch_id),
             operators=tuple(self._operator_entry(operator.metadata, batch_id) for operator in operators),
             offsets=offsets,
             operator_states=tuple(OperatorStateEntry(uid=n.uid, path=n.key, batch_id=n.batch) for n in states.names),
@@ -151,7 +151,7 @@ class Closer:
         )
 
     def _load_commits(self, state: state_files.StateFiles, listed: Mapping[str, ObjectInfo], batch_id: int) -> None:
-        """Read the commits that the chains need: usually all in one go, as the snapshots' names tell how far back."""
+        """Read the commits that the chains need; the snapshots' names tell how far back, so usually in one request."""
         oldest = state.oldest_useful_version(batch_id + 1) - 1
         while (newest := state_files.missing_commits(state, self._commits, batch_id)) is not None:
             batches = [batch for batch in range(min(oldest, newest), newest + 1) if batch not in self._commits]
@@ -159,8 +159,8 @@ class Closer:
             if newest in absent:
                 raise listing.FilesAbsentError(
                     "ClosureIncomplete",
-                    f"Batch {batch_id} cannot be closed over: {self._root}/commits/{newest}, which names older state "
-                    "files that it builds on, does not exist. Start from an older snapshot.",
+                    f"Batch {batch_id} cannot be closed over: {self._root}/commits/{newest} does not exist; it names "
+                    "the older state files that the batch needs. Start from an older snapshot.",
                     (f"commits/{newest}",),
                 )
             present = [batch for batch in batches if batch not in absent]
@@ -191,12 +191,12 @@ class Closer:
             if key is None:
                 folder = f"state/{operator}/_metadata"
                 raise self._incomplete(folder, batch_id, alternatives=(f"{folder}/v2/0", f"{folder}/metadata"))
-        known = {operator: key for operator, key in keys.items() if key is not None}
-        bodies = self._small.read(listed, {key: key for key in known.values() if key not in self._operators})
+        present = {operator: key for operator, key in keys.items() if key is not None}
+        bodies = self._small.read(listed, {key: key for key in present.values() if key not in self._operators})
         for key, body in bodies.items():
             self._operators[key] = sparklog.parse_operator(body, f"{self._root}/{key}")
         return tuple(
-            self._operator(self._operators[key], key, operator, listed) for operator, key in sorted(known.items())
+            self._operator(self._operators[key], key, operator, listed) for operator, key in sorted(present.items())
         )
 
     def _operator(
@@ -211,7 +211,7 @@ class Closer:
         return _Operator(metadata, (key, *schemas))
 
     def _operator_entry(self, metadata: sparklog.OperatorMetadata, batch_id: int) -> OperatorEntry:
-        """Describe an operator; the commit knows its partitions, metadata of version 1 those of its first batch."""
+        """Describe an operator, with the partitions of the commit: metadata of version 1 has those of its first batch."""
         partitions = len((self._commits[batch_id].state_ids or {}).get(metadata.operator_id, ()))
         return OperatorEntry(
             uid=metadata.uid,
@@ -247,13 +247,13 @@ class Closer:
         ssts = {f"{posixpath.dirname(key)}/SSTs/{file.name}": file for key in snapshots for file in self._ssts[key]}
         for key, file in ssts.items():
             if key in listed and listed[key].size_bytes != file.size_bytes:
-                what = f"has {listed[key].size_bytes} bytes instead of {file.size_bytes}"
-                raise self._incomplete(key, batch_id, what)
+                problem = f"has {listed[key].size_bytes} bytes instead of {file.size_bytes}"
+                raise self._incomplete(key, batch_id, problem)
         return [*snapshots, *ssts, *(key for _, chain in chains for key in chain.changelogs)]
 
-    def _entries(self, wanted: Iterable[str], listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[FileEntry, ...]:
+    def _entries(self, needed: Iterable[str], listed: Mapping[str, ObjectInfo], batch_id: int) -> tuple[FileEntry, ...]:
         keys: set[str] = set()
-        for key in wanted:
+        for key in needed:
             if key not in listed:
                 raise self._incomplete(key, batch_id)
             keys.add(key)
@@ -264,7 +264,7 @@ class Closer:
         return tuple(self._small.entry(key, listed[key]) for key in sorted(keys))
 
     def _after(self, batch_id: int) -> int:
-        """Return the batch through which records of sinks that nothing is known of are not required."""
+        """Return the last batch whose records are not required, for sinks that the caller does not name."""
         return batch_id if self._base is None else self._base.batch_id
 
     def _forget_unused(self, chains: tuple[tuple[int, state_files.Chain], ...]) -> None:
@@ -274,11 +274,11 @@ class Closer:
         self._ssts = {key: files for key, files in self._ssts.items() if key in used}
 
     def _incomplete(
-        self, key: str, batch_id: int, what: str = "does not exist", *, alternatives: tuple[str, ...] = ()
+        self, key: str, batch_id: int, problem: str = "does not exist", *, alternatives: tuple[str, ...] = ()
     ) -> errors.SnapshotCorruptError:
         return listing.FilesAbsentError(
             "ClosureIncomplete",
-            f"Batch {batch_id} cannot be closed over: {self._root}/{key} {what}. Start from an older snapshot.",
+            f"Batch {batch_id} cannot be closed over: {self._root}/{key} {problem}. Start from an older snapshot.",
             alternatives or (key,),
         )
 
@@ -290,7 +290,7 @@ class _Operator:
 
 
 def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int) -> str | None:
-    """Find an operator's metadata: the newest of version 2 that holds at the batch, else version 1."""
+    """Find an operator's metadata: the newest of version 2 up to the batch, else version 1."""
     folder = f"state/{operator}/_metadata/v2/"
     versions = [
         file.number
@@ -302,37 +302,37 @@ def _metadata_key(listed: Mapping[str, ObjectInfo], operator: int, batch_id: int
 
 
 def _source_keys(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> list[str]:
-    """Find the sources' logs: all of a plain log; of a file source's log the newest compact file and what follows."""
+    """Find the sources' logs: a plain log completely, a file source's log from its newest compact file on."""
     lines = _lines_of_folders(listed, offsets)
     positions = {str(index): sparklog.file_source_position(line) for index, line in enumerate(lines)}
-    found: list[str] = []
+    keys: list[str] = []
     for key in listed:
         parts = key.split("/")
         is_entry = len(parts) == 3 and parts[0] == "sources" and sparklog.parse_log_file(parts[2]) is not None
         if is_entry and positions.get(parts[1]) is None:
-            found.append(key)
+            keys.append(key)
     for source, position in positions.items():
         if position is not None:
-            found += _file_source_keys(listed, f"sources/{source}", position)
-    return found
+            keys += _file_source_keys(listed, f"sources/{source}", position)
+    return keys
 
 
 def _lines_of_folders(listed: Mapping[str, ObjectInfo], offsets: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the offset line of each folder below `sources/`: a stream that a plan uses twice has two lines and one."""
+    """Return the offset line of each folder below `sources/`: a stream used twice has two lines and one folder."""
     numbers = [int(parts[1]) for key in listed if (parts := key.split("/"))[0] == "sources" and parts[1].isdigit()]
     spare = len(offsets) - max(numbers, default=len(offsets)) - 1
-    found: list[str] = []
+    lines: list[str] = []
     for line in offsets:
-        if spare > 0 and line in found:
+        if spare > 0 and line in lines:
             spare -= 1
         else:
-            found.append(line)
-    return tuple(found)
+            lines.append(line)
+    return tuple(lines)
 
 
 def _file_source_keys(listed: Mapping[str, ObjectInfo], folder: str, position: int) -> list[str]:
-    """Walk a file source's log backwards: it has no gaps down to its newest compact file, or to its beginning."""
-    found: list[str] = []
+    """Walk a file source's log backwards to its newest compact file, or to its beginning; the log has no gaps."""
+    keys: list[str] = []
     for number in range(position, -1, -1):
         plain, compact = f"{folder}/{number}", f"{folder}/{number}.compact"
         if plain not in listed and compact not in listed:
@@ -341,7 +341,7 @@ def _file_source_keys(listed: Mapping[str, ObjectInfo], folder: str, position: i
                 f"The log of a file source has no entry {plain}. Start from an older snapshot.",
                 (plain, compact),
             )
-        found.append(compact if compact in listed else plain)
+        keys.append(compact if compact in listed else plain)
         if compact in listed:
             break
-    return found
+    return keys

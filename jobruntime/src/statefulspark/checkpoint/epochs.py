@@ -1,7 +1,7 @@
 """Epochs: who may write. Each start of a driver claims the next number with a conditional create.
 
-Claims are contiguous, and the highest one owns the job. A number that was assigned (by the operator, before the pod
-existed) and passes over others fills those too, so that a late driver with an older number finds it taken.
+Claims are contiguous, and the driver with the highest one owns the job. The operator may assign a number before the pod
+exists; a claim of it fills the numbers below too, so that a late driver with an older number finds that one taken.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def read(store: ObjectStore, epoch: int) -> EpochRecord:
     """Return the record of an epoch. Cost: one GET.
 
     Raises:
-        ObjectNotFoundError: Nobody claimed it.
+        ObjectNotFoundError: The epoch is not claimed.
         SnapshotCorruptError: `DocumentUnreadable`.
     """
     key = layout.epoch(epoch)
@@ -42,20 +42,20 @@ def claim(store: ObjectStore, *, assigned: int | None, holder: str, claim_id: st
 
     Args:
         store: The job's root.
-        assigned: The epoch to claim; None takes the next one, whatever it is.
-        holder: Who claims, for people.
+        assigned: The epoch to claim; None takes the next free one.
+        holder: Who claims; for log and error messages.
         claim_id: Unique per process.
         now: UTC.
 
     Returns:
-        The claimed epoch. Cost: one listing, one HEAD and one PUT; a GET more where the answer to a PUT was lost, a PUT
-        more for each number passed over.
+        The claimed epoch. Cost: one listing, one HEAD and one PUT; one GET more if the answer to a PUT was lost, one PUT
+        more for each number that is skipped.
 
     Raises:
-        FencedError: The assigned epoch, or a newer one, belongs to somebody else.
+        FencedError: The assigned epoch, or a newer one, belongs to another driver.
     """
     highest = newest(store)
-    if highest and (mine := read(store, highest)).claim_id == claim_id and not mine.filled:
+    if highest and (claimed := read(store, highest)).claim_id == claim_id and not claimed.filled:
         return highest
     target = assigned if assigned is not None else highest + 1
     if target <= highest:
@@ -88,14 +88,14 @@ def require_current(store: ObjectStore, epoch: int) -> None:
 
 
 def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) -> OwnerRecord:
-    """Make sure that the state belongs to this resource, and claim it if nobody has.
+    """Make sure that the state belongs to this resource; claim it if it has no owner.
 
-    Cost: one PUT; a HEAD and a GET if somebody has, and one PUT more to take over.
+    Cost: one PUT; a HEAD and a GET if it has an owner, and one PUT more to take it over.
 
     Args:
         store: The job's root.
-        record: Who wants to own it.
-        take_over: Replace another owner. Only on somebody's explicit word.
+        record: The resource that claims it.
+        take_over: Replace another owner. Only if the user asked for it.
 
     Returns:
         The record on storage.
@@ -103,14 +103,14 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
     Raises:
         SpecRejectedError: `StateOwnedByAnother`: another resource owns it.
         SnapshotCorruptError: The record is unreadable.
-        PreconditionFailedError: `ObjectChanged`: somebody else took it over meanwhile; that is the later word.
+        PreconditionFailedError: `ObjectChanged`: another resource took it over in the meantime, and keeps it.
     """
     body = record.to_json(indent=1).encode()
     try:
         store.create(layout.OWNER, body)
         return record
     except errors.ObjectExistsError:
-        seen = store.info(layout.OWNER)
+        info = store.info(layout.OWNER)
         present = OwnerRecord.parse(store.read(layout.OWNER), f"{store.uri}/{layout.OWNER}")
     if present.owner_id == record.owner_id:
         return present
@@ -118,12 +118,12 @@ def ensure_owner(store: ObjectStore, record: OwnerRecord, *, take_over: bool) ->
         raise errors.SpecRejectedError(
             "StateOwnedByAnother",
             f"The state at {store.uri} belongs to {present.namespace}/{present.job} with uid {present.owner_id}, and "
-            f"this is uid {record.owner_id}. Set restore.takeOver to true to let it go on with that state, or give "
+            f"this is uid {record.owner_id}. Set restore.takeOver to true to continue with that state, or give "
             "the job another name or storage.uri.",
         )
-    if seen is None:
+    if info is None:
         raise errors.ObjectChangedError(f"{store.uri}/{layout.OWNER}")
-    store.replace(layout.OWNER, body, etag=seen.etag)
+    store.replace(layout.OWNER, body, etag=info.etag)
     return record
 
 
@@ -137,14 +137,14 @@ def _create(store: ObjectStore, record: EpochRecord) -> bool:
 
 
 def _lost(store: ObjectStore, *, assigned: int | None, record: EpochRecord, target: int) -> int:
-    """Somebody else was faster: an assigned epoch may still be free further up, an unassigned claim tries again."""
+    """Continue after another driver claimed the number first: an assigned epoch may be free still, else claim the next."""
     if assigned is not None and newest(store) >= target:
         raise _fenced(store, target, record.holder, newest(store))
     return claim(store, assigned=assigned, holder=record.holder, claim_id=record.claim_id, now=record.claimed_at)
 
 
-def _fenced(store: ObjectStore, wanted: int, holder: str, highest: int) -> errors.FencedError:
+def _fenced(store: ObjectStore, epoch: int, holder: str, highest: int) -> errors.FencedError:
     return errors.FencedError(
-        f"{holder} was to run as epoch {wanted} at {store.uri}, and epoch {highest} is held by "
-        f"{read(store, highest).holder} already; the newer one goes on."
+        f"{holder} was to run as epoch {epoch} at {store.uri}, and epoch {highest} is held by "
+        f"{read(store, highest).holder} already; the newer one continues."
     )

@@ -1,9 +1,9 @@
-"""Lineages: which root of state something belongs to, and what it descends from.
+"""Lineages: the identity of a root of state, and the roots that it descends from.
 
-Every root has an identity of its own. Numbers of generations, batches and epochs begin anew in each root, so they compare
-within one lineage only; what meets numbers of another one (a sink that remembers, a savepoint from elsewhere) looks at
-the lineage first. A root that finds itself at another place than its record says was moved or copied, which it cannot
-tell apart; in both cases it goes on as a new lineage that descends from the old one.
+Every root has its own identity. Numbers of generations, batches and epochs start again in each root, so they can be compared
+within one lineage only. Code that meets numbers of another lineage (in a sink's marker, or in a savepoint of another root)
+compares the lineage first. If a root's URI differs from its record, the root was moved or copied, which cannot be told
+apart; in both cases it continues as a new lineage that descends from the old one.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ class Lineages:
 
     Attributes:
         records: As they are on storage.
-        unreadable: A sentence for each record that is damaged. Nothing depends on reading one: what was written in a lineage
-            names it, so the root goes on as a new one, as it would at another place.
+        unreadable: An error message for each damaged record. No other document needs the record, since each names its
+            lineage itself; so the root continues as a new lineage, as it does after a move.
     """
 
     records: tuple[LineageRecord, ...] = ()
@@ -34,12 +34,12 @@ class Lineages:
 
     @property
     def taken(self) -> int:
-        """How many numbers are taken."""
+        """Count of the numbers in use."""
         return len(self.records) + len(self.unreadable)
 
     @property
     def current(self) -> LineageRecord | None:
-        """The newest one, None before the first and if it cannot be read."""
+        """The newest lineage; None if there is none or it cannot be read."""
         return self.records[-1] if self.records and self.records[-1].number == self.taken else None
 
     @property
@@ -49,7 +49,7 @@ class Lineages:
 
     @property
     def unnamed(self) -> str | None:
-        """The lineage of whatever names none: the first, if the root was in use before that."""
+        """The lineage of documents that name none: the first one, if the root was in use before it."""
         return next((record.lineage for record in self.records if record.adopts_unnamed), None)
 
     def named(self, lineage: str | None) -> str | None:
@@ -57,20 +57,20 @@ class Lineages:
         return self.unnamed if lineage is None else lineage
 
     def root_of(self, lineage: str | None) -> str | None:
-        """Return where a lineage of this root lived; None if it never was here."""
+        """Return the URI that the root had in a lineage; None if it is not a lineage of this root."""
         return next((record.root for record in self.records if record.lineage == lineage), None)
 
 
 @dataclass(frozen=True, slots=True)
 class Descent:
-    """Where a cut comes from.
+    """Where a snapshot or a generation comes from.
 
     Attributes:
         lineage: Its own; None for state of a release without lineages.
-        generation: The generation of that lineage in which the cut lies.
-        root: URI of the root it was taken in, for people.
+        generation: Its generation in that lineage.
+        root: URI of the root it was taken in; for messages only.
         ancestors: Other lineages that it descends from, the oldest first.
-        unnamed: The lineage of whatever names none; None if nothing here is that old.
+        unnamed: The lineage of documents that name none; None if the root has no such documents.
     """
 
     lineage: str | None
@@ -80,34 +80,34 @@ class Descent:
     unnamed: str | None = None
 
     def below(self, own: str | None, queries: Sequence[QueryEntry]) -> tuple[Ancestor, ...]:
-        """Return the ancestors of what a root makes of this cut.
+        """Return the ancestors of a generation that a root makes from this snapshot.
 
         Args:
             own: The lineage of that root.
-            queries: The cut.
+            queries: The snapshot's queries.
         """
         if self.lineage == own:
             return self.ancestors
         batches = {query.uid: query.batch_id for query in queries}
-        here = Ancestor(lineage=self.lineage, root=self.root, generation=self.generation, batches=batches)
-        return (*self.ancestors, here)
+        parent = Ancestor(lineage=self.lineage, root=self.root, generation=self.generation, batches=batches)
+        return (*self.ancestors, parent)
 
 
-def of_manifest(manifest: Manifest, known: Lineages) -> Descent:
+def of_manifest(manifest: Manifest, lineages: Lineages) -> Descent:
     """Return where a snapshot comes from.
 
     Args:
-        manifest: The snapshot's.
-        known: Lineages of the root it lies in; none for a snapshot that lies elsewhere.
+        manifest: Manifest of the snapshot.
+        lineages: Lineages of the root that holds it; empty for a snapshot at another location.
     """
-    lineage = known.named(manifest.lineage)
-    return Descent(lineage, manifest.generation, manifest.root or known.root_of(lineage), manifest.ancestors)
+    lineage = lineages.named(manifest.lineage)
+    return Descent(lineage, manifest.generation, manifest.root or lineages.root_of(lineage), manifest.ancestors)
 
 
-def of_generation(record: GenerationRecord, known: Lineages) -> Descent:
-    """Return where a generation of a root belongs."""
-    lineage = known.named(record.lineage)
-    return Descent(lineage, record.generation, known.root_of(lineage), record.ancestors, known.unnamed)
+def of_generation(record: GenerationRecord, lineages: Lineages) -> Descent:
+    """Return where a generation of a root comes from."""
+    lineage = lineages.named(record.lineage)
+    return Descent(lineage, record.generation, lineages.root_of(lineage), record.ancestors, lineages.unnamed)
 
 
 def read_all(store: ObjectStore) -> Lineages:
@@ -126,39 +126,39 @@ def read_all(store: ObjectStore) -> Lineages:
 
 
 def ensure(
-    store: ObjectStore, *, lineage: str, epoch: int, now: datetime, seen: read_cache.Look | None = None
+    store: ObjectStore, *, lineage: str, epoch: int, now: datetime, cache: read_cache.ReadCache | None = None
 ) -> Lineages:
-    """Make sure that a root has a lineage of its own where it is now. Idempotent, and safe beside other drivers.
+    """Make sure that a root has its own lineage at its present URI. Idempotent, and safe with concurrent drivers.
 
     Cost: one listing, one HEAD and a GET per lineage; two listings and a PUT the first time.
 
     Args:
         store: The job's root.
-        lineage: The identity to give it if it has none.
-        epoch: The driver's.
+        lineage: The new identity, if it needs one.
+        epoch: The driver's epoch.
         now: UTC.
-        seen: A look at the root since the epoch was claimed; remembers what is read here.
+        cache: Reads of the root since the epoch was claimed; reads made here are added.
 
     Returns:
         Every lineage that the root has been; the newest one is its own.
     """
-    seen = seen or read_cache.Look(store)
-    known = read_all(seen)
-    while known.current is None or known.current.root != store.uri:
+    cache = cache or read_cache.ReadCache(store)
+    lineages = read_all(cache)
+    while lineages.current is None or lineages.current.root != store.uri:
         record = LineageRecord(
-            number=known.taken + 1,
+            number=lineages.taken + 1,
             lineage=lineage,
             root=store.uri,
             created_at=now,
             epoch=epoch,
-            adopts_unnamed=not known.taken and _holds_state(seen),
+            adopts_unnamed=not lineages.taken and _holds_state(cache),
         )
         try:
             store.create(layout.lineage(record.number), record.to_json(indent=1).encode())
-            known = Lineages((*known.records, record), known.unreadable)
+            lineages = Lineages((*lineages.records, record), lineages.unreadable)
         except errors.ObjectExistsError:
-            known = read_all(store)
-    return known
+            lineages = read_all(store)
+    return lineages
 
 
 def _holds_state(store: ObjectStore) -> bool:

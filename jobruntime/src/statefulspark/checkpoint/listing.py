@@ -1,7 +1,7 @@
-"""Listings that may lag: what one does not show is looked up by name before it counts as absent.
+"""Listings that may lag: a file that a listing does not show is looked up by name before it counts as absent.
 
-S3 and most servers like it list what they have acknowledged; replicated ones may list it later. So a listing is a hint
-and a look-up by name is the proof: a decision that rests on a file's absence asks for the file itself.
+S3 and most compatible servers list every acknowledged object; replicated servers may list it later. So only a look-up by
+name proves that a file does not exist, and every decision that depends on an absent file makes that look-up.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from statefulspark import errors
 from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 _CONCURRENCY = 8
-_PROOFS = 32
-"""After so many names that are proven absent, the listing is believed about the rest."""
+_MAX_ABSENT = 32
+"""After so many names that do not exist, the other names are not looked up."""
 
 
 class FilesAbsentError(errors.SnapshotCorruptError):
     """A listing does not show files that a batch needs.
 
     Attributes:
-        alternatives: Keys relative to the query's root; one of them would do.
+        alternatives: Keys relative to the query's root; one of them is sufficient.
 
-    Operator action: as for every damaged snapshot: start from an older one.
+    Operator action: start from an older snapshot.
     """
 
     def __init__(self, reason: str, message: str, alternatives: tuple[str, ...]) -> None:
@@ -32,39 +32,39 @@ class FilesAbsentError(errors.SnapshotCorruptError):
 
 
 def below(store: ObjectStore, folder: str, needed: Iterable[str] = ()) -> dict[str, ObjectInfo]:
-    """List a folder; what is needed and not listed is looked up by name.
+    """List the objects below a folder; needed objects that are not listed are looked up by name.
 
-    Cost: a LIST per 1,000 objects; a HEAD for each needed name that is not listed, up to a limit of absent ones.
+    Cost: a LIST per 1,000 objects; a HEAD for each needed name that is not listed, up to a limit of absent names.
 
     Args:
         store: Any store.
-        folder: Below it.
+        folder: The folder below it.
         needed: Names relative to the folder.
 
     Returns:
-        What is known of the objects by name relative to the folder.
+        The objects, by name relative to the folder.
     """
-    found = {info.key[len(folder) + 1 :]: info for info in store.list(folder)}
-    hidden = [name for name in needed if name not in found]
-    return found | look_up(store, folder, hidden) if hidden else found
+    objects = {info.key[len(folder) + 1 :]: info for info in store.list(folder)}
+    hidden = [name for name in needed if name not in objects]
+    return objects | look_up(store, folder, hidden) if hidden else objects
 
 
 def look_up(store: ObjectStore, folder: str, names: Iterable[str]) -> dict[str, ObjectInfo]:
     """Look objects up by name, until too many of them are absent. Cost: a HEAD each."""
-    wanted = list(dict.fromkeys(names))
-    found: dict[str, ObjectInfo] = {}
+    unique_names = list(dict.fromkeys(names))
+    objects: dict[str, ObjectInfo] = {}
     with futures.ThreadPoolExecutor(_CONCURRENCY) as pool:
-        for start in range(0, len(wanted), _PROOFS):
-            part = wanted[start : start + _PROOFS]
+        for start in range(0, len(unique_names), _MAX_ABSENT):
+            part = unique_names[start : start + _MAX_ABSENT]
             infos = pool.map(lambda name: store.info(f"{folder}/{name}"), part)
-            found |= {name: info for name, info in zip(part, infos, strict=True) if info is not None}
-            if start + len(part) - len(found) >= _PROOFS:
+            objects |= {name: info for name, info in zip(part, infos, strict=True) if info is not None}
+            if start + len(part) - len(objects) >= _MAX_ABSENT:
                 break
-    return found
+    return objects
 
 
 def highest(store: ObjectStore, listed: int, key_of: Callable[[int], str]) -> int:
-    """Return the highest of numbers that are taken one after the other, from what a listing shows.
+    """Return the highest number in use, where numbers are taken one after the other and a listing may lag.
 
     Cost: one HEAD, and one more for each number that the listing does not show.
 

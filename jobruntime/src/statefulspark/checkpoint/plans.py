@@ -1,7 +1,7 @@
-"""What the plan of a query says about its state: operators and sources, in the engine's order. Pure.
+"""The stateful operators and sources in the plan of a query, in the engine's order. Pure.
 
-Storage tells which operator has which folder, and not whose folder it is; the offset log has a line per source and no
-names. So what was planned is written into every manifest and every generation's record, and compared at the next start.
+Spark's files identify an operator only by its folder and a source only by its line in the offset log. So the plan is
+written into every manifest and every generation's record, and compared with the new plan at the next start.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ class PlannedOperator:
     """A stateful operator of a plan.
 
     Attributes:
-        operator_id: Its place in the plan, which is its folder below `state/`.
-        name: Spark's name of it.
+        operator_id: Its position in the plan, which is its folder below `state/`.
+        name: Spark's name for it.
         uid: The uid that the user gave; None for Spark's own operators.
-        max_parallelism: Key groups, for operators of ours.
+        max_parallelism: Number of key groups; None for Spark's own operators.
         key: Types of the key's columns; None if they are not known.
         value: Types of the value's columns; None if they are not known.
-        mode: Output mode, where the state depends on it; with its clock if it has timers: `update, ProcessingTime`.
-        definition: What else the state depends on; see `definitions`.
-        states: What an operator of ours declares; None if it is not known.
+        mode: Output mode if the state depends on it, with the time mode if it has timers: `update, ProcessingTime`.
+        definition: Other properties on which the state depends; see `definitions`.
+        states: The states that a keyed operator of this runtime declares; None if they are not known.
     """
 
     operator_id: int
@@ -51,7 +51,7 @@ class PlannedSource:
 
     Attributes:
         description: What it reads, from its format and options.
-        given_name: The name that the user gave; None if none.
+        given_name: The name that the user gave, or None.
         relation: Number of the relation in the plan, from 0; a stream that is used twice is one relation on two lines.
     """
 
@@ -68,8 +68,8 @@ class PlannedQuery:
         uid: Its uid.
         operators: Its stateful operators by id ascending.
         sources: Its sources in the order of the offset log.
-        time_zone: The session's.
-        partitions: How many state partitions are asked for; None keeps what the state has.
+        time_zone: Time zone of the session.
+        partitions: The requested number of state partitions; None keeps the number of the state.
     """
 
     uid: str
@@ -85,34 +85,34 @@ class PlannedQuery:
 
 
 def engine_uid(name: str, operator_id: int) -> str:
-    """Return the uid of an operator that has none of its own."""
+    """Return the generated uid of an operator without a uid from the user."""
     return f"{name}-{operator_id}"
 
 
 def is_engines_own(operator: OperatorEntry) -> bool:
-    """Tell whether an operator of a snapshot has no uid of its own."""
+    """Tell whether the uid of a snapshot's operator is generated."""
     return operator.uid == engine_uid(operator.name, operator.operator_id)
 
 
 def named(sources: Iterable[PlannedSource]) -> tuple[SourceEntry, ...]:
-    """Give every relation a name of its own: the given one or the description, numbered from the second on."""
+    """Give every relation a unique name: the given one or the description, with a number from the second on."""
     names: dict[int, str] = {}
-    taken: dict[str, int] = {}
+    counts: dict[str, int] = {}
     entries = []
     for source in sources:
-        wanted = source.given_name or source.description
+        name = source.given_name or source.description
         if source.relation not in names:
-            taken[wanted] = taken.get(wanted, 0) + 1
-            names[source.relation] = wanted if taken[wanted] == 1 else f"{wanted}#{taken[wanted]}"
+            counts[name] = counts.get(name, 0) + 1
+            names[source.relation] = name if counts[name] == 1 else f"{name}#{counts[name]}"
         entries.append(SourceEntry(name=names[source.relation], description=source.description, log=source.relation))
     return tuple(entries)
 
 
 def annotate(entry: QueryEntry, planned: PlannedQuery | None) -> QueryEntry:
-    """Write what the plan says into a query that was closed over.
+    """Add the plan to the entry of a query.
 
     Args:
-        entry: The query, as closing over it found it: written by the job that has this plan.
+        entry: The query's closure, written by the job that has this plan.
         planned: The plan; None leaves the entry as it is.
     """
     if planned is None:
@@ -156,7 +156,7 @@ def declared(planned: PlannedQuery, path: str) -> QueryEntry:
 
 
 def placements(restored: Iterable[QueryEntry]) -> dict[str, Placement]:
-    """Return how the key groups of our operators are spread in state that a job goes on with, by uid."""
+    """Return the placement of key groups in the restored state of keyed operators of this runtime, by uid."""
     return {
         operator.uid: operator.placement or Placement.HASHED
         for query in restored
@@ -167,7 +167,7 @@ def placements(restored: Iterable[QueryEntry]) -> dict[str, Placement]:
 
 
 def key_groups(restored: Iterable[QueryEntry]) -> dict[str, int | None]:
-    """Return how many key groups our operators have in state that a job goes on with, by uid; None where it is not told."""
+    """Return the number of key groups in restored state of keyed operators of this runtime, by uid; None if unknown."""
     return {
         operator.uid: operator.max_parallelism
         for query in restored
@@ -178,9 +178,9 @@ def key_groups(restored: Iterable[QueryEntry]) -> dict[str, int | None]:
 
 
 def inherit(entries: Iterable[QueryEntry], previous: Iterable[QueryEntry]) -> tuple[QueryEntry, ...]:
-    """Carry over what an earlier manifest of the same generation knew, to queries that were closed over without a driver."""
-    known = {entry.uid: entry for entry in previous}
-    return tuple(_inherited(entry, known.get(entry.uid)) for entry in entries)
+    """Copy the plan from an earlier manifest of the same generation to closures that were made without a driver."""
+    by_uid = {entry.uid: entry for entry in previous}
+    return tuple(_inherited(entry, by_uid.get(entry.uid)) for entry in entries)
 
 
 def _inherited(entry: QueryEntry, previous: QueryEntry | None) -> QueryEntry:
@@ -197,16 +197,16 @@ def _inherited(entry: QueryEntry, previous: QueryEntry | None) -> QueryEntry:
     )
 
 
-def _annotated(operator: OperatorEntry, known: PlannedOperator | OperatorEntry | None) -> OperatorEntry:
-    if known is None:
+def _annotated(operator: OperatorEntry, description: PlannedOperator | OperatorEntry | None) -> OperatorEntry:
+    if description is None:
         return operator
     return operator.model_copy(
         update={
-            "max_parallelism": known.max_parallelism,
-            "key": known.key,
-            "value": known.value,
-            "mode": known.mode,
-            "definition": dict(known.definition),
-            "states": known.states,
+            "max_parallelism": description.max_parallelism,
+            "key": description.key,
+            "value": description.value,
+            "mode": description.mode,
+            "definition": dict(description.definition),
+            "states": description.states,
         }
     )

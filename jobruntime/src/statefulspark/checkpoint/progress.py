@@ -1,4 +1,4 @@
-"""How far a copy of files is, in files and bytes, told while the object store works."""
+"""Progress of a copy of files, in files and bytes, reported while the object store works."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from collections.abc import Callable, Sequence
 from statefulspark.contract.api import Progress
 
 Report = Callable[[Progress], None]
-"""Hears how far something is."""
+"""Receives the progress of an operation."""
 
 
 def of_files(sizes_bytes: Sequence[int], report: Report) -> Callable[[int], None]:
-    """Return what tells a report of files, given how many are done; the report hears at once that none is.
+    """Return a callback that takes the number of finished files and reports progress; reports zero files at once.
 
-    Copies end in another order than they begin, a few at a time, so bytes are those of the first files: exact at both ends,
-    and between them as good as a bar needs.
+    Parallel copies finish in another order than they start, so the bytes are those of the first files in the list: exact
+    at the start and at the end, and an estimate in between.
 
     Args:
-        sizes_bytes: Of the files, in the order in which they are copied.
-        report: Hears of every file.
+        sizes_bytes: Sizes of the files, in the order in which they are copied.
+        report: Called after every file.
     """
     until = tuple(itertools.accumulate(sizes_bytes, initial=0))
 

@@ -3,11 +3,11 @@
 ```
 <location>/00000043-<name>/_writer.json, _metadata.json, files/<query uid>/…
 ```
-A number may be given twice, by a driver that was replaced while it slept and by its successor. So the folder belongs to who
-creates `_writer.json` in it, and nobody else writes or deletes there.
+A number may be assigned twice, by a paused driver that was replaced and by its successor. So the folder belongs to the
+driver that creates `_writer.json` in it, and no other driver writes or deletes there.
 
 Files are copied on the server's side, and the manifest is written last. Most files never change, so a caller may copy
-ahead while the job runs and only copy the difference after the barrier: `copy_missing` is the same call both times.
+them while the job runs and copy only the difference after the barrier; `copy_missing` does both.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 @dataclass(frozen=True, slots=True)
 class SavepointTarget:
-    """Where a savepoint goes.
+    """Where a savepoint is written.
 
     Attributes:
-        store: The job's root, or another location's.
+        store: The store of the job's root, or of another location.
         folder: The savepoint's folder below it.
     """
 
@@ -53,8 +53,8 @@ class SavepointTarget:
 
 
 @dataclass(frozen=True, slots=True)
-class SavepointRequest:
-    """Everything about a savepoint but its files."""
+class SavepointProperties:
+    """The properties of a savepoint without its files."""
 
     id: int
     namespace: str
@@ -74,25 +74,25 @@ class SavepointRequest:
     master_states: tuple[MasterStateEntry, ...] = ()
 
 
-def target(
+def resolve_target(
     store: ObjectStore,
-    request: SavepointRequest,
+    properties: SavepointProperties,
     *,
     location: str | None = None,
     open_store: transfer.StoreOpener | None = None,
 ) -> SavepointTarget:
-    """Decide where a savepoint goes; nothing is written.
+    """Decide where a savepoint is written; writes nothing.
 
     Args:
         store: The job's root.
-        request: The savepoint.
-        location: URI of the folder to make it in; `savepoints/` in the job's own root when omitted.
+        properties: Properties of the savepoint.
+        location: URI of its parent folder; `savepoints/` in the job's own root when omitted.
         open_store: Opens the location.
 
     Raises:
-        SpecRejectedError: `SavepointLocationInvalid`: the location cannot be opened here.
+        SpecRejectedError: `SavepointLocationInvalid`: the location is outside the job's root, and `open_store` is None.
     """
-    own = layout.savepoint(request.id, request.name)
+    own = layout.savepoint(properties.id, properties.name)
     if location is None:
         return SavepointTarget(store, own)
     parent = location.rstrip("/")
@@ -102,188 +102,189 @@ def target(
         raise errors.SpecRejectedError(
             "SavepointLocationInvalid", f"The savepoint location {location!r} is outside {store.uri}; leave it out."
         )
-    return SavepointTarget(open_store(parent), f"{request.namespace}-{request.job}-{own.rpartition('/')[2]}")
+    return SavepointTarget(open_store(parent), f"{properties.namespace}-{properties.job}-{own.rpartition('/')[2]}")
 
 
-def reserve(store: ObjectStore, request: SavepointRequest, place: SavepointTarget) -> None:
-    """Make a savepoint's folder this driver's alone, before anything is written to it. Idempotent.
+def reserve(store: ObjectStore, properties: SavepointProperties, target: SavepointTarget) -> None:
+    """Reserve a savepoint's folder for this driver, before anything is written to it. Idempotent.
 
-    The number of one at another location is kept in the job's root, so that later starts do not give it away again.
+    The number of a savepoint at another location is recorded in the job's root, so that no later start uses it again.
 
     Cost: one PUT, and one for another location; a GET each if it is taken.
 
     Raises:
-        PreconditionFailedError: `SavepointExists`: another driver makes a savepoint there, or has made one.
+        PreconditionFailedError: `SavepointExists`: another driver is writing a savepoint there, or has written one.
     """
-    if place.store.uri != store.uri or not place.folder.startswith(f"{layout.SAVEPOINTS}/"):
-        _keep_number(store, request.id, place)
-    key = f"{place.folder}/{WRITER_NAME}"
+    if target.store.uri != store.uri or not target.folder.startswith(f"{layout.SAVEPOINTS}/"):
+        _record_number(store, properties.id, target)
+    key = f"{target.folder}/{WRITER_NAME}"
     try:
-        place.store.create(key, SavepointWriter(root=store.uri, epoch=request.epoch).to_json().encode())
+        target.store.create(key, SavepointWriter(root=store.uri, epoch=properties.epoch).to_json().encode())
     except errors.ObjectExistsError as error:
-        if not _is_ours(store, request, place):
-            raise catalog.exists_already(place.store, place.folder, SnapshotKind.SAVEPOINT) from error
+        if not _is_own(store, properties, target):
+            raise catalog.exists_already(target.store, target.folder, SnapshotKind.SAVEPOINT) from error
 
 
-def give_up(store: ObjectStore, request: SavepointRequest, place: SavepointTarget) -> None:
-    """Remove what this driver has copied for a savepoint whose manifest it has not begun to write. Idempotent.
+def give_up(store: ObjectStore, properties: SavepointProperties, target: SavepointTarget) -> None:
+    """Delete the files that this driver copied for a savepoint whose manifest it has not begun to write. Idempotent.
 
-    The folder of another driver is left alone, and so is a savepoint that is complete.
+    The folder of another driver and a completed savepoint are not changed.
 
     Cost: a GET, a HEAD, a LIST and a DELETE per 1,000 files.
     """
-    if not _is_ours(store, request, place) or place.store.info(f"{place.folder}/{MANIFEST_NAME}") is not None:
+    if not _is_own(store, properties, target) or target.store.info(f"{target.folder}/{MANIFEST_NAME}") is not None:
         return
-    files = [info.key for info in place.store.list(f"{place.folder}/{layout.SAVEPOINT_FILES}")]
-    place.store.delete_many(files)
-    place.store.delete_many([f"{place.folder}/{WRITER_NAME}"])
+    files = [info.key for info in target.store.list(f"{target.folder}/{layout.SAVEPOINT_FILES}")]
+    target.store.delete_many(files)
+    target.store.delete_many([f"{target.folder}/{WRITER_NAME}"])
 
 
-def _is_ours(store: ObjectStore, request: SavepointRequest, place: SavepointTarget) -> bool:
-    key = f"{place.folder}/{WRITER_NAME}"
+def _is_own(store: ObjectStore, properties: SavepointProperties, target: SavepointTarget) -> bool:
+    key = f"{target.folder}/{WRITER_NAME}"
     try:
-        present = SavepointWriter.parse(place.store.read(key), f"{place.store.uri}/{key}")
+        present = SavepointWriter.parse(target.store.read(key), f"{target.store.uri}/{key}")
     except errors.ObjectNotFoundError:
         return False
-    return (present.root, present.epoch) == (store.uri, request.epoch)
+    return (present.root, present.epoch) == (store.uri, properties.epoch)
 
 
 def copy_missing(
     store: ObjectStore,
     queries: Sequence[QueryEntry],
-    place: SavepointTarget,
+    target: SavepointTarget,
     *,
     on_progress: progress.Report | None = None,
 ) -> int:
-    """Copy the files that are not in the savepoint's folder yet. Cost: a LIST per 1,000 files, a copy per missing file.
+    """Copy the files that the savepoint's folder lacks. Cost: a LIST per 1,000 files, a copy per missing file.
 
     Args:
         store: The job's root, to which the queries' paths are relative.
-        queries: Closures as of any committed batch; call it again with later ones.
-        place: Where the savepoint goes.
-        on_progress: Hears of every file that is copied.
+        queries: Closures of any committed batch; call it again with later ones.
+        target: Where the savepoint is written.
+        on_progress: Called after every copied file.
 
     Returns:
         How many files were copied.
     """
-    present = listing.below(place.store, place.folder)
+    present = listing.below(target.store, target.folder)
     missing = [
         (query, file)
         for query in queries
         for file in query.files
-        if not _is_there(present.get(f"{_folder(query)}/{file.path}"), file)
+        if not _is_complete(present.get(f"{_folder(query)}/{file.path}"), file)
     ]
-    pairs = [(f"{query.path}/{file.path}", f"{place.folder}/{_folder(query)}/{file.path}") for query, file in missing]
+    pairs = [(f"{query.path}/{file.path}", f"{target.folder}/{_folder(query)}/{file.path}") for query, file in missing]
     on_files = progress.of_files([file.size_bytes for _, file in missing], on_progress) if on_progress else None
-    transfer.copy(store, place.store, pairs, on_progress=on_files)
+    transfer.copy(store, target.store, pairs, on_progress=on_files)
     return len(pairs)
 
 
 def take_savepoint(
     store: ObjectStore,
     queries: Sequence[QueryEntry],
-    request: SavepointRequest,
-    place: SavepointTarget,
+    properties: SavepointProperties,
+    target: SavepointTarget,
     *,
     completed_at: Callable[[], datetime],
     on_progress: progress.Report | None = None,
 ) -> Manifest:
-    """Copy what is missing, drop what was copied ahead in vain, check it, and write the manifest.
+    """Copy the missing files, delete early copies that are not needed, check the files, and write the manifest.
 
-    Cost: what `copy_missing` costs, a LIST per 1,000 files, a DELETE if something is left over, two HEADs, two PUTs, and
-    another for a savepoint outside the job's root, whose number is kept there.
+    Cost: the cost of `copy_missing`, a LIST per 1,000 files, a DELETE if a file is not needed, two HEADs, two PUTs, and
+    another PUT for a savepoint outside the job's root, whose number is recorded there.
 
     Args:
         store: The job's root, to which the queries' paths are relative.
         queries: Closures at the barrier.
-        request: Everything else about it.
-        place: From `target`.
-        completed_at: Tells the time, UTC, once the files are in place.
-        on_progress: Hears of every file that is copied.
+        properties: Properties of the savepoint.
+        target: From `resolve_target`.
+        completed_at: Returns the time, UTC; called once all files exist.
+        on_progress: Called after every copied file.
 
     Returns:
         The manifest, with paths relative to the savepoint's folder.
 
     Raises:
         SnapshotCorruptError: `CopyIncomplete`.
-        PreconditionFailedError: `SavepointExists`; its files were not touched.
-        FencedError: A newer driver owns the job, and may have cleaned the folder up meanwhile.
+        PreconditionFailedError: `SavepointExists`; its files were not changed.
+        FencedError: A newer driver owns the job, and may have cleaned up the folder in the meantime.
     """
-    if place.store.info(f"{place.folder}/{MANIFEST_NAME}") is not None:
-        raise catalog.exists_already(place.store, place.folder, SnapshotKind.SAVEPOINT)
-    reserve(store, request, place)
-    copy_missing(store, queries, place, on_progress=on_progress)
+    if target.store.info(f"{target.folder}/{MANIFEST_NAME}") is not None:
+        raise catalog.exists_already(target.store, target.folder, SnapshotKind.SAVEPOINT)
+    reserve(store, properties, target)
+    copy_missing(store, queries, target, on_progress=on_progress)
     needed = [f"{_folder(query)}/{file.path}" for query in queries for file in query.files]
-    present = listing.below(place.store, place.folder, needed)
-    entries = tuple(_relocated(query, present, place) for query in queries)
-    wanted = {f"{query.path}/{file.path}" for query in entries for file in query.files}
-    kept = {*wanted, MANIFEST_NAME, WRITER_NAME}
-    place.store.delete_many([f"{place.folder}/{key}" for key in present if key not in kept])
-    return publish(store, entries, request, place, completed_at=completed_at())
+    present = listing.below(target.store, target.folder, needed)
+    entries = tuple(_relocated(query, present, target) for query in queries)
+    needed_keys = {f"{query.path}/{file.path}" for query in entries for file in query.files}
+    retained = {*needed_keys, MANIFEST_NAME, WRITER_NAME}
+    target.store.delete_many([f"{target.folder}/{key}" for key in present if key not in retained])
+    return publish(store, entries, properties, target, completed_at=completed_at())
 
 
 def publish(
     store: ObjectStore,
     entries: tuple[QueryEntry, ...],
-    request: SavepointRequest,
-    place: SavepointTarget,
+    properties: SavepointProperties,
+    target: SavepointTarget,
     *,
     completed_at: datetime,
     written_as: SnapshotFormat = SnapshotFormat.NATIVE,
 ) -> Manifest:
-    """Write the manifest of a savepoint whose files are all in place. Cost: a HEAD and a PUT.
+    """Write the manifest of a savepoint whose files all exist. Cost: a HEAD and a PUT.
 
     Args:
         store: The job's root.
         entries: Its queries, with paths relative to its folder.
-        request: Everything else about it.
-        place: Where it is.
-        completed_at: When its files were in place.
-        written_as: The form of its state.
+        properties: Properties of the savepoint.
+        target: Its folder.
+        completed_at: The time when all files existed, UTC.
+        written_as: The format of its state.
 
     Raises:
-        PreconditionFailedError: `SavepointExists`; a newer epoch owns the job.
+        PreconditionFailedError: `SavepointExists`.
+        FencedError: A newer driver owns the job.
     """
     manifest = Manifest(
         kind=SnapshotKind.SAVEPOINT,
         format=written_as,
-        id=request.id,
-        namespace=request.namespace,
-        job=request.job,
-        trigger=request.trigger,
-        epoch=request.epoch,
-        generation=request.generation,
-        triggered_at=request.triggered_at,
+        id=properties.id,
+        namespace=properties.namespace,
+        job=properties.job,
+        trigger=properties.trigger,
+        epoch=properties.epoch,
+        generation=properties.generation,
+        triggered_at=properties.triggered_at,
         completed_at=completed_at,
         queries=entries,
-        request_id=request.request_id,
-        savepoint_name=request.name,
-        restored_from=request.restored_from,
-        lineage=request.lineage,
-        root=request.root,
-        ancestors=request.ancestors,
-        revision=request.revision,
-        versions=dict(request.versions),
-        master_states=request.master_states,
+        request_id=properties.request_id,
+        savepoint_name=properties.name,
+        restored_from=properties.restored_from,
+        lineage=properties.lineage,
+        root=properties.root,
+        ancestors=properties.ancestors,
+        revision=properties.revision,
+        versions=dict(properties.versions),
+        master_states=properties.master_states,
     )
-    epochs.require_current(store, request.epoch)
-    catalog.write_manifest(place.store, place.folder, manifest)
+    epochs.require_current(store, properties.epoch)
+    catalog.write_manifest(target.store, target.folder, manifest)
     return manifest
 
 
-def _keep_number(store: ObjectStore, number: int, place: SavepointTarget) -> None:
-    """Write down which savepoint elsewhere has a number, unless another driver has given it away."""
+def _record_number(store: ObjectStore, number: int, target: SavepointTarget) -> None:
+    """Record the location of a savepoint under its number, unless another driver has used the number."""
     key = layout.savepoint_pointer(number)
-    pointer = SavepointPointer(location=place.uri)
+    pointer = SavepointPointer(location=target.uri)
     try:
         store.create(key, pointer.to_json(indent=1).encode())
     except errors.ObjectExistsError as error:
-        if SavepointPointer.parse(store.read(key), f"{store.uri}/{key}").location != place.uri:
+        if SavepointPointer.parse(store.read(key), f"{store.uri}/{key}").location != target.uri:
             raise catalog.exists_already(store, key, SnapshotKind.SAVEPOINT) from error
 
 
 def dispose(store: ObjectStore, folder: str) -> int:
-    """Delete a savepoint: the manifest first, so that what is left after a crash is no snapshot. Idempotent.
+    """Delete a savepoint: the manifest first, so that the files left after a crash are not a snapshot. Idempotent.
 
     Args:
         store: Any store.
@@ -293,7 +294,7 @@ def dispose(store: ObjectStore, folder: str) -> int:
         How many objects were deleted.
 
     Raises:
-        SpecRejectedError: `NotASavepoint`: the folder is a checkpoint, or no savepoint's.
+        SpecRejectedError: `NotASavepoint`: the folder is a checkpoint, or not a snapshot.
     """
     keys = [info.key for info in store.list(folder)]
     manifest_key = f"{folder}/{MANIFEST_NAME}"
@@ -314,19 +315,19 @@ def _folder(query: QueryEntry) -> str:
     return f"{layout.SAVEPOINT_FILES}/{query.uid}"
 
 
-def _is_there(info: ObjectInfo | None, file: FileEntry) -> bool:
+def _is_complete(info: ObjectInfo | None, file: FileEntry) -> bool:
     """Tell whether a copy is complete; a copied file never changes, so an equal size is enough."""
     return info is not None and info.size_bytes == file.size_bytes
 
 
-def _relocated(query: QueryEntry, present: Mapping[str, ObjectInfo], place: SavepointTarget) -> QueryEntry:
+def _relocated(query: QueryEntry, present: Mapping[str, ObjectInfo], target: SavepointTarget) -> QueryEntry:
     folder = _folder(query)
     for file in query.files:
         info = present.get(f"{folder}/{file.path}")
-        if info is None or not _is_there(info, file):
+        if info is None or not _is_complete(info, file):
             raise errors.SnapshotCorruptError(
                 "CopyIncomplete",
-                f"{place.uri}/{folder}/{file.path} is not complete after the copy; the savepoint was not made.",
+                f"{target.uri}/{folder}/{file.path} is not complete after the copy; the savepoint was not written.",
             )
     files = tuple(
         small_files.file_entry(file.path, present[f"{folder}/{file.path}"], crc32=file.crc32) for file in query.files

@@ -1,13 +1,13 @@
-"""Segments of stateful sources: their names on storage, and where offset logs mention them. Pure.
+"""Segments of stateful sources: their names on storage and in offset logs. Pure.
 
-A stateful source writes what it gives to a batch, and its state at that point, into one file inside the query's root:
+A stateful source writes the rows of a batch and its state after them into one file inside the query's root:
 
 ```
 source-segments/<source uid>/<segment:08d>-<epoch:08d>.arrow
 ```
 The offset that Spark stores is the segment's name: `{"uid": "counter", "segment": 7, "epoch": 3}`. A batch that runs again
-reads the same segment; a source that starts after the batch begins with that segment's state. So the segment of a
-snapshot's last offsets belongs to the snapshot, and no other one does.
+reads the same segment; a source that starts after the batch begins with that segment's state. So a snapshot contains
+only the segment of its last offsets.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _KEY = re.compile(rf"^{FOLDER}/(?P<uid>[^/]+)/(?P<segment>\d{{8,}})-(?P<epoch>\d
 
 @dataclass(frozen=True, slots=True)
 class SegmentName:
-    """A segment, as offsets and keys name it.
+    """Name of a segment, in offsets and keys.
 
     Attributes:
         uid: The source.
-        segment: Its number, from 1; 0 stands for the beginning, which has no file.
+        segment: Its number, from 1; 0 means the position before the first segment, which has no file.
         epoch: The driver's epoch that wrote it.
     """
 
@@ -50,12 +50,12 @@ class SegmentName:
 
 
 def beginning(uid: str) -> SegmentName:
-    """Return the place before a source's first segment."""
+    """Return the position before a source's first segment."""
     return SegmentName(uid, 0, 0)
 
 
 def of_offset(line: str) -> SegmentName | None:
-    """Read a source's line of the offset log; None if it is not one of a stateful source."""
+    """Parse a source's line of the offset log; None if it is not the line of a stateful source."""
     try:
         value = json.loads(line)
     except json.JSONDecodeError:
@@ -69,17 +69,17 @@ def of_offset(line: str) -> SegmentName | None:
 
 
 def of_key(key: str) -> SegmentName | None:
-    """Read a key below a query's root; None if it is not a segment's."""
+    """Parse a key below a query's root; None if it is not the key of a segment."""
     match = _KEY.match(key)
     return SegmentName(match["uid"], int(match["segment"]), int(match["epoch"])) if match else None
 
 
 def in_offsets(lines: Iterable[str]) -> dict[str, SegmentName]:
     """Return the segments that an entry of the offset log names, by uid of the source."""
-    found = (of_offset(line) for line in lines)
-    return {name.uid: name for name in found if name is not None}
+    names = (of_offset(line) for line in lines)
+    return {name.uid: name for name in names if name is not None}
 
 
 def needed_keys(lines: Iterable[str]) -> tuple[str, ...]:
-    """Return the keys, below the query's root, of the segments that a cut with these offsets needs."""
+    """Return the keys, below the query's root, of the segments that a snapshot with these offsets needs."""
     return tuple(name.key for name in in_offsets(lines).values() if name.segment > 0)

@@ -1,8 +1,7 @@
-"""What Spark's own files in a checkpoint root say: offset log, commit log, operator metadata, snapshot archives.
+"""Parsers of Spark's own files in a checkpoint root: offset log, commit log, operator metadata, snapshot archives.
 
-Written against Spark 4.2.0 with state checkpoint format 2. Everything here is pure: bytes in, values out. Spark writes
-each of these files with one PUT, so a file that cannot be read was damaged afterwards; it is never taken for "not
-written yet".
+Written for Spark 4.2.0 with state checkpoint format 2. Pure: every parser takes bytes and returns values. Spark writes
+each of these files with one PUT, so an unreadable file was damaged later; it never means "not written yet".
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class StateFile:
-    """The name of a state file, read: `<version>_<unique id>.zip` or `.changelog`."""
+    """Parsed name of a state file: `<version>_<unique id>.zip` or `.changelog`."""
 
     version: int
     unique_id: str
@@ -63,7 +62,7 @@ class SstFile:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """The name of an entry in a log folder, read: `<number>` or `<number>.compact`."""
+    """Parsed name of an entry in a log folder: `<number>` or `<number>.compact`."""
 
     number: int
     is_compact: bool
@@ -71,7 +70,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class OperatorMetadata:
-    """What Spark stores about one stateful operator."""
+    """Spark's metadata of one stateful operator."""
 
     operator_id: int
     name: str
@@ -82,18 +81,18 @@ class OperatorMetadata:
 
     @property
     def uid(self) -> str:
-        """The uid that one of our operators carries in its variables' names, else `<name>-<operator id>`."""
+        """The uid of a keyed operator of this runtime, from its variables' names; else `<name>-<operator id>`."""
         return f"{self.name}-{self.operator_id}" if self._keyed is None else self._keyed[0]
 
     @property
     def placement(self) -> Placement | None:
-        """How the key groups of one of our operators are spread; None for Spark's own."""
+        """Placement of the key groups of a keyed operator of this runtime; None for Spark's own operators."""
         return None if self._keyed is None else self._keyed[1]
 
     @property
     def _keyed(self) -> tuple[str, Placement] | None:
-        found = (Placement.of_variable(variable) for variable in self.variables)
-        return next((one for one in found if one is not None), None)
+        keyed = (Placement.of_variable(variable) for variable in self.variables)
+        return next((placement for placement in keyed if placement is not None), None)
 
 
 class _Raw(BaseModel):
@@ -143,12 +142,12 @@ class _RawArchive(_Raw):
 
 
 def parse_commit(batch_id: int, body: bytes, source: str) -> Commit:
-    """Read an entry of the commit log.
+    """Parse an entry of the commit log.
 
     Args:
-        batch_id: From the file's name.
-        body: The file.
-        source: Where it came from, for the error.
+        batch_id: The batch in the file's name.
+        body: Content of the file.
+        source: URI of the file, for the error.
 
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`: empty, cut short or damaged.
@@ -158,7 +157,7 @@ def parse_commit(batch_id: int, body: bytes, source: str) -> Commit:
 
 
 def parse_offsets(body: bytes, source: str) -> tuple[str, ...]:
-    """Return one line per source of an offset log entry; `-` stands for a source that had no data yet.
+    """Return one line per source of an offset log entry; `-` means that a source had no data yet.
 
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`.
@@ -185,7 +184,7 @@ def pinned_partitions(body: bytes, source: str) -> int | None:
 
 
 def parse_operator(body: bytes, source: str) -> OperatorMetadata:
-    """Read an operator's metadata, version 1 (`_metadata/metadata`) or 2 (`_metadata/v2/<batch>`).
+    """Parse an operator's metadata, version 1 (`_metadata/metadata`) or 2 (`_metadata/v2/<batch>`).
 
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`.
@@ -225,20 +224,20 @@ def parse_snapshot_archive(body: bytes, source: str) -> tuple[SstFile, ...]:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
             metadata = archive.read("metadata")
     except (zipfile.BadZipFile, KeyError, EOFError) as error:
-        raise unreadable(source, f"it is no readable zip archive with an entry 'metadata' ({error})") from error
+        raise unreadable(source, f"it is not a readable zip archive with an entry 'metadata' ({error})") from error
     lines = _versioned_lines(metadata, source)
     archived = _validated(_RawArchive, lines[0] if lines else "", source)
     return tuple(SstFile(file.dfs_sst_file_name, file.size_bytes) for file in archived.sst_files)
 
 
 def parse_state_file(name: str) -> StateFile | None:
-    """Read the name of a state file; None if it is something else."""
+    """Parse the name of a state file; None if it is another file."""
     match = _STATE_FILE.match(name)
     return StateFile(int(match.group(1)), match.group(2), match.group(3) == "zip") if match else None
 
 
 def parse_log_file(name: str) -> LogFile | None:
-    """Read the name of a log entry; None if it is something else."""
+    """Parse the name of a log entry; None if it is another file."""
     match = _LOG_FILE.match(name)
     return LogFile(int(match.group(1)), match.group(2) is not None) if match else None
 
@@ -271,7 +270,7 @@ def _require_json(line: str, source: str) -> None:
     try:
         json.loads(line)
     except json.JSONDecodeError as error:
-        raise unreadable(source, f"a line is no JSON ({error.msg})") from error
+        raise unreadable(source, f"a line is not JSON ({error.msg})") from error
 
 
 def _validated(model: type[_Model], text: str, source: str) -> _Model:
@@ -282,7 +281,7 @@ def _validated(model: type[_Model], text: str, source: str) -> _Model:
 
 
 def unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
-    """Return the error for a file of Spark's that is damaged."""
+    """Return the error for a damaged file of Spark."""
     return errors.SnapshotCorruptError(
         "SparkLogUnreadable",
         f"{source} cannot be read: {why}. Spark writes it in one step, so it was damaged later; start from an older "

@@ -1,7 +1,7 @@
-"""Copies of files between two places on storage, on the server's side wherever it can be.
+"""Copies files between two locations on storage, on the server's side if possible.
 
-Between two places on one server, in other buckets too, no byte passes this process. Only between different servers, or
-a server and a disk, are the files read and written, a few at a time.
+Between two locations on one server, also in different buckets, the server copies the files. Between different servers, or
+a server and a disk, this process reads and writes the files, a few at a time.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ StoreOpener = Callable[[str], ObjectStore]
 
 
 @dataclass(frozen=True, slots=True)
-class SnapshotPlace:
+class SnapshotLocation:
     """Where a snapshot's files are.
 
     Attributes:
         store: Any store.
-        root: What the manifest's paths are relative to: "" for a checkpoint, its folder for a savepoint.
-        seen: What has been read of it already, if anything was.
+        root: The folder to which the manifest's paths are relative: "" for a checkpoint, its folder for a savepoint.
+        cache: Earlier reads of the store, if any.
     """
 
     store: ObjectStore
     root: str = ""
-    seen: read_cache.Look | None = field(default=None, compare=False, repr=False)
+    cache: read_cache.ReadCache | None = field(default=None, compare=False, repr=False)
 
     @property
     def reader(self) -> ObjectStore:
-        """What to read it with."""
-        return self.seen or self.store
+        """The store to read from: the cache if there is one."""
+        return self.cache or self.store
 
     def key(self, query: QueryEntry, path: str) -> str:
         """Return the key of one of a query's files."""
@@ -55,13 +55,13 @@ def copy(
     """Copy objects; existing targets are overwritten, and repeating the call is safe.
 
     Args:
-        source: Where the first of each pair is.
-        target: Where the second of each pair goes.
-        pairs: Keys.
-        on_progress: Called with the number of files done. What it raises ends the copy: no further file is begun.
+        source: Store of the first key of each pair.
+        target: Store of the second key of each pair.
+        pairs: Source and target keys.
+        on_progress: Called with the number of copied files. An exception that it raises stops the copy.
 
     Raises:
-        ObjectNotFoundError: A source is proven absent.
+        ObjectNotFoundError: A source does not exist.
     """
     if not pairs:
         return

@@ -1,9 +1,9 @@
-"""Verification: every file of a snapshot exists, with the size and the content that the manifest says.
+"""Verification: every file of a snapshot exists, with the size and the content in the manifest.
 
-Existence, size and etag come from one listing per query; what it does not show is looked up by name. An etag that differs
-is no proof by itself (a file that was moved to another bucket or disk may have a new one), so such a file is read and
-compared by content. Small files that tell a start where it is are compared by content always, since what a store tells of a
-file may outlive it. `deep` reads every file that has a checksum.
+Existence, size and etag come from one listing per query; files that it does not show are looked up by name. A different
+etag is not a proof (a file that was moved to another bucket or disk may have a new one), so such a file is read and
+compared by content. The small files that a start reads are always compared by content, since a store may return an
+unchanged etag for a damaged file. `deep` reads every file that has a checksum.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class ProblemKind(StrEnum):
     MISSING = "Missing"
     """The file does not exist."""
     SIZE_DIFFERS = "SizeDiffers"
-    """It is shorter or longer: cut off or replaced."""
+    """The file is shorter or longer: truncated or replaced."""
     CHECKSUM_DIFFERS = "ChecksumDiffers"
-    """Its content is not what was written."""
+    """The content is not the content that was written."""
     UNREADABLE = "Unreadable"
-    """It exists and cannot be read."""
+    """The file exists and cannot be read."""
     NEWER = "Newer"
-    """It is whole, and of a version that only a later release reads."""
+    """The file is undamaged, and only a later release can read its version."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Problem:
     Attributes:
         path: Key below the store that was verified.
         kind: What is wrong.
-        detail: A sentence for people.
+        detail: Message for people.
     """
 
     path: str
@@ -57,7 +57,7 @@ class VerifyReport:
     """Outcome of a verification.
 
     Attributes:
-        files: Number of files looked at.
+        files: Number of checked files.
         size_bytes: Their size according to the manifest.
         problems: Every broken file, in the manifest's order.
     """
@@ -86,15 +86,15 @@ def verify(store: ObjectStore, manifest: Manifest, *, root: str = "", deep: bool
     Args:
         store: The job's root, or the store that holds the savepoint.
         manifest: The snapshot's manifest.
-        root: What the manifest's paths are relative to: "" for a checkpoint, the savepoint's folder for a savepoint.
+        root: The folder to which the manifest's paths are relative: "" for a checkpoint, its own for a savepoint.
         deep: Read every file that has a checksum, instead of trusting equal etags.
 
     Returns:
-        What is broken; an empty list is a proof as of now.
+        The problems; an empty list proves that the snapshot is complete now.
 
     Raises:
-        TransientError: The store cannot be asked; nothing is said about the snapshot.
-        StateUnknownError: Likewise.
+        TransientError: The store cannot be reached; this says nothing about the snapshot.
+        StateUnknownError: The same.
     """
     return verify_queries(store, manifest.queries, root=root, deep=deep)
 
@@ -114,9 +114,9 @@ def _query_problems(store: ObjectStore, query: QueryEntry, *, root: str, deep: b
         return ()
     folder = f"{root}/{query.path}" if root else query.path
     listed = listing.below(store, folder, [file.path for file in query.files])
-    problems = {file.path: _seen_from_outside(store.uri, folder, file, listed) for file in query.files}
+    problems = {file.path: _listing_problem(store.uri, folder, file, listed) for file in query.files}
     present = [file for file in query.files if problems[file.path] is None]
-    small = [file for file in present if file.crc32 is not None or _is_told_by(query, file)]
+    small = [file for file in present if file.crc32 is not None or _is_checked_by_content(query, file)]
     bodies = catalog.read_present(store, [f"{folder}/{file.path}" for file in small]) if small else {}
     problems |= {file.path: _small_problem(store.uri, folder, file, query, bodies) for file in small}
     settled = {file.path for file in small if file.crc32 is not None}
@@ -131,7 +131,7 @@ def _query_problems(store: ObjectStore, query: QueryEntry, *, root: str, deep: b
     return [problem for problem in problems.values() if problem is not None]
 
 
-def _seen_from_outside(uri: str, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]) -> Problem | None:
+def _listing_problem(uri: str, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]) -> Problem | None:
     key = f"{folder}/{file.path}"
     info = listed.get(file.path)
     if info is None:
@@ -142,8 +142,8 @@ def _seen_from_outside(uri: str, folder: str, file: FileEntry, listed: Mapping[s
     return None
 
 
-def _is_told_by(query: QueryEntry, file: FileEntry) -> bool:
-    """Tell whether the content of a file shows whether it is whole, in manifests that hold its etag alone."""
+def _is_checked_by_content(query: QueryEntry, file: FileEntry) -> bool:
+    """Tell whether a file is checked by content although the manifest holds only its etag."""
     is_offsets = bool(query.offsets) and file.path == f"offsets/{query.batch_id}"
     return file.checksum is not None and (is_offsets or batch_records.of_key(file.path) is not None)
 
@@ -183,7 +183,7 @@ def _content_problem(
 
 
 def _content_matches(store: ObjectStore, folder: str, file: FileEntry, listed: Mapping[str, ObjectInfo]) -> bool:
-    """Compare by content: the recorded MD5 decides if it agrees, else the checksum beside the file, else the MD5."""
+    """Compare by content: with the recorded MD5; if that differs, with the checksum file if there is one."""
     body = store.read(f"{folder}/{file.path}")
     recorded = _recorded_md5(file)
     if recorded == checksums.md5_hex(body):
@@ -197,6 +197,6 @@ def _content_matches(store: ObjectStore, folder: str, file: FileEntry, listed: M
 
 
 def _recorded_md5(file: FileEntry) -> str | None:
-    """Return the etag if it is the MD5 of the body, as S3 gives for what was written with one PUT."""
+    """Return the etag if it can be the MD5 of the body, as on S3 for a file that was written with one PUT."""
     etag = (file.checksum or "").removeprefix("etag:")
     return etag if _MD5.match(etag) else None

@@ -1,12 +1,12 @@
-"""Batches that end event time: planned by the driver in a query's offset log, run by Spark like any planned batch.
+"""Batches that advance the watermark to the end of time: the driver plans them in a query's offset log, Spark runs them.
 
-Spark takes the watermark of a batch from its entry in the offset log, and a batch that is planned and not committed runs
-again with what its entry says. So an entry without new data and with the last watermark there is makes Spark fire every
-timer and close every window, once, whatever dies in between: what is planned is run, and what is committed never runs
-again. A second entry takes the watermark back to where the data had it, which the first one remembers; without it, all
-that comes later would be late for ever.
+Spark takes the watermark of a batch from its entry in the offset log, and runs a batch that is planned and not committed
+with the watermark of its entry. So an entry without new data and with the highest watermark makes Spark fire every timer
+and close every window exactly once, even if a process dies in between: a planned batch is run, and a committed batch never
+runs again. A second entry sets the watermark back to the value that the data had reached, which the first entry stores;
+without it, all later data would be late.
 
-Only called while the query does not run, by the driver that owns the job.
+Called only while the query does not run, by the driver that owns the job.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from statefulspark.contract.watermark import END_OF_TIME_MS
 from statefulspark.storage.port import ObjectStore
 
 _BEFORE: Final = "statefulspark.watermarkBeforeTheEnd"
-"""A key in the entry's settings; Spark reads those that it knows."""
+"""A key in the entry's settings; Spark ignores keys that it does not know."""
 _DOCUMENT: Final = TypeAdapter(dict[str, JsonValue])
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The newest batch of a query, if it ends event time.
+    """The newest batch of a query, if it advances the watermark to the end of time.
 
     Attributes:
         batch_id: Its number.
@@ -48,7 +48,7 @@ def newest(store: ObjectStore, root: str, log: str) -> int:
 
 
 def find_end(store: ObjectStore, root: str) -> End | None:
-    """Return the newest planned batch of a query, if it ends event time. Cost: a LIST and a GET, and a LIST if it does.
+    """Return the newest planned batch of a query if it ends event time. Cost: a LIST and a GET; one more LIST if it does.
 
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`.
@@ -67,10 +67,10 @@ def plan_end(store: ObjectStore, root: str, *, now_ms: int) -> int | None:
     """Plan a batch without data that ends event time. Cost: two LISTs, two GETs and a PUT.
 
     Returns:
-        Its number; None if the query has not committed anything, so that nothing can be due.
+        The number of the batch; None if the query has not committed anything, so that no timer can be due.
 
     Raises:
-        PreconditionFailedError: `BatchPlanned`: the newest batch is not committed, or somebody else has planned another.
+        PreconditionFailedError: `BatchPlanned`: the newest batch is not committed, or another driver has planned a batch.
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
     planned, committed = newest(store, root, "offsets"), newest(store, root, "commits")
@@ -87,15 +87,15 @@ def plan_end(store: ObjectStore, root: str, *, now_ms: int) -> int | None:
 
 
 def plan_return(store: ObjectStore, root: str, *, now_ms: int) -> int | None:
-    """Plan a batch without data that takes the watermark back to where the data had it. Idempotent.
+    """Plan a batch without data that sets the watermark back to the value that the data had reached. Idempotent.
 
     Cost: two LISTs, a GET and a PUT; two LISTs and a GET when there is nothing to do.
 
     Returns:
-        Its number; None if the newest batch does not end event time, or has not run yet.
+        The number of the batch; None if the newest batch does not end event time, or has not run yet.
 
     Raises:
-        PreconditionFailedError: `BatchPlanned`: somebody else has planned another.
+        PreconditionFailedError: `BatchPlanned`: another driver has planned a batch.
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
     end = find_end(store, root)

@@ -63,7 +63,7 @@ class JobRoot:
     store: ObjectStore
     options: StorageOptions
     author: Author | None = None
-    seen: read_cache.Look | None = None
+    seen: read_cache.ReadCache | None = None
 
     @property
     def claimed_by(self) -> Author:
@@ -319,7 +319,7 @@ def _start_query(
     is_held = end is not None and not end.is_committed
     if end is not None and end.is_committed:  # A stop had drained the query, but did not end the job.
         planner.plan_return(path)
-        fenced = read_cache.Look(store)
+        fenced = read_cache.ReadCache(store)
     handle = held(fenced) if is_held else begin(fenced)
     alternatives = queries.AlternativeStarts(catch_up, held, has_event_time=describe.has_watermark(query.stream.frame))
     return queries.RunningQuery(location, begin, handle, gate.facts()[location.root], alternatives, is_held)

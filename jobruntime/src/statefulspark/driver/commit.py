@@ -153,7 +153,7 @@ class Committer:
         for uid in sorted(batches.keys() | sinks.keys() | functions.keys()):
             first, epoch = batches.get(uid, -1) + 1, self._driver.epoch
             record = OutputRecord(sink=sinks.get(uid), function=functions.get(uid), batch_id=first, epoch=epoch)
-            log = batch_records.SideLog(self._driver.store, layout.query_root(self._driver.generation, uid))
+            log = batch_records.BatchRecordLog(self._driver.store, layout.query_root(self._driver.generation, uid))
             log.write(batch_records.RecordName(batch_records.RecordKind.OUTPUT, uid, first, epoch), record.sealed())
 
     # Batches

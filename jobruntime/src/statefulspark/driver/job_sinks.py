@@ -83,9 +83,11 @@ class JobSink:
         return type(self.sink).__name__
 
     @property
-    def log(self) -> batch_records.SideLog:
+    def log(self) -> batch_records.BatchRecordLog:
         """The records of its query."""
-        return batch_records.SideLog(self.driver.store, layout.query_root(self.driver.generation, self.query_uid))
+        return batch_records.BatchRecordLog(
+            self.driver.store, layout.query_root(self.driver.generation, self.query_uid)
+        )
 
     def context(self, batch_id: int) -> SinkContext:
         """Return the context of a batch that this driver writes."""

@@ -144,8 +144,8 @@ def claim(job_config: config.JobConfig, now: datetime) -> JobRoot:
         store, assigned=int(assigned) if assigned else None, holder=holder, claim_id=uuid.uuid4().hex, now=now
     )
     _log.info("epoch claimed", extra={"epoch": epoch, "holder": holder, "root": store.uri})
-    seen = read_cache.Look(store)
-    lineages = lineage_records.ensure(store, lineage=uuid.uuid4().hex, epoch=epoch, now=now, seen=seen)
+    cache = read_cache.ReadCache(store)
+    lineages = lineage_records.ensure(store, lineage=uuid.uuid4().hex, epoch=epoch, now=now, cache=cache)
     for sentence in lineages.unreadable:
         _log.warning("the lineage of the root cannot be read; the root gets a new one", extra={"why": sentence})
     author = plan.Author(
@@ -158,7 +158,7 @@ def claim(job_config: config.JobConfig, now: datetime) -> JobRoot:
         owner_id=job_config.owner_id,
         lineages=lineages,
     )
-    return replace(root, author=author, seen=seen)
+    return replace(root, author=author, seen=cache)
 
 
 def raise_fence(root: JobRoot, spark: SparkSession) -> None:

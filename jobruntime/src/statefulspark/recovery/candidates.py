@@ -29,7 +29,7 @@ class View:
 
     Attributes:
         store: The job's root.
-        seen: What has been read of it.
+        cache: What has been read of it.
         known: Its generations.
         refs: Its completed snapshots.
         checkpoints: Manifests of the completed checkpoints by id, as far as they are readable.
@@ -40,7 +40,7 @@ class View:
     """
 
     store: ObjectStore
-    seen: read_cache.Look
+    cache: read_cache.ReadCache
     known: generations.Generations
     refs: tuple[catalog.SnapshotRef, ...]
     checkpoints: Mapping[int, Manifest]
@@ -70,7 +70,7 @@ class View:
         own = (found for found, manifest in self.checkpoints.items() if manifest.generation == number)
         known = max(max(own, default=0), self.current.restored_in_place or 0)
         unread = [ref for ref in self.refs if ref.kind is SnapshotKind.CHECKPOINT and ref.id > known]
-        newer = catalog.newer_of(self.seen, unread, number)
+        newer = catalog.first_of_later_release(self.cache, unread, number)
         if newer is not None:
             raise errors.FormatVersionError(
                 newer.reason,
@@ -96,14 +96,14 @@ class View:
             savepoints=kinds.count(SnapshotKind.SAVEPOINT),
             uri=self.store.uri,
             record_problem=self.known.unreadable.get(self.current.generation) if self.known.current else None,
-            traces=beginnings.traces(self.seen) if self.known.current is None else (),
+            traces=beginnings.traces(self.cache) if self.known.current is None else (),
         )
 
     @property
     def _holds_unfinished_files(self) -> bool:
         """Tell whether more than its reservation exists of a generation without a record: then it may have been in use."""
         reservations = {layout.generation_reservation(number) for number in self.known.unfinished}
-        files = (info.key for number in self.known.unfinished for info in self.seen.list(layout.generation(number)))
+        files = (info.key for number in self.known.unfinished for info in self.cache.list(layout.generation(number)))
         return any(key not in reservations for key in files)
 
     def latest(self) -> plan.Candidate:
@@ -168,7 +168,7 @@ class View:
         if reference.startswith(layout.CHECKPOINT_REFERENCE):
             candidate = self._checkpoint_by_name(reference)
         else:
-            candidate = find(self.store, _as_s3(reference), self.open_store, seen=self.seen, lineages=self.lineages)
+            candidate = find(self.store, _as_s3(reference), self.open_store, cache=self.cache, lineages=self.lineages)
         report = _verified(candidate)
         if not report.ok:
             raise errors.SnapshotCorruptError(
@@ -190,7 +190,7 @@ class View:
         return plan.Candidate(
             label=manifest.label,
             queries=manifest.queries,
-            place=transfer.SnapshotPlace(self.store, seen=self.seen),
+            place=transfer.SnapshotLocation(self.store, cache=self.cache),
             generation=manifest.generation,
             reference=f"{layout.CHECKPOINT_REFERENCE}{manifest.id}",
             manifest=manifest,
@@ -205,7 +205,7 @@ class View:
         return plan.Candidate(
             label=record.restored_from,
             queries=record.queries,
-            place=transfer.SnapshotPlace(self.store, seen=self.seen),
+            place=transfer.SnapshotLocation(self.store, cache=self.cache),
             generation=record.parent_generation,
             reference=record.source,
             descent=lineage_records.of_generation(record, self.lineages),
@@ -218,7 +218,7 @@ def survey(
     open_store: transfer.StoreOpener | None = None,
     *,
     lineages: lineage_records.Lineages | None = None,
-    seen: read_cache.Look | None = None,
+    cache: read_cache.ReadCache | None = None,
 ) -> View:
     """Look at a job's root. Cost: 5 listings, 10 HEADs, a HEAD per savepoint, a GET per other document.
 
@@ -228,28 +228,28 @@ def survey(
         store: The job's root.
         open_store: Opens other places.
         lineages: What the root has been, where that is known already.
-        seen: What has been read of it already.
+        cache: What has been read of it already.
     """
-    seen = seen or read_cache.Look(store)
-    listed = catalog.list_snapshots(seen)
-    following = catalog.next_snapshot_id(seen)
-    refs = (*catalog.checkpoints_from(seen, following), *listed)
+    cache = cache or read_cache.ReadCache(store)
+    listed = catalog.list_snapshots(cache)
+    following = catalog.next_snapshot_id(cache)
+    refs = (*catalog.checkpoints_from(cache, following), *listed)
     checkpoints = tuple(ref for ref in refs if ref.kind is SnapshotKind.CHECKPOINT)
-    answers = catalog.read_manifests(seen, checkpoints)
+    answers = catalog.read_manifests(cache, checkpoints)
     manifests = {manifest.id: manifest for manifest in answers if isinstance(manifest, Manifest)}
     in_use = {manifest.generation for manifest in manifests.values()}
-    known = generations.with_lost_records(generations.read_all(seen), in_use)
+    known = generations.with_lost_records(generations.read_all(cache), in_use)
     return View(
         store=store,
-        seen=seen,
+        cache=cache,
         known=known,
         refs=refs,
         checkpoints=manifests,
         unreadable=tuple(error.message for error in answers if isinstance(error, errors.SnapshotCorruptError)),
         next_snapshot_id=max((following, *(ref.id + 1 for ref in refs))),
         open_store=open_store,
-        damage=damage.read_all(seen).standing(seen, _cuts(manifests.values(), known)),
-        lineages=lineages if lineages and lineages.taken else lineage_records.read_all(seen),
+        damage=damage.read_all(cache).standing(cache, _cuts(manifests.values(), known)),
+        lineages=lineages if lineages and lineages.taken else lineage_records.read_all(cache),
     )
 
 
@@ -267,7 +267,7 @@ def find(
     open_store: transfer.StoreOpener | None,
     *,
     lineages: lineage_records.Lineages | None = None,
-    seen: read_cache.Look | None = None,
+    cache: read_cache.ReadCache | None = None,
 ) -> plan.Candidate:
     """Find a snapshot by the URI of its folder, or of its manifest: in this store, or wherever the opener reaches.
 
@@ -276,14 +276,14 @@ def find(
         uri: As somebody named it.
         open_store: Opens other places.
         lineages: What the root has been, where that is known already.
-        seen: What has been read of the root already.
+        cache: What has been read of the root already.
 
     Raises:
         SpecRejectedError: `SnapshotNotFound`.
         SnapshotCorruptError: The manifest is unreadable.
     """
     folder = uri.rstrip("/").removesuffix(f"/{MANIFEST_NAME}")
-    where = _place(store, folder, open_store, seen)
+    where = _place(store, folder, open_store, cache)
     try:
         manifest = catalog.read_manifest(where.reader, where.root)
     except errors.ObjectNotFoundError as error:
@@ -293,7 +293,7 @@ def find(
     files = where
     if manifest.kind is SnapshotKind.CHECKPOINT:
         job_root, _, _ = folder.rpartition(f"/{layout.CHECKPOINTS}/")
-        files = _place(store, job_root, open_store, seen)
+        files = _place(store, job_root, open_store, cache)
     return plan.Candidate(
         label=folder,
         queries=manifest.queries,
@@ -307,10 +307,10 @@ def find(
 
 
 def _place(
-    store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None, seen: read_cache.Look | None
-) -> transfer.SnapshotPlace:
+    store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None, cache: read_cache.ReadCache | None
+) -> transfer.SnapshotLocation:
     where, root = locate(store, uri, open_store)
-    return transfer.SnapshotPlace(where, root, (seen if where is store else None) or read_cache.Look(where))
+    return transfer.SnapshotLocation(where, root, (cache if where is store else None) or read_cache.ReadCache(where))
 
 
 def locate(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:

@@ -49,7 +49,7 @@ class Head:
 
 
 def inspect(
-    store: read_cache.Look, generation: int, base: Sequence[QueryEntry], noted: damage.Damage | None = None
+    store: read_cache.ReadCache, generation: int, base: Sequence[QueryEntry], noted: damage.Damage | None = None
 ) -> Head:
     """Look at the newest committed batch of every query in a generation.
 
@@ -81,7 +81,7 @@ def inspect(
     return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(found), is_newer=newer)
 
 
-def _noted_problem(store: read_cache.Look, found: Sequence[QueryEntry], noted: damage.Damage) -> str | None:
+def _noted_problem(store: read_cache.ReadCache, found: Sequence[QueryEntry], noted: damage.Damage) -> str | None:
     if not noted.is_feared:
         return None
     standing = noted.standing(store, found)
@@ -92,7 +92,7 @@ def _noted_problem(store: read_cache.Look, found: Sequence[QueryEntry], noted: d
     return None if report.ok else report.sentence
 
 
-def is_still_at(store: read_cache.Look, generation: int, queries: Sequence[QueryEntry]) -> bool:
+def is_still_at(store: read_cache.ReadCache, generation: int, queries: Sequence[QueryEntry]) -> bool:
     """Tell whether a generation stands exactly where a savepoint of it was taken, with nothing planned since.
 
     Then the savepoint need not be copied back. Cost: a listing of the generation; per query a read, and reads of the log
@@ -114,7 +114,7 @@ def is_still_at(store: read_cache.Look, generation: int, queries: Sequence[Query
     return stands and verify.verify_queries(store, here).ok
 
 
-def _folders(store: read_cache.Look, generation: int) -> set[str]:
+def _folders(store: read_cache.ReadCache, generation: int) -> set[str]:
     """Return the uids of the queries that have files; everything below them is listed with that."""
     folder = layout.generation(generation)
     store.list(folder)
@@ -129,12 +129,12 @@ def _as_in_generation(query: QueryEntry, generation: int) -> QueryEntry:
     return query.model_copy(update={"path": layout.query_root(generation, query.uid), "files": files})
 
 
-def _newest_offsets(store: read_cache.Look, query: QueryEntry) -> int:
+def _newest_offsets(store: read_cache.ReadCache, query: QueryEntry) -> int:
     names = [sparklog.parse_log_file(name) for name in store.list_names(f"{query.path}/offsets")]
     return max((name.number for name in names if name), default=-1)
 
 
-def _query(store: read_cache.Look, generation: int, uid: str, known: Mapping[str, QueryEntry]) -> QueryEntry:
+def _query(store: read_cache.ReadCache, generation: int, uid: str, known: Mapping[str, QueryEntry]) -> QueryEntry:
     path = layout.query_root(generation, uid)
     base = known.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
     newest = _newest_commit(store, path, base.batch_id)
@@ -147,15 +147,15 @@ def _query(store: read_cache.Look, generation: int, uid: str, known: Mapping[str
     _require_readable_plan(store, path, newest)
     if newest == base.batch_id:
         return base
-    closer = closure.Closer(store, path, base=base)
+    closer = closure.ClosureBuilder(store, path, base=base)
     entry = closer.close_over(newest)
-    _require_unchanged(store, entry, base, closer.rotten)
+    _require_unchanged(store, entry, base, closer.corrupt_files)
     _require_sound(store, entry, base)
     _require_readable_states(store, entry, base)
     return entry
 
 
-def _newest_commit(store: read_cache.Look, path: str, known: int) -> int:
+def _newest_commit(store: read_cache.ReadCache, path: str, known: int) -> int:
     """Return the newest committed batch; the listing may lag, so the batches it does not show are looked up by name."""
     newest = closure.newest_committed_batch(store, path)
     if newest < known and store.info(f"{path}/commits/{known}") is not None:
@@ -167,7 +167,7 @@ def _newest_commit(store: read_cache.Look, path: str, known: int) -> int:
     return following
 
 
-def _require_readable_plan(store: read_cache.Look, path: str, committed: int) -> None:
+def _require_readable_plan(store: read_cache.ReadCache, path: str, committed: int) -> None:
     """Check the offsets of a batch that was planned and not committed, and the segments that they name.
 
     Spark reads them first when it goes on.
@@ -183,22 +183,24 @@ def _require_readable_plan(store: read_cache.Look, path: str, committed: int) ->
                 )
 
 
-def _require_unchanged(store: read_cache.Look, entry: QueryEntry, base: QueryEntry, rotten: Sequence[str]) -> None:
+def _require_unchanged(
+    store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry, corrupt_files: Sequence[str]
+) -> None:
     """Compare the small files with what the checkpoint says of their content, and where it says nothing, the store."""
     known = {file.path: file.crc32 for file in base.files if file.crc32 is not None}
     changed = [file.path for file in entry.files if known.get(file.path, file.crc32) != file.crc32]
-    changed += [path for path in rotten if path not in known]
+    changed += [path for path in corrupt_files if path not in known]
     if changed:
         raise _not_what_was_written(store, entry, changed[0])
 
 
-def _not_what_was_written(store: read_cache.Look, entry: QueryEntry, path: str) -> errors.SnapshotCorruptError:
+def _not_what_was_written(store: read_cache.ReadCache, entry: QueryEntry, path: str) -> errors.SnapshotCorruptError:
     return errors.SnapshotCorruptError(
         "ChecksumDiffers", f"{store.uri}/{posixpath.join(entry.path, path)} is not the file that was written."
     )
 
 
-def _require_sound(store: read_cache.Look, entry: QueryEntry, base: QueryEntry) -> None:
+def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
     """Compare the files that no checkpoint has vouched for yet with the checksums that Spark wrote beside them."""
     vouched = set(base.files)
     fresh = {file.path: file for file in entry.files if file not in vouched and not checksums.is_sidecar(file.path)}
@@ -217,7 +219,7 @@ def _require_sound(store: read_cache.Look, entry: QueryEntry, base: QueryEntry) 
                 )
 
 
-def _require_readable_states(store: read_cache.Look, entry: QueryEntry, base: QueryEntry) -> None:
+def _require_readable_states(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
     """Read the functions' state that is too long for the closure to have read it; a function is given it right away."""
     vouched = set(base.files)
     states = {state.path for state in entry.operator_states}

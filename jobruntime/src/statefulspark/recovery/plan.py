@@ -145,11 +145,11 @@ class Candidate:
 
     label: str | None
     queries: tuple[QueryEntry, ...]
-    place: transfer.SnapshotPlace
+    place: transfer.SnapshotLocation
     generation: int | None = None
     reference: str | None = None
     manifest: Manifest | None = None
-    folder: transfer.SnapshotPlace | None = None
+    folder: transfer.SnapshotLocation | None = None
     descent: lineage_records.Descent | None = None
     master_states: tuple[MasterStateEntry, ...] = ()
 

@@ -40,7 +40,7 @@ def plan_recovery(
     query_uids: Collection[str] | None = None,
     open_store: transfer.StoreOpener | None = None,
     lineages: lineage_records.Lineages | None = None,
-    seen: read_cache.Look | None = None,
+    cache: read_cache.ReadCache | None = None,
 ) -> StartPlan:
     """Find out where a driver would start now; nothing is written.
 
@@ -53,7 +53,7 @@ def plan_recovery(
         query_uids: Queries of the job; None leaves them unchecked.
         open_store: Opens the place of a savepoint outside the job's root.
         lineages: What the root has been, where that is known already.
-        seen: What has been read of the root already.
+        cache: What has been read of the root already.
 
     Returns:
         The plan, to be handed to `restore.carry_out`.
@@ -66,7 +66,7 @@ def plan_recovery(
         FormatVersionError: A later release has worked here, and what it wrote cannot be read.
         TransientError: Storage cannot be asked now.
     """
-    view = candidates.survey(store, open_store, lineages=lineages, seen=seen)
+    view = candidates.survey(store, open_store, lineages=lineages, cache=cache)
     _require_known_generation(view)
     intent = decide(view.situation(restore))
     plan = _without_lost_state(_with_what_was_left(_proposal(intent, view, restore), view), view, restore, query_uids)
@@ -89,7 +89,7 @@ def find_start(
     restore: RestoreConfig,
     query_uids: Collection[str] | None = None,
     open_store: transfer.StoreOpener | None = None,
-    seen: read_cache.Look | None = None,
+    cache: read_cache.ReadCache | None = None,
 ) -> StartPlan:
     """Plan, and settle what was left behind; again if a driver that is not dead yet got in between.
 
@@ -102,7 +102,7 @@ def find_start(
         restore: See `plan_recovery`.
         query_uids: See `plan_recovery`.
         open_store: See `plan_recovery`.
-        seen: What has been read of the root since it was claimed.
+        cache: What has been read of the root since it was claimed.
     """
     for _ in range(_LOOKS):
         plan = plan_recovery(
@@ -111,7 +111,7 @@ def find_start(
             query_uids=query_uids,
             open_store=open_store,
             lineages=author.lineages,
-            seen=seen,
+            cache=cache,
         )
         try:
             return settle(store, plan, author)
@@ -119,7 +119,7 @@ def find_start(
             raise
         except errors.PreconditionFailedError as error:
             overtaken = error
-            seen = None
+            cache = None
         epochs.require_current(store, author.epoch)  # It was the successor, perhaps.
     raise overtaken
 
@@ -133,7 +133,7 @@ def _with_what_was_left(plan: StartPlan, view: candidates.View) -> StartPlan:
         checkpoint_ids=tuple(sorted({ref.id for ref in view.refs if ref.kind is SnapshotKind.CHECKPOINT})),
         unfinished=view.known.unfinished,
         obsolete_notes=damage.obsolete(view.damage, in_use=current, checkpoints=view.checkpoints.values()),
-        scratch=view.seen.list_names(layout.SCRATCH),
+        scratch=view.cache.list_names(layout.SCRATCH),
     )
 
 
@@ -176,7 +176,7 @@ def _is_in_place(view: candidates.View, asked: Candidate) -> bool:
         or manifest.generation != current.generation
     ):
         return False
-    return head.is_still_at(view.seen, current.generation, manifest.queries)
+    return head.is_still_at(view.cache, current.generation, manifest.queries)
 
 
 def _in_place(view: candidates.View, asked: Candidate, restore_id: str | None, claim: Candidate | None) -> StartPlan:
@@ -208,7 +208,7 @@ def _recover(view: candidates.View, fresh_generation: int) -> StartPlan:
     view.require_known()
     current = view.current
     latest = view.latest()
-    found = head.inspect(view.seen, current.generation, latest.queries, view.damage)
+    found = head.inspect(view.cache, current.generation, latest.queries, view.damage)
     problems = [*view.unreadable, *view.known.unreadable.values()]
     if found.problem is None and (found.is_newer or view.problem_of(latest) is None):
         queries = plans.inherit(found.queries, _declared(view, latest))

@@ -130,7 +130,7 @@ def carry_out(
 
 def materialise(
     store: ObjectStore,
-    source: transfer.SnapshotPlace,
+    source: transfer.SnapshotLocation,
     queries: Sequence[QueryEntry],
     generation: int,
     *,
@@ -225,7 +225,7 @@ class _Move:
     """Its new root."""
 
 
-def _finish(store: ObjectStore, source: transfer.SnapshotPlace, move: _Move, hadoop: str) -> QueryEntry:
+def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: _Move, hadoop: str) -> QueryEntry:
     """Write the files whose content changes, then describe the query as it is now."""
     uid = move.path.rsplit("/", 1)[1]
     query = rewrite.entry_after(move.query, move.rewrite).model_copy(update={"uid": uid, "path": move.path})

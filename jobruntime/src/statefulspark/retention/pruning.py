@@ -129,7 +129,7 @@ def take_stock(store: ObjectStore) -> rules.Inventory:
     were listed, while the other way round a listed file could belong to a manifest that was not read.
     """
     files = store.list(layout.GENERATIONS)
-    survey = catalog.survey(store)
+    survey = catalog.list_all(store)
     refs = [ref for ref in survey.completed if ref.kind is SnapshotKind.CHECKPOINT]
     found = catalog.read_manifests(store, refs)
     manifests = tuple(manifest for manifest in found if isinstance(manifest, Manifest))

@@ -288,7 +288,7 @@ class _Floor:
             folder, name = posixpath.split(file.path)
             state = sparklog.parse_state_file(name)
             info = listed.get(f"{query.path}/{file.path}")
-            if state and state.is_snapshot and state_files.parse_place(file.path):
+            if state and state.is_snapshot and state_files.parse_partition_folder(file.path):
                 versions[folder] = state.version
                 uploads |= {folder: info.modified_at - policy.grace} if info else {}
             segment = segments.of_key(file.path)
@@ -303,7 +303,7 @@ class _Floor:
         """Return why a file of the query stays; `name` is relative to the query's root, of the file it belongs to."""
         folder, leaf = posixpath.split(name)
         state = sparklog.parse_state_file(leaf)
-        if state and state_files.parse_place(name):
+        if state and state_files.parse_partition_folder(name):
             return _RUNNING if state.version > self.versions.get(folder, 0) else None
         if leaf.endswith(".sst") and posixpath.basename(folder) == "SSTs":
             return self._reason_for_sst(info, name)

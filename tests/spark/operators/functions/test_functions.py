@@ -270,7 +270,7 @@ def test_every_batch_of_a_function_has_a_record_whether_it_changed_the_state_or_
 
     assert world.run(build, lambda: world.batch >= 3) is None
 
-    log = batch_records.SideLog(world.store, world.path)
+    log = batch_records.BatchRecordLog(world.store, world.path)
     state, unchanged = (
         [name.batch for name in log.all_of(kind) if name.batch <= world.batch]
         for kind in (batch_records.RecordKind.OPERATOR_STATE, batch_records.RecordKind.UNCHANGED)

@@ -32,7 +32,7 @@ def test_what_is_restored_says(query: QueryEntry, known: dict[str, int]) -> None
 
 def test_a_canonical_savepoint_says_what_it_had_though_another_number_may_be_chosen() -> None:
     manifest = a_manifest(queries=[with_groups()]).model_copy(update={"format": SnapshotFormat.CANONICAL})
-    place = transfer.SnapshotPlace(stores.MemoryStore("memory://bucket"), "savepoints/one")
+    place = transfer.SnapshotLocation(stores.MemoryStore("memory://bucket"), "savepoints/one")
     source = Candidate("one", manifest.queries, place, manifest=manifest)
     queries = tuple(skeleton.shell(query) for query in manifest.queries)
     plan = StartPlan(StartMode.COPY, 2, queries=queries, source=source)

@@ -171,7 +171,7 @@ def test_every_kind_of_state_comes_out_of_its_chunks_as_rows_that_are_read(tmp_p
     store_root.write(f"files/q/{documents.QUERY_DOCUMENT}", document.to_json().encode())
     query = QueryEntry(uid="q", batch_id=0, path="files/q")
     wish = reading.Wish("all", state=meta.name)
-    table = reading.read_operator(transfer.SnapshotPlace(store_root), query, wish, "all")
+    table = reading.read_operator(transfer.SnapshotLocation(store_root), query, wish, "all")
     assert table.to_pylist() == [{"key": "ada", **shown}]
 
 

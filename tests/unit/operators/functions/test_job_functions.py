@@ -94,7 +94,7 @@ def state_of(name: str, *values: object) -> OperatorState:
 
 
 def write_record(place: Place, batch: int, *values: object, query: str = "q", uid: str = "out") -> None:
-    log = batch_records.SideLog(place.store, layout.query_root(1, query))
+    log = batch_records.BatchRecordLog(place.store, layout.query_root(1, query))
     name = batch_records.RecordName(batch_records.RecordKind.OPERATOR_STATE, uid, batch, 1)
     log.write(name, record.encode(uid, state_of("values", *values)))
 

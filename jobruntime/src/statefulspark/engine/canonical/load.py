@@ -60,7 +60,7 @@ class StateImport:
 
     store: ObjectStore
     hadoop_root: str
-    source: transfer.SnapshotPlace
+    source: transfer.SnapshotLocation
     originals: Sequence[QueryEntry]
     options: StorageOptions
     operators: Mapping[str, Mapping[int, int]] = field(default_factory=dict)

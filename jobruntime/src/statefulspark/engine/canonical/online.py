@@ -38,7 +38,7 @@ class CanonicalWriter:
     def write(
         self,
         queries: Sequence[QueryEntry],
-        request: savepoint.SavepointRequest,
+        request: savepoint.SavepointProperties,
         target: savepoint.SavepointTarget,
         *,
         completed_at: Callable[[], datetime],

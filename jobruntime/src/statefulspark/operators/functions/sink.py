@@ -46,7 +46,7 @@ class BoundSink:
 
     run: SinkRun
     uid: str
-    log: batch_records.SideLog
+    log: batch_records.BatchRecordLog
     epoch: int
     next_checkpoint_id: Callable[[], int]
     noting: Noting = contextlib.nullcontext
