@@ -224,7 +224,7 @@ def test_notes_on_damage_are_listed_with_how_to_clear_them(case: Case) -> None:
     )
     assert "Corruption." in counting
     assert "the note is deleted" in counting
-    assert past.startswith("memory://bucket/default/flights/damage/00000001-00000001.json does not count any more")
+    assert past.startswith("memory://bucket/default/flights/damage/00000001-00000001.json is outdated")
 
 
 def test_a_generation_that_was_never_completed_is_explained(case: Case) -> None:

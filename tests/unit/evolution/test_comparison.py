@@ -171,7 +171,7 @@ def test_all_queries_without_a_place_are_named() -> None:
     queries = [_in_the_cut(), _in_the_cut().model_copy(update={"uid": "r"})]
 
     with pytest.raises(errors.SpecRejectedError) as refused:
-        uids.require_place(queries, "savepoint 3", query_uids=[])
+        uids.require_no_lost_state(queries, "savepoint 3", query_uids=[])
 
     assert refused.value.reason == "NonRestoredState"
     assert refused.value.message.startswith(

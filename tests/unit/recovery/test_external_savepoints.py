@@ -33,7 +33,7 @@ def unreachable(_: str) -> ObjectStore:
 def test_a_savepoint_at_another_location_is_found_by_the_number_that_the_job_keeps(job: Job) -> None:
     place = taken(job)
 
-    (found,) = external_savepoints.look(job.store, job.open_store)
+    (found,) = external_savepoints.list_all(job.store, job.open_store)
 
     assert isinstance(found.manifest, Manifest)
     assert (found.id, found.location, found.manifest.id) == (2, place.uri, 2)
@@ -44,14 +44,14 @@ def test_a_savepoint_at_another_location_is_found_by_the_number_that_the_job_kee
 def test_a_savepoint_in_the_jobs_folder_is_not_elsewhere(job: Job) -> None:
     taken(job, location=None)
 
-    assert external_savepoints.look(job.store, job.open_store) == ()
+    assert external_savepoints.list_all(job.store, job.open_store) == ()
 
 
 def test_a_savepoint_in_another_folder_of_the_jobs_root_keeps_its_number_and_is_found(job: Job) -> None:
     """It was in no list, and the next snapshot took its number."""
     place = taken(job, location=f"{job.store.uri}/nightly")
 
-    (found,) = external_savepoints.look(job.store, job.open_store)
+    (found,) = external_savepoints.list_all(job.store, job.open_store)
 
     assert (found.location, catalog.next_snapshot_id(job.store)) == (place.uri, 3)
     assert isinstance(found.manifest, Manifest)
@@ -86,7 +86,7 @@ def test_why_a_savepoint_cannot_be_read_now_is_the_answer(
 ) -> None:
     make(job)
 
-    (found,) = external_savepoints.look(job.store, open_store or job.open_store)
+    (found,) = external_savepoints.list_all(job.store, open_store or job.open_store)
 
     assert isinstance(found.manifest, errors.StatefulSparkError)
     assert (found.id, found.manifest.reason) == (2, reason)

@@ -9,7 +9,7 @@ from manifests import a_generation, a_manifest, a_query, an_operator
 from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark.checkpoint import plans, transfer
 from statefulspark.contract.manifest import OperatorEntry, QueryEntry, SnapshotFormat
-from statefulspark.recovery.plan import Candidate, StartMode, StartPlan, in_new_generation, noting_declared
+from statefulspark.recovery.plan import Candidate, StartMode, StartPlan, in_new_generation, with_declared_queries
 from statefulspark.testing import stores
 
 PLACE = transfer.SnapshotLocation(stores.MemoryStore())
@@ -109,7 +109,7 @@ def test_queries_without_state_are_declared_in_the_record_that_is_continued() ->
     record = RECORD.model_copy(update={"queries": (of_generation_3("q"), known)})
     plan = replace(plan_of(of_generation_3("q", batch_id=0), of_generation_3("r", batch_id=-1)), record=record)
 
-    noted = noting_declared(plan, [planned("q"), planned("r"), planned("s")]).note_restore
+    noted = with_declared_queries(plan, [planned("q"), planned("r"), planned("s")]).note_restore
 
     assert noted is not None
     assert noted.model_copy(update={"queries": ()}) == RECORD
@@ -125,7 +125,7 @@ def test_what_is_declared_joins_a_restore_that_is_noted_too() -> None:
     restored = RECORD.model_copy(update={"restore_id": "wish"})
     plan = replace(plan_of(), record=RECORD, note_restore=restored)
 
-    noted = noting_declared(plan, [planned("q")]).note_restore
+    noted = with_declared_queries(plan, [planned("q")]).note_restore
 
     assert noted is not None
     assert (noted.restore_id, [query.uid for query in noted.queries]) == ("wish", ["q"])
@@ -133,22 +133,22 @@ def test_what_is_declared_joins_a_restore_that_is_noted_too() -> None:
 
 def test_nothing_is_noted_where_the_record_says_it_already() -> None:
     plan = replace(plan_of(), record=RECORD)
-    once = noting_declared(plan, [planned("q")])
+    once = with_declared_queries(plan, [planned("q")])
     assert once.note_restore is not None
 
     again = replace(plan_of(), record=once.note_restore)
 
-    assert noting_declared(again, [planned("q")]) is again
+    assert with_declared_queries(again, [planned("q")]) is again
 
 
 @pytest.mark.parametrize("mode", [StartMode.COPY, StartMode.EMPTY])
 def test_a_new_generation_is_described_elsewhere(mode: StartMode) -> None:
     plan = replace(plan_of(mode=mode), record=RECORD)
 
-    assert noting_declared(plan, [planned("q")]) is plan
+    assert with_declared_queries(plan, [planned("q")]) is plan
 
 
 def test_without_a_record_there_is_nothing_to_note_in() -> None:
     plan = plan_of()
 
-    assert noting_declared(plan, [planned("q")]) is plan
+    assert with_declared_queries(plan, [planned("q")]) is plan

@@ -61,7 +61,7 @@ def test_decide(situation: Situation, expected: Intent) -> None:
     ids=["an unfinished generation", "checkpoints without a generation", "only savepoints"],
 )
 def test_leftovers_never_lead_to_an_empty_start(situation: Situation) -> None:
-    with pytest.raises(errors.StateUnknownError, match="cannot be told"):
+    with pytest.raises(errors.StateUnknownError, match="is unknown"):
         decide(situation)
 
 
@@ -118,14 +118,14 @@ def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
         pytest.param(
             FRESH,
             "checkpoint 4",
-            "The start with empty state was done before, and a restart does not repeat it: the job goes on from "
+            "The start with empty state was done before, and a restart does not repeat it: the job continues from "
             "checkpoint 4.",
             id="fresh state",
         ),
         pytest.param(
             SNAPSHOT,
             None,
-            "The restore of checkpoint:1 was done before, and a restart does not repeat it: the job goes on from the "
+            "The restore of checkpoint:1 was done before, and a restart does not repeat it: the job continues from the "
             "beginning of its generation.",
             id="a snapshot, without a checkpoint since",
         ),
@@ -133,7 +133,7 @@ def test_traces_of_state_that_is_gone_never_lead_to_an_empty_start() -> None:
             RestoreConfig(snapshot="checkpoint:1", id="again"),
             "checkpoint 4",
             "The restore of checkpoint:1 was done before, under the name 'again', and a restart does not repeat it: the job "
-            "goes on from checkpoint 4.",
+            "continues from checkpoint 4.",
             id="under a name",
         ),
     ],

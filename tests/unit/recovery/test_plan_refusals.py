@@ -21,8 +21,8 @@ def test_a_restore_is_refused_while_it_cannot_be_told_whether_it_was_done() -> N
 
     assert refused.value.reason == "RestoreUnknown"
     assert refused.value.message == (
-        f"{_UNREADABLE} It says whether the restore 'checkpoint:1' was done, so it cannot be told what to do. "
-        "Ask for no restore to go on from the newest checkpoint."
+        f"{_UNREADABLE} Without it, it is unknown whether the restore 'checkpoint:1' was done. "
+        "Request no restore to continue from the newest checkpoint."
     )
 
 

@@ -11,7 +11,7 @@ from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Trigger
 from statefulspark.recovery import generations, recovery, restore
-from statefulspark.recovery.plan import StartMode, StartPlan, noting_declared
+from statefulspark.recovery.plan import StartMode, StartPlan, with_declared_queries
 from statefulspark.testing import stores
 
 
@@ -560,7 +560,7 @@ def declared(uid: str, *, groups: int) -> plans.PlannedQuery:
 def start_declaring(job: Job, *planned: plans.PlannedQuery) -> StartPlan:
     """Do what a driver does whose job has these queries."""
     job.epoch += 1
-    plan = noting_declared(job.plan(), planned)
+    plan = with_declared_queries(job.plan(), planned)
     path = f"generations/{plan.generation:08d}"
     entries = tuple(plans.declared(one, f"{path}/{one.uid}") for one in planned)
     return restore.carry_out(job.store, plan, job.author(), finish=lambda _, queries: queries or entries)
@@ -590,11 +590,11 @@ def test_a_start_that_declares_other_key_groups_before_the_first_commit_is_the_o
 
 def test_a_start_that_declares_what_the_generation_has_writes_nothing(job: Job) -> None:
     query = FakeQuery(job.store, start_declaring(job, declared("delays", groups=128)).generation)
-    assert noting_declared(job.plan(), [declared("delays", groups=128)]).note_restore is None
+    assert with_declared_queries(job.plan(), [declared("delays", groups=128)]).note_restore is None
     query.run_batch()
     job.checkpoint(query)
 
-    assert noting_declared(job.plan(), [declared("delays", groups=128)]).note_restore is None
+    assert with_declared_queries(job.plan(), [declared("delays", groups=128)]).note_restore is None
 
 
 @pytest.mark.parametrize(
@@ -622,8 +622,8 @@ def test_a_restore_that_is_not_repeated_says_so_and_how_to_ask_again(job: Job, w
     assert first.restore_skipped is None
     assert second.mode is StartMode.CONTINUE
     assert second.restore_skipped == (
-        f"{what}, and a restart does not repeat it: the job goes on from checkpoint 2. To do it once more, add --again, or "
-        "give the wish a new name: --restore-id, or restore.id in a configuration file."
+        f"{what}, and a restart does not repeat it: the job continues from checkpoint 2. To repeat it, add --again, or "
+        "give the restore a new name: --restore-id, or restore.id in a configuration file."
     )
 
 

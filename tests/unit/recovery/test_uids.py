@@ -307,4 +307,4 @@ def test_of_queries(queries: list[QueryEntry], query_uids: list[str], lost: tupl
 def test_a_lost_query_is_refused_with_the_snapshot_the_uid_and_the_way_out() -> None:
     """A.167."""
     with pytest.raises(errors.SpecRejectedError, match=r"checkpoint 7 .*query 'q'.*allowNonRestoredState"):
-        uids.require_place([a_query("q")], "checkpoint 7", query_uids=["r"])
+        uids.require_no_lost_state([a_query("q")], "checkpoint 7", query_uids=["r"])

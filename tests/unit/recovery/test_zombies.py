@@ -254,7 +254,7 @@ def test_a_restore_is_noted_once_however_often_it_is_tried(bucket: stores.Memory
 
     for _ in range(2):
         generations.note_restore(job.store, noted, over=record)
-    with pytest.raises(errors.PreconditionFailedError, match="look again"):
+    with pytest.raises(errors.PreconditionFailedError, match="plan the start again"):
         generations.note_restore(job.store, record.model_copy(update={"restore_id": "b"}), over=record)
 
     assert generations.read_all(job.store).records == (noted,)

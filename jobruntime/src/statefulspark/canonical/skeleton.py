@@ -33,7 +33,7 @@ def belongs(query: QueryEntry, path: str) -> bool:
     return not (folder == "commits" and name.isdigit() and int(name) < query.batch_id - 1)
 
 
-def shell(query: QueryEntry) -> QueryEntry:
+def without_canonical_files(query: QueryEntry) -> QueryEntry:
     """Return a query of a canonical savepoint without its canonical part.
 
     Its operators of ours have no number of key groups, since any may be chosen.

@@ -120,7 +120,7 @@ def compare(
         parallelism.require_enough_groups(one, restored.get(one.uid))
     found = tuple(evolve(restored[one.uid], one) for one in everything if one.uid in restored)
     if not allow_non_restored_state:
-        require_place(found, label)
+        require_no_lost_state(found, label)
     return found
 
 
@@ -132,7 +132,7 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
         planned: The query as it would run.
 
     Returns:
-        What becomes of the state. Whether dropped state is allowed is for `require_place` to say.
+        What becomes of the state. Whether dropped state is allowed is for `require_no_lost_state` to say.
 
     Raises:
         SpecRejectedError: `OperatorsAmbiguous`, `KeyChanged`, `ValueChanged`, `OutputModeChanged`, `WindowChanged`,
@@ -165,7 +165,7 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
     )
 
 
-def require_place(evolutions: Iterable[Evolution], label: str) -> None:
+def require_no_lost_state(evolutions: Iterable[Evolution], label: str) -> None:
     """Refuse to leave state behind that nobody allowed to be left behind (Flink A.167).
 
     Raises:

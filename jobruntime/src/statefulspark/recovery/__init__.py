@@ -1,4 +1,4 @@
-"""Where a driver starts: what is on storage, which of it can be used, and the generation made from it.
+"""Recovery: reads storage, chooses the snapshot that a driver starts from, and makes a generation from it.
 
-Reads through the ObjectStore port, with no driver alive; what is chosen is decided in pure code (`plan`).
+Uses the ObjectStore port and needs no running driver; the choice is made in pure code (`plan`).
 """

@@ -1,8 +1,8 @@
-"""Whether a root has ever held state: what tells an empty root from one that somebody has emptied.
+"""Records whether a root has ever held state, to distinguish a new root from one whose state was deleted.
 
-An epoch alone proves nothing: a first start may die right after its claim. So a driver leaves `epochs/began.json` once it
-has a generation, before any query runs. State can have been written only where that is; where it is and no generation is
-left, the state is gone. Epochs of releases that left no such note cannot tell, and count as a trace.
+An epoch alone is not a proof: a first start may die right after its claim. So a driver writes `epochs/began.json` once it
+has a generation, before any query runs. Without that note no state was ever written; with the note and without a
+generation, the state was deleted. Epochs of releases that wrote no such note count as a sign of earlier state.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _AFTER_THE_BEGINNING = (layout.DAMAGE, layout.STAGING, layout.PRUNE)
 
 
 def note(store: ObjectStore, *, generation: int, epoch: int, now: datetime) -> None:
-    """Leave word that this root holds a generation. Idempotent. Cost: one PUT.
+    """Record that this root holds a generation. Idempotent. Cost: one PUT.
 
     Called before any query starts, so that no state is written without it.
     """
@@ -32,18 +32,18 @@ def note(store: ObjectStore, *, generation: int, epoch: int, now: datetime) -> N
 
 
 def traces(store: ObjectStore) -> tuple[str, ...]:
-    """Return what tells that this root has held state; asked only where no generation is usable.
+    """Return the objects that show that this root has held state; called only if no generation is usable.
 
     Cost: two LISTs, a HEAD, and a GET per epoch.
     """
-    found = [layout.BEGAN] if store.info(layout.BEGAN) is not None else []
+    keys = [layout.BEGAN] if store.info(layout.BEGAN) is not None else []
     names = store.list_names("")
-    found += [f"{folder}/" for folder in _AFTER_THE_BEGINNING if f"{folder}/" in names]
-    return tuple(found) or _silent_epochs(store)
+    keys += [f"{folder}/" for folder in _AFTER_THE_BEGINNING if f"{folder}/" in names]
+    return tuple(keys) or _silent_epochs(store)
 
 
 def _silent_epochs(store: ObjectStore) -> tuple[str, ...]:
-    """Return the epochs of releases that left no note; one that cannot be read is among them."""
+    """Return the epochs of releases that wrote no note, and unreadable ones."""
     numbers = [number for name in store.list_names(layout.EPOCHS) if (number := layout.parse_number(name))]
     bodies = catalog.read_present(store, [layout.epoch(number) for number in numbers]) if numbers else {}
     return tuple(key for key, body in sorted(bodies.items()) if not _notes_beginning(body, f"{store.uri}/{key}"))

@@ -1,9 +1,9 @@
-"""Claims: a job that starts from a snapshot in claim mode CLAIM owns it from then on, and deletes it in the end.
+"""Claims: a job that starts from a snapshot in claim mode CLAIM owns the snapshot, and deletes it later.
 
-`_claim.json` in the snapshot's folder is created conditionally, so of two jobs exactly one owns it. The generation that is
-made from the snapshot is a complete copy, so nothing but a second fallback depends on it; it is deleted once as many
-checkpoints as are retained have been completed since. Of another job's checkpoint only its manifest is deleted: the files
-are that job's, and its pruning frees them.
+`_claim.json` in the snapshot's folder is created conditionally, so that exactly one job owns it. The generation that is
+made from the snapshot is a complete copy, so the snapshot is needed only as a second fallback; the job deletes it once it
+has completed as many checkpoints as it retains. Of another job's checkpoint only the manifest is deleted: the files belong
+to that job, and its pruning deletes them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statefulspark.storage.port import ObjectStore
 
 
 def claim(store: ObjectStore, folder: str, *, root: str, owner_id: str, now: datetime) -> None:
-    """Claim a snapshot for a job. Idempotent. Cost: one PUT, and a GET if it is claimed.
+    """Claim a snapshot for a job. Idempotent. Cost: one PUT, and a GET if it is claimed already.
 
     Args:
         store: Any store.
@@ -48,7 +48,7 @@ def claim(store: ObjectStore, folder: str, *, root: str, owner_id: str, now: dat
 
 
 def is_held(store: ObjectStore, folder: str, *, root: str) -> bool:
-    """Tell whether a job owns a snapshot, or what is left of it. Cost: one GET."""
+    """Tell whether a job owns a snapshot or its remaining files. Cost: one GET."""
     try:
         key = _key(folder, CLAIM_NAME)
         return ClaimRecord.parse(store.read(key), f"{store.uri}/{key}").root == root
@@ -59,7 +59,7 @@ def is_held(store: ObjectStore, folder: str, *, root: str) -> bool:
 def delete(store: ObjectStore, folder: str, *, root: str) -> None:
     """Delete a claimed snapshot: its manifest first, then its files, then the claim. Idempotent.
 
-    Another snapshot that has taken its place, or one that another job has claimed since, is left alone.
+    A snapshot that replaced it, or that another job claimed later, is not changed.
 
     Args:
         store: Any store.

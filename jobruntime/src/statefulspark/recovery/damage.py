@@ -1,13 +1,12 @@
-"""Damage that shows only when Spark loads state: noted by the driver that saw it, judged by the next ones.
+"""Notes about damage that only Spark detects while it loads state: one driver writes them, the next ones evaluate them.
 
-Verification compares what can be compared without loading anything. A file that it passes and Spark refuses would end
-every start in the same way. So a driver whose query ended like that leaves a note: the generation, the query and the
-batch whose state was loaded. The first note makes the next start read every file that has a checksum, of whatever it
-could start from, and try once more; a second note on the same batch makes it unusable, and a start goes to the snapshot
-before, as for any other damage.
+Verification does not load state. A file that passes it and that Spark cannot load would make every start fail in the same
+way. So a driver whose query failed like that writes a note with the generation, the query and the batch whose state was
+loaded. After the first note the next start reads every file with a checksum, of every candidate, and tries again; after a
+second note on the same batch the batch is unusable, and the start takes an older snapshot, as for any other damage.
 
-A note says that a file is damaged, not which one. Once a file of that batch was written anew after the note, by the store's
-clock, somebody may have mended it, and the note does not count any more. Files of a batch are never written twice by us.
+A note does not name the damaged file. If a file of that batch was written again after the note, by the store's clock, the
+file may have been repaired, and the note is outdated. The runtime itself never writes a file of a batch twice.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from statefulspark.contract.notes import DamageNote
 from statefulspark.storage.port import ObjectStore
 
 TRIES = 2
-"""So many drivers have to fail on the same batch before it counts as unusable."""
+"""Number of drivers that must fail on the same batch before it counts as unusable."""
 
 
 def write(store: ObjectStore, note: DamageNote) -> None:
-    """Leave a note; a driver leaves one at most. Cost: one PUT."""
+    """Write a note; a driver writes at most one. Cost: one PUT."""
     store.write(layout.damage_note(note.generation, note.epoch), note.to_json(indent=1).encode())
 
 
@@ -36,13 +35,13 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class StoredNote:
     """A note on storage.
 
     Attributes:
-        note: What it says.
-        uri: Where it is.
-        written_at: When it was written, by the store's clock, as files are.
+        note: Its content.
+        uri: Its URI.
+        written_at: When it was written, by the store's clock.
     """
 
     note: DamageNote
@@ -65,129 +64,135 @@ class Damage:
     """Every note in a job's root.
 
     Attributes:
-        notes: Those that count, in no particular order.
-        past: Those on batches of which a file was written anew since.
+        notes: The valid notes, in no particular order.
+        outdated: Notes on batches of which a file was written again later.
     """
 
-    notes: tuple[Noted, ...] = ()
-    past: tuple[Noted, ...] = ()
+    notes: tuple[StoredNote, ...] = ()
+    outdated: tuple[StoredNote, ...] = ()
 
     def failures(self, queries: Iterable[QueryEntry]) -> int:
-        """Tell how many drivers failed to load the state of one of these queries, at this batch in this generation."""
+        """Return how many drivers failed to load the state of one of these queries, at this batch in this generation."""
         counts = Counter(noted.cut for noted in self.notes)
         return max((counts[(query.path, query.batch_id)] for query in queries), default=0)
 
     @property
-    def is_feared(self) -> bool:
-        """Whether there is any note: then all that can be read is read before anything is used.
+    def is_suspected(self) -> bool:
+        """Whether there is any note; then every candidate is read completely before it is used.
 
-        Cuts share files, so a start that leaves one behind would else copy the damaged file with the next one.
+        Snapshots share files, so a fallback could otherwise copy the damaged file with an older snapshot.
         """
-        return bool(self.notes or self.past)
+        return bool(self.notes or self.outdated)
 
     def problem(self, queries: Sequence[QueryEntry]) -> str | None:
-        """Say why queries cannot be used; None if nothing is noted, or not often enough."""
+        """Return why queries cannot be used; None if there are too few notes on them."""
         if self.failures(queries) < TRIES:
             return None
         at = {(query.path, query.batch_id) for query in queries}
-        said = [noted for noted in self.notes if noted.cut in at]
-        newest = max(said, key=lambda noted: noted.note.epoch).note
+        matching = [noted for noted in self.notes if noted.cut in at]
+        newest = max(matching, key=lambda noted: noted.note.epoch).note
         return (
-            f"Spark could not load the state of query {newest.query!r} at batch {newest.batch_id} in {len(said)} starts: "
-            f"{newest.said} {_way_out(said)}"
+            f"Spark could not load the state of query {newest.query!r} at batch {newest.batch_id} in {len(matching)} "
+            f"starts: {newest.said} {_how_to_retry(matching)}"
         )
 
     @property
     def problem_of_copies(self) -> str:
-        """Say why what was copied cannot be used."""
-        return f"Spark could not load a copy of it. {_way_out(self.notes)}"
+        """Why a snapshot cannot be used if a copy of it could not be loaded."""
+        return f"Spark could not load a copy of it. {_how_to_retry(self.notes)}"
 
-    def is_past(self, store: ObjectStore, queries: Iterable[QueryEntry], root: str) -> bool:
-        """Tell whether files of queries were written anew since the newest note. Cost: a LIST per query and 1,000 files."""
+    def is_rewritten(self, store: ObjectStore, queries: Iterable[QueryEntry], root: str) -> bool:
+        """Tell whether files of queries were written after the newest note. Cost: a LIST per query and 1,000 files."""
         newest = max((noted.written_at for noted in self.notes), default=_NEVER)
         return any(_written_at(store, query, root) > newest for query in queries)
 
-    def standing(self, store: ObjectStore, queries: Iterable[QueryEntry]) -> Damage:
-        """Return the same notes, those set apart that do not count any more.
+    def with_outdated(self, store: ObjectStore, queries: Iterable[QueryEntry]) -> Damage:
+        """Return the same notes, with the outdated ones separated.
 
         Cost: a LIST per 1,000 files for each query with a note on its batch; nothing without notes.
 
         Args:
             store: The job's root.
-            queries: Cuts, as far as they are known.
+            queries: Queries of all known snapshots and generations.
         """
         cuts = {noted.cut for noted in self.notes}
-        anew: dict[tuple[str, int], datetime] = {}
+        rewritten_at: dict[tuple[str, int], datetime] = {}
         for query in queries:
             cut = (query.path, query.batch_id)
             if cut in cuts:
-                anew[cut] = max(_written_at(store, query, ""), anew.get(cut, _NEVER))
-        past = tuple(noted for noted in self.notes if anew.get(noted.cut, _NEVER) > noted.written_at)
-        return Damage(tuple(noted for noted in self.notes if noted not in past), (*self.past, *past))
+                rewritten_at[cut] = max(_written_at(store, query, ""), rewritten_at.get(cut, _NEVER))
+        outdated = tuple(noted for noted in self.notes if rewritten_at.get(noted.cut, _NEVER) > noted.written_at)
+        return Damage(tuple(noted for noted in self.notes if noted not in outdated), (*self.outdated, *outdated))
 
     def unusable_sources(self, records: Sequence[GenerationRecord], checkpoints: Iterable[Manifest]) -> frozenset[str]:
-        """Return what generations were made from and cannot be used either, since a copy of it could not be loaded.
+        """Return the sources of generations that cannot be used, since Spark could not load a copy of them.
 
         Args:
             records: The generations, by number ascending.
             checkpoints: The completed ones.
 
         Returns:
-            References as generation records have them: `checkpoint:<id>` or a savepoint's URI.
+            References as in generation records: `checkpoint:<id>` or a savepoint's URI.
         """
         named = {f"{layout.CHECKPOINT_REFERENCE}{manifest.id}": manifest for manifest in checkpoints}
-        found: set[str] = set()
+        unusable: set[str] = set()
         for record in reversed(records):
-            copied = [named[name].queries for name in found if name in named]
+            copied = [named[name].queries for name in unusable if name in named]
             is_bad = self.problem(record.queries) or any(_same_cut(record.queries, queries) for queries in copied)
             if record.source and record.queries and is_bad:
-                found.add(record.source)
-        return frozenset(found)
+                unusable.add(record.source)
+        return frozenset(unusable)
 
 
 def read_all(store: ObjectStore) -> Damage:
     """Read every note. Cost: one listing, one GET per note."""
     written = {info.key: info.modified_at for info in store.list(layout.DAMAGE)}
     bodies = store.read_many(list(written)) if written else {}
-    found = ((key, _readable(body, f"{store.uri}/{key}")) for key, body in bodies.items())
-    return Damage(tuple(Noted(note, f"{store.uri}/{key}", written[key]) for key, note in found if note is not None))
+    notes = ((key, _readable(body, f"{store.uri}/{key}")) for key, body in bodies.items())
+    return Damage(
+        tuple(StoredNote(note, f"{store.uri}/{key}", written[key]) for key, note in notes if note is not None)
+    )
 
 
 def explain(store: ObjectStore, queries: Iterable[QueryEntry]) -> Iterator[str]:
-    """Tell people of every note, and how it is cleared. Cost: as `read_all` and `Damage.standing`."""
-    damage = read_all(store).standing(store, queries)
+    """Yield a message for every note, with how to clear it. Cost: as `read_all` and `Damage.with_outdated`."""
+    damage = read_all(store).with_outdated(store, queries)
     for noted in damage.notes:
         note = noted.note
         yield (
             f"{noted.uri}: a driver could not load the state of query {note.query!r} at batch {note.batch_id} of generation "
-            f"{note.generation}: {note.said} After {TRIES} such notes that state counts as unusable. A note counts until a "
-            "newer checkpoint leaves the batch behind, a file of the batch is written anew, or the note is deleted."
+            f"{note.generation}: {note.said} After {TRIES} such notes that state counts as unusable. A note counts until "
+            "a checkpoint has a later batch, a file of the batch is written again, or the note is deleted."
         )
-    for noted in damage.past:
-        yield f"{noted.uri} does not count any more: a file of its batch was written anew. The next start removes it."
+    for noted in damage.outdated:
+        yield f"{noted.uri} is outdated: a file of its batch was written again. The next start removes it."
 
 
 def obsolete(damage: Damage, *, in_use: int, checkpoints: Iterable[Manifest]) -> tuple[str, ...]:
-    """Return the keys of the notes that can no longer change a start.
+    """Return the keys of the notes that no longer affect a start.
 
-    Those are the notes on older generations once the one in use has a checkpoint of its own, on batches of the one in use
-    that a checkpoint has left behind, and those that do not count any more.
+    These are the notes on older generations once the one in use has its own checkpoint, notes on batches of the generation
+    in use that are older than a checkpoint, and outdated notes.
     """
     own = [query for manifest in checkpoints if manifest.generation == in_use for query in manifest.queries]
-    past = (one for one in damage.notes if own and (one.note.generation < in_use or _is_left_behind(one.note, own)))
-    return tuple(noted.key for noted in (*past, *damage.past))
+    stale = (
+        stored
+        for stored in damage.notes
+        if own and (stored.note.generation < in_use or _is_left_behind(stored.note, own))
+    )
+    return tuple(noted.key for noted in (*stale, *damage.outdated))
 
 
-def _way_out(notes: Iterable[Noted]) -> str:
+def _how_to_retry(notes: Iterable[StoredNote]) -> str:
     uris = ", ".join(sorted(noted.uri for noted in notes))
-    return f"Noted in {uris}; write the damaged file anew, or delete the notes, to have it tried again."
+    return f"Noted in {uris}; restore the damaged file from a backup, or delete the notes, to have it tried again."
 
 
 def _written_at(store: ObjectStore, query: QueryEntry, root: str) -> datetime:
-    """Return when the newest file of a cut was written; before everything if none is there."""
+    """Return when the newest file of a query was written; the earliest time if no file exists."""
     folder = f"{root}/{query.path}" if root else query.path
-    wanted = {f"{folder}/{file.path}" for file in query.files}
-    return max((info.modified_at for info in store.list(folder) if info.key in wanted), default=_NEVER)
+    needed = {f"{folder}/{file.path}" for file in query.files}
+    return max((info.modified_at for info in store.list(folder) if info.key in needed), default=_NEVER)
 
 
 def _is_left_behind(note: DamageNote, queries: Iterable[QueryEntry]) -> bool:
@@ -196,7 +201,7 @@ def _is_left_behind(note: DamageNote, queries: Iterable[QueryEntry]) -> bool:
 
 
 def _readable(body: bytes, source: str) -> DamageNote | None:
-    """Read a note; a damaged one counts as none, since it only means one more try."""
+    """Parse a note; a damaged one is ignored, which costs one more try."""
     try:
         return DamageNote.parse(body, source)
     except errors.SnapshotCorruptError:

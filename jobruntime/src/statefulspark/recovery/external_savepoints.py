@@ -1,7 +1,7 @@
-"""Savepoints of a job that are not in its `savepoints/` folder: where each is, and whether it can be read now.
+"""Savepoints of a job outside its `savepoints/` folder: the location of each, and whether it can be read now.
 
-The job keeps their numbers as `savepoints/<number>.json`, which name the location. A savepoint may have been moved or
-disposed of since; whatever keeps it from being read becomes part of the answer, since the job itself needs none of them.
+The job records their numbers as `savepoints/<number>.json`, which name the location. A savepoint may have been moved or
+disposed of later; an error while reading one is returned and not raised, since the job itself needs none of them.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ _SUFFIX = ".json"
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class ExternalSavepoint:
     """A savepoint at another location.
 
     Attributes:
         id: Its number.
-        location: URI of its folder; of the document that should name it, if that cannot be read.
-        manifest: What its manifest says, or why that cannot be read now.
-        store: Where it is; None if that cannot be opened.
-        folder: Its folder below that.
+        location: URI of its folder; URI of the document that names it, if that cannot be read.
+        manifest: Its manifest, or the error while reading it.
+        store: Its store; None if the location cannot be opened.
+        folder: Its folder below the store.
     """
 
     id: int
@@ -40,25 +40,24 @@ class Elsewhere:
 
     @property
     def is_gone(self) -> bool:
-        """Whether its place was looked at, and there is none: it was moved, disposed of, or never completed."""
-        found = self.manifest
-        return isinstance(found, errors.SpecRejectedError) and self.store is not None
+        """Whether its location has no savepoint: it was moved, disposed of, or never completed."""
+        return isinstance(self.manifest, errors.SpecRejectedError) and self.store is not None
 
 
-def look(store: ObjectStore, open_store: transfer.StoreOpener | None) -> tuple[Elsewhere, ...]:
-    """Look for a job's savepoints at other locations, newest first. Cost: a listing; two GETs for each.
+def list_all(store: ObjectStore, open_store: transfer.StoreOpener | None) -> tuple[ExternalSavepoint, ...]:
+    """List a job's savepoints at other locations, newest first. Cost: a listing; two GETs for each.
 
     Args:
         store: The job's root.
-        open_store: Opens other places.
+        open_store: Opens other locations.
 
     Raises:
-        TransientError, StateUnknownError: The job's own storage cannot be asked.
+        TransientError, StateUnknownError: The job's own storage cannot be reached.
     """
     numbers = sorted(set(_numbers(store.list_names(layout.SAVEPOINTS))), reverse=True)
     keys = {number: layout.savepoint_pointer(number) for number in numbers}
     bodies = catalog.read_present(store, tuple(keys.values()))
-    return tuple(_look(store, number, bodies[key], open_store) for number, key in keys.items() if key in bodies)
+    return tuple(_read(store, number, bodies[key], open_store) for number, key in keys.items() if key in bodies)
 
 
 def location_of(store: ObjectStore, number: int) -> str | None:
@@ -79,17 +78,17 @@ def _numbers(names: Iterable[str]) -> Iterable[int]:
             yield number
 
 
-def _look(store: ObjectStore, number: int, body: bytes, open_store: transfer.StoreOpener | None) -> Elsewhere:
+def _read(store: ObjectStore, number: int, body: bytes, open_store: transfer.StoreOpener | None) -> ExternalSavepoint:
     key = layout.savepoint_pointer(number)
     try:
         location = SavepointPointer.parse(body, f"{store.uri}/{key}").location
     except errors.SnapshotCorruptError as error:
-        return Elsewhere(number, f"{store.uri}/{key}", error)
+        return ExternalSavepoint(number, f"{store.uri}/{key}", error)
     try:
         where, folder = candidates.locate(store, location, open_store)
     except errors.StatefulSparkError as error:
-        return Elsewhere(number, location, error)
-    return Elsewhere(number, location, _manifest(where, folder, location), where, folder)
+        return ExternalSavepoint(number, location, error)
+    return ExternalSavepoint(number, location, _manifest(where, folder, location), where, folder)
 
 
 def _manifest(store: ObjectStore, folder: str, location: str) -> Manifest | errors.StatefulSparkError:

@@ -1,7 +1,7 @@
 """Generations: Spark checkpoint roots of the job, one in use at a time.
 
-A generation is reserved by a conditional create, filled, and becomes usable with its record, written last. The newest
-generation with a record is the one in use.
+A generation is reserved with a conditional create, filled, and becomes usable with its record, which is written last. The
+newest generation with a record is in use.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ class Generations:
     Attributes:
         records: The usable ones, by number ascending.
         highest: Highest number taken, usable or not; 0 if there is none.
-        unfinished: Numbers above the one in use that somebody began to fill and has not completed.
+        unfinished: Numbers above the one in use that a driver began to fill and has not completed.
         abandoned: Numbers that were begun and will never be completed.
-        unreadable: A sentence for each number whose record is damaged; they have a stand-in among the records.
-        newer: The same for those of them that are whole, and of a version that this release cannot read.
+        unreadable: An error message for each number with an unreadable record; `records` has a placeholder for it.
+        newer: The same for unreadable records that are undamaged and have a version of a later release.
     """
 
     records: tuple[GenerationRecord, ...]
@@ -57,36 +57,36 @@ def read_all(store: ObjectStore) -> Generations:
     return _read(store, (*listed, *range(max(listed, default=0) + 1, highest + 1)))
 
 
-def with_lost_records(known: Generations, in_use: Collection[int]) -> Generations:
-    """Count generations as used whose record is gone, since completed checkpoints say that they were. Pure.
+def with_lost_records(generations: Generations, in_use: Collection[int]) -> Generations:
+    """Add placeholders for generations whose record is lost although completed checkpoints belong to them. Pure.
 
     Args:
-        known: As it was read.
+        generations: As read from storage.
         in_use: Generations of completed checkpoints.
     """
-    lost = [number for number in known.unfinished if number in in_use]
+    lost = [number for number in generations.unfinished if number in in_use]
     if not lost:
-        return known
-    records = tuple(sorted((*known.records, *map(_stand_in, lost)), key=lambda record: record.generation))
-    told = {
-        number: f"{layout.generation_record(number)} does not exist, although completed checkpoints are of that generation."
+        return generations
+    records = tuple(sorted((*generations.records, *map(_placeholder, lost)), key=lambda record: record.generation))
+    problems = {
+        number: f"{layout.generation_record(number)} does not exist, although checkpoints of its generation are complete."
         for number in lost
     }
     return replace(
-        known,
+        generations,
         records=records,
-        unfinished=tuple(number for number in known.unfinished if number > records[-1].generation),
-        unreadable={**known.unreadable, **told},
+        unfinished=tuple(number for number in generations.unfinished if number > records[-1].generation),
+        unreadable={**generations.unreadable, **problems},
     )
 
 
 def read_listed(store: ObjectStore) -> Generations:
-    """Read the records of the generations that are listed, where missing the newest does no harm. See `read_all`."""
+    """Read the listed generations; only for callers that may miss the newest one. See `read_all`."""
     return _read(store, _listed(store))
 
 
 def reserve(store: ObjectStore, *, above: int, holder: ReservationRecord) -> int:
-    """Reserve a number that nobody else fills. Cost: one PUT, one more per number lost to somebody else.
+    """Reserve a number for this driver alone. Cost: one PUT, one more per number that another driver has taken.
 
     Returns:
         The first free number above `above`.
@@ -108,38 +108,38 @@ def publish(store: ObjectStore, record: GenerationRecord) -> None:
         store.create(key, record.sealed(indent=1))
     except errors.ObjectExistsError as error:
         raise errors.PreconditionFailedError(
-            "GenerationExists", f"{store.uri}/{key} was completed by somebody else; look again."
+            "GenerationExists", f"{store.uri}/{key} was completed by another driver; plan the start again."
         ) from error
 
 
 def abandon(store: ObjectStore, numbers: Sequence[int], *, epoch: int, now: datetime) -> None:
-    """Make sure that unfinished generations are never completed, and delete what was copied for them.
+    """Make sure that unfinished generations are never completed, and delete their copied files.
 
-    The driver that began one may still be alive, and does not know yet that a newer one has taken over.
+    The driver that began one may still run, and may not know yet that a newer driver has taken over.
     Cost, per number: one PUT, a LIST and a DELETE per 1,000 files.
 
     Raises:
-        PreconditionFailedError: `GenerationExists`: one was completed meanwhile; look again.
+        PreconditionFailedError: `GenerationExists`: one was completed in the meantime; plan again.
     """
     for number in numbers:
         publish(store, GenerationRecord(generation=number, created_at=now, epoch=epoch, abandoned=True))
-        kept = (layout.generation_record(number), layout.generation_reservation(number))
-        store.delete_many([info.key for info in store.list(layout.generation(number)) if info.key not in kept])
+        retained = (layout.generation_record(number), layout.generation_reservation(number))
+        store.delete_many([info.key for info in store.list(layout.generation(number)) if info.key not in retained])
 
 
 def note_restore(store: ObjectStore, record: GenerationRecord, *, over: GenerationRecord) -> None:
-    """Note in the record of the generation in use that a restore is done. Cost: a HEAD, a GET, one PUT. Idempotent.
+    """Write into the record of the generation in use that a restore is done. Cost: a HEAD, a GET, one PUT. Idempotent.
 
-    Only the driver that owns the job may call it, before it starts Spark. One that was replaced meanwhile changes nothing:
-    it would undo what its successor has noted.
+    Only the driver that owns the job may call it, before it starts Spark. A driver that was replaced changes nothing, so
+    that it does not overwrite the record of its successor.
 
     Args:
         store: The job's root.
-        record: What it says then.
-        over: What it said when the restore was decided.
+        record: The new record.
+        over: The record when the restore was decided.
 
     Raises:
-        PreconditionFailedError: `GenerationChanged`: it says something else by now; look again.
+        PreconditionFailedError: `GenerationChanged`: the record has changed; plan again.
     """
     key = layout.generation_record(record.generation)
     info, present = store.info(key), _read_if_present(store, record.generation)
@@ -147,13 +147,13 @@ def note_restore(store: ObjectStore, record: GenerationRecord, *, over: Generati
         return
     if info is None or present != over:
         raise errors.PreconditionFailedError(
-            "GenerationChanged", f"{store.uri}/{key} was changed by somebody else; look again."
+            "GenerationChanged", f"{store.uri}/{key} was changed by another driver; plan the start again."
         )
     store.replace(key, record.sealed(indent=1), etag=info.etag)
 
 
 def reservation(epoch: int, *, now: datetime) -> ReservationRecord:
-    """Return what a reservation says: the epoch that fills the generation."""
+    """Return the content of a reservation: the epoch that fills the generation."""
     return ReservationRecord(epoch=epoch, claimed_at=now, holder=f"epoch {epoch}", claim_id=f"epoch-{epoch}")
 
 
@@ -182,7 +182,7 @@ def _read(store: ObjectStore, numbers: Sequence[int]) -> Generations:
             unreadable[number] = error.message
             if isinstance(error, errors.FormatVersionError):
                 newer[number] = error.message
-            record = _stand_in(number)
+            record = _placeholder(number)
         if record is not None and record.abandoned:
             abandoned.add(number)
         elif record is not None:
@@ -192,8 +192,8 @@ def _read(store: ObjectStore, numbers: Sequence[int]) -> Generations:
     return Generations(tuple(records), max(numbers, default=0), unfinished, frozenset(abandoned), unreadable, newer)
 
 
-def _stand_in(number: int) -> GenerationRecord:
-    """Return what is known of a generation whose record is damaged: that it was in use."""
+def _placeholder(number: int) -> GenerationRecord:
+    """Return a record for a generation whose own record is unreadable: it only shows that the generation was in use."""
     return GenerationRecord(generation=number, created_at=datetime.min.replace(tzinfo=UTC), epoch=1)
 
 

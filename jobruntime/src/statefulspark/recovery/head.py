@@ -1,7 +1,7 @@
-"""The head of a generation: what its queries have committed since the last checkpoint, and whether it can be used.
+"""The head of a generation: the batches that its queries have committed since the last checkpoint.
 
-A driver that died between a commit and the next checkpoint leaves committed batches behind. If everything they need is
-there they become the next checkpoint; if not, the generation cannot be continued, because Spark would stumble over it.
+A driver that died between a commit and the next checkpoint leaves committed batches behind. If all their files exist, they
+become the next checkpoint; if not, the generation cannot be continued, because Spark would fail on them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.recovery import damage
 
 _READ_UP_TO_BYTES = 256 * 2**20
-"""New state files are compared with their checksum by content, the smaller ones first, up to this sum; the rest by size."""
+"""Up to this total, new state files are compared with their checksum by content, small ones first; the rest by size."""
 
 
 _IN_MEMORY_BYTES = 32 * 2**20
@@ -35,7 +35,7 @@ _IN_MEMORY_BYTES = 32 * 2**20
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a generation holds now.
+    """The newest committed batches of a generation.
 
     Attributes:
         queries: Each query at its newest committed batch; empty if `problem` is set.
@@ -49,80 +49,84 @@ class Head:
 
 
 def inspect(
-    store: read_cache.ReadCache, generation: int, base: Sequence[QueryEntry], noted: damage.Damage | None = None
+    store: read_cache.ReadCache, generation: int, base: Sequence[QueryEntry], notes: damage.Damage | None = None
 ) -> Head:
-    """Look at the newest committed batch of every query in a generation.
+    """Check the newest committed batch of every query in a generation.
 
     Cost: a listing of the generation; per query a HEAD and a read; for queries with newer batches their closure, and small
     reads of the checksums of new state files.
 
     Args:
-        store: The job's root, as of one look.
+        store: The job's root.
         generation: The one in use.
-        base: Its queries as of the latest checkpoint, or of its beginning.
-        noted: What drivers could not load.
+        base: Its queries in the latest checkpoint, or at its beginning.
+        notes: Notes about state that drivers could not load.
 
     Returns:
-        The head. A damaged log is a problem of the head, never an absence.
+        The head. A damaged log is a problem of the head, and never means that nothing was committed.
 
     Raises:
-        FormatVersionError: A later release wrote something of it.
+        FormatVersionError: A later release wrote one of its files.
     """
-    known = {query.uid: query for query in base}
+    base_by_uid = {query.uid: query for query in base}
     folders = _folders(store, generation)
     try:
-        found = [_query(store, generation, uid, known) for uid in sorted({*folders, *known})]
+        newest = [_query(store, generation, uid, base_by_uid) for uid in sorted({*folders, *base_by_uid})]
     except errors.FormatVersionError:
-        raise  # It is whole, so an older state in its place would give up what a later release has done.
+        raise  # The file is undamaged; falling back to older state would lose the work of a later release.
     except errors.SnapshotCorruptError as error:
         return Head((), is_newer=True, problem=error.message)
-    newer = any(query.batch_id > (known[query.uid].batch_id if query.uid in known else -1) for query in found)
-    problem = _noted_problem(store, found, noted or damage.Damage())
-    return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(found), is_newer=newer)
+    newer = any(
+        query.batch_id > (base_by_uid[query.uid].batch_id if query.uid in base_by_uid else -1) for query in newest
+    )
+    problem = _noted_problem(store, newest, notes or damage.Damage())
+    return Head((), is_newer=newer, problem=problem) if problem else Head(tuple(newest), is_newer=newer)
 
 
-def _noted_problem(store: read_cache.ReadCache, found: Sequence[QueryEntry], noted: damage.Damage) -> str | None:
-    if not noted.is_feared:
+def _noted_problem(store: read_cache.ReadCache, queries: Sequence[QueryEntry], notes: damage.Damage) -> str | None:
+    if not notes.is_suspected:
         return None
-    standing = noted.standing(store, found)
-    known = standing.problem(found)
-    if known is not None:
-        return known
-    report = verify.verify_queries(store, found, deep=True)
+    checked_notes = notes.with_outdated(store, queries)
+    problem = checked_notes.problem(queries)
+    if problem is not None:
+        return problem
+    report = verify.verify_queries(store, queries, deep=True)
     return None if report.ok else report.sentence
 
 
 def is_still_at(store: read_cache.ReadCache, generation: int, queries: Sequence[QueryEntry]) -> bool:
-    """Tell whether a generation stands exactly where a savepoint of it was taken, with nothing planned since.
+    """Tell whether a generation is still exactly at one of its savepoints, with no batch planned after it.
 
     Then the savepoint need not be copied back. Cost: a listing of the generation; per query a read, and reads of the log
     entries.
 
     Args:
-        store: The job's root, as of one look.
+        store: The job's root.
         generation: The one in use.
-        queries: The savepoint's.
+        queries: Queries of the savepoint.
     """
-    here = tuple(_as_in_generation(query, generation) for query in queries)
-    if _folders(store, generation) - {query.uid for query in here}:
+    expected = tuple(_as_in_generation(query, generation) for query in queries)
+    if _folders(store, generation) - {query.uid for query in expected}:
         return False
     try:
-        stands = all(_newest_offsets(store, query) == query.batch_id for query in here)
-        stands = stands and all(closure.newest_committed_batch(store, query.path) == query.batch_id for query in here)
+        is_unchanged = all(_newest_offsets(store, query) == query.batch_id for query in expected)
+        is_unchanged = is_unchanged and all(
+            closure.newest_committed_batch(store, query.path) == query.batch_id for query in expected
+        )
     except errors.SnapshotCorruptError:
         return False
-    return stands and verify.verify_queries(store, here).ok
+    return is_unchanged and verify.verify_queries(store, expected).ok
 
 
 def _folders(store: read_cache.ReadCache, generation: int) -> set[str]:
-    """Return the uids of the queries that have files; everything below them is listed with that."""
+    """Return the uids of the queries that have files; the listing is cached with all their files."""
     folder = layout.generation(generation)
     store.list(folder)
     return {name.rstrip("/") for name in store.list_names(folder) if name.endswith("/")}
 
 
 def _as_in_generation(query: QueryEntry, generation: int) -> QueryEntry:
-    """Return a savepoint's query as it would be in its generation; names of state files are unique, so size is enough."""
+    """Return a savepoint's query as in its generation; names of state files are unique, so sizes are sufficient."""
     files = tuple(
         file.model_copy(update={"checksum": None}) if file.path.startswith("state/") else file for file in query.files
     )
@@ -134,9 +138,9 @@ def _newest_offsets(store: read_cache.ReadCache, query: QueryEntry) -> int:
     return max((name.number for name in names if name), default=-1)
 
 
-def _query(store: read_cache.ReadCache, generation: int, uid: str, known: Mapping[str, QueryEntry]) -> QueryEntry:
+def _query(store: read_cache.ReadCache, generation: int, uid: str, base_by_uid: Mapping[str, QueryEntry]) -> QueryEntry:
     path = layout.query_root(generation, uid)
-    base = known.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
+    base = base_by_uid.get(uid) or QueryEntry(uid=uid, batch_id=-1, path=path)
     newest = _newest_commit(store, path, base.batch_id)
     if newest < base.batch_id:
         raise errors.SnapshotCorruptError(
@@ -147,19 +151,19 @@ def _query(store: read_cache.ReadCache, generation: int, uid: str, known: Mappin
     _require_readable_plan(store, path, newest)
     if newest == base.batch_id:
         return base
-    closer = closure.ClosureBuilder(store, path, base=base)
-    entry = closer.close_over(newest)
-    _require_unchanged(store, entry, base, closer.corrupt_files)
+    builder = closure.ClosureBuilder(store, path, base=base)
+    entry = builder.close_over(newest)
+    _require_unchanged(store, entry, base, builder.corrupt_files)
     _require_sound(store, entry, base)
     _require_readable_states(store, entry, base)
     return entry
 
 
-def _newest_commit(store: read_cache.ReadCache, path: str, known: int) -> int:
-    """Return the newest committed batch; the listing may lag, so the batches it does not show are looked up by name."""
+def _newest_commit(store: read_cache.ReadCache, path: str, base_batch: int) -> int:
+    """Return the newest committed batch; the listing may lag, so batches that it does not show are looked up by name."""
     newest = closure.newest_committed_batch(store, path)
-    if newest < known and store.info(f"{path}/commits/{known}") is not None:
-        newest = known
+    if newest < base_batch and store.info(f"{path}/commits/{base_batch}") is not None:
+        newest = base_batch
     following = listing.highest(store, newest, lambda number: f"{path}/commits/{number}")
     if following > newest:
         key = f"{path}/commits/{following}"
@@ -170,7 +174,7 @@ def _newest_commit(store: read_cache.ReadCache, path: str, known: int) -> int:
 def _require_readable_plan(store: read_cache.ReadCache, path: str, committed: int) -> None:
     """Check the offsets of a batch that was planned and not committed, and the segments that they name.
 
-    Spark reads them first when it goes on.
+    Spark reads them first when it continues.
     """
     names = [sparklog.parse_log_file(name) for name in store.list_names(f"{path}/offsets")]
     for number in sorted(name.number for name in names if name and name.number > committed):
@@ -186,10 +190,10 @@ def _require_readable_plan(store: read_cache.ReadCache, path: str, committed: in
 def _require_unchanged(
     store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry, corrupt_files: Sequence[str]
 ) -> None:
-    """Compare the small files with what the checkpoint says of their content, and where it says nothing, the store."""
-    known = {file.path: file.crc32 for file in base.files if file.crc32 is not None}
-    changed = [file.path for file in entry.files if known.get(file.path, file.crc32) != file.crc32]
-    changed += [path for path in corrupt_files if path not in known]
+    """Compare the small files with the checksums in the checkpoint, or with the store's if the checkpoint has none."""
+    recorded = {file.path: file.crc32 for file in base.files if file.crc32 is not None}
+    changed = [file.path for file in entry.files if recorded.get(file.path, file.crc32) != file.crc32]
+    changed += [path for path in corrupt_files if path not in recorded]
     if changed:
         raise _not_what_was_written(store, entry, changed[0])
 
@@ -201,9 +205,9 @@ def _not_what_was_written(store: read_cache.ReadCache, entry: QueryEntry, path: 
 
 
 def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
-    """Compare the files that no checkpoint has vouched for yet with the checksums that Spark wrote beside them."""
-    vouched = set(base.files)
-    fresh = {file.path: file for file in entry.files if file not in vouched and not checksums.is_sidecar(file.path)}
+    """Compare the files that are in no checkpoint yet with Spark's checksum files."""
+    verified = set(base.files)
+    fresh = {file.path: file for file in entry.files if file not in verified and not checksums.is_sidecar(file.path)}
     present = {file.path for file in entry.files}
     guarded = [file for file in fresh.values() if checksums.spark_sidecar(file.path) in present]
     if not guarded:
@@ -220,18 +224,18 @@ def _require_sound(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEn
 
 
 def _require_readable_states(store: read_cache.ReadCache, entry: QueryEntry, base: QueryEntry) -> None:
-    """Read the functions' state that is too long for the closure to have read it; a function is given it right away."""
-    vouched = set(base.files)
+    """Read the functions' state that was too large for the closure to read, since a function receives it at once."""
+    verified = set(base.files)
     states = {state.path for state in entry.operator_states}
     for file in entry.files:
-        if file.path in states and file not in vouched and not small_files.is_small(file.path, file.size_bytes):
+        if file.path in states and file not in verified and not small_files.is_small(file.path, file.size_bytes):
             key = f"{entry.path}/{file.path}"
             batch_records.require_readable(file.path, store.read(key), f"{store.uri}/{key}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Files that are in memory at once, and files that are only compared by size."""
+    """Files that are in memory together, and files that are compared by size only."""
 
     read: tuple[FileEntry, ...]
     sized: tuple[FileEntry, ...] = ()
@@ -240,17 +244,17 @@ class _Part:
 def _parts(files: Sequence[FileEntry]) -> list[_Part]:
     smallest_first = sorted(files, key=lambda file: file.size_bytes)
     total_bytes, part_bytes, part = 0, 0, list[FileEntry]()
-    found: list[_Part] = []
+    parts: list[_Part] = []
     for number, file in enumerate(smallest_first):
         total_bytes += file.size_bytes
         if total_bytes > _READ_UP_TO_BYTES:
-            return [*found, _Part(tuple(part), tuple(smallest_first[number:]))]
+            return [*parts, _Part(tuple(part), tuple(smallest_first[number:]))]
         if part_bytes + file.size_bytes > _IN_MEMORY_BYTES:
-            found.append(_Part(tuple(part)))
+            parts.append(_Part(tuple(part)))
             part_bytes, part = 0, []
         part_bytes += file.size_bytes
         part.append(file)
-    return [*found, _Part(tuple(part))]
+    return [*parts, _Part(tuple(part))]
 
 
 def _is_sound(bodies: Mapping[str, bytes], path: str, file: FileEntry) -> bool:

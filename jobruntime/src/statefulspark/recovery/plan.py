@@ -1,7 +1,7 @@
-"""The plan of a start: what it does, decided without any I/O, and what is carried out.
+"""The plan of a start: its data, and the decisions that need no I/O.
 
-Never empty because something failed: empty state needs proof that there is none, or somebody's explicit word. A restore
-that was asked for happens once: the generation it made remembers it, and so do the generations that follow from it.
+A start is never empty because of a failure: empty state needs proof that there is no state, or an explicit request. A
+requested restore is done once: the generation that it makes records it, and so do the generations made from that one.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Manifest, MasterStateEntry, QueryEntry
 from statefulspark.recovery import generations
 
-_KEY_GROUPS_UNTOLD = 128
-"""What every operator had before manifests told the number."""
+_DEFAULT_KEY_GROUPS = 128
+"""The number of key groups of every operator before manifests recorded it."""
 
 
 class Intent(StrEnum):
-    """What the start does, before it is known which snapshot verifies."""
+    """What the start does, decided before any snapshot is verified."""
 
     EMPTY = "empty"
     """Start with empty state in a new generation."""
     RESTORE = "restore"
-    """Restore the snapshot that was asked for."""
+    """Restore the requested snapshot."""
     RECOVER = "recover"
-    """Go on from the newest state there is."""
+    """Continue from the newest state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What storage holds and what somebody asked for.
+    """The content of storage and the requested restore.
 
     Attributes:
-        restore: What was asked for.
+        restore: The requested restore.
         current: The generation in use, None before the first.
         unfinished_generation: True if files of a generation without a record exist.
         checkpoints: Number of completed checkpoints.
         savepoints: Number of completed savepoints in the job's own root.
-        uri: Names the root in errors.
+        uri: URI of the root, for error messages.
         record_problem: Why the record of the generation in use cannot be read, None if it can.
-        traces: What tells that the job has had state here, where there is no generation; see `beginnings`.
+        traces: Without a generation, the objects that show that the root has held state; see `beginnings`.
     """
 
     restore: RestoreConfig
@@ -63,16 +63,16 @@ def decide(situation: Situation) -> Intent:
     """Decide what the start does.
 
     Raises:
-        StateUnknownError: `StateWithoutCheckpoint`: there is state, and none of it is known to be complete.
-            `StateMissing`: there was state, and none is left.
-            `RestoreUnknown`: it cannot be told whether the restore that is asked for has been done.
+        StateUnknownError: `StateWithoutCheckpoint`: there is state, and none of it is proven to be complete.
+            `StateMissing`: there was state, and it was deleted.
+            `RestoreUnknown`: it is unknown whether the requested restore has been done.
     """
     asked = situation.restore.once_key
     if asked is not None and situation.record_problem is not None:
         raise errors.StateUnknownError(
             "RestoreUnknown",
-            f"{situation.record_problem} It says whether the restore {asked!r} was done, so it cannot be told what to do. "
-            "Ask for no restore to go on from the newest checkpoint.",
+            f"{situation.record_problem} Without it, it is unknown whether the restore {asked!r} was done. "
+            "Request no restore to continue from the newest checkpoint.",
         )
     done = situation.current.restore_id if situation.current else None
     if asked is not None and not situation.restore.is_done(done):
@@ -83,43 +83,43 @@ def decide(situation: Situation) -> Intent:
     if leftovers:
         raise errors.StateUnknownError(
             "StateWithoutCheckpoint",
-            f"{situation.uri} holds {leftovers} and no usable generation, so it cannot be told what the job's state is. "
-            "Restore from a snapshot by name, or ask for a fresh start.",
+            f"{situation.uri} holds {leftovers} and no usable generation, so the job's state is unknown. "
+            "Restore a snapshot by name, or request a fresh start.",
         )
     if situation.traces:
         raise errors.StateUnknownError(
             "StateMissing",
-            f"{situation.uri} has held state, as {situation.traces[0]} tells, and neither {layout.GENERATIONS}/ nor "
-            f"{layout.CHECKPOINTS}/ holds any of it now. Put them back, restore a savepoint by name, or ask for empty state "
+            f"{situation.uri} has held state, as {situation.traces[0]} shows, and neither {layout.GENERATIONS}/ nor "
+            f"{layout.CHECKPOINTS}/ holds any of it now. Put them back, restore a savepoint by name, or request empty state "
             "with restore.freshState (on the command line --fresh).",
         )
     return Intent.EMPTY
 
 
-def skipped_restore(wish: RestoreConfig, *, restored_from: str | None) -> str:
-    """Say that a restore is not done because it was done before, and how to ask for it again.
+def skipped_restore(restore: RestoreConfig, *, restored_from: str | None) -> str:
+    """Return the message that a restore is skipped because it was done before, and how to repeat it.
 
     Args:
-        wish: What is asked for.
-        restored_from: What the job goes on from instead.
+        restore: The requested restore.
+        restored_from: The snapshot from which the job continues instead.
     """
-    what = "The start with empty state" if wish.fresh else f"The restore of {wish.snapshot}"
-    name = f", under the name {wish.id!r}" if wish.id is not None else ""
+    what = "The start with empty state" if restore.fresh else f"The restore of {restore.snapshot}"
+    name = f", under the name {restore.id!r}" if restore.id is not None else ""
     state = restored_from or "the beginning of its generation"
     return (
-        f"{what} was done before{name}, and a restart does not repeat it: the job goes on from {state}. To do it once more, "
-        "add --again, or give the wish a new name: --restore-id, or restore.id in a configuration file."
+        f"{what} was done before{name}, and a restart does not repeat it: the job continues from {state}. To repeat it, "
+        "add --again, or give the restore a new name: --restore-id, or restore.id in a configuration file."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateName:
-    """Names one candidate; see `in_order`.
+    """Identifies one candidate; see `in_order`.
 
     Attributes:
-        checkpoint_id: A checkpoint; None stands for the generation's own beginning, or for `savepoint`.
+        checkpoint_id: Id of a checkpoint; None means the beginning of the generation, or `savepoint`.
         generation: Generation of the checkpoint or of the beginning.
-        savepoint: URI of the savepoint that the oldest ancestor was made from.
+        savepoint: URI of the savepoint from which the oldest ancestor was made.
     """
 
     checkpoint_id: int | None
@@ -129,23 +129,23 @@ class CandidateName:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One thing to start from.
+    """One snapshot to start from.
 
     Attributes:
-        label: For people: `checkpoint 41`, a savepoint's URI, None for the beginning of an empty generation.
+        label: Name in messages: `checkpoint 41`, a savepoint's URI, None for the beginning of an empty generation.
         queries: Its queries.
-        place: Where its files are.
-        generation: Generation that a new one descends from, None for savepoints.
+        location: Where its files are.
+        generation: Parent of a generation made from it; None for savepoints.
         reference: `checkpoint:<id>` or a savepoint's URI; None for the beginning of an empty generation.
         manifest: None for a generation's beginning.
-        folder: The snapshot's own folder, for one that somebody named by its URI.
+        folder: The snapshot's own folder, if it was requested by URI.
         descent: Where it comes from.
-        master_states: What the job's master hooks had answered.
+        master_states: State of the job's master hooks.
     """
 
     label: str | None
     queries: tuple[QueryEntry, ...]
-    place: transfer.SnapshotLocation
+    location: transfer.SnapshotLocation
     generation: int | None = None
     reference: str | None = None
     manifest: Manifest | None = None
@@ -160,7 +160,7 @@ class Candidate:
 
 
 class StartMode(StrEnum):
-    """How a start gets its checkpoint roots."""
+    """How a start obtains its checkpoint roots."""
 
     EMPTY = "empty"
     """A new generation without files."""
@@ -175,30 +175,30 @@ class StartPlan:
     """Where a driver starts.
 
     Attributes:
-        mode: How it gets there.
+        mode: How the start obtains its checkpoint roots.
         generation: The generation to run in; for EMPTY and COPY a proposal until `carry_out` has reserved one.
-        queries: What is restored, by query; with paths inside `generation` once carried out.
+        queries: The restored queries; with paths inside `generation` after `carry_out`.
         restored_from: `checkpoint 41`, a savepoint's URI, or None for empty state.
-        restored: Manifest of what is restored; None for empty state and for a generation's own beginning.
-        fallback: Why something older than the newest state is used, None if it is not.
-        next_snapshot_id: The number for the next snapshot.
-        checkpoint_ids: The job's completed checkpoints, ascending; with the salvaged one, once that is settled.
-        salvage: All queries of the generation in use, if they committed batches that no checkpoint covers; `carry_out`
+        restored: Manifest of the restored snapshot; None for empty state and for the beginning of a generation.
+        fallback: Why older state than the newest is used; None if the newest is used.
+        next_snapshot_id: The number of the next snapshot.
+        checkpoint_ids: The job's completed checkpoints, ascending; after `settle` with the salvaged one.
+        salvage: All queries of the generation in use, if they committed batches that are in no checkpoint; `carry_out`
             completes them as a checkpoint.
-        restore_id: The latest restore that was asked for, done with this start or before.
-        source: Where the files to copy are; None once carried out.
+        restore_id: The latest requested restore, done with this start or earlier.
+        source: The candidate whose files are copied; None after `carry_out`.
         record: The record of the generation in use, if the start continues in it.
-        note_restore: That record with what this start changes of it, if it changes anything: the restore that is done
-            without a copy, and what queries without state are declared as.
-        head: The generation in use as something to copy from, if the start would continue in it.
-        unfinished: Generations that a dead driver left half made; `settle` makes sure that they stay so.
-        obsolete_notes: Keys of notes on damage that is past.
-        scratch: Names of the folders that starts have worked in, by their epochs; `settle` deletes what older ones left.
-        restore_skipped: Why the restore that is asked for is not done: it was before. None if it is, or none is asked for.
-        claim: The snapshot that the job takes for its own with this start.
-        changes: What is changed on the way into a new generation, in sentences.
-        descent: Where the state of `generation` comes from; for COPY and EMPTY known once carried out.
-        master_states: What the job's master hooks are restored with.
+        note_restore: The new content of that record, if this start changes it: a restore without a copy, or the
+            declaration of queries without state.
+        head: The generation in use as a candidate to copy, if the start would continue in it.
+        unfinished: Generations that a dead driver has not completed; `settle` makes sure that they stay incomplete.
+        obsolete_notes: Keys of damage notes that no longer affect a start.
+        scratch: Names of the scratch folders of starts, by their epochs; `settle` deletes those of older epochs.
+        restore_skipped: Why the requested restore is not done: it was done before. None otherwise.
+        claim: The snapshot that the job claims with this start.
+        changes: The changes made while copying into a new generation, a sentence each.
+        descent: Where the state of `generation` comes from; for COPY and EMPTY set by `carry_out`.
+        master_states: The state that the job's master hooks restore.
     """
 
     mode: StartMode
@@ -226,29 +226,31 @@ class StartPlan:
 
     def partitions_of(self, query_uid: str) -> int:
         """Return how many partitions the restored state of a query has; 0 if it has none."""
-        found = [one.partitions for query in self.queries if query.uid == query_uid for one in query.operators]
-        return max(found, default=0)
+        partitions = [
+            operator.partitions for query in self.queries if query.uid == query_uid for operator in query.operators
+        ]
+        return max(partitions, default=0)
 
     def key_groups_of(self, query_uid: str) -> dict[str, int]:
         """Return how many key groups the restored operators of a query have, by uid.
 
-        A job that leaves the number out keeps it. The shells of a canonical savepoint have none, since any may be chosen;
-        its manifest tells what it was.
+        A job that declares no number keeps this one. The queries of a canonical savepoint have none here, since any number
+        may be chosen; its manifest has the previous number.
         """
         source = self.source.manifest if self.source is not None else None
         restored = source.queries if source is not None and skeleton.is_canonical(source) else self.queries
-        known = plans.key_groups(query for query in restored if query.uid == query_uid)
-        return {uid: groups or _KEY_GROUPS_UNTOLD for uid, groups in known.items()}
+        key_groups = plans.key_groups(query for query in restored if query.uid == query_uid)
+        return {uid: groups or _DEFAULT_KEY_GROUPS for uid, groups in key_groups.items()}
 
     @property
     def start_batches(self) -> Mapping[str, int]:
-        """Last committed batch by query uid; a query that is not named starts empty."""
+        """Last committed batch by query uid; a query that is not included starts empty."""
         return {query.uid: query.batch_id for query in self.queries}
 
 
 @dataclass(frozen=True, slots=True)
 class Author:
-    """Who carries a plan out; goes into the manifest of a salvaged checkpoint and the record of a generation."""
+    """The driver that carries out a plan; written into manifests of salvaged checkpoints and records of generations."""
 
     namespace: str
     job: str
@@ -260,17 +262,17 @@ class Author:
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
 
 
-def in_order(known: generations.Generations, checkpoints: Mapping[int, int]) -> tuple[CandidateName, ...]:
-    """Order what a recovery may start from: along the line of ancestors of the generation in use, newest first.
+def in_order(history: generations.Generations, checkpoints: Mapping[int, int]) -> tuple[CandidateName, ...]:
+    """Order the candidates of a recovery along the ancestors of the generation in use, newest first.
 
-    Checkpoints that were left behind by an earlier restore are not on that line and are never returned.
+    Checkpoints that an earlier restore made obsolete are not among these ancestors and are never returned.
 
     Args:
-        known: The generations.
+        history: The generations.
         checkpoints: Generation of each completed checkpoint, by its id.
     """
     line: list[CandidateName] = []
-    record, highest = known.current, max(checkpoints, default=0)
+    record, highest = history.current, max(checkpoints, default=0)
     while record is not None:
         own = [number for number, where in checkpoints.items() if where == record.generation and number <= highest]
         line += [CandidateName(number, record.generation) for number in sorted(own, reverse=True)]
@@ -281,7 +283,7 @@ def in_order(known: generations.Generations, checkpoints: Mapping[int, int]) -> 
             break
         if source.startswith(layout.CHECKPOINT_REFERENCE):
             highest = int(source.removeprefix(layout.CHECKPOINT_REFERENCE))
-        parent = known.record(record.parent_generation)
+        parent = history.record(record.parent_generation)
         if parent is None:
             line += _of_vanished_parent(record, checkpoints, highest)
         record = parent
@@ -294,11 +296,11 @@ def _of_vanished_parent(record: GenerationRecord, checkpoints: Mapping[int, int]
 
 
 def in_new_generation(plan: StartPlan, changes: tuple[str, ...]) -> StartPlan:
-    """Return a plan that copies what the start would have continued in, so that it can be changed on the way.
+    """Return a plan that copies the generation instead of continuing in it, so that the copy can be changed.
 
     Args:
-        plan: Any; one that copies already, or starts empty, goes on doing that.
-        changes: What is changed, in sentences.
+        plan: Any plan; a plan that copies or starts empty keeps its mode.
+        changes: The changes, a sentence each.
     """
     if plan.mode is not StartMode.CONTINUE:
         return replace(plan, changes=changes)
@@ -312,23 +314,23 @@ def in_new_generation(plan: StartPlan, changes: tuple[str, ...]) -> StartPlan:
     )
 
 
-def noting_declared(plan: StartPlan, planned: Iterable[plans.PlannedQuery]) -> StartPlan:
-    """Have the record of the generation in use say what queries that have no state there yet are declared as.
+def with_declared_queries(plan: StartPlan, planned: Iterable[plans.PlannedQuery]) -> StartPlan:
+    """Add the declarations of queries without state to the record of the generation in use.
 
-    What they commit before the next checkpoint is told by that record alone, should this driver die: storage does not
-    tell how many key groups an operator has.
+    If this driver dies before the next checkpoint, only that record describes what they have committed: the number of key
+    groups of an operator is not in Spark's files.
 
     Args:
-        plan: Any; one that makes a new generation describes every query there.
+        plan: Any plan; a plan that makes a new generation describes every query there.
         planned: Every query of the job.
     """
     if plan.mode is not StartMode.CONTINUE or plan.record is None:
         return plan
     stated = {query.uid for query in plan.queries if query.batch_id >= 0}
     declared = {
-        one.uid: plans.declared(one, layout.query_root(plan.generation, one.uid))
-        for one in planned
-        if one.uid not in stated
+        query.uid: plans.declared(query, layout.query_root(plan.generation, query.uid))
+        for query in planned
+        if query.uid not in stated
     }
     record = plan.note_restore or plan.record
     queries = tuple(({query.uid: query for query in record.queries} | declared).values())
@@ -338,9 +340,9 @@ def noting_declared(plan: StartPlan, planned: Iterable[plans.PlannedQuery]) -> S
 
 
 def _leftovers(situation: Situation) -> str:
-    found = [
+    counts = [
         f"{situation.checkpoints} checkpoints" if situation.checkpoints else "",
         f"{situation.savepoints} savepoints" if situation.savepoints else "",
         "files of an unfinished generation" if situation.unfinished_generation else "",
     ]
-    return ", ".join(word for word in found if word)
+    return ", ".join(word for word in counts if word)

@@ -1,8 +1,7 @@
-"""Recovery: find out where a driver starts.
+"""Recovery: finds out where a driver starts.
 
-`plan_recovery` only reads, so that anybody may ask what a restart would do; it works on one look at storage, so that each
-listing and each document is read once. `find_start` also settles what a dead driver left behind. What the plan says is
-carried out by `restore`.
+`plan_recovery` only reads, so that every tool can show what a restart would do; it uses a read cache, so that each listing
+and each document is read once. `find_start` also settles what a dead driver left behind. `restore` carries out the plan.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from statefulspark.recovery.plan import (
 from statefulspark.recovery.restore import settle
 from statefulspark.storage.port import ObjectStore
 
-_LOOKS = 3
+_MAX_ATTEMPTS = 3
 
 
 def plan_recovery(
@@ -49,37 +48,37 @@ def plan_recovery(
 
     Args:
         store: The job's root.
-        restore: What was asked for.
-        query_uids: Queries of the job; None leaves them unchecked.
-        open_store: Opens the place of a savepoint outside the job's root.
-        lineages: What the root has been, where that is known already.
-        cache: What has been read of the root already.
+        restore: The requested restore.
+        query_uids: Queries of the job; None skips the check for lost state.
+        open_store: Opens the location of a savepoint outside the job's root.
+        lineages: The lineages of the root, if they were read already.
+        cache: Earlier reads of the root.
 
     Returns:
-        The plan, to be handed to `restore.carry_out`.
+        The plan, for `restore.carry_out`.
 
     Raises:
         SpecRejectedError: `SnapshotNotFound`, `NonRestoredState`.
-        SnapshotCorruptError: `SnapshotBroken`: what was asked for does not verify. `NoCheckpointVerifies`: state exists
-            and none of it does.
-        StateUnknownError: `StateWithoutCheckpoint`, `StateMissing`, or storage cannot tell.
-        FormatVersionError: A later release has worked here, and what it wrote cannot be read.
-        TransientError: Storage cannot be asked now.
+        SnapshotCorruptError: `SnapshotBroken`: the requested snapshot does not verify. `NoCheckpointVerifies`: state
+            exists and none of it verifies.
+        StateUnknownError: `StateWithoutCheckpoint`, `StateMissing`, or storage gives no certain answer.
+        FormatVersionError: A later release has written documents that this release cannot read.
+        TransientError: Storage cannot be reached now.
     """
-    view = candidates.survey(store, open_store, lineages=lineages, cache=cache)
-    _require_known_generation(view)
+    view = candidates.read_storage(store, open_store, lineages=lineages, cache=cache)
+    _require_readable_generation(view)
     intent = decide(view.situation(restore))
-    plan = _without_lost_state(_with_what_was_left(_proposal(intent, view, restore), view), view, restore, query_uids)
+    plan = _without_lost_state(_with_leftovers(_proposal(intent, view, restore), view), view, restore, query_uids)
     if restore.once_key is not None and intent is Intent.RECOVER:
         plan = replace(plan, restore_skipped=skipped_restore(restore, restored_from=plan.restored_from))
     if plan.mode is not StartMode.CONTINUE:
-        return _with_shells(plan)
+        return _with_skeletons(plan)
     origin = lineage_records.of_generation(view.current, view.lineages)
     plan = replace(plan, head=_head_of(plan, view), descent=origin, record=view.current)
-    # What follows from a damaged record cannot be known, and a root at a new place is a lineage of its own: neither goes
-    # on in the generation that is there.
-    is_left = view.current.generation in view.known.unreadable or view.is_elsewhere
-    return in_new_generation(plan, ()) if is_left else plan
+    # A damaged record hides how its generation was made, and a root at a new location is a new lineage: neither may
+    # continue in the present generation.
+    must_copy = view.current.generation in view.generations.unreadable or view.is_moved_or_copied
+    return in_new_generation(plan, ()) if must_copy else plan
 
 
 def find_start(
@@ -91,20 +90,20 @@ def find_start(
     open_store: transfer.StoreOpener | None = None,
     cache: read_cache.ReadCache | None = None,
 ) -> StartPlan:
-    """Plan, and settle what was left behind; again if a driver that is not dead yet got in between.
+    """Plan, and settle what a dead driver left; repeat if an old driver that still runs interferes.
 
-    See `plan_recovery` and `restore.settle`. Two looks are enough against one such driver: it cannot commit after its
-    first look at the newer epoch. Each of them reads everything anew.
+    See `plan_recovery` and `restore.settle`. Two attempts are sufficient against one such driver: it cannot commit after it
+    has seen the newer epoch. Each attempt reads everything again.
 
     Args:
         store: The job's root.
-        author: Who starts.
+        author: The driver that starts.
         restore: See `plan_recovery`.
         query_uids: See `plan_recovery`.
         open_store: See `plan_recovery`.
-        cache: What has been read of the root since it was claimed.
+        cache: Reads of the root since the epoch was claimed.
     """
-    for _ in range(_LOOKS):
+    for _ in range(_MAX_ATTEMPTS):
         plan = plan_recovery(
             store,
             restore=restore,
@@ -120,53 +119,53 @@ def find_start(
         except errors.PreconditionFailedError as error:
             overtaken = error
             cache = None
-        epochs.require_current(store, author.epoch)  # It was the successor, perhaps.
+        epochs.require_current(store, author.epoch)  # The other driver may be the successor.
     raise overtaken
 
 
-def _with_what_was_left(plan: StartPlan, view: candidates.View) -> StartPlan:
-    """Say which numbers are taken, and what dead drivers left that is of no use."""
-    current = view.known.current.generation if view.known.current else 0
+def _with_leftovers(plan: StartPlan, view: candidates.StorageView) -> StartPlan:
+    """Add the snapshot numbers in use, and the unusable files that dead drivers left."""
+    current = view.generations.current.generation if view.generations.current else 0
     return replace(
         plan,
         next_snapshot_id=view.next_snapshot_id,
         checkpoint_ids=tuple(sorted({ref.id for ref in view.refs if ref.kind is SnapshotKind.CHECKPOINT})),
-        unfinished=view.known.unfinished,
+        unfinished=view.generations.unfinished,
         obsolete_notes=damage.obsolete(view.damage, in_use=current, checkpoints=view.checkpoints.values()),
         scratch=view.cache.list_names(layout.SCRATCH),
     )
 
 
-def _with_shells(plan: StartPlan) -> StartPlan:
-    """Return the plan with the shells of a canonical savepoint in place of its queries; any other plan as it is."""
+def _with_skeletons(plan: StartPlan) -> StartPlan:
+    """Return a plan for a canonical savepoint without the canonical files; any other plan unchanged."""
     if plan.source is None or not skeleton.is_canonical(plan.source.manifest):
         return plan
-    return replace(plan, queries=tuple(skeleton.shell(query) for query in plan.queries))
+    return replace(plan, queries=tuple(skeleton.without_canonical_files(query) for query in plan.queries))
 
 
-def _proposal(intent: Intent, view: candidates.View, wish: RestoreConfig) -> StartPlan:
-    fresh_generation = view.known.highest + 1
+def _proposal(intent: Intent, view: candidates.StorageView, restore: RestoreConfig) -> StartPlan:
+    fresh_generation = view.generations.highest + 1
     if intent is Intent.EMPTY:
-        return StartPlan(StartMode.EMPTY, fresh_generation, restore_id=wish.once_key)
+        return StartPlan(StartMode.EMPTY, fresh_generation, restore_id=restore.once_key)
     if intent is Intent.RESTORE:
-        asked = view.resolve(wish.snapshot or "")
-        claim = asked if wish.claim_mode is ClaimMode.CLAIM and asked.folder is not None else None
-        if _is_in_place(view, asked):
-            return _in_place(view, asked, wish.once_key, claim)
-        return replace(_copy_of(asked, fresh_generation, restore_id=wish.once_key), claim=claim)
+        snapshot = view.resolve(restore.snapshot or "")
+        claim = snapshot if restore.claim_mode is ClaimMode.CLAIM and snapshot.folder is not None else None
+        if _is_at_savepoint(view, snapshot):
+            return _continued_at_savepoint(view, snapshot, restore.once_key, claim)
+        return replace(_copy_of(snapshot, fresh_generation, restore_id=restore.once_key), claim=claim)
     return _recover(view, fresh_generation)
 
 
-def _require_known_generation(view: candidates.View) -> None:
-    """Refuse a root whose generation in use has a record of a later release: it says what was restored, and when."""
-    number = view.known.current.generation if view.known.current else 0
-    if number in view.known.newer:
-        raise errors.FormatVersionError("FormatVersionUnknown", view.known.newer[number])
+def _require_readable_generation(view: candidates.StorageView) -> None:
+    """Refuse a root whose generation in use has a record of a later release, since the record names the last restore."""
+    number = view.generations.current.generation if view.generations.current else 0
+    if number in view.generations.newer:
+        raise errors.FormatVersionError("FormatVersionUnknown", view.generations.newer[number])
 
 
-def _is_in_place(view: candidates.View, asked: Candidate) -> bool:
-    """Tell whether the generation in use is where the savepoint was taken: after a stop with savepoint, usually."""
-    manifest, current = asked.manifest, view.known.current
+def _is_at_savepoint(view: candidates.StorageView, snapshot: Candidate) -> bool:
+    """Tell whether the generation in use is still at the savepoint, as it usually is after a stop with savepoint."""
+    manifest, current = snapshot.manifest, view.generations.current
     if manifest is None or current is None or manifest.kind is not SnapshotKind.SAVEPOINT:
         return False
     if manifest.format is not SnapshotFormat.NATIVE:
@@ -179,58 +178,62 @@ def _is_in_place(view: candidates.View, asked: Candidate) -> bool:
     return head.is_still_at(view.cache, current.generation, manifest.queries)
 
 
-def _in_place(view: candidates.View, asked: Candidate, restore_id: str | None, claim: Candidate | None) -> StartPlan:
-    """Continue where the savepoint was taken instead of copying the same files back."""
+def _continued_at_savepoint(
+    view: candidates.StorageView, snapshot: Candidate, restore_id: str | None, claim: Candidate | None
+) -> StartPlan:
+    """Continue in the generation of the savepoint instead of copying the same files back."""
     number = view.current.generation
-    queries = tuple(query.model_copy(update={"path": layout.query_root(number, query.uid)}) for query in asked.queries)
+    queries = tuple(
+        query.model_copy(update={"path": layout.query_root(number, query.uid)}) for query in snapshot.queries
+    )
     return StartPlan(
         StartMode.CONTINUE,
         number,
         queries=queries,
-        restored_from=asked.label,
-        restored=asked.manifest,
+        restored_from=snapshot.label,
+        restored=snapshot.manifest,
         restore_id=restore_id,
         note_restore=view.current.model_copy(
             update={
                 "restore_id": restore_id,
                 "claimed": claim.reference if claim else None,
-                "master_states": asked.master_states,
-                "restored_in_place": asked.manifest.id if asked.manifest else None,
+                "master_states": snapshot.master_states,
+                "restored_in_place": snapshot.manifest.id if snapshot.manifest else None,
             }
         ),
         claim=claim,
-        master_states=asked.master_states,
+        master_states=snapshot.master_states,
     )
 
 
-def _recover(view: candidates.View, fresh_generation: int) -> StartPlan:
-    """Go on from the newest state: the head if it is sound, else the newest candidate that verifies, by copy."""
-    view.require_known()
+def _recover(view: candidates.StorageView, fresh_generation: int) -> StartPlan:
+    """Continue from the newest state: the head if it is undamaged, else a copy of the newest candidate that verifies."""
+    view.require_readable_checkpoints()
     current = view.current
     latest = view.latest()
-    found = head.inspect(view.cache, current.generation, latest.queries, view.damage)
-    problems = [*view.unreadable, *view.known.unreadable.values()]
-    if found.problem is None and (found.is_newer or view.problem_of(latest) is None):
-        queries = plans.inherit(found.queries, _declared(view, latest))
+    newest = head.inspect(view.cache, current.generation, latest.queries, view.damage)
+    problems = [*view.unreadable, *view.generations.unreadable.values()]
+    if newest.problem is None and (newest.is_newer or view.problem_of(latest) is None):
+        queries = plans.inherit(newest.queries, _declared(view, latest))
         return StartPlan(
             StartMode.CONTINUE,
             current.generation,
             queries=queries,
             restored_from=latest.label,
             restored=latest.manifest,
-            salvage=queries if found.is_newer else (),
+            salvage=queries if newest.is_newer else (),
             restore_id=current.restore_id,
             fallback=" ".join(problems) or None,
-            master_states=_states_of_head(latest, current),
+            master_states=_master_states_of_head(latest, current),
         )
-    if found.problem is not None:
-        problems.append(f"Committed batches after {latest.label or 'the start'} cannot be used: {found.problem}")
+    if newest.problem is not None:
+        problems.append(f"Committed batches after {latest.label or 'the start'} cannot be used: {newest.problem}")
     for candidate in view.candidates():
         problem = view.problem_of(candidate)
         if problem is None and candidate.holds_state:
-            told = " ".join([*problems, f"Started from {candidate.label} instead."])
+            fallback = " ".join([*problems, f"Started from {candidate.label} instead."])
             plan = _copy_of(candidate, fresh_generation, restore_id=current.restore_id)
-            return replace(plan, fallback=told)
+            return replace(plan, fallback=fallback)
         if problem is not None:
             problems.append(f"{candidate.label} does not verify: {problem}")
     if view.unusable_sources and view.damage.problem_of_copies not in " ".join(problems):
@@ -238,12 +241,12 @@ def _recover(view: candidates.View, fresh_generation: int) -> StartPlan:
     raise errors.SnapshotCorruptError(
         "NoCheckpointVerifies",
         f"{view.store.uri} holds state and none of it verifies, so nothing was started. {' '.join(problems)} Restore a "
-        "savepoint by name, or ask for a fresh start.",
+        "savepoint by name, or request a fresh start.",
     )
 
 
-def _declared(view: candidates.View, latest: Candidate) -> tuple[QueryEntry, ...]:
-    """Return what is known of queries: from the latest checkpoint, or of those without state in it from the generation."""
+def _declared(view: candidates.StorageView, latest: Candidate) -> tuple[QueryEntry, ...]:
+    """Return the descriptions of queries: from the latest checkpoint, or from the generation if they have no state there."""
     stated = {query.uid for query in latest.queries if query.batch_id >= 0}
     return (*latest.queries, *(query for query in view.current.queries if query.uid not in stated))
 
@@ -261,8 +264,8 @@ def _copy_of(candidate: Candidate, generation: int, *, restore_id: str | None) -
     )
 
 
-def _states_of_head(latest: Candidate, current: GenerationRecord) -> tuple[MasterStateEntry, ...]:
-    """Return what hooks are restored with where the generation in use is continued.
+def _master_states_of_head(latest: Candidate, current: GenerationRecord) -> tuple[MasterStateEntry, ...]:
+    """Return the state that master hooks restore if the generation in use is continued.
 
     A savepoint that was restored in place is newer than the latest checkpoint until the next one completes.
     """
@@ -271,25 +274,29 @@ def _states_of_head(latest: Candidate, current: GenerationRecord) -> tuple[Maste
 
 
 def _without_lost_state(
-    plan: StartPlan, view: candidates.View, wish: RestoreConfig, query_uids: Collection[str] | None
+    plan: StartPlan, view: candidates.StorageView, restore: RestoreConfig, query_uids: Collection[str] | None
 ) -> StartPlan:
-    """Refuse to drop the state of queries that left the job; where that is allowed, leave it out by a copy."""
+    """Refuse to drop the state of queries that the job no longer has; if that is allowed, copy only the other queries."""
     if query_uids is None:
         return plan
     label = plan.restored_from or f"state in generation {plan.generation}"
-    if not wish.allow_non_restored_state:
-        uids.require_place(plan.queries, label, query_uids=query_uids)
-    kept = tuple(query for query in plan.queries if query.uid in query_uids)
+    if not restore.allow_non_restored_state:
+        uids.require_no_lost_state(plan.queries, label, query_uids=query_uids)
+    retained = tuple(query for query in plan.queries if query.uid in query_uids)
     lost = any(query.batch_id >= 0 for query in plan.queries if query.uid not in query_uids)
     if plan.mode is StartMode.CONTINUE and lost:
         return replace(
-            plan, mode=StartMode.COPY, generation=view.known.highest + 1, queries=kept, source=_head_of(plan, view)
+            plan,
+            mode=StartMode.COPY,
+            generation=view.generations.highest + 1,
+            queries=retained,
+            source=_head_of(plan, view),
         )
-    return replace(plan, queries=kept)
+    return replace(plan, queries=retained)
 
 
-def _head_of(plan: StartPlan, view: candidates.View) -> Candidate:
-    """Return the head of the generation in use as a base, under the number of the checkpoint that covers it."""
+def _head_of(plan: StartPlan, view: candidates.StorageView) -> Candidate:
+    """Return the head of the generation in use as a candidate, with the number of the checkpoint that contains it."""
     latest = view.latest()
     number = f"{layout.CHECKPOINT_REFERENCE}{plan.next_snapshot_id}"
     return replace(

@@ -1,12 +1,12 @@
-"""Restoring: what a plan says is carried out, so that Spark can be started.
+"""Restoring: carries out the plan of a start, so that Spark can be started.
 
-What a dead driver committed is completed as a checkpoint, what it left half made is closed off, and a snapshot's files
-become the beginning of a new generation. Between the plan and this another driver may act: every write is conditional, and
-raises PreconditionFailedError then, upon which the caller plans again.
+Batches that a dead driver committed become a checkpoint, its unfinished generations are abandoned, and the files of a
+snapshot become the beginning of a new generation. Another driver may act after the plan was made: every write is
+conditional and raises PreconditionFailedError in that case, and the caller plans again.
 
-Files are copied on the server's side. Spark stores absolute paths in one place, `state/<op>/_metadata/v2/<batch>`; those
-files are rewritten to the new root, and their checksum files, which would not match any more, are left behind. For a job
-whose plan has changed, more of the small files are rewritten on the way; see `rewrite`.
+Files are copied on the server's side. Spark stores absolute paths only in `state/<op>/_metadata/v2/<batch>`; these files
+are rewritten to the new root, and their checksum files, which no longer match, are not copied. For a job whose plan has
+changed, more of the small files are rewritten; see `rewrite`.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from statefulspark.recovery.plan import Author, StartMode, StartPlan
 from statefulspark.storage.port import ObjectStore
 
 Finisher = Callable[[int, tuple[QueryEntry, ...]], tuple[QueryEntry, ...]]
-"""Completes the queries of a generation that is filled and not in use yet; returns them as they are then."""
+"""Completes the queries of a generation that is filled and not in use yet; returns the completed queries."""
 
 
 def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
-    """Complete what a dead driver committed, and close off what it left half made. Idempotent.
+    """Write a checkpoint of the batches that a dead driver committed, and abandon its unfinished generations. Idempotent.
 
-    Cost: one PUT for a salvaged checkpoint; per half-made generation a PUT, a LIST and a DELETE; per folder of scratch a
-    LIST and a DELETE. Nothing for a plan that is settled.
+    Cost: one PUT for a salvaged checkpoint; per unfinished generation a PUT, a LIST and a DELETE; per scratch folder a LIST
+    and a DELETE. Nothing for a plan that is settled.
 
     Raises:
-        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
+        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: another driver acted; plan again.
     """
     generations.abandon(store, plan.unfinished, epoch=author.epoch, now=author.now)
     if plan.obsolete_notes:
@@ -54,32 +54,32 @@ def carry_out(
     hadoop_root: str | None = None,
     on_progress: progress.Report | None = None,
 ) -> StartPlan:
-    """Complete what was left behind and make the new generation, so that Spark can be started.
+    """Settle what dead drivers left and make the new generation, so that Spark can be started.
 
     Cost: a PUT; one for a salvaged checkpoint; a HEAD, a GET and a PUT for a restore in place; for a new generation two more
     PUTs, a HEAD and what `materialise` costs.
 
     Args:
         store: The job's root.
-        plan: From `recovery`, or what `in_new_generation` made of it.
-        author: Who does it.
-        rewrites: How queries change on the way into a new generation, by uid.
+        plan: From `recovery`, or from `in_new_generation`.
+        author: The driver that does it.
+        rewrites: How the files of queries change in a new generation, by uid.
         finish: Called with a new generation's number and queries before its record is written.
         hadoop_root: See `materialise`.
         on_progress: See `materialise`.
 
     Returns:
-        The plan as it came out: the generation's real number, paths inside it, the salvaged checkpoint as restored.
+        The completed plan: with the generation's actual number, paths inside it, and the salvaged checkpoint as restored.
 
     Raises:
         FencedError: A newer driver has started; the new generation was not made.
-        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: somebody else acted; plan again.
+        PreconditionFailedError: `CheckpointExists` or `GenerationExists`: another driver acted; plan again.
         SnapshotCorruptError: `CopyIncomplete`.
     """
     plan = settle(store, plan, author)
     if plan.claim is not None and plan.claim.folder is not None:
-        place = plan.claim.folder
-        claims.claim(place.store, place.root, root=store.uri, owner_id=author.owner_id, now=author.now)
+        folder = plan.claim.folder
+        claims.claim(folder.store, folder.root, root=store.uri, owner_id=author.owner_id, now=author.now)
     if plan.mode is StartMode.CONTINUE:
         if plan.note_restore is not None:
             generations.note_restore(store, plan.note_restore, over=plan.record or plan.note_restore)
@@ -91,7 +91,7 @@ def carry_out(
     if plan.source is not None:
         queries = materialise(
             store,
-            plan.source.place,
+            plan.source.location,
             plan.queries,
             number,
             rewrites=rewrites,
@@ -102,8 +102,8 @@ def carry_out(
         queries = finish(number, queries)
     origin = plan.source.descent if plan.source else None
     ancestors = origin.below(author.lineages.lineage, plan.source.queries) if origin and plan.source else ()
-    # A successor closes off what was reserved when it looked. What is reserved later, this look gives up: by somebody who
-    # was asleep meanwhile, and would else put an old cut in the place of all that its successor has done.
+    # A successor abandons the generations that were reserved when it listed them. This check stops a paused driver that
+    # reserved one later: it would otherwise replace all the work of its successor with an old snapshot.
     epochs.require_current(store, author.epoch)
     generations.publish(
         store,
@@ -124,8 +124,8 @@ def carry_out(
         ),
     )
     beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)
-    made = lineage_records.Descent(author.lineages.lineage, number, store.uri, ancestors, author.lineages.unnamed)
-    return replace(plan, generation=number, queries=queries, descent=made, source=None, head=None)
+    descent = lineage_records.Descent(author.lineages.lineage, number, store.uri, ancestors, author.lineages.unnamed)
+    return replace(plan, generation=number, queries=queries, descent=descent, source=None, head=None)
 
 
 def materialise(
@@ -139,26 +139,26 @@ def materialise(
     hadoop_root: str | None = None,
     on_progress: progress.Report | None = None,
 ) -> tuple[QueryEntry, ...]:
-    """Copy queries of a snapshot into a generation that is reserved and not in use.
+    """Copy queries of a snapshot into a reserved generation that is not in use.
 
     Cost: a server-side copy per file, a GET and a PUT per stateful operator, a LIST per query and 1,000 files.
 
     Args:
         store: The job's root.
-        source: Where the snapshot is.
-        queries: What to copy; those without a committed batch need no file.
-        generation: Its number.
-        uids: New uid of a query by its old one; those not named keep theirs.
-        rewrites: How a query changes on the way, by its old uid; those not named stay as they are.
-        hadoop_root: URI of the job's root as Spark sees it; derived from the store when omitted.
-        on_progress: Hears of every file that is copied.
+        source: Location of the snapshot.
+        queries: The queries to copy; those without a committed batch need no file.
+        generation: Number of the generation.
+        uids: New uid of a query by its old one; other queries keep their uid.
+        rewrites: How the files of a query change, by its old uid; other queries are copied unchanged.
+        hadoop_root: URI of the job's root for Spark; derived from the store when omitted.
+        on_progress: Called after every copied file.
 
     Returns:
-        The queries as they are in the generation now.
+        The queries in the generation.
 
     Raises:
-        SnapshotCorruptError: `CopyIncomplete`: a file is not there after the copy, or has another size.
-        ObjectNotFoundError: A file of the snapshot vanished.
+        SnapshotCorruptError: `CopyIncomplete`: a file is missing after the copy, or has another size.
+        ObjectNotFoundError: A file of the snapshot does not exist any more.
     """
     moves = tuple(
         _Move(query, (rewrites or {}).get(query.uid) or rewrite.Rewrite.identity(query), path)
@@ -166,9 +166,9 @@ def materialise(
         for path in [layout.query_root(generation, (uids or {}).get(query.uid, query.uid))]
     )
     copies = [
-        (source.key(move.query, file.path), f"{move.path}/{place}", file.size_bytes)
+        (source.key(move.query, file.path), f"{move.path}/{new_path}", file.size_bytes)
         for move in moves
-        for file, place in rewrite.files_to_copy(move.query, move.rewrite)
+        for file, new_path in rewrite.files_to_copy(move.query, move.rewrite)
     ]
     on_files = progress.of_files([size_bytes for *_, size_bytes in copies], on_progress) if on_progress else None
     transfer.copy(source.store, store, [(old, new) for old, new, _ in copies], on_progress=on_files)
@@ -177,7 +177,7 @@ def materialise(
 
 
 def _clear_scratch(store: ObjectStore, names: Sequence[str], *, below: int) -> None:
-    """Delete what the starts of dead drivers left in their scratch folders."""
+    """Delete the files of dead drivers' starts in their scratch folders."""
     for name in names:
         epoch = layout.parse_number(name.rstrip("/"))
         if epoch is not None and epoch < below:
@@ -202,8 +202,8 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
         ancestors=plan.descent.ancestors if plan.descent else (),
         revision=author.revision,
         versions=dict(author.versions),
-        # Nobody asked the hooks at this cut. What they said before is as true of it as of a cut that a checkpoint made:
-        # those, too, may end batches after the hooks were asked.
+        # The hooks were not called for these batches. Their last state is as valid here as in any checkpoint: a checkpoint,
+        # too, may contain batches that were committed after the hooks were called.
         master_states=plan.master_states,
     )
     catalog.write_checkpoint(store, manifest)
@@ -222,30 +222,30 @@ class _Move:
     query: QueryEntry
     rewrite: rewrite.Rewrite
     path: str
-    """Its new root."""
+    """Root of the query in the new generation."""
 
 
 def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: _Move, hadoop: str) -> QueryEntry:
-    """Write the files whose content changes, then describe the query as it is now."""
+    """Write the files whose content changes; return the query in the new generation."""
     uid = move.path.rsplit("/", 1)[1]
     query = rewrite.entry_after(move.query, move.rewrite).model_copy(update={"uid": uid, "path": move.path})
     if not query.files:
         return query
     changing = rewrite.files_to_rewrite(move.query, move.rewrite)
     bodies = source.reader.read_many([source.key(move.query, old) for old, _ in changing]) if changing else {}
-    coming = {place: file for file, place in rewrite.files_to_copy(move.query, move.rewrite)}
+    expected = {new_path: file for file, new_path in rewrite.files_to_copy(move.query, move.rewrite)}
     for old, new in changing:
         key = source.key(move.query, old)
         body = move.rewrite.body(old, bodies[key], f"{source.store.uri}/{key}", f"{hadoop}/{move.path}")
         store.write(f"{move.path}/{new}", body)
         crc32 = base.crc32_hex(body) if small_files.is_small(new, len(body)) else None
-        coming[new] = FileEntry(path=new, size_bytes=len(body), crc32=crc32)
-    return query.model_copy(update={"files": _arrived(store, move.path, coming)})
+        expected[new] = FileEntry(path=new, size_bytes=len(body), crc32=crc32)
+    return query.model_copy(update={"files": _copied_files(store, move.path, expected)})
 
 
-def _arrived(store: ObjectStore, path: str, coming: Mapping[str, FileEntry]) -> tuple[FileEntry, ...]:
-    listed = listing.below(store, path, coming)
-    for name, file in coming.items():
+def _copied_files(store: ObjectStore, path: str, expected: Mapping[str, FileEntry]) -> tuple[FileEntry, ...]:
+    listed = listing.below(store, path, expected)
+    for name, file in expected.items():
         if name not in listed or listed[name].size_bytes != file.size_bytes:
             raise errors.SnapshotCorruptError(
                 "CopyIncomplete",
@@ -253,4 +253,4 @@ def _arrived(store: ObjectStore, path: str, coming: Mapping[str, FileEntry]) -> 
                 f"{f'has {listed[name].size_bytes}' if name in listed else 'does not exist'}; nothing was started. "
                 "Verify the snapshot, then try again.",
             )
-    return tuple(small_files.file_entry(name, listed[name], crc32=coming[name].crc32) for name in sorted(coming))
+    return tuple(small_files.file_entry(name, listed[name], crc32=expected[name].crc32) for name in sorted(expected))

@@ -1,6 +1,6 @@
-"""Queries are matched by uid: what a snapshot holds must have a place in the job. Pure.
+"""Matches queries by uid: every query with state in a snapshot must exist in the job. Pure.
 
-Known before the queries are built, so it is asked first; operators and sources are compared in `evolution`.
+The uids are known before the queries are built, so this check comes first; `evolution` compares operators and sources.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from statefulspark import errors
 from statefulspark.contract.manifest import QueryEntry
 
 
-def require_place(queries: Collection[QueryEntry], label: str, *, query_uids: Collection[str]) -> None:
+def require_no_lost_state(queries: Collection[QueryEntry], label: str, *, query_uids: Collection[str]) -> None:
     """Refuse a start that would silently drop the state of a query (Flink A.167).
 
     Args:
-        queries: What is to be restored.
-        label: Names it in the error.
+        queries: The queries to restore.
+        label: Name of the snapshot in the error.
         query_uids: Queries of the job.
 
     Raises:
-        SpecRejectedError: `NonRestoredState`: names every query without a place, and the way out.
+        SpecRejectedError: `NonRestoredState`: names every query that the job lacks, and what to do.
     """
     lost = lost_queries(queries, query_uids=query_uids)
     if lost:
@@ -32,7 +32,7 @@ def require_place(queries: Collection[QueryEntry], label: str, *, query_uids: Co
 
 
 def lost_queries(queries: Collection[QueryEntry], *, query_uids: Collection[str]) -> tuple[str, ...]:
-    """Name the queries with state that have no place in the job, for example `query 'delays'`.
+    """Return the queries with state that the job does not have, for example `query 'delays'`.
 
     A query that has not committed anything has no state to lose.
     """

@@ -46,7 +46,7 @@ def _inside(store: ObjectStore) -> Iterable[Manifest]:
 
 
 def _outside(store: ObjectStore, open_store: transfer.StoreOpener | None) -> Iterable[Manifest]:
-    for found in external_savepoints.look(store, open_store):
+    for found in external_savepoints.list_all(store, open_store):
         if isinstance(found.manifest, Manifest):
             yield found.manifest
         elif not found.is_gone:

@@ -34,7 +34,7 @@ def test_a_canonical_savepoint_says_what_it_had_though_another_number_may_be_cho
     manifest = a_manifest(queries=[with_groups()]).model_copy(update={"format": SnapshotFormat.CANONICAL})
     place = transfer.SnapshotLocation(stores.MemoryStore("memory://bucket"), "savepoints/one")
     source = Candidate("one", manifest.queries, place, manifest=manifest)
-    queries = tuple(skeleton.shell(query) for query in manifest.queries)
+    queries = tuple(skeleton.without_canonical_files(query) for query in manifest.queries)
     plan = StartPlan(StartMode.COPY, 2, queries=queries, source=source)
 
     assert [operator.max_parallelism for operator in plan.queries[0].operators] == [None, None]

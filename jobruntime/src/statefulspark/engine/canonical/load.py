@@ -314,7 +314,7 @@ class StateImporter:
         state_import = StateImport(
             store=self.store,
             hadoop_root=transfer.hadoop_uri(self.store.uri),
-            source=source.place,
+            source=source.location,
             originals=source.manifest.queries,
             options=self.options,
             operators={uid: change.operators for uid, change in self.changes.items()},
