@@ -22,7 +22,7 @@ _ROOT = "generations/00000002/delays"
 _RECORD = batch_records.RecordName(batch_records.RecordKind.PREPARED, "sink", 5, 7)
 _SEGMENT = segments.SegmentName("clicks", 5, 7)
 
-_RUNNING = "the driver that runs now may need it"
+_RUNNING = "the running driver may need it"
 _NAMED = "a retained checkpoint, or a copy being made, needs it"
 
 
@@ -165,7 +165,7 @@ def test_an_sst_file_of_a_store_whose_upload_is_not_listed_stays(name: str) -> N
         pytest.param("generations/00000001/delays/offsets/1", None, id="a file of a generation that is left"),
         pytest.param("generations/00000001/generation.json", None, id="its record"),
         pytest.param("generations/00000001/reserved.json", "its number is never used again", id="its reservation"),
-        pytest.param("generations/00000002/generation.json", "it says what the generation is", id="the record in use"),
+        pytest.param("generations/00000002/generation.json", "it describes the generation", id="the record in use"),
         pytest.param("generations/00000003/delays/offsets/1", "the generation is being made", id="a newer generation"),
         pytest.param("generations/00000003/generation.json", "the generation is being made", id="a newer record"),
         pytest.param("generations/00000004/delays/offsets/1", None, id="a file of an abandoned number"),
@@ -182,7 +182,7 @@ def test_an_sst_file_of_a_store_whose_upload_is_not_listed_stays(name: str) -> N
 def test_a_generation_goes_when_nothing_needs_it_and_its_number_stays_taken(key: str, reason: str | None) -> None:
     known = generations.Generations((a_generation(1), a_generation(2)), 4, (3,), frozenset({4}))
 
-    assert _kept(_an_inventory(key, known=known)) == reason
+    assert _kept(_an_inventory(key, generations=known)) == reason
 
 
 def test_a_record_stays_while_a_retained_checkpoint_needs_a_file_of_its_generation() -> None:
@@ -190,13 +190,15 @@ def test_a_record_stays_while_a_retained_checkpoint_needs_a_file_of_its_generati
 
     inventory = _an_inventory("generations/00000001/generation.json", checkpoints=(_a_retained_checkpoint(8, old),))
 
-    assert _kept(inventory) == "it says what the generation is"
+    assert _kept(inventory) == "it describes the generation"
 
 
 def test_a_record_stays_while_the_snapshot_it_claimed_is_not_deleted() -> None:
     known = generations.Generations((a_generation(1, claimed="s3://b/sp"), a_generation(2)), 2)
 
-    assert _kept(_an_inventory("generations/00000001/generation.json", known=known)) == "it says what the generation is"
+    assert (
+        _kept(_an_inventory("generations/00000001/generation.json", generations=known)) == "it describes the generation"
+    )
 
 
 @pytest.mark.parametrize(
@@ -208,17 +210,17 @@ def test_before_the_first_checkpoint_of_a_generation_nothing_of_it_goes(name: st
     known = generations.Generations((a_generation(1), a_generation(2, queries=[_in_use("offsets/5")])), 2)
     before = _a_retained_checkpoint(8, _in_use(path="generations/00000001/delays"), generation=1)
 
-    assert _kept(_an_inventory(f"{_ROOT}/{name}", known=known, checkpoints=(before,))) == reason
+    assert _kept(_an_inventory(f"{_ROOT}/{name}", generations=known, checkpoints=(before,))) == reason
 
 
 def test_what_the_start_was_made_of_goes_after_the_first_checkpoint() -> None:
     known = generations.Generations((a_generation(1), a_generation(2, queries=[_in_use("offsets/4")])), 2)
 
-    assert _kept(_an_inventory(f"{_ROOT}/offsets/4", known=known)) is None
+    assert _kept(_an_inventory(f"{_ROOT}/offsets/4", generations=known)) is None
 
 
 def test_without_any_generation_everything_is_being_made() -> None:
-    inventory = _an_inventory(f"{_ROOT}/offsets/4", known=generations.Generations((), 0), checkpoints=())
+    inventory = _an_inventory(f"{_ROOT}/offsets/4", generations=generations.Generations((), 0), checkpoints=())
 
     assert _kept(inventory) == "the generation is being made"
 
@@ -261,7 +263,7 @@ def test_a_record_in_use_that_cannot_be_read_keeps_every_file(
 ) -> None:
     known = generations.Generations((a_generation(1), a_generation(2)), 2, unreadable={2: "damaged"})
 
-    assert _kept(_an_inventory(f"{_ROOT}/offsets/4", known=known, checkpoints=checkpoints)) == reason
+    assert _kept(_an_inventory(f"{_ROOT}/offsets/4", generations=known, checkpoints=checkpoints)) == reason
 
 
 @pytest.mark.parametrize(
@@ -353,7 +355,7 @@ def test_a_claimed_snapshot_is_deleted_when_enough_checkpoints_followed(
 ) -> None:
     known = generations.Generations((a_generation(1, claimed="s3://b/sp"), a_generation(2)), 2)
     inventory = _an_inventory(
-        known=known, checkpoints=tuple(_a_retained_checkpoint(number, _in_use()) for number in numbers)
+        generations=known, checkpoints=tuple(_a_retained_checkpoint(number, _in_use()) for number in numbers)
     )
 
     plan = rules.plan_prune(inventory, POLICY, NOW)
@@ -373,7 +375,10 @@ def test_a_snapshot_claimed_by_the_generation_in_use_waits_for_checkpoints_of_th
     known = generations.Generations((a_generation(1), a_generation(2, claimed="s3://b/sp")), 2)
     checkpoints = (_a_retained_checkpoint(8, _in_use(), generation=generation), _a_retained_checkpoint(9, _in_use()))
 
-    assert rules.plan_prune(_an_inventory(known=known, checkpoints=checkpoints), POLICY, NOW).delete_claimed == deleted
+    assert (
+        rules.plan_prune(_an_inventory(generations=known, checkpoints=checkpoints), POLICY, NOW).delete_claimed
+        == deleted
+    )
 
 
 @pytest.mark.parametrize(
@@ -394,7 +399,9 @@ def test_state_snapshots_that_the_next_checkpoint_may_name_are_read(key: str, is
 
 
 def test_without_a_generation_no_state_snapshot_is_read() -> None:
-    inventory = _an_inventory(f"{_ROOT}/state/0/0/5_{_ID}.zip", known=generations.Generations((), 0), checkpoints=())
+    inventory = _an_inventory(
+        f"{_ROOT}/state/0/0/5_{_ID}.zip", generations=generations.Generations((), 0), checkpoints=()
+    )
 
     assert rules.unnamed_snapshots(inventory, POLICY, NOW) == ()
 
@@ -441,14 +448,16 @@ def test_each_partition_has_its_own_upload() -> None:
 def test_what_is_being_copied_stays_before_the_first_checkpoint_of_a_generation() -> None:
     known = generations.Generations((a_generation(1), a_generation(2, queries=[_in_use("offsets/5")])), 2)
     copied = _in_use("offsets/3", path="generations/00000001/delays")
-    inventory = _an_inventory("generations/00000001/delays/offsets/3", known=known, checkpoints=(), pinned=(copied,))
+    inventory = _an_inventory(
+        "generations/00000001/delays/offsets/3", generations=known, checkpoints=(), pinned=(copied,)
+    )
 
     assert _kept(inventory) == _NAMED
 
 
 def test_the_first_generation_is_being_made_while_there_is_no_record() -> None:
     inventory = _an_inventory(
-        "generations/00000001/delays/offsets/1", known=generations.Generations((), 1), checkpoints=()
+        "generations/00000001/delays/offsets/1", generations=generations.Generations((), 1), checkpoints=()
     )
 
     assert _kept(inventory) == "the generation is being made"
@@ -457,7 +466,7 @@ def test_the_first_generation_is_being_made_while_there_is_no_record() -> None:
 def test_one_retained_checkpoint_drops_the_one_before_and_the_claimed_snapshot() -> None:
     known = generations.Generations((a_generation(1, claimed="s3://b/sp"), a_generation(2)), 2)
     inventory = _an_inventory(
-        known=known, checkpoints=(_a_retained_checkpoint(8, _in_use()), _a_retained_checkpoint(9, _in_use()))
+        generations=known, checkpoints=(_a_retained_checkpoint(8, _in_use()), _a_retained_checkpoint(9, _in_use()))
     )
 
     plan = rules.plan_prune(inventory, replace(POLICY, retained=1), NOW)

@@ -106,7 +106,7 @@ def test_a_file_that_a_transaction_names_or_may_name_stays(job: Job, name_it: Ca
     _prune_twice(job)
 
     assert job.store.info(STAGED) is not None
-    folders = staged_files.take_stock(job.store, job.store.list(layout.GENERATIONS), open_store=job.open_store)
+    folders = staged_files.list_folders(job.store, job.store.list(layout.GENERATIONS), open_store=job.open_store)
     assert [(folder.path, len(folder.files), folder.unneeded) for folder in folders] == [("staging/delays/out", 1, ())]
 
 

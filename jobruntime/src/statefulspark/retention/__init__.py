@@ -1,4 +1,4 @@
-"""What may be deleted, and its deletion: snapshots, their files, and what sinks have staged.
+"""Retention: deletes snapshots, their files, and staged files of sinks that are not needed any more.
 
-`rules` decides without any I/O; everything else takes stock and acts, never by a name alone (ADR 0016).
+`rules` decides without any I/O; the other modules read the storage and delete, never by a name alone (ADR 0016).
 """

@@ -1,7 +1,7 @@
-"""Which prepared transactions completed snapshots name: a restore may commit them, so that nobody may give them up.
+"""The prepared transactions in completed snapshots: a restore may commit them, so they must not be aborted.
 
-A transaction is a record in a generation, and rows that wait somewhere. A snapshot names the record; a savepoint holds a
-copy of it, and no copy of the rows.
+A transaction consists of a record in a generation and of rows in an external system. A snapshot refers to the record; a
+savepoint holds a copy of the record, and no copy of the rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statefulspark.storage.port import ObjectStore
 
 
 def transactions(store: ObjectStore, *, open_store: transfer.StoreOpener | None = None) -> frozenset[str]:
-    """Return the keys of the records that the completed snapshots of a root name.
+    """Return the keys of the records to which the completed snapshots of a root refer.
 
     Cost: three listings; a HEAD per savepoint; a GET per snapshot, and two per savepoint at another location.
 
@@ -26,10 +26,10 @@ def transactions(store: ObjectStore, *, open_store: transfer.StoreOpener | None 
         open_store: Opens savepoints at other locations.
 
     Raises:
-        SnapshotCorruptError: A manifest cannot be read, so it cannot be told.
-        SpecRejectedError: A savepoint's location cannot be opened here.
+        SnapshotCorruptError: A manifest cannot be read, so the answer is unknown.
+        SpecRejectedError: The location of a savepoint cannot be opened.
     """
-    manifests = (*_inside(store), *_outside(store, open_store))
+    manifests = (*_of_own_snapshots(store), *_of_external_savepoints(store, open_store))
     return frozenset(
         f"{layout.query_root(manifest.generation, query.uid)}/{entry.path}"
         for manifest in manifests
@@ -38,16 +38,16 @@ def transactions(store: ObjectStore, *, open_store: transfer.StoreOpener | None 
     )
 
 
-def _inside(store: ObjectStore) -> Iterable[Manifest]:
-    for found in catalog.read_manifests(store, catalog.list_snapshots(store)):
-        if isinstance(found, errors.SnapshotCorruptError):
-            raise found
-        yield found
+def _of_own_snapshots(store: ObjectStore) -> Iterable[Manifest]:
+    for manifest in catalog.read_manifests(store, catalog.list_snapshots(store)):
+        if isinstance(manifest, errors.SnapshotCorruptError):
+            raise manifest
+        yield manifest
 
 
-def _outside(store: ObjectStore, open_store: transfer.StoreOpener | None) -> Iterable[Manifest]:
-    for found in external_savepoints.list_all(store, open_store):
-        if isinstance(found.manifest, Manifest):
-            yield found.manifest
-        elif not found.is_gone:
-            raise found.manifest
+def _of_external_savepoints(store: ObjectStore, open_store: transfer.StoreOpener | None) -> Iterable[Manifest]:
+    for savepoint in external_savepoints.list_all(store, open_store):
+        if isinstance(savepoint.manifest, Manifest):
+            yield savepoint.manifest
+        elif not savepoint.is_gone:
+            raise savepoint.manifest

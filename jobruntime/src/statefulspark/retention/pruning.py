@@ -1,8 +1,9 @@
-"""Pruning on storage: take stock, let `prune` decide, and act.
+"""Pruning on storage: reads the inventory, lets `rules` decide, and deletes.
 
-Manifests go first, then marks are written, then files are deleted that had been marked before: a crash in between leaves
-files too many, never too few. Of two pruners at once one writes the marks, and the other deletes no files. A driver looks at
-the fence before it deletes; what it deletes after that was dispensable when it decided, while the job was its own.
+Manifests are deleted first, then marks are written, then files are deleted that were marked before: a crash in between
+leaves too many files, never too few. Of two concurrent pruners one writes the marks, and the other deletes no files. A
+driver checks for a newer epoch before it deletes; the files that it deletes after the check were unneeded while it owned
+the job.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from statefulspark.storage.port import ObjectInfo, ObjectStore
 
 
 class Marks(StoredDocument):
-    """`prune/marks.json`: which files are unused, and since when."""
+    """`prune/marks.json`: the unused files, and since when each is unused."""
 
     FORMAT: ClassVar = formats.PRUNE_MARKS
     format_version: int = formats.PRUNE_MARKS.writes
@@ -44,23 +45,23 @@ def plan(
     open_store: transfer.StoreOpener | None = None,
     staging: bool = False,
 ) -> rules.PrunePlan:
-    """Find out what a pruning would do; nothing is written.
+    """Plan a pruning; writes nothing.
 
     Cost: 5 listings, of which the one of `generations/` takes a request per 1,000 files; a GET per checkpoint,
     generation and for the marks with a HEAD, and one per state snapshot that no checkpoint names yet.
 
     Args:
         store: The job's root.
-        policy: How much is kept.
+        policy: How much is retained.
         now: UTC.
-        pinned: Closures that somebody is copying right now, a savepoint for example: their files stay.
-        open_store: Opens the place of a claimed snapshot outside the job's root; without it such a one stays.
-        staging: Look at what dead drivers have staged for sinks, too, which costs what `staged.unneeded` costs.
+        pinned: Closures that are being copied, for a savepoint for example: their files are retained.
+        open_store: Opens the location of a claimed snapshot outside the job's root; without it the snapshot is retained.
+        staging: Include the files that dead drivers staged for sinks; costs what `staged_files.unneeded` costs.
 
     Raises:
-        TransientError: Storage cannot be asked.
+        TransientError: Storage cannot be reached.
     """
-    inventory = replace(take_stock(store), pinned=tuple(pinned))
+    inventory = replace(take_inventory(store), pinned=tuple(pinned))
     if staging:
         stale = staged_files.unneeded(store, inventory.files, open_store=open_store)
         inventory = replace(inventory, leftovers=(*inventory.leftovers, *stale))
@@ -77,7 +78,7 @@ def carry_out(
     open_store: transfer.StoreOpener | None = None,
     epoch: int | None = None,
 ) -> None:
-    """Do what was planned.
+    """Carry out a plan.
 
     Cost: a DELETE per 1,000 objects, one PUT, two HEADs with an epoch; per claimed snapshot, what deleting it costs.
 
@@ -85,11 +86,11 @@ def carry_out(
         store: The job's root.
         planned: From `plan`.
         open_store: As for `plan`.
-        epoch: Of the driver that prunes; None where no driver does.
+        epoch: Epoch of the driver that prunes; None if no driver does.
 
     Raises:
         FencedError: A newer epoch owns the job.
-        PreconditionFailedError: Somebody else has pruned since the look; no file was deleted.
+        PreconditionFailedError: The marks have changed since the plan was made; no file was deleted.
     """
     _require_current(store, epoch)
     store.delete_many(planned.delete_checkpoints)
@@ -113,7 +114,7 @@ def run(
     """Plan a pruning and carry it out; see `plan` and `carry_out`.
 
     Returns:
-        What was done.
+        The plan that was carried out.
     """
     planned = plan(store, policy, now, pinned=pinned, open_store=open_store, staging=staging)
     deletes = planned.delete_checkpoints or planned.delete_files or planned.delete_claimed
@@ -122,36 +123,36 @@ def run(
     return planned
 
 
-def take_stock(store: ObjectStore) -> rules.Inventory:
-    """Look at everything the decision needs but the state snapshots' contents.
+def take_inventory(store: ObjectStore) -> rules.Inventory:
+    """Read everything that the decision needs, except the contents of state snapshots.
 
-    The files are listed before the manifests are read: a checkpoint that completes in between then protects files that
-    were listed, while the other way round a listed file could belong to a manifest that was not read.
+    The files are listed before the manifests are read, so that a checkpoint that completes in between protects its listed
+    files. In the other order a listed file could belong to a manifest that was not read.
     """
     files = store.list(layout.GENERATIONS)
-    survey = catalog.list_all(store)
-    refs = [ref for ref in survey.completed if ref.kind is SnapshotKind.CHECKPOINT]
-    found = catalog.read_manifests(store, refs)
-    manifests = tuple(manifest for manifest in found if isinstance(manifest, Manifest))
+    listed = catalog.list_all(store)
+    refs = [ref for ref in listed.completed if ref.kind is SnapshotKind.CHECKPOINT]
+    answers = catalog.read_manifests(store, refs)
+    manifests = tuple(manifest for manifest in answers if isinstance(manifest, Manifest))
     marks, marks_etag = _read_marks(store)
     readable = {manifest.id for manifest in manifests}
     return rules.Inventory(
         checkpoints=manifests,
         unreadable=tuple(ref.id for ref in refs if ref.id not in readable),
-        known=generations.read_listed(store),
+        generations=generations.read_listed(store),
         files=files,
         marks=marks,
         marks_etag=marks_etag,
         ssts={},
-        leftovers=tuple(info for folder in survey.unfinished for info in _leftovers(store, folder)),
+        leftovers=tuple(info for folder in listed.unfinished for info in _leftovers(store, folder)),
     )
 
 
 def _leftovers(store: ObjectStore, folder: str) -> tuple[ObjectInfo, ...]:
-    """Return the files of a savepoint without a manifest, if nobody has written any since the newest epoch began.
+    """Return the files of a savepoint without a manifest, if none was written after the newest epoch began.
 
-    Both times are the object store's. Whoever still copies under an older epoch keeps its files by that, and is refused
-    when it wants to complete them.
+    Both times are the object store's. The files of a driver that still copies under an older epoch are thereby retained;
+    it is fenced when it tries to complete the savepoint.
     """
     files = store.list(folder)
     epoch = epochs.newest(store)
@@ -169,7 +170,7 @@ def _is_held(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | No
 
 
 def _parent_of(store: ObjectStore, uri: str, open_store: transfer.StoreOpener | None) -> tuple[ObjectStore, str]:
-    """Return a store above a snapshot, and the snapshot's folder below it."""
+    """Return a store that contains a snapshot, and the snapshot's folder below it."""
     parent, _, name = uri.rpartition("/")
     where, folder = candidates.locate(store, parent, open_store)
     return where, f"{folder}/{name}" if folder else name
@@ -194,7 +195,7 @@ def _require_current(store: ObjectStore, epoch: int | None) -> None:
 
 
 def _read_marks(store: ObjectStore) -> tuple[dict[str, datetime], str | None]:
-    """Read the marks and their etag; damaged ones count as none, which only makes every file wait once more."""
+    """Read the marks and their etag; damaged marks are ignored, so that every file waits for the grace time again."""
     info = store.info(layout.PRUNE_MARKS)
     if info is None:
         return {}, None
@@ -206,7 +207,7 @@ def _read_marks(store: ObjectStore) -> tuple[dict[str, datetime], str | None]:
 
 
 def _write_marks(store: ObjectStore, planned: rules.PrunePlan) -> None:
-    """Write the marks over those that the plan was made from: late ones would let a file that is used again go too soon."""
+    """Replace the marks that the plan was made from; over newer marks, a file in use again could be deleted too soon."""
     body = Marks(unused_since=dict(planned.marks)).to_json().encode()
     if not conditional.put(store, layout.PRUNE_MARKS, body, etag=planned.marks_etag):
         raise errors.ObjectChangedError(f"{store.uri}/{layout.PRUNE_MARKS}")

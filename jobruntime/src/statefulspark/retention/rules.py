@@ -1,12 +1,12 @@
-"""What may be deleted, and why the rest may not: the decision, without any I/O.
+"""Decides which files may be deleted, and why the others may not. Pure.
 
-Checkpoints beyond the retained count (or age) are dropped. Files are counted by reference: what no retained checkpoint
-names is marked, and deleted once it has been marked for the grace time. Kept in any case: the newest checkpoint,
-savepoints, whatever the driver that runs now may still build on, and whatever is not understood.
+Checkpoints beyond the retained count (or age) are dropped. A file that no retained checkpoint refers to is marked, and
+deleted after it was marked for the grace time. The newest checkpoint, savepoints, files that the running driver may still
+need, and unknown files are always retained.
 
 In the generation in use the newest checkpoint is the floor. Spark uploads a state snapshot some time after its batch, so
-a file that no checkpoint names may still be named by the next one; only what is older than the state snapshot that the
-floor builds on is surely unused.
+the next checkpoint may refer to a file that no checkpoint refers to yet; only files older than the floor's state snapshot
+are certainly unused.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from statefulspark.storage.port import ObjectInfo
 
 @dataclass(frozen=True, slots=True)
 class PrunePolicy:
-    """How much is kept.
+    """How much is retained.
 
     Attributes:
-        retained: Completed checkpoints kept, at least one.
-        grace: Time between a file's being found unused and its deletion.
-        max_age: Checkpoints older than this are dropped even if they are among the retained; the newest never is.
+        retained: Number of completed checkpoints to retain, at least one.
+        grace: Time for which a file must be marked as unused before it is deleted.
+        max_age: Checkpoints older than this are dropped even if they are within `retained`; the newest one never is.
     """
 
     retained: int = 3
@@ -40,25 +40,25 @@ class PrunePolicy:
 
 @dataclass(frozen=True, slots=True)
 class Inventory:
-    """Everything the decision looks at.
+    """The input of the decision.
 
     Attributes:
         checkpoints: Readable manifests of completed checkpoints.
         unreadable: Ids of completed checkpoints whose manifest is not readable.
-        known: The generations.
+        generations: The generations of the job.
         files: Every object below `generations/`.
         marks: Since when each file has been unused.
-        ssts: Keys of the SST files that each state snapshot needs, for those that no checkpoint names yet; None for a
-            snapshot that cannot be read.
-        pinned: What somebody is copying right now, a savepoint for example.
-        leftovers: Files of savepoints that a driver of an earlier epoch did not complete, and rows that it staged for sinks
-            in vain.
-        marks_etag: Of the document that has the marks; None if there is none.
+        ssts: Keys of the SST files of each state snapshot that no checkpoint refers to yet; None for an unreadable state
+            snapshot.
+        pinned: Closures that are being copied, for a savepoint for example.
+        leftovers: Files of savepoints that a driver of an earlier epoch did not complete, and files that it staged for
+            sinks and nobody needs.
+        marks_etag: Etag of the document with the marks; None if there is none.
     """
 
     checkpoints: tuple[Manifest, ...]
     unreadable: tuple[int, ...]
-    known: generations.Generations
+    generations: generations.Generations
     files: tuple[ObjectInfo, ...]
     marks: Mapping[str, datetime]
     ssts: Mapping[str, tuple[str, ...] | None]
@@ -69,16 +69,16 @@ class Inventory:
 
 @dataclass(frozen=True, slots=True)
 class PrunePlan:
-    """What happens now.
+    """The result of the decision.
 
     Attributes:
-        delete_checkpoints: Keys of manifests.
-        marks: Every unused file that stays for now, and since when it has been unused.
-        delete_files: Keys of files.
-        freed_bytes: Their size.
-        keep_reasons: Number of files kept, by reason.
-        drop_reasons: Why each of the checkpoints goes.
-        delete_claimed: URIs of snapshots that the job claimed, and that are subsumed.
+        delete_checkpoints: Keys of the manifests to delete.
+        marks: Every unused file that is not deleted yet, and since when it has been unused.
+        delete_files: Keys of the files to delete.
+        freed_bytes: Total size of these files.
+        keep_reasons: Number of retained files, by reason.
+        drop_reasons: Why each of the checkpoints is deleted.
+        delete_claimed: URIs of claimed snapshots that are subsumed by newer checkpoints.
         marks_etag: See `Inventory`.
     """
 
@@ -93,7 +93,7 @@ class PrunePlan:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The plan for people, one line each."""
+        """The plan as text, one line per action."""
         return (
             *(f"delete {key}: {self.drop_reasons.get(key, _TOO_MANY)}" for key in self.delete_checkpoints),
             *(
@@ -107,25 +107,27 @@ class PrunePlan:
 
 
 def retained_checkpoints(checkpoints: Iterable[Manifest], policy: PrunePolicy, now: datetime) -> tuple[Manifest, ...]:
-    """Choose the checkpoints to keep, newest first; at least the newest."""
+    """Choose the checkpoints to retain, newest first; at least the newest."""
     newest_first = sorted(checkpoints, key=lambda manifest: manifest.id, reverse=True)
-    kept = newest_first[: max(policy.retained, 1)]
+    newest = newest_first[: max(policy.retained, 1)]
     max_age = policy.max_age
     if max_age is None:
-        return tuple(kept)
-    return tuple(manifest for place, manifest in enumerate(kept) if not place or now - manifest.completed_at <= max_age)
+        return tuple(newest)
+    return tuple(
+        manifest for index, manifest in enumerate(newest) if not index or now - manifest.completed_at <= max_age
+    )
 
 
 def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> PrunePlan:
-    """Decide what is deleted, marked and kept.
+    """Decide which files are deleted, marked and retained.
 
     Args:
-        inventory: What there is.
-        policy: How much is kept.
+        inventory: The content of the root.
+        policy: How much is retained.
         now: UTC.
 
     Returns:
-        The plan; empty but for keep reasons if nothing is unused.
+        The plan; it has only keep reasons if no file is unused.
     """
     retained = retained_checkpoints(inventory.checkpoints, policy, now)
     oldest = min((manifest.id for manifest in retained), default=None)
@@ -165,21 +167,23 @@ def _drop_reasons(inventory: Inventory, policy: PrunePolicy) -> Mapping[str, str
 
 
 def _subsumed_claims(inventory: Inventory, retained: Sequence[Manifest], policy: PrunePolicy) -> tuple[str, ...]:
-    """Return the claimed snapshots that are older than every retained checkpoint, once there are enough of those."""
+    """Return the claimed snapshots that are older than every retained checkpoint, once enough checkpoints are retained."""
     oldest = min((manifest.generation for manifest in retained), default=0)
     if len(retained) < max(policy.retained, 1):
         return ()
-    return tuple(one.claimed for one in inventory.known.records if one.claimed and one.generation <= oldest)
+    return tuple(
+        record.claimed for record in inventory.generations.records if record.claimed and record.generation <= oldest
+    )
 
 
 def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) -> tuple[str, ...]:
-    """Return the state snapshots in the generation in use that stay although no checkpoint names them.
+    """Return the state snapshots in the generation in use that are retained although no checkpoint refers to them.
 
-    What they need has to be read (`Inventory.ssts`) before `plan_prune` can decide about SST files.
+    Their SST files have to be read (`Inventory.ssts`) before `plan_prune` can decide about SST files.
     """
     retained = retained_checkpoints(inventory.checkpoints, policy, now)
     rules = _Rules.of(inventory, retained, policy, blocked=False)
-    current = layout.generation(inventory.known.current.generation) if inventory.known.current else None
+    current = layout.generation(inventory.generations.current.generation) if inventory.generations.current else None
     return tuple(
         info.key
         for info in inventory.files
@@ -192,19 +196,19 @@ def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) 
 _TOO_MANY = "more checkpoints than are retained"
 _UNREADABLE = "it cannot be read, and newer checkpoints can"
 _NAMED = "a retained checkpoint, or a copy being made, needs it"
-_RUNNING = "the driver that runs now may need it"
+_RUNNING = "the running driver may need it"
 _BLOCKED = "a checkpoint cannot be read, so it is unknown what it needs"
 _UNFINISHED = "the generation is being made"
-_RECORD = "it says what the generation is"
+_RECORD = "it describes the generation"
 UNKNOWN = "it is not a file of Spark's"
-"""Why a file stays that is not understood."""
+"""Why an unknown file is retained."""
 _TAKEN = "its number is never used again"
-_UNTOLD = "a state snapshot cannot be read, so it is unknown what it needs"
+_UNREADABLE_SNAPSHOT = "a state snapshot cannot be read, so it is unknown what it needs"
 
 
 @dataclass(frozen=True, slots=True)
 class _Rules:
-    """Answers, for one file, why it stays."""
+    """Decides for one file why it is retained."""
 
     named: frozenset[str]
     needed_generations: frozenset[int]
@@ -216,7 +220,7 @@ class _Rules:
 
     @classmethod
     def of(cls, inventory: Inventory, retained: Sequence[Manifest], policy: PrunePolicy, *, blocked: bool) -> _Rules:
-        record = inventory.known.current
+        record = inventory.generations.current
         current = record.generation if record else 0
         newest = next((manifest for manifest in retained if manifest.generation == current), None)
         queries = [*inventory.pinned, *(query for manifest in retained for query in manifest.queries)]
@@ -224,19 +228,23 @@ class _Rules:
             queries += record.queries
         named = frozenset(f"{query.path}/{file.path}" for query in queries for file in query.files)
         extra = frozenset(key for keys in inventory.ssts.values() for key in keys or ())
-        untold = frozenset(f"{posixpath.dirname(key)}/SSTs" for key, keys in inventory.ssts.items() if keys is None)
+        unreadable_folders = frozenset(
+            f"{posixpath.dirname(key)}/SSTs" for key, keys in inventory.ssts.items() if keys is None
+        )
         listed = {info.key: info for info in inventory.files}
         floors = {}
         if newest is not None:
-            floors = {query.path: _Floor.of(query, listed, policy, extra, untold) for query in newest.queries}
+            floors = {
+                query.path: _Floor.of(query, listed, policy, extra, unreadable_folders) for query in newest.queries
+            }
         needed = {number for key in named if (number := _generation_of(key)) is not None}
-        needed |= {one.generation for one in inventory.known.records if one.claimed}
+        needed |= {claimed.generation for claimed in inventory.generations.records if claimed.claimed}
         leftovers = frozenset(info.key for info in inventory.leftovers)
-        blocked = blocked or (newest is None and current in inventory.known.unreadable)
-        return cls(named, frozenset(needed), current, floors, leftovers, inventory.known.abandoned, blocked)
+        blocked = blocked or (newest is None and current in inventory.generations.unreadable)
+        return cls(named, frozenset(needed), current, floors, leftovers, inventory.generations.abandoned, blocked)
 
     def reason_to_keep(self, info: ObjectInfo) -> str | None:
-        """Return why a file stays; None if it is unused."""
+        """Return why a file is retained; None if it is unused."""
         if info.key in self.named or _main_file(info.key) in self.named:
             return _NAMED
         if info.key in self.leftovers:
@@ -262,7 +270,7 @@ class _Rules:
 
 @dataclass(frozen=True, slots=True)
 class _Floor:
-    """What a query's newest checkpoint builds on; older files are unused, newer ones may be used next."""
+    """The oldest files that a query's newest checkpoint needs; older files are unused, newer ones may be needed next."""
 
     path: str
     batch_id: int
@@ -270,7 +278,7 @@ class _Floor:
     positions: Mapping[str, int]
     uploads: Mapping[str, datetime]
     extra: frozenset[str]
-    untold: frozenset[str]
+    unreadable_folders: frozenset[str]
 
     @classmethod
     def of(
@@ -279,7 +287,7 @@ class _Floor:
         listed: Mapping[str, ObjectInfo],
         policy: PrunePolicy,
         extra: frozenset[str],
-        untold: frozenset[str],
+        unreadable_folders: frozenset[str],
     ) -> _Floor:
         versions: dict[str, int] = {}
         positions: dict[str, int] = {}
@@ -297,10 +305,10 @@ class _Floor:
             log = sparklog.parse_log_file(name)
             if log and folder.startswith("sources/"):
                 positions[folder] = max(log.number, positions.get(folder, -1))
-        return cls(query.path, query.batch_id, versions, positions, uploads, extra, untold)
+        return cls(query.path, query.batch_id, versions, positions, uploads, extra, unreadable_folders)
 
     def reason_to_keep(self, info: ObjectInfo, name: str) -> str | None:
-        """Return why a file of the query stays; `name` is relative to the query's root, of the file it belongs to."""
+        """Return why a file is retained; `name` is its main file, relative to the query's root."""
         folder, leaf = posixpath.split(name)
         state = sparklog.parse_state_file(leaf)
         if state and state_files.parse_partition_folder(name):
@@ -320,13 +328,13 @@ class _Floor:
         return UNKNOWN
 
     def _reason_for_sst(self, info: ObjectInfo, name: str) -> str | None:
-        """Tell about an SST file. It is uploaded before the state snapshot that names it, maybe long before.
+        """Return why an SST file is retained; it may be uploaded long before the state snapshot that refers to it.
 
-        One executor uploads a store's snapshots one after the other, so what is older than the floor's snapshot is not
-        part of an upload that goes on now. The grace time covers two executors that upload the same store at once.
+        One executor uploads a store's snapshots one after the other, so a file older than the floor's snapshot does not
+        belong to an upload in progress. The grace time covers two executors that upload the same store concurrently.
         """
-        if posixpath.dirname(info.key) in self.untold:
-            return _UNTOLD
+        if posixpath.dirname(info.key) in self.unreadable_folders:
+            return _UNREADABLE_SNAPSHOT
         uploaded_at = self.uploads.get(posixpath.dirname(posixpath.dirname(name)))
         is_settled = uploaded_at is not None and info.modified_at < uploaded_at
         return None if is_settled and f"{self.path}/{name}" not in self.extra else _RUNNING

@@ -1,12 +1,13 @@
-"""Rows that sinks have staged, and scratch folders: what lies beside the state, whose it is, and what nobody needs any more.
+"""Staged files of sinks, and scratch folders: who owns each folder, and which files are unneeded.
 
 ```
 staging/<query uid>/<sink uid>/00000003-00000012-00000007-<unique>.parquet    generation, batch, epoch
 scratch/00000007/…                                                            of epoch 7's start
 ```
-A sink cleans its own folder when it commits. What stays behind is of a sink that left the job, or of attempts that a dead
-driver never recorded. A staged file is needed as long as a prepared transaction names it: one in a generation, in one of
-the job's savepoints, or in a savepoint elsewhere that it points to. If one of those cannot be read, every file is needed.
+A sink cleans its own folder when it commits. The remaining files belong to a sink that the job no longer has, or to attempts
+that a dead driver never recorded. A staged file is needed as long as a prepared transaction refers to it: one in a
+generation, in one of the job's savepoints, or in a savepoint at another location. If a savepoint cannot be read, every file
+is needed.
 """
 
 from __future__ import annotations
@@ -33,28 +34,28 @@ class Folder:
     """One folder beside the state.
 
     Attributes:
-        path: Below the job's root.
-        whose: In words.
-        files: All of them.
-        unneeded: Those that no snapshot needs.
+        path: Path below the job's root.
+        owner: The sink or start that owns it, in words.
+        files: All files in it.
+        unneeded: The files that no snapshot needs.
     """
 
     path: str
-    whose: str
+    owner: str
     files: tuple[ObjectInfo, ...]
     unneeded: tuple[ObjectInfo, ...]
 
 
-def take_stock(
+def list_folders(
     store: ObjectStore, generations: Sequence[ObjectInfo], *, open_store: transfer.StoreOpener | None = None
 ) -> tuple[Folder, ...]:
-    """Look at everything beside the state; nothing is changed.
+    """List the folders beside the state; changes nothing.
 
     Cost: three listings; if a dead driver has staged files, a GET per prepared transaction and savepoint too.
 
     Args:
         store: The job's root.
-        generations: What lies below `generations/`.
+        generations: The files below `generations/`.
         open_store: Opens savepoints at other locations.
     """
     epoch = epochs.newest(store)
@@ -64,7 +65,7 @@ def take_stock(
     for info in staged:
         by_folder.setdefault(info.key.rpartition("/")[0], []).append(info)
     sinks = tuple(
-        Folder(path, _whose(path), tuple(files), tuple(info for info in files if info.key in unneeded))
+        Folder(path, _owner_of(path), tuple(files), tuple(info for info in files if info.key in unneeded))
         for path, files in sorted(by_folder.items())
     )
     return (*sinks, *_scratch(store, epoch))
@@ -73,10 +74,10 @@ def take_stock(
 def unneeded(
     store: ObjectStore, generations: Sequence[ObjectInfo], *, open_store: transfer.StoreOpener | None = None
 ) -> tuple[ObjectInfo, ...]:
-    """Return the staged files of dead drivers that no snapshot needs. Cost: as `take_stock`, a listing less.
+    """Return the staged files of dead drivers that no snapshot needs. Cost: as `list_folders`, one listing less.
 
-    A driver that is older than the newest epoch may still commit one batch, whose transaction it has recorded just now: the
-    caller looks again after a while before it deletes.
+    A driver of an older epoch may still commit one batch, whose transaction it has just recorded: the caller must call this
+    again after a while before it deletes.
     """
     return _unneeded(store, store.list(layout.STAGING), generations, epochs.newest(store), open_store)
 
@@ -92,16 +93,16 @@ def _unneeded(
     if not old:
         return ()
     try:
-        words = _transactions(store, generations, open_store)
+        bodies = _transactions(store, generations, open_store)
     except (errors.StateUnknownError, errors.TransientError, errors.ObjectNotFoundError, errors.SpecRejectedError):
         return ()
-    return tuple(info for info in old if not any(info.key.rpartition("/")[2].encode() in body for body in words))
+    return tuple(info for info in old if not any(info.key.rpartition("/")[2].encode() in body for body in bodies))
 
 
 def _transactions(
     store: ObjectStore, generations: Sequence[ObjectInfo], open_store: transfer.StoreOpener | None
 ) -> tuple[bytes, ...]:
-    """Return the records of all prepared transactions: names of staged files are unique, so their text is enough.
+    """Return the records of all prepared transactions as bytes; names of staged files are unique, so no parsing is needed.
 
     Raises:
         SnapshotCorruptError, ObjectNotFoundError, SpecRejectedError: A savepoint cannot be read.
@@ -128,8 +129,8 @@ def _of_pointer(store: ObjectStore, key: str, open_store: transfer.StoreOpener |
 
 
 def _of_savepoint(store: ObjectStore, folder: str, manifest: Manifest) -> Iterable[bytes]:
-    above = f"{folder}/" if folder else ""
-    keys = [f"{above}{query.path}/{entry.path}" for query in manifest.queries for entry in query.prepared]
+    prefix = f"{folder}/" if folder else ""
+    keys = [f"{prefix}{query.path}/{entry.path}" for query in manifest.queries for entry in query.prepared]
     return store.read_many(keys).values() if keys else ()
 
 
@@ -138,18 +139,18 @@ def _is_prepared(name: str) -> bool:
     return record is not None and record.kind is batch_records.RecordKind.PREPARED
 
 
-def _whose(path: str) -> str:
+def _owner_of(path: str) -> str:
     parts = path.split("/")
     return f"sink {parts[2]} of query {parts[1]}" if len(parts) == 3 else "not ours"
 
 
 def _scratch(store: ObjectStore, epoch: int) -> Iterable[Folder]:
-    """Return the scratch folders; a start removes those of the epochs before it, and its own when it is done."""
+    """Return the scratch folders; a start deletes those of earlier epochs, and its own when it has finished."""
     by_epoch: dict[str, list[ObjectInfo]] = {}
     for info in store.list(layout.SCRATCH):
         by_epoch.setdefault(info.key.split("/")[1], []).append(info)
     for name, files in sorted(by_epoch.items()):
         number = layout.parse_number(name)
-        whose = f"start of epoch {number}" if number is not None else "not ours"
+        owner = f"start of epoch {number}" if number is not None else "not ours"
         is_over = number is not None and number < epoch
-        yield Folder(f"{layout.SCRATCH}/{name}", whose, tuple(files), tuple(files) if is_over else ())
+        yield Folder(f"{layout.SCRATCH}/{name}", owner, tuple(files), tuple(files) if is_over else ())
