@@ -43,8 +43,8 @@ def test_an_operator_that_moved_is_told_and_its_files_move() -> None:
 
     assert not found.is_empty
     assert found.sentences == (
-        "query 'q': operator 'a' has another place in the plan",
-        "query 'q': operator 'b' has another place in the plan",
+        "query 'q': operator 'a' has another position in the plan",
+        "query 'q': operator 'b' has another position in the plan",
     )
     assert found.rewrite == rewrite.Rewrite({0: 1, 1: 0}, (), {})
 
@@ -57,7 +57,7 @@ def test_an_operator_that_moved_is_told_and_its_files_move() -> None:
             "query 'q': operator 'b' is new and starts empty",
             id="added",
         ),
-        pytest.param(_planned(), "query 'q': the state of operator 'a' is left behind", id="dropped"),
+        pytest.param(_planned(), "query 'q': the state of operator 'a' is dropped", id="dropped"),
         pytest.param(
             _planned(a_planned_operator("a"), partitions=5),
             "query 'q': state is spread over 5 partitions instead of 2",
@@ -85,7 +85,7 @@ def test_each_change_of_operators_alone_is_one(planned: plans.PlannedQuery, told
             id="new ones at the end",
         ),
         pytest.param(("c", "a", "b"), ("source 'c' is new and starts where its options say",), id="a new one in front"),
-        pytest.param(("a",), ("the position of source 'b' is left behind",), id="the last one gone"),
+        pytest.param(("a",), ("the position of source 'b' is dropped",), id="the last one gone"),
         pytest.param(
             ("c", "b", "a"),
             ("source 'c' is new and starts where its options say", "sources have another order"),
@@ -146,13 +146,13 @@ def test_state_with_fewer_key_groups_than_partitions_is_refused_as_state() -> No
 
 @pytest.mark.parametrize("asked", [1, 2, 200])
 def test_a_whole_number_of_partitions_is_what_was_asked_for(asked: int) -> None:
-    assert parallelism.asked_for({parallelism.SHUFFLE_PARTITIONS: str(asked)}) == asked
+    assert parallelism.requested_partitions({parallelism.SHUFFLE_PARTITIONS: str(asked)}) == asked
 
 
 @pytest.mark.parametrize("asked", ["0", "-1", "many", "1.5", ""])
 def test_any_other_number_of_partitions_is_refused_by_reason(asked: str) -> None:
     with pytest.raises(errors.SpecRejectedError, match="must be a whole number, 1 or more") as refused:
-        parallelism.asked_for({parallelism.SHUFFLE_PARTITIONS: asked})
+        parallelism.requested_partitions({parallelism.SHUFFLE_PARTITIONS: asked})
 
     assert refused.value.reason == "PartitionsInvalid"
 

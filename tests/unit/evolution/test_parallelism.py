@@ -52,11 +52,11 @@ def test_another_number_is_refused_with_both_and_the_way_out() -> None:
     ],
 )
 def test_partitions_wanted(asked: int | None, wanted: int | None) -> None:
-    assert parallelism.wanted_partitions(a_query("delays", an_operator()), planned(partitions=asked)) == wanted
+    assert parallelism.changed_partitions(a_query("delays", an_operator()), planned(partitions=asked)) == wanted
 
 
 def test_a_query_without_state_has_nothing_to_spread() -> None:
-    assert parallelism.wanted_partitions(a_query(), replace(planned(), operators=(), partitions=9)) is None
+    assert parallelism.changed_partitions(a_query(), replace(planned(), operators=(), partitions=9)) is None
 
 
 @pytest.mark.parametrize(
@@ -171,10 +171,10 @@ def test_more_partitions_than_there_can_be_key_groups_are_refused_without_a_way_
 
 @pytest.mark.parametrize(("settings", "asked"), [({}, None), ({SETTING: "7"}, 7), ({"spark.x": "1"}, None)])
 def test_partitions_asked_for(settings: dict[str, str], asked: int | None) -> None:
-    assert parallelism.asked_for(settings) == asked
+    assert parallelism.requested_partitions(settings) == asked
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "many", "", "2.5"])
 def test_a_number_of_partitions_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(errors.SpecRejectedError, match=SETTING):
-        parallelism.asked_for({SETTING: text})
+        parallelism.requested_partitions({SETTING: text})

@@ -68,7 +68,7 @@ DROPPED = rewrite.Rewrite({1: 0}, (1,), {1: 0})
     ],
 )  # fmt: skip
 def test_a_file_goes(path: str, swapped: str, dropped: str | None) -> None:
-    assert (SWAPPED.place(path), DROPPED.place(path)) == (swapped, dropped)
+    assert (SWAPPED.new_path(path), DROPPED.new_path(path)) == (swapped, dropped)
 
 
 def test_an_unchanged_plan_rewrites_nothing_but_absolute_paths() -> None:
@@ -203,7 +203,7 @@ def test_a_rewrite_and_its_reverse_give_the_same_bytes(order: list[int]) -> None
     ],
 )
 def test_of_an_empty_run(path: str, place: str | None) -> None:
-    assert rewrite.place_of_empty(path, {2}, version=7) == place
+    assert rewrite.path_of_empty_state(path, {2}, version=7) == place
 
 
 def test_operators_and_sources_of_the_query_follow() -> None:
@@ -232,7 +232,7 @@ def test_a_plan_that_is_unchanged_keeps_every_place() -> None:
 def test_the_log_of_a_source_goes_with_the_source_and_not_with_the_operator_of_that_number() -> None:
     moved = rewrite.Rewrite({0: 5}, (0,), {0: 7})
 
-    assert (moved.place("sources/0/3.compact"), moved.place(f"state/0/0/1_{A}.zip")) == (
+    assert (moved.new_path("sources/0/3.compact"), moved.new_path(f"state/0/0/1_{A}.zip")) == (
         "sources/7/3.compact",
         f"state/5/0/1_{A}.zip",
     )
@@ -346,7 +346,7 @@ def test_offsets_and_names_follow_the_sources(
 
 
 @pytest.mark.parametrize(
-    ("path", "holds_paths", "is_first", "is_sparks"),
+    ("path", "holds_paths", "is_first", "is_spark_file"),
     [
         ("state/0/_metadata/v2/7", True, False, True),
         ("state/0/_metadata/metadata", False, True, True),
@@ -359,9 +359,11 @@ def test_offsets_and_names_follow_the_sources(
         ("statements/6", False, False, False),
     ],
 )
-def test_what_a_file_is_follows_from_its_path(path: str, holds_paths: bool, is_first: bool, is_sparks: bool) -> None:
-    assert (rewrite.holds_paths(path), rewrite.is_first_metadata(path), rewrite.is_sparks(path)) == (
+def test_what_a_file_is_follows_from_its_path(
+    path: str, holds_paths: bool, is_first: bool, is_spark_file: bool
+) -> None:
+    assert (rewrite.holds_paths(path), rewrite.is_first_metadata(path), rewrite.is_spark_file(path)) == (
         holds_paths,
         is_first,
-        is_sparks,
+        is_spark_file,
     )

@@ -49,6 +49,6 @@ def document_key(query: QueryEntry) -> FileEntry | None:
 
 
 def _without_groups(operator: OperatorEntry) -> OperatorEntry:
-    if plans.is_engines_own(operator):
+    if plans.has_generated_uid(operator):
         return operator
     return operator.model_copy(update={"max_parallelism": None})

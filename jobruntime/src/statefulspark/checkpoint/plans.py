@@ -89,7 +89,7 @@ def engine_uid(name: str, operator_id: int) -> str:
     return f"{name}-{operator_id}"
 
 
-def is_engines_own(operator: OperatorEntry) -> bool:
+def has_generated_uid(operator: OperatorEntry) -> bool:
     """Tell whether the uid of a snapshot's operator is generated."""
     return operator.uid == engine_uid(operator.name, operator.operator_id)
 
@@ -162,7 +162,7 @@ def placements(restored: Iterable[QueryEntry]) -> dict[str, Placement]:
         for query in restored
         if query.batch_id >= 0
         for operator in query.operators
-        if not is_engines_own(operator)
+        if not has_generated_uid(operator)
     }
 
 
@@ -173,7 +173,7 @@ def key_groups(restored: Iterable[QueryEntry]) -> dict[str, int | None]:
         for query in restored
         if query.batch_id >= 0
         for operator in query.operators
-        if not is_engines_own(operator)
+        if not has_generated_uid(operator)
     }
 
 

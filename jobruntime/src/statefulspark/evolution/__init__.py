@@ -1,4 +1,4 @@
-"""State of a job whose code has changed: what is kept, moved, added, dropped, or refused. Pure.
+"""Schema and plan evolution: decides which state is kept, moved, added, dropped or refused after a job has changed. Pure.
 
-Everything here compares descriptions: of the state as a snapshot has it, and of the plan as the job declares it now.
+All modules compare descriptions: of the state in a snapshot, and of the plan that the job declares now.
 """

@@ -1,8 +1,8 @@
-"""What becomes of a query's state when the job has changed: kept, moved, added, dropped, or refused. Pure.
+"""Compares a query's state with the plan of a changed job: state is kept, moved, added, dropped or refused. Pure.
 
-Operators are matched by uid; Spark's own, which have none, by name and order (Flink A.149 to A.151: an id that is made
-from the topology holds only as long as the topology does). Sources are matched by name. Everything that can be known
-before Spark runs a batch is checked here, so that a job that does not fit is refused while nothing has been written.
+Operators are matched by uid; Spark's own operators, which have none, by name and order (Flink A.149 to A.151: an id that is
+generated from the topology is valid only while the topology is unchanged). Sources are matched by name. Every check that is
+possible before Spark runs a batch is made here, so that an incompatible job is refused before anything is written.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from statefulspark.evolution import definitions, parallelism, rewrite, sources
 
 @dataclass(frozen=True, slots=True)
 class Evolution:
-    """What becomes of one query's state.
+    """The changes of one query's state.
 
     Attributes:
-        query: What is restored.
+        query: The restored query.
         planned: The query as it would run.
-        operators: New operator id by old one, of those that are kept.
-        added: Operators that begin with empty state.
-        dropped: Operators whose state is left behind.
+        operators: New operator id by old one, for operators that are kept.
+        added: Operators that start with empty state.
+        dropped: Operators whose state is dropped.
         lines: See `rewrite.Rewrite`.
-        dropped_sources: Sources whose position is left behind.
-        partitions: New number of state partitions; None keeps what there is.
-        warnings: Changes that the state goes on with, and that somebody should know of, a sentence each.
-        state_changes: What becomes of single states of keyed operators, a sentence each; see `keyedstates`.
+        dropped_sources: Sources whose position is dropped.
+        partitions: New number of state partitions; None keeps the present number.
+        warnings: Accepted changes that the user should know, a sentence each.
+        state_changes: Changes of single states of keyed operators, a sentence each; see `keyed_states`.
     """
 
     query: QueryEntry
@@ -53,18 +53,18 @@ class Evolution:
 
     @property
     def keeps_sources(self) -> bool:
-        """Whether every source stays where it is."""
+        """Whether every source keeps its line in the offset log."""
         return self.lines == tuple(range(len(self.query.offsets)))
 
     @property
     def is_empty(self) -> bool:
-        """Whether the state can be used as it is."""
+        """Whether the state can be used unchanged."""
         moved = any(old != new for old, new in self.operators.items())
         return not (moved or self.added or self.dropped or self.partitions) and self.keeps_sources
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """State without a place in the job, as errors name it."""
+        """The operators and sources that the job no longer has, as named in errors."""
         query = f"of query {self.query.uid!r}"
         return (
             *(f"operator {operator.uid!r} {query}" for operator in self.dropped),
@@ -73,71 +73,71 @@ class Evolution:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Every change, for people."""
+        """Every change as a sentence."""
         uid = f"query {self.query.uid!r}"
         by_id = {operator.operator_id: operator for operator in self.query.operators}
         moved = [by_id[old].uid for old, new in self.operators.items() if old != new]
         names = self.planned.source_entries
-        told = [
-            *(f"{uid}: operator {name!r} has another place in the plan" for name in moved),
+        sentences = [
+            *(f"{uid}: operator {name!r} has another position in the plan" for name in moved),
             *(f"{uid}: operator {operator.entry_uid!r} is new and starts empty" for operator in self.added),
-            *(f"{uid}: the state of operator {operator.uid!r} is left behind" for operator in self.dropped),
-            *(f"{uid}: the position of source {source.name!r} is left behind" for source in self.dropped_sources),
+            *(f"{uid}: the state of operator {operator.uid!r} is dropped" for operator in self.dropped),
+            *(f"{uid}: the position of source {source.name!r} is dropped" for source in self.dropped_sources),
         ]
         if not self.keeps_sources:
             new = [names[index].name for index, line in enumerate(self.lines) if line is None]
-            told += [f"{uid}: source {name!r} is new and starts where its options say" for name in new]
-            kept = [line for line in self.lines if line is not None]
-            told += [f"{uid}: sources have another order"] if kept != sorted(kept) else []
+            sentences += [f"{uid}: source {name!r} is new and starts where its options say" for name in new]
+            old_order = [line for line in self.lines if line is not None]
+            sentences += [f"{uid}: sources have another order"] if old_order != sorted(old_order) else []
         if self.partitions:
-            told.append(
+            sentences.append(
                 f"{uid}: state is spread over {self.partitions} partitions instead of {partitions_of(self.query)}"
             )
-        return (*told, *self.state_changes)
+        return (*sentences, *self.state_changes)
 
 
 def compare(
     queries: Iterable[QueryEntry], planned: Iterable[plans.PlannedQuery], *, label: str, allow_non_restored_state: bool
 ) -> tuple[Evolution, ...]:
-    """Compare the state of a job with its plan; nothing is changed.
+    """Compare the state of a job with its plan; changes nothing.
 
     Args:
-        queries: What is restored, of queries that the job has.
+        queries: The restored queries that the job has.
         planned: Every query of the job.
-        label: Names the snapshot in errors.
-        allow_non_restored_state: The explicit word that state without a place is to be dropped.
+        label: Name of the snapshot in errors.
+        allow_non_restored_state: Allow to drop state that the job no longer has.
 
     Returns:
-        What becomes of each restored query, in the order of the job.
+        The changes of each restored query, in the order of the job.
 
     Raises:
         SpecRejectedError: See `evolve`, and `NonRestoredState`.
     """
     restored = {query.uid: query for query in queries}
-    everything = tuple(planned)
-    for one in everything:
-        sources.require_distinct(one)
-        parallelism.require_enough_groups(one, restored.get(one.uid))
-    found = tuple(evolve(restored[one.uid], one) for one in everything if one.uid in restored)
+    plans_of_job = tuple(planned)
+    for plan in plans_of_job:
+        sources.require_distinct(plan)
+        parallelism.require_enough_groups(plan, restored.get(plan.uid))
+    evolutions = tuple(evolve(restored[plan.uid], plan) for plan in plans_of_job if plan.uid in restored)
     if not allow_non_restored_state:
-        require_no_lost_state(found, label)
-    return found
+        require_no_lost_state(evolutions, label)
+    return evolutions
 
 
 def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
     """Compare a query's state with its plan.
 
     Args:
-        query: What is restored; a query that has committed nothing fits every plan.
+        query: The restored query; a query that has committed nothing fits every plan.
         planned: The query as it would run.
 
     Returns:
-        What becomes of the state. Whether dropped state is allowed is for `require_no_lost_state` to say.
+        The changes of its state. `require_no_lost_state` decides whether dropped state is allowed.
 
     Raises:
         SpecRejectedError: `OperatorsAmbiguous`, `KeyChanged`, `ValueChanged`, `OutputModeChanged`, `WindowChanged`,
             `AggregationChanged`, `JoinChanged`, `MaxParallelismChanged`, `MaxParallelismExceeded`, `TimeZoneChanged`,
-            `SourcesAmbiguous`; the message names uid, both values and the way out.
+            `SourcesAmbiguous`; the message names uid, both values and what to do.
     """
     if query.batch_id < 0:
         return _fresh(query, planned)
@@ -145,7 +145,7 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
     for old, new in pairs:
         _require_same(query, old, new)
     _require_time_zone(query, planned)
-    kept = {old.operator_id for old, _ in pairs}
+    matched_ids = {old.operator_id for old, _ in pairs}
     continued = {new.operator_id for _, new in pairs}
     lines = sources.match(query, planned)
     return Evolution(
@@ -153,10 +153,10 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
         planned=planned,
         operators={old.operator_id: new.operator_id for old, new in pairs},
         added=tuple(operator for operator in planned.operators if operator.operator_id not in continued),
-        dropped=tuple(operator for operator in query.operators if operator.operator_id not in kept),
+        dropped=tuple(operator for operator in query.operators if operator.operator_id not in matched_ids),
         lines=lines,
         dropped_sources=sources.dropped(query, lines),
-        partitions=parallelism.wanted_partitions(query, planned),
+        partitions=parallelism.changed_partitions(query, planned),
         warnings=tuple(
             sentence
             for old, new in pairs
@@ -166,10 +166,10 @@ def evolve(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
 
 
 def require_no_lost_state(evolutions: Iterable[Evolution], label: str) -> None:
-    """Refuse to leave state behind that nobody allowed to be left behind (Flink A.167).
+    """Refuse to drop state without permission (Flink A.167).
 
     Raises:
-        SpecRejectedError: `NonRestoredState`: names every operator and source without a place, and the way out.
+        SpecRejectedError: `NonRestoredState`: names every operator and source that the job lacks, and what to do.
     """
     lost = [name for evolution in evolutions for name in evolution.lost]
     if lost:
@@ -186,15 +186,17 @@ def partitions_of(query: QueryEntry) -> int:
 
 
 def _fresh(query: QueryEntry, planned: plans.PlannedQuery) -> Evolution:
-    """Return the evolution of a query that has no state: there is nothing to change."""
+    """Return the evolution of a query without state, which changes nothing."""
     return Evolution(query, planned, {}, (), (), tuple(range(len(query.offsets))), (), None)
 
 
 def _pairs(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[tuple[OperatorEntry, plans.PlannedOperator], ...]:
-    """Return each operator of the snapshot that the plan has too, with its place in the plan."""
+    """Return each operator of the snapshot that the plan has too, with the planned operator."""
     by_uid = {operator.uid: operator for operator in planned.operators if operator.uid is not None}
-    named = [(old, by_uid[old.uid]) for old in query.operators if not plans.is_engines_own(old) and old.uid in by_uid]
-    engines = [old for old in query.operators if plans.is_engines_own(old)]
+    named = [
+        (old, by_uid[old.uid]) for old in query.operators if not plans.has_generated_uid(old) and old.uid in by_uid
+    ]
+    engines = [old for old in query.operators if plans.has_generated_uid(old)]
     nameless = [new for new in planned.operators if new.uid is None]
     for name in dict.fromkeys(old.name for old in engines):
         olds = [old for old in engines if old.name == name]
@@ -206,7 +208,7 @@ def _pairs(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[tuple[Operat
 def _paired_by_order(
     query: QueryEntry, olds: Sequence[OperatorEntry], news: Sequence[plans.PlannedOperator]
 ) -> list[tuple[OperatorEntry, plans.PlannedOperator]]:
-    """Match operators of one kind: by their keys where those tell them apart, else by order."""
+    """Match operators of one kind by their keys if these are distinct, else by order."""
     old_keys, new_keys = [(old.key, old.value) for old in olds], [(new.key, new.value) for new in news]
     tells_apart = None not in [key for key, _ in old_keys] and len({*old_keys}) == len(olds)
     if tells_apart and len({*new_keys}) == len(news) and ({*old_keys} <= {*new_keys} or {*new_keys} <= {*old_keys}):
@@ -216,8 +218,8 @@ def _paired_by_order(
         return list(zip(olds, news, strict=False))
     raise errors.SpecRejectedError(
         "OperatorsAmbiguous",
-        f"Query {query.uid!r} had {len(olds)} operators {olds[0].name!r} and has {len(news)} now, and nothing tells which "
-        f"of them is whose: Spark's own operators have no uid, and their keys are {_keys(old_keys)} and "
+        f"Query {query.uid!r} had {len(olds)} operators {olds[0].name!r} and has {len(news)} now, and they cannot be "
+        f"matched: Spark's own operators have no uid, and their keys are {_keys(old_keys)} and "
         f"{_keys(new_keys)}. Move the new one into a query with a uid of its own, use ss.keyed_process, which has one, or "
         "start the query fresh under another uid with allowNonRestoredState.",
     )
@@ -228,7 +230,7 @@ def _keys(keys: Sequence[tuple[str | None, str | None]]) -> str:
 
 
 def _require_same(query: QueryEntry, old: OperatorEntry, new: plans.PlannedOperator) -> None:
-    """Refuse an operator that could not read its state."""
+    """Refuse an operator that cannot read its state."""
     where = _where(query, old)
     checks = (
         ("KeyChanged", "a key of type", old.key, new.key),
@@ -252,7 +254,7 @@ def _where(query: QueryEntry, operator: OperatorEntry) -> str:
 
 
 def _require_time_zone(query: QueryEntry, planned: plans.PlannedQuery) -> None:
-    """Refuse to cut days and windows at other hours than the state was (Spark does not notice)."""
+    """Refuse another time zone, which would move the bounds of days and windows in the state (Spark does not notice)."""
     was, now = query.time_zone, planned.time_zone
     if query.operators and was is not None and now is not None and was != now:
         raise errors.SpecRejectedError(

@@ -1,9 +1,9 @@
-"""What an operator's state depends on and its types do not show: windows, functions, watermarks, joins. Pure.
+"""Properties of an operator on which its state depends besides types: windows, functions, watermarks, joins. Pure.
 
-Spark compares the types of keys and values with those in the state, and nothing else: a job whose windows have another
-length goes on with old and new windows side by side, and one that computes a maximum where it computed a sum of the same
-type takes the sums for maxima. What was declared is therefore kept with the operator, aspect by aspect, and compared at the
-next start: what would mix two meanings in one state is refused, and what only changes what comes later is told.
+Spark compares only the types of keys and values with the state: a job with another window length would continue with old
+and new windows side by side, and a job that computes a maximum instead of a sum of the same type would use the sums as
+maxima. So the declared aspects are stored with the operator and compared at the next start: a change that would mix two
+meanings in one state is refused, and a change that affects only later data is a warning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statefulspark import errors
 
 
 class Aspect(StrEnum):
-    """One thing that was declared; the key in manifests."""
+    """A declared property; its value is the key in manifests."""
 
     WINDOW = "window"
     """Length, slide and start of time windows that are part of the key."""
@@ -26,11 +26,11 @@ class Aspect(StrEnum):
     COLUMNS = "columns"
     """Names of the key's columns."""
     GAP = "gap"
-    """Of session windows."""
+    """Gap of session windows."""
     WATERMARK = "watermark"
-    """How late rows may be."""
+    """Allowed lateness of rows."""
     CONDITION = "condition"
-    """Of a join."""
+    """Condition of a join."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,27 +44,25 @@ _REFUSED: Mapping[Aspect, _Refusal] = {
     Aspect.WINDOW: _Refusal(
         "WindowChanged",
         "windows of",
-        "windows of both kinds would lie side by side, and none would have all of its rows",
+        "windows of both kinds would exist side by side, and none would contain all of its rows",
     ),
     Aspect.FUNCTIONS: _Refusal(
-        "AggregationChanged", "the functions", "what one has computed would be taken for what another has"
+        "AggregationChanged", "the functions", "results of the old functions would be used as results of the new ones"
     ),
     Aspect.JOIN_TYPE: _Refusal(
-        "JoinChanged", "a join of type", "rows in the state would be given out, or left out, by the other type's rules"
+        "JoinChanged", "a join of type", "rows in the state would be emitted or dropped by the rules of the other type"
     ),
 }
-_TOLD: Mapping[Aspect, str] = {
+_WARNINGS: Mapping[Aspect, str] = {
     Aspect.COLUMNS: (
-        "is keyed by ({now}) instead of ({was}); if these are other columns and not only other names, its state mixes both"
+        "is keyed by ({now}) instead of ({was}); unless the columns were only renamed, its state mixes both keys"
     ),
-    Aspect.GAP: (
-        "has a session gap of {now} instead of {was}; sessions that are open keep the end that the old gap gave them"
-    ),
+    Aspect.GAP: ("has a session gap of {now} instead of {was}; open sessions keep the end of the old gap"),
     Aspect.WATERMARK: (
-        "has the watermark ({now}) instead of ({was}); what was reached stays, and rows dropped as late do not come back"
+        "has the watermark ({now}) instead of ({was}); the reached watermark stays, and late rows stay dropped"
     ),
     Aspect.CONDITION: (
-        "joins where {now} instead of where {was}; rows that left the state under the old condition are not found again"
+        "joins where {now} instead of where {was}; rows that the old condition removed from the state stay removed"
     ),
 }
 
@@ -73,12 +71,12 @@ def require_same_meaning(where: str, was: Mapping[str, str], now: Mapping[str, s
     """Refuse an operator whose state would mix two meanings.
 
     Args:
-        where: Names the operator and its query.
-        was: What was declared when the state was written, by aspect; what is absent was not known.
-        now: What the job declares.
+        where: Name of the operator and its query.
+        was: The values when the state was written, by aspect; unknown aspects are absent.
+        now: The values that the job declares.
 
     Raises:
-        SpecRejectedError: `WindowChanged`, `AggregationChanged` or `JoinChanged`; the message names both and the way out.
+        SpecRejectedError: `WindowChanged`, `AggregationChanged` or `JoinChanged`; it names both values and what to do.
     """
     for aspect in _differing(was, now):
         refusal = _REFUSED.get(aspect)
@@ -92,11 +90,11 @@ def require_same_meaning(where: str, was: Mapping[str, str], now: Mapping[str, s
 
 
 def warnings(where: str, was: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Return what is worth knowing of a change that does not mix anything, a sentence per aspect."""
+    """Return the warnings about changes that do not mix two meanings, a sentence per aspect."""
     return tuple(
-        f"{where} {_TOLD[aspect].format(was=was[aspect], now=now[aspect])}"
+        f"{where} {_WARNINGS[aspect].format(was=was[aspect], now=now[aspect])}"
         for aspect in _differing(was, now)
-        if aspect in _TOLD
+        if aspect in _WARNINGS
     )
 
 

@@ -1,8 +1,8 @@
-"""What becomes of the single states of keyed operators when a job has changed. Pure.
+"""Compares the single states of keyed operators with a changed job. Pure.
 
-The types that manifests name are compared with the declared ones before anything runs. Key groups are migrated one by one,
-so a group that was not touched since an earlier change may still hold what the manifest no longer names; it is compared
-again when a batch first reads it, by the same rules.
+The types in manifests are compared with the declared types before anything runs. Key groups are migrated one by one, so a
+group that was not used since an earlier change may still hold types that the manifest no longer names; it is compared again
+when a batch first reads it, by the same rules.
 """
 
 from __future__ import annotations
@@ -20,33 +20,33 @@ Declarations = Mapping[str, tuple[evolution.Declaration, ...] | None]
 
 
 def meta_of(entry: KeyedStateEntry) -> chunks.StateMeta:
-    """Return what chunks say about a state."""
+    """Return the description of a state in chunks."""
     return chunks.StateMeta(entry.name, kindtypes.named(entry.kind, entry.name), entry.type, entry.has_ttl)
 
 
 def entry_of(meta: chunks.StateMeta) -> KeyedStateEntry:
-    """Return what manifests say about a state."""
+    """Return the description of a state in manifests."""
     return KeyedStateEntry(name=meta.name, kind=meta.kind.value, type=meta.type_text, has_ttl=meta.has_ttl)
 
 
 def compare(change: Evolution, declared: Declarations) -> Evolution:
-    """Compare the states of a query's keyed operators with what the job declares.
+    """Compare the states of a query's keyed operators with the declarations of the job.
 
     Args:
-        change: What becomes of the query.
-        declared: The job's states.
+        change: The changes of the query.
+        declared: The states of the job.
 
     Returns:
-        The same, with what becomes of single states.
+        The same changes, with those of single states.
 
     Raises:
-        SpecRejectedError: `StateTypeIncompatible`, `StateTtlIncompatible`: a state cannot be taken over; the message names
+        SpecRejectedError: `StateTypeIncompatible`, `StateTtlIncompatible`: a state cannot be migrated; the message names
             query, operator, state and both types.
     """
-    kept = [operator for operator in change.query.operators if operator.operator_id in change.operators]
+    operators = [operator for operator in change.query.operators if operator.operator_id in change.operators]
     changes: list[str] = []
     warnings: list[str] = []
-    for operator in kept:
+    for operator in operators:
         if operator.states is None or operator.uid not in declared:
             continue
         where = f"operator {operator.uid!r} of query {change.query.uid!r}"

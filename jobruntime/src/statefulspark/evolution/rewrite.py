@@ -1,9 +1,9 @@
-"""Rewriting a cut for a job whose plan has changed: which file goes where, and what the small files say then. Pure.
+"""Rewrites a snapshot for a job whose plan has changed: the new path of each file, and the new small files. Pure.
 
-Spark finds state by position: operator 0, source 1. State belongs to a uid and a position to a source's name, so when a
-plan has them elsewhere the cut is rewritten on its way into the new generation: folders `state/<op>` and `sources/<n>`
-move, operator metadata and the commit log name the new operators, the offset log has a line per source of the new plan.
-State files themselves hold no position and are copied as they are.
+Spark finds state by position: operator 0, source 1. State belongs to a uid and an offset to a source's name, so if their
+positions in the plan change, the snapshot is rewritten while it is copied into the new generation: folders `state/<op>` and
+`sources/<n>` are renamed, operator metadata and the commit log name the new operators, and the offset log has a line per
+source of the new plan. State files contain no position and are copied unchanged.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from statefulspark.checkpoint import checksums, plans, sparklog
 from statefulspark.contract.manifest import FileEntry, OperatorEntry, QueryEntry
 
 NO_OFFSET: Final = "-"
-"""Line of a source that has not read anything: it begins where its options say."""
+"""Line of a source that has not read anything; the source starts where its options say."""
 
 _METADATA_V2 = re.compile(r"^state/\d+/_metadata/v2/\d+$")
 _METADATA_V1 = re.compile(r"^state/\d+/_metadata/metadata$")
 _LOG_ENTRY = re.compile(r"^(commits|offsets)/\d+$")
 _NUMBERED = re.compile(r"^(state|sources)/(\d+)/(.+)$")
-_SPARKS = frozenset({"metadata", "offsets", "commits", "sources", "state"})
+_SPARK_FOLDERS = frozenset({"metadata", "offsets", "commits", "sources", "state"})
 _DOCUMENT: Final = TypeAdapter(dict[str, JsonValue])
 
 Document = dict[str, JsonValue]
@@ -35,25 +35,25 @@ Document = dict[str, JsonValue]
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """How the files of one query change on the way into a new generation.
+    """How the files of one query change while they are copied into a new generation.
 
     Attributes:
-        operators: New operator id by old one; state of operators that are not named is left behind.
-        lines: For each source of the new plan the old line that it goes on from; None begins anew.
-        source_logs: New folder by old one; logs of sources that are not named are left behind.
+        operators: New operator id by old one; the state of other operators is dropped.
+        lines: For each source of the new plan the old line from which it continues; None starts from its options.
+        source_logs: New folder by old one; the logs of other sources are dropped.
     """
 
     operators: Mapping[int, int]
     lines: tuple[int | None, ...]
     source_logs: Mapping[int, int]
-    _kept: Mapping[str, Mapping[int, int]] = field(init=False)
+    _new_numbers: Mapping[str, Mapping[int, int]] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_kept", {"state": self.operators, "sources": self.source_logs})
+        object.__setattr__(self, "_new_numbers", {"state": self.operators, "sources": self.source_logs})
 
     @classmethod
     def identity(cls, entry: QueryEntry) -> Rewrite:
-        """Return the rewrite that changes nothing but absolute paths."""
+        """Return the rewrite that changes only absolute paths."""
         operators = {
             int(match[2]) for file in entry.files if (match := _NUMBERED.match(file.path)) and match[1] == "state"
         }
@@ -71,16 +71,16 @@ class Rewrite:
         """Whether an operator gets another id."""
         return any(old != new for old, new in self.operators.items())
 
-    def place(self, path: str) -> str | None:
-        """Return where a file goes, relative to the query's root; None if it is left behind."""
+    def new_path(self, path: str) -> str | None:
+        """Return the new path of a file, relative to the query's root; None if the file is dropped."""
         match = _NUMBERED.match(path)
         if match is None:
             return path
-        new = self._kept[match[1]].get(int(match[2]))
+        new = self._new_numbers[match[1]].get(int(match[2]))
         return None if new is None else f"{match[1]}/{new}/{match[3]}"
 
     def is_rewritten(self, entry: QueryEntry, path: str) -> bool:
-        """Tell whether a file's content changes, or may hold a path."""
+        """Tell whether a file's content changes, or may contain an absolute path."""
         if _METADATA_V2.match(path):
             return True
         if _METADATA_V1.match(path):
@@ -90,16 +90,16 @@ class Rewrite:
             return False
         if match[1] == "offsets":
             return self.lines != tuple(range(len(entry.offsets)))
-        known = {operator.operator_id for operator in entry.operators}
-        return self.moves_operators or not known <= self.operators.keys()
+        operator_ids = {operator.operator_id for operator in entry.operators}
+        return self.moves_operators or not operator_ids <= self.operators.keys()
 
     def body(self, path: str, body: bytes, source: str, new_root: str) -> bytes:
-        """Return what a rewritten file says.
+        """Return the new content of a rewritten file.
 
         Args:
-            path: The file, as `is_rewritten` was asked.
+            path: The old path of the file.
             body: Its content.
-            source: Where it came from, for the error.
+            source: URI of the file, for the error.
             new_root: Hadoop URI of the new checkpoint root.
 
         Raises:
@@ -113,50 +113,52 @@ class Rewrite:
 
 
 def files_to_copy(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[FileEntry, str], ...]:
-    """Return each file that is copied as it is, with the path that it gets.
+    """Return each file that is copied unchanged, with its new path.
 
-    Checksum files of what is rewritten are left behind: they would not match, and Spark does without them.
+    Checksum files of rewritten files are dropped: they would not match, and Spark does not need them.
     """
     rewritten = {path for path in (file.path for file in entry.files) if rewrite.is_rewritten(entry, path)}
     stale = {sidecar for path in rewritten for sidecar in checksums.sidecars(path)}
     return tuple(
-        (file, place)
+        (file, new_path)
         for file in entry.files
-        if file.path not in rewritten and file.path not in stale and (place := rewrite.place(file.path)) is not None
+        if file.path not in rewritten
+        and file.path not in stale
+        and (new_path := rewrite.new_path(file.path)) is not None
     )
 
 
 def files_to_rewrite(entry: QueryEntry, rewrite: Rewrite) -> tuple[tuple[str, str], ...]:
     """Return old and new path of each file whose content changes."""
     return tuple(
-        (file.path, place)
+        (file.path, new_path)
         for file in entry.files
-        if rewrite.is_rewritten(entry, file.path) and (place := rewrite.place(file.path)) is not None
+        if rewrite.is_rewritten(entry, file.path) and (new_path := rewrite.new_path(file.path)) is not None
     )
 
 
 def entry_after(entry: QueryEntry, rewrite: Rewrite) -> QueryEntry:
-    """Return operators and offsets of a query as they are after the rewrite; files are as they were."""
+    """Return a query with operators and offsets after the rewrite; its files are unchanged."""
     operators = (_moved(operator, rewrite.operators) for operator in entry.operators)
-    kept = sorted((operator for operator in operators if operator), key=lambda operator: operator.operator_id)
+    retained = sorted((operator for operator in operators if operator), key=lambda operator: operator.operator_id)
     lines = tuple(NO_OFFSET if line is None else entry.offsets[line] for line in rewrite.lines)
     names = tuple(entry.sources[line] for line in rewrite.lines if line is not None) if entry.sources else ()
     return entry.model_copy(
         update={
-            "operators": tuple(kept),
+            "operators": tuple(retained),
             "offsets": lines if entry.offsets else (),
             "sources": names if len(names) == len(lines) else (),
         }
     )
 
 
-def place_of_empty(path: str, operators: Container[int], *, version: int) -> str | None:
-    """Return where a file of an empty first batch goes, as if it were of another version; None if it is not wanted.
+def path_of_empty_state(path: str, operators: Container[int], *, version: int) -> str | None:
+    """Return the new path of a state file of an empty first batch, for another state version; None if it is not needed.
 
     Args:
-        path: A file below `state/`, relative to the root that it was made in.
-        operators: Ids of the operators that are wanted.
-        version: The version that state has where it goes.
+        path: A file below `state/`, relative to its own root.
+        operators: Ids of the needed operators.
+        version: The state version in the new root.
     """
     match = _NUMBERED.match(path)
     if match is None or match[1] != "state" or int(match[2]) not in operators:
@@ -169,7 +171,7 @@ def place_of_empty(path: str, operators: Container[int], *, version: int) -> str
 
 
 def holds_paths(path: str) -> bool:
-    """Tell whether a file contains absolute paths and has to be rewritten when it moves."""
+    """Tell whether a file contains absolute paths and must be rewritten when it is moved."""
     return _METADATA_V2.match(path) is not None
 
 
@@ -178,9 +180,9 @@ def is_first_metadata(path: str) -> bool:
     return _METADATA_V1.match(path) is not None
 
 
-def is_sparks(path: str) -> bool:
-    """Tell whether Spark reads a file of a query's root; all others are ours."""
-    return posixpath.normpath(path).split("/", 1)[0] in _SPARKS
+def is_spark_file(path: str) -> bool:
+    """Tell whether Spark reads a file of a query's root; only this runtime reads the others."""
+    return posixpath.normpath(path).split("/", 1)[0] in _SPARK_FOLDERS
 
 
 def relocate_operator(body: bytes, source: str, operators: Mapping[int, int], new_root: str) -> bytes:
@@ -188,7 +190,7 @@ def relocate_operator(body: bytes, source: str, operators: Mapping[int, int], ne
 
     Args:
         body: A file `state/<op>/_metadata/v2/<batch>` or `state/<op>/_metadata/metadata`.
-        source: Where it came from, for the error.
+        source: URI of the file, for the error.
         operators: New operator id by old one.
         new_root: Hadoop URI of the new checkpoint root, for example `s3a://bucket/prefix/delays`.
 
@@ -207,13 +209,13 @@ def relocate_operator(body: bytes, source: str, operators: Mapping[int, int], ne
 
 
 def with_partitions(body: bytes, source: str, partitions: int) -> bytes:
-    """Rewrite an operator's metadata to say over how many partitions its state is spread.
+    """Write the number of state partitions into an operator's metadata.
 
     Args:
-        body: A file `state/<op>/_metadata/metadata`: Spark's offline repartition does not write it anew (4.2.0), and what
-            reads state offline would miss the partitions beyond the old number.
-        source: Where it came from, for the error.
-        partitions: The number.
+        body: A file `state/<op>/_metadata/metadata`: Spark's offline repartition does not rewrite it (4.2.0), and an
+            offline reader would miss the partitions beyond the old number.
+        source: URI of the file, for the error.
+        partitions: The new number.
 
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`.
@@ -230,7 +232,7 @@ def with_partitions(body: bytes, source: str, partitions: int) -> bytes:
 
 
 def renumber_commit(body: bytes, source: str, operators: Mapping[int, int]) -> bytes:
-    """Rewrite a commit: state of each operator under its new id, none of operators that are left behind.
+    """Rewrite a commit: the state of each operator under its new id, without dropped operators.
 
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`.
@@ -238,43 +240,43 @@ def renumber_commit(body: bytes, source: str, operators: Mapping[int, int]) -> b
     ids = sparklog.parse_commit(0, body, source).state_ids
     version, document = _document(body, source)
     if ids is not None:
-        kept = sorted((operators[old], partitions) for old, partitions in ids.items() if old in operators)
-        document["stateUniqueIds"] = {str(new): _as_lists(partitions) for new, partitions in kept}
+        retained = sorted((operators[old], partitions) for old, partitions in ids.items() if old in operators)
+        document["stateUniqueIds"] = {str(new): _as_lists(partitions) for new, partitions in retained}
     return _packed(version, document)
 
 
 def add_to_commit(body: bytes, source: str, added: Mapping[int, Sequence[Sequence[str]]]) -> bytes:
-    """Name the state of more operators in a commit.
+    """Add the state of more operators to a commit.
 
     Args:
         body: The commit.
-        source: Where it came from, for the error.
+        source: URI of the file, for the error.
         added: By operator id, then partition, the unique ids of its state stores.
 
     Raises:
         SnapshotCorruptError: `SparkLogUnreadable`.
     """
-    known = sparklog.parse_commit(0, body, source).state_ids or {}
+    present = sparklog.parse_commit(0, body, source).state_ids or {}
     version, document = _document(body, source)
-    both = {**known, **added}
-    document["stateUniqueIds"] = {str(number): _as_lists(both[number]) for number in sorted(both)}
+    merged = {**present, **added}
+    document["stateUniqueIds"] = {str(number): _as_lists(merged[number]) for number in sorted(merged)}
     return _packed(version, document)
 
 
 def reorder_offsets(body: bytes, source: str, lines: Sequence[int | None]) -> bytes:
-    """Rewrite an entry of the offset log to the sources of another plan.
+    """Rewrite an entry of the offset log for the sources of another plan.
 
     Args:
         body: The entry.
-        source: Where it came from, for the error.
+        source: URI of the file, for the error.
         lines: See `Rewrite`.
 
     Raises:
-        SnapshotCorruptError: `SparkLogUnreadable`: it is damaged, or has fewer lines than asked for.
+        SnapshotCorruptError: `SparkLogUnreadable`: it is damaged, or has too few lines.
     """
     old = sparklog.parse_offsets(body, source)
     if any(line is not None and line >= len(old) for line in lines):
-        raise sparklog.unreadable(source, f"it has lines for {len(old)} sources, and more are wanted")
+        raise sparklog.unreadable(source, f"it has lines for {len(old)} sources, and more are needed")
     version, metadata, *_ = body.decode().split("\n")
     new = [NO_OFFSET if line is None else old[line] for line in lines]
     return "\n".join([version, metadata, *new]).encode()
@@ -296,7 +298,7 @@ def _moved(operator: OperatorEntry, operators: Mapping[int, int]) -> OperatorEnt
     new = operators.get(operator.operator_id)
     if new is None:
         return None
-    uid = plans.engine_uid(operator.name, new) if plans.is_engines_own(operator) else operator.uid
+    uid = plans.engine_uid(operator.name, new) if plans.has_generated_uid(operator) else operator.uid
     return operator.model_copy(update={"operator_id": new, "uid": uid})
 
 

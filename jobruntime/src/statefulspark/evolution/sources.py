@@ -1,6 +1,6 @@
-"""Sources follow names: which line of the offset log, and which folder below `sources/`, belongs to which source. Pure.
+"""Matches sources by name with the lines of the offset log and the folders below `sources/`. Pure.
 
-A name is given by the user (`ss.source(df, name="clicks")`) or made from what the source reads. A stream that is used
+A name is given by the user (`ss.source(df, name="clicks")`) or generated from what the source reads. A stream that is used
 twice in a plan has two lines with one name and one folder.
 """
 
@@ -13,21 +13,21 @@ from statefulspark import errors
 from statefulspark.checkpoint import plans
 from statefulspark.contract.manifest import QueryEntry, SourceEntry
 
-_WAY_OUT = 'Name each of them with ss.source(df, name="..."); the old names are the ones above.'
+_ADVICE = 'Name each of them with ss.source(df, name="..."); the old names are the ones above.'
 
 
 def match(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[int | None, ...]:
     """Find the old line for each source of a plan.
 
-    A source keeps its position if its name is the same; else if what it reads is the same; else if it is the only one
-    left of its format, so that one source with other options is still the same source. All others are new.
+    A source keeps its position if its name is the same; else if its description is the same; else if it is the only
+    remaining one of its format, so that a source with other options is still the same source. All others are new.
 
     Args:
-        query: What is restored.
+        query: The restored query.
         planned: The query as it would run.
 
     Returns:
-        An index into the old lines per line of the plan; None begins where the source's options say.
+        An index into the old lines per line of the plan; None starts where the source's options say.
 
     Raises:
         SpecRejectedError: `SourcesAmbiguous`.
@@ -37,17 +37,17 @@ def match(query: QueryEntry, planned: plans.PlannedQuery) -> tuple[int | None, .
         return _by_position(query, new)
     if [source.name for source in old] == [source.name for source in new]:
         return tuple(range(len(new)))
-    _require_told_apart(query, old, new)
-    _require_same_position_of_twins(query)
-    found = _relations(old, new)
+    _require_distinguishable(query, old, new)
+    _require_same_position_of_duplicates(query)
+    old_names = _relations(old, new)
     first = {source.name: line for line, source in reversed([*enumerate(old)])}
-    return tuple(first[found[source.name]] if source.name in found else None for source in new)
+    return tuple(first[old_names[source.name]] if source.name in old_names else None for source in new)
 
 
 def dropped(query: QueryEntry, lines: Sequence[int | None]) -> tuple[SourceEntry, ...]:
-    """Return the sources of a snapshot that no line of the plan goes on from."""
-    kept = {query.sources[line].name for line in lines if line is not None and query.sources}
-    return tuple({source.name: source for source in query.sources if source.name not in kept}.values())
+    """Return the sources of a snapshot from which no line of the plan continues."""
+    continued = {query.sources[line].name for line in lines if line is not None and query.sources}
+    return tuple({source.name: source for source in query.sources if source.name not in continued}.values())
 
 
 def logs(query: QueryEntry, planned: plans.PlannedQuery, lines: Sequence[int | None]) -> Mapping[int, int]:
@@ -61,7 +61,7 @@ def logs(query: QueryEntry, planned: plans.PlannedQuery, lines: Sequence[int | N
 
 
 def require_distinct(planned: plans.PlannedQuery) -> None:
-    """Refuse one name for sources that read different things.
+    """Refuse the same name for different sources.
 
     Raises:
         SpecRejectedError: `SourceNameTaken`.
@@ -75,37 +75,37 @@ def require_distinct(planned: plans.PlannedQuery) -> None:
             raise errors.SpecRejectedError(
                 "SourceNameTaken",
                 f"Two sources of query {planned.uid!r} have the name {source.given_name!r}: {other} and "
-                f"{source.description}. Their positions are found by name, so give each its own.",
+                f"{source.description}. Positions are matched by name, so give each source its own.",
             )
 
 
 def _by_position(query: QueryEntry, new: Sequence[SourceEntry]) -> tuple[int, ...]:
-    """Match sources of a snapshot that does not name them: only an unchanged number can be told to be the same."""
+    """Match sources of a snapshot without names: possible only if their number is unchanged."""
     if not query.offsets or len(query.offsets) == len(new):
         return tuple(range(len(query.offsets or new)))
     raise errors.SpecRejectedError(
         "SourcesAmbiguous",
         f"Query {query.uid!r} had {len(query.offsets)} sources and has {len(new)} now "
-        f"({', '.join(source.name for source in new)}), and the snapshot does not tell which they were. Start the "
+        f"({', '.join(source.name for source in new)}), and the snapshot does not name them. Start the "
         "unchanged job once, so that the next snapshot names them, then change it.",
     )
 
 
-def _require_told_apart(query: QueryEntry, old: Sequence[SourceEntry], new: Sequence[SourceEntry]) -> None:
-    """Refuse a change in the number of sources that look the same."""
+def _require_distinguishable(query: QueryEntry, old: Sequence[SourceEntry], new: Sequence[SourceEntry]) -> None:
+    """Refuse a change in the number of sources with the same description."""
     before, after = _kinds(old), _kinds(new)
     for description, count in before.items():
         now = after.get(description, 0)
-        if count != now and now > 0 and max(count, now) > 1 and _has_twins(old, new, description):
+        if count != now and now > 0 and max(count, now) > 1 and _has_duplicates(old, new, description):
             raise errors.SpecRejectedError(
                 "SourcesAmbiguous",
-                f"Query {query.uid!r} had {count} sources {description} and has {now} now, and nothing tells which of them "
-                f"is whose. {_WAY_OUT}",
+                f"Query {query.uid!r} had {count} sources {description} and has {now} now, and they cannot be matched. "
+                f"{_ADVICE}",
             )
 
 
-def _require_same_position_of_twins(query: QueryEntry) -> None:
-    """Refuse to guess among sources that look the same and stand at different positions, once the plan has changed."""
+def _require_same_position_of_duplicates(query: QueryEntry) -> None:
+    """Refuse a changed plan if sources with the same description have different positions."""
     positions: dict[str, set[str]] = {}
     for source, line in zip(query.sources, query.offsets, strict=False):
         if _is_unnamed(source):
@@ -115,7 +115,7 @@ def _require_same_position_of_twins(query: QueryEntry) -> None:
             raise errors.SpecRejectedError(
                 "SourcesAmbiguous",
                 f"The sources of query {query.uid!r} have changed, and it had several sources {description} at different "
-                f"positions, of which nothing tells whose is which. Start the job with its former sources, each named with "
+                f"positions, which cannot be matched. Start the job with its former sources, each named with "
                 'ss.source(df, name="..."), then change them.',
             )
 
@@ -125,7 +125,7 @@ def _kinds(sources: Sequence[SourceEntry]) -> Counter[str]:
     return Counter(relations.values())
 
 
-def _has_twins(old: Sequence[SourceEntry], new: Sequence[SourceEntry], description: str) -> bool:
+def _has_duplicates(old: Sequence[SourceEntry], new: Sequence[SourceEntry], description: str) -> bool:
     return any(source.name.startswith(f"{description}#") for source in (*old, *new))
 
 
@@ -137,16 +137,16 @@ def _relations(old: Sequence[SourceEntry], new: Sequence[SourceEntry]) -> dict[s
     """Return the old name by the new one, for sources that are kept."""
     olds = {source.name: source for source in old}
     news = {source.name: source for source in new}
-    found = {name: name for name in news if name in olds}
-    for tell in (_description, _format):
-        left_old = [source for name, source in olds.items() if name not in found.values()]
-        left_new = [source for name, source in news.items() if name not in found]
-        for kind in dict.fromkeys(tell(source) for source in left_new):
-            before = [source for source in left_old if tell(source) == kind]
-            after = [source for source in left_new if tell(source) == kind]
+    matched = {name: name for name in news if name in olds}
+    for attribute in (_description, _format):
+        unmatched_old = [source for name, source in olds.items() if name not in matched.values()]
+        unmatched_new = [source for name, source in news.items() if name not in matched]
+        for kind in dict.fromkeys(attribute(source) for source in unmatched_new):
+            before = [source for source in unmatched_old if attribute(source) == kind]
+            after = [source for source in unmatched_new if attribute(source) == kind]
             if len(before) == len(after) == 1:
-                found[after[0].name] = before[0].name
-    return found
+                matched[after[0].name] = before[0].name
+    return matched
 
 
 def _description(source: SourceEntry) -> str:

@@ -113,7 +113,7 @@ def _export_operator(
 ) -> documents.OperatorState:
     metadata = engine_files.operator_metadata(work.source, query, operator.operator_id)
     try:
-        if plans.is_engines_own(operator):
+        if plans.has_generated_uid(operator):
             stores = tuple(_export_store(session, query, operator, name, work) for name in metadata.store_names)
             return _state(operator, stores=stores)
         return _export_keyed(session, query, operator, metadata.store_names[0], work)
