@@ -152,13 +152,13 @@ _DATA_FILE = datafiles.DataFile(
 )
 _STATE = OperatorState(2, {"seen": NamedState(OperatorStateMeta("seen", Mode.SPLIT, "array<bigint>"), ((1, 2), ()))})
 _RECORD = record.encode("buffer", _STATE)
-_CANONICAL_FILE = documents.PartFile(path="canonical/mean/x.parquet", rows=1, size_bytes=9, sha256="00")
+_CANONICAL_FILE = documents.ParquetFile(path="canonical/mean/x.parquet", rows=1, size_bytes=9, sha256="00")
 _CANONICAL_QUERY = documents.QueryDocument(
     uid="delays",
     batch_id=12,
     sources=(documents.SourcePosition(name="flights", description="kafka", offset={"flights": {"0": 41}}),),
     operators=(
-        documents.OperatorState(
+        documents.CanonicalOperator(
             uid="mean",
             operator_id=0,
             name="transformWithStateInPandasExec",
@@ -170,7 +170,7 @@ _CANONICAL_QUERY = documents.QueryDocument(
                 ),
             ),
         ),
-        documents.OperatorState(
+        documents.CanonicalOperator(
             uid="stateStoreSave-1",
             operator_id=1,
             name="stateStoreSave",

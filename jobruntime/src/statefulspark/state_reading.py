@@ -18,7 +18,7 @@ from statefulspark.recovery import candidates
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from statefulspark.canonical.reading import Wish
+    from statefulspark.canonical.reading import StateSelection
     from statefulspark.storage import StorageOptions
 
 
@@ -54,7 +54,7 @@ def read_state(
     """
     from statefulspark.canonical import reading
 
-    return read(uri, reading.Wish(uid, state, key, limit), options or storage.StorageOptions.from_env())
+    return read(uri, reading.StateSelection(uid, state, key, limit), options or storage.StorageOptions.from_env())
 
 
 def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:

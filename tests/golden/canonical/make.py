@@ -66,11 +66,11 @@ def write(store: storage.ObjectStore) -> None:
         name="default", key=_STRUCT, value=_STRUCT, files=(parts.write(store, folder, path, family),)
     )
     operators = (
-        documents.OperatorState(
+        documents.CanonicalOperator(
             uid="mean", operator_id=1, name="transformWithStateInPandasExec", key_types=("string", "int"),
             max_parallelism=128, states=tuple(keyed),
         ),
-        documents.OperatorState(
+        documents.CanonicalOperator(
             uid="stateStoreSave-0", operator_id=0, name="stateStoreSave",
             stores=(documents.StoreState(name="default", partition_key=_STRUCT, families=(stored,)),),
         ),

@@ -124,14 +124,14 @@ def test_unknown_key_types_are_found_by_the_groups_of_the_keys(types: tuple[str,
     keys = [tuple(made[kind](number) for kind in types) for number in range(1, 60)]
     sample = [(key if len(key) > 1 else key[0], keygroups.key_group(key, types, 128)) for key in keys]
 
-    assert key_columns.settle("all", sample, declared=None, max_parallelism=128) == types
+    assert key_columns.resolve_types("all", sample, declared=None, max_parallelism=128) == types
 
 
 def test_recorded_key_types_that_do_not_fit_the_groups_are_refused() -> None:
     sample = [(number, keygroups.key_group((number,), ("bigint",), 128)) for number in range(60)]
 
     with pytest.raises(errors.SnapshotCorruptError, match=r"'all'.*\(int\)"):
-        key_columns.settle("all", sample, declared=("int",), max_parallelism=128)
+        key_columns.resolve_types("all", sample, declared=("int",), max_parallelism=128)
 
 
 @pytest.mark.parametrize(

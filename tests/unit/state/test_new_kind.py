@@ -213,7 +213,7 @@ def test_read_state_shows_a_new_kind(tmp_path: Path) -> None:
     path = f"{documents.states_folder('ranks', 'best')}/{documents.part_name(0, 0)}"
     part = parts.write(store, "files/q", path, rows.to_table(META, [("a", 0, 3, 0), ("a", 1, 1, 0)], 1))
     state = class_of(**keyed_states.entry_of(META).model_dump(), files=(part,))
-    operator = documents.OperatorState(
+    operator = documents.CanonicalOperator(
         uid="ranks", operator_id=0, name="it", key_types=("string",), max_parallelism=128, states=(state,)
     )
     document = documents.QueryDocument(uid="q", batch_id=2, operators=(operator,))

@@ -1,11 +1,11 @@
-"""What a canonical savepoint says about the state of a query: `canonical/query.json` beside the data. Pure names and sizes.
+"""The document `canonical/query.json`, which describes the state of a query in a canonical savepoint: names and sizes only.
 
 ```
 <savepoint>/files/<query uid>/
-  metadata  offsets/…  commits/…  sources/…  state/<op>/_metadata/…     the engine's small files, as they were
-  operator-state/…  prepared/…                                           side records, as they were
+  metadata  offsets/…  commits/…  sources/…  state/<op>/_metadata/…     the engine's small files, unchanged
+  operator-state/…  prepared/…                                           batch records, unchanged
   canonical/query.json                                                    this document
-  canonical/<operator uid>/states/<state>/part-….parquet                  keyed state of ours
+  canonical/<operator uid>/states/<state>/part-….parquet                  state of a keyed operator of this runtime
   canonical/<operator uid>/families/<n>-<name>/part-….parquet             state of one of Spark's own operators
 ```
 """
@@ -22,12 +22,12 @@ from statefulspark.contract.base import StoredDocument, WireModel
 from statefulspark.contract.manifest import KeyedStateEntry
 
 FOLDER = "canonical"
-"""Below a query's folder: everything that is not the engine's."""
+"""Folder of all files that are not the engine's, below a query's folder."""
 QUERY_DOCUMENT = f"{FOLDER}/query.json"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]+")
 
 
-class PartFile(WireModel):
+class ParquetFile(WireModel):
     """One Parquet file."""
 
     path: str
@@ -38,9 +38,9 @@ class PartFile(WireModel):
 
 
 class KeyedState(KeyedStateEntry):
-    """One state of a keyed operator of ours; times of last renewal are in the column `renewed_ms`."""
+    """One state of a keyed operator of this runtime; times of last renewal are in the column `renewed_ms`."""
 
-    files: tuple[PartFile, ...] = ()
+    files: tuple[ParquetFile, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -56,7 +56,7 @@ class FamilyState(WireModel):
     """Spark's schema of the column `key`, as JSON; `"binary"` if it holds a type that Parquet has no column for."""
     value: JsonValue
     """The same for `value`."""
-    files: tuple[PartFile, ...] = ()
+    files: tuple[ParquetFile, ...] = ()
 
 
 class StoreState(WireModel):
@@ -68,34 +68,34 @@ class StoreState(WireModel):
     families: tuple[FamilyState, ...]
 
 
-class OperatorState(WireModel):
-    """The state of one operator: of ours with `states`, of Spark's own with `stores`."""
+class CanonicalOperator(WireModel):
+    """The state of one operator: a keyed operator of this runtime has `states`, one of Spark's own has `stores`."""
 
     uid: str
     operator_id: int
     name: str
-    """Spark's name of the operator."""
+    """Spark's name for the operator."""
     key_types: tuple[str, ...] = ()
     """Spark's types of the key columns; they decide the hash of a key. Empty if there is no state."""
     max_parallelism: int | None = None
-    """Key groups when it was taken; any number may be chosen at the restore."""
+    """Number of key groups when it was taken; a restore may choose any number."""
     states: tuple[KeyedState, ...] = ()
     stores: tuple[StoreState, ...] = ()
 
     @property
     def is_keyed(self) -> bool:
-        """Whether it is a keyed operator of ours."""
+        """Whether it is a keyed operator of this runtime."""
         return not self.stores
 
     @property
-    def files(self) -> tuple[PartFile, ...]:
-        """Every file of it."""
+    def files(self) -> tuple[ParquetFile, ...]:
+        """All its files."""
         families = (file for store in self.stores for family in store.families for file in family.files)
         return (*(file for state in self.states for file in state.files), *families)
 
 
 class SourcePosition(WireModel):
-    """Where a source stands."""
+    """Position of a source."""
 
     name: str
     description: str
@@ -112,20 +112,20 @@ class QueryDocument(StoredDocument):
     uid: str
     batch_id: int
     sources: tuple[SourcePosition, ...] = ()
-    operators: tuple[OperatorState, ...] = ()
+    operators: tuple[CanonicalOperator, ...] = ()
 
-    def operator(self, uid: str) -> OperatorState | None:
+    def operator(self, uid: str) -> CanonicalOperator | None:
         """Return an operator's state by uid."""
-        return next((one for one in self.operators if one.uid == uid), None)
+        return next((operator for operator in self.operators if operator.uid == uid), None)
 
 
 def states_folder(operator_uid: str, state: str) -> str:
-    """Return the folder of a keyed state, relative to the query's folder; the names of timers have a slash."""
+    """Return the folder of a keyed state, relative to the query's folder; a slash in the name (timers) is replaced."""
     return f"{FOLDER}/{operator_uid}/states/{state.replace('/', '~')}"
 
 
 def family_folder(operator_uid: str, number: int, store: str, family: str) -> str:
-    """Return the folder of a column family; its number keeps names apart that differ in special characters only."""
+    """Return the folder of a column family; the number distinguishes names that differ only in special characters."""
     return f"{FOLDER}/{operator_uid}/families/{number:02d}-{_UNSAFE.sub('_', f'{store}-{family}')}"
 
 
@@ -135,5 +135,5 @@ def part_name(task: int, number: int) -> str:
 
 
 def is_canonical(path: str) -> bool:
-    """Tell whether a file of a query belongs to the canonical part, and not to the engine or to a function."""
+    """Tell whether a file of a query is canonical, and not a file of the engine or of a function."""
     return path.startswith(f"{FOLDER}/")

@@ -1,4 +1,4 @@
-"""What the engine's small files must say about state that was written anew: how many partitions, and which unique ids."""
+"""Updates the engine's small files for newly written state: the number of partitions, and the unique ids."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Document = dict[str, object]
 
 
 def operator_metadata(store: ObjectStore, query: QueryEntry, operator_id: int) -> sparklog.OperatorMetadata:
-    """Read what the engine says about an operator.
+    """Read the engine's metadata of an operator.
 
     Raises:
-        SnapshotCorruptError: `ClosureIncomplete`: it says nothing. `SparkLogUnreadable`.
+        SnapshotCorruptError: `ClosureIncomplete`: there is none. `SparkLogUnreadable`.
     """
     folder = f"state/{operator_id}/_metadata/"
     named = (file.path for file in query.files if file.path.startswith(folder) and _METADATA.match(file.path))
@@ -37,14 +37,14 @@ def operator_metadata(store: ObjectStore, query: QueryEntry, operator_id: int) -
 
 
 def schema_paths(metadata: sparklog.OperatorMetadata, store: str) -> tuple[str, ...]:
-    """Return where the schemas of a state store are; empty for metadata of version 1, which has one place."""
+    """Return the paths of the schemas of a state store; empty for metadata of version 1, which has one fixed path."""
     return tuple(path for path in metadata.schema_paths if f"/_stateSchema/{store}/" in path)
 
 
 def set_partitions(store: ObjectStore, query: QueryEntry, partitions: int) -> None:
     """Write the number of state partitions into offsets and operator metadata of a generation that is not in use.
 
-    Spark takes the number from the newest offsets, and checks it against the metadata.
+    Spark reads the number from the newest offsets, and compares it with the metadata.
     """
     for file in query.files:
         if _METADATA.match(file.path):
@@ -54,7 +54,7 @@ def set_partitions(store: ObjectStore, query: QueryEntry, partitions: int) -> No
 
 
 def set_state_ids(store: ObjectStore, query: QueryEntry, ids: Mapping[int, tuple[tuple[str, ...], ...]]) -> None:
-    """Name the state that was written in the commit of the query's batch."""
+    """Write the unique ids of the new state into the commit of the query's batch."""
     named = {str(operator): [list(stores) for stores in partitions] for operator, partitions in ids.items()}
     key = f"{query.path}/commits/{query.batch_id}"
     _edit(store, key, lambda document: {**document, "stateUniqueIds": named})
@@ -62,7 +62,7 @@ def set_state_ids(store: ObjectStore, query: QueryEntry, ids: Mapping[int, tuple
 
 def _with_stores(document: Document, partitions: int) -> Document:
     stores = cast("list[Document]", document["stateStoreInfo"])
-    return {**document, "stateStoreInfo": [{**one, "numPartitions": partitions} for one in stores]}
+    return {**document, "stateStoreInfo": [{**store, "numPartitions": partitions} for store in stores]}
 
 
 def _with_conf(document: Document, partitions: int) -> Document:
@@ -71,6 +71,6 @@ def _with_conf(document: Document, partitions: int) -> Document:
 
 
 def _edit(store: ObjectStore, key: str, change: Callable[[Document], Document]) -> None:
-    """Change the JSON in the second line of a log entry; the other lines stay."""
+    """Change the JSON in the second line of a log entry; keep the other lines."""
     version, document, *rest = store.read(key).decode().split("\n")
     store.write(key, "\n".join([version, json.dumps(change(json.loads(document))), *rest]).encode())

@@ -1,4 +1,4 @@
-"""Names of the fields of records, for what is shown: storage has records as tuples, and their names in the state's type."""
+"""Adds the field names to records for display: storage holds records as tuples, and the names in the state's type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statefulspark.state import kindtypes, typetext
 
 
 def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:
-    """Return the declared type of what a column of a state holds, `any` where none was declared."""
+    """Return the declared type of a column of a state; `any` if none was declared."""
     declared, shape = typetext.parse(state.type), kindtypes.named(state.kind, state.name).shape
     if not shape.container:
         return declared if column == rows.VALUE else typetext.UNKNOWN
@@ -24,7 +24,7 @@ def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:
 
 
 def name_fields(stored: pa.DataType, declared: typetext.Type) -> pa.DataType:
-    """Return a type of the same layout in which the fields of records have their names; what does not fit stays."""
+    """Return the same type with named fields of records; parts that do not match the declaration are unchanged."""
     parts = declared.arguments
     if pa.types.is_struct(stored) and len(parts) == len(declared.names) == stored.num_fields:
         fields = (name_fields(stored.field(number).type, part) for number, part in enumerate(parts))
@@ -37,7 +37,7 @@ def name_fields(stored: pa.DataType, declared: typetext.Type) -> pa.DataType:
 
 
 def name_parts(value: object, declared: typetext.Type) -> object:
-    """Return a value in which records are dicts of their fields; what does not fit stays."""
+    """Return the value with records as dicts; parts that do not match the declaration are unchanged."""
     parts = declared.arguments
     if isinstance(value, tuple) and len(parts) == len(declared.names) == len(value):
         fields = zip(declared.names, value, parts, strict=True)

@@ -1,4 +1,4 @@
-"""Key groups taken apart into rows, and put together from rows: the only place that knows both chunks and rows. Pure."""
+"""Converts key groups to rows and back: the only module that knows both chunks and rows. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from statefulspark.state import chunks, compaction, grouptables, store
 
 @dataclass(frozen=True, slots=True)
 class StoredGroup:
-    """A key group as the engine stores it: head and the one full chunk.
+    """A key group as the engine stores it: its head and one full chunk.
 
     Attributes:
         head: Its head.
@@ -26,10 +26,10 @@ class StoredGroup:
 
 @dataclass(slots=True)
 class GroupReader:
-    """Puts the chunks of a store, as they come, together to full groups; the groups' chunks come one after the other.
+    """Combines the chunks of a store into full key groups; all chunks of a group must follow each other.
 
     Attributes:
-        operator: Uid, for errors.
+        operator: Uid of the operator, for errors.
     """
 
     operator: str
@@ -44,7 +44,7 @@ class GroupReader:
         self._heads[group] = tuple(run.version for run in head.runs)
 
     def chunk(self, group: int, version: int, blob: bytes) -> tuple[int, chunks.Chunk] | None:
-        """Take in a chunk; return the group before it, if this is the first of another."""
+        """Add a chunk; if it is the first one of a group, return the previous group."""
         finished = self.finish() if group != self._group and self._group is not None else None
         if group in self._done:
             raise errors.InternalError("KeyGroupScattered", f"Chunks of key group {group} do not follow each other.")
@@ -56,22 +56,22 @@ class GroupReader:
         """Return the last group."""
         if self._group is None:
             return None
-        group, found = self._group, dict(sorted(self._chunks.items()))
+        group, blobs = self._group, dict(sorted(self._chunks.items()))
         self._group, self._chunks = None, {}
-        self._done[group] = tuple(found)
+        self._done[group] = tuple(blobs)
         decoded = [
             chunks.decode(blob, f"{version} of key group {group} of operator {self.operator!r}")
-            for version, blob in found.items()
+            for version, blob in blobs.items()
         ]
         if decoded[0].kind is not chunks.ChunkKind.FULL:
             raise self._incomplete(group)
         tables = grouptables.GroupTables()
-        for one in decoded:
-            tables.apply(one)
+        for chunk in decoded:
+            tables.apply(chunk)
         return group, tables.full()
 
     def require_complete(self) -> None:
-        """Compare what came with what the heads name.
+        """Compare the added chunks with the chunks in the heads.
 
         Raises:
             SnapshotCorruptError: `ChunkMissing`.
@@ -88,14 +88,14 @@ class GroupReader:
         )
 
 
-def build(found: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type: str = "") -> StoredGroup:
-    """Store rows as a key group of version 1; the same rows give the same id, whoever attempts it.
+def build(rows_by_state: Mapping[chunks.StateMeta, Iterable[rows.Row]], key_type: str = "") -> StoredGroup:
+    """Store rows as a key group of version 1; the same rows give the same id in every attempt.
 
     Args:
-        found: Rows by state.
+        rows_by_state: Rows by state.
         key_type: Types of the key's columns, for example `string, bigint`.
     """
-    sections = tuple(rows.to_section(meta, entries) for meta, entries in found.items())
+    sections = tuple(rows.to_section(meta, entries) for meta, entries in rows_by_state.items())
     chunk = chunks.Chunk(chunks.ChunkKind.FULL, sections)
     blob = chunks.encode(chunk)
     unique_id = hashlib.sha256(blob).hexdigest()[:16]

@@ -1,4 +1,4 @@
-"""The types of a key's columns, which decide its hash: one value as `int` and as `bigint` is in different groups. Pure."""
+"""The types of a key's columns, which determine its hash: an `int` and an equal `bigint` are in different groups. Pure."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _CANDIDATES: dict[type, tuple[str, ...]] = {
     type(None): ("string",),
 }
 SAMPLE = 200
-"""Keys that are compared with their groups: enough to tell types apart, too few to take time."""
+"""Number of keys that are compared with their groups: enough to distinguish types, and fast."""
 
 
 def parse(text: str | None) -> tuple[str, ...] | None:
-    """Read types as a manifest has them, for example `string, decimal(10,2)`; None if they are not known."""
+    """Parse the types in a manifest, for example `string, decimal(10,2)`; None if they are not known."""
     if text is None:
         return None
     depth, parts = 0, [""]
@@ -38,23 +38,23 @@ def parse(text: str | None) -> tuple[str, ...] | None:
     return tuple(part.strip() for part in parts)
 
 
-def settle(
+def resolve_types(
     operator: str,
     sample: Sequence[tuple[object, int]],
     *,
     declared: tuple[str, ...] | None,
     max_parallelism: int,
 ) -> tuple[str, ...]:
-    """Find the types with which keys hash to the groups that they were found in.
+    """Find the types with which keys hash to the groups that contain them.
 
     Args:
-        operator: Its uid, for the error.
+        operator: Uid of the operator, for the error.
         sample: Keys with their groups.
-        declared: The types as they were recorded; None tries those that fit the values.
+        declared: The recorded types; None tries the types that fit the values.
         max_parallelism: Number of key groups.
 
     Raises:
-        SnapshotCorruptError: `KeyGroupsDiffer`: none fits.
+        SnapshotCorruptError: `KeyGroupsDiffer`: no types fit.
     """
     candidates: Iterator[tuple[str, ...]] = iter((declared,)) if declared else _candidates(sample)
     for types in candidates:

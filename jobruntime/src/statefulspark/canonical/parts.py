@@ -1,4 +1,4 @@
-"""Parquet parts on storage: written with one PUT each and read back checked, so that a damaged one is named and not used."""
+"""Parquet parts on storage: each is written with one PUT; a damaged one is detected when it is read."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from statefulspark.canonical import documents
 from statefulspark.storage.port import ObjectStore
 
 FLUSH_BYTES = 32 << 20
-"""State is gathered up to about this size, encoded, before it becomes a part."""
+"""Approximate encoded size of the state in one part."""
 
 
-def write(store: ObjectStore, folder: str, path: str, table: pa.Table) -> documents.PartFile:
-    """Write a part; the same part written again by another attempt is fine.
+def write(store: ObjectStore, folder: str, path: str, table: pa.Table) -> documents.ParquetFile:
+    """Write a part. Idempotent: another attempt may write the same part again.
 
     Args:
         store: Any store.
-        folder: The query's folder in it.
+        folder: The query's folder below it.
         path: The part's path below that folder.
         table: Its rows.
     """
@@ -29,10 +29,10 @@ def write(store: ObjectStore, folder: str, path: str, table: pa.Table) -> docume
     body: bytes = sink.getvalue().to_pybytes()
     store.write(f"{folder}/{path}", body)
     digest = hashlib.sha256(body).hexdigest()
-    return documents.PartFile(path=path, rows=table.num_rows, size_bytes=len(body), sha256=digest)
+    return documents.ParquetFile(path=path, rows=table.num_rows, size_bytes=len(body), sha256=digest)
 
 
-def read(store: ObjectStore, folder: str, part: documents.PartFile) -> pa.Table:
+def read(store: ObjectStore, folder: str, part: documents.ParquetFile) -> pa.Table:
     """Read a part and check it.
 
     Raises:
@@ -54,5 +54,5 @@ def read(store: ObjectStore, folder: str, part: documents.PartFile) -> pa.Table:
         return parquet.read_table(pa.BufferReader(body))
     except pa.ArrowException as error:
         raise errors.SnapshotCorruptError(
-            "CanonicalUnreadable", f"{source} is no Parquet file: {error}. Restore another snapshot."
+            "CanonicalUnreadable", f"{source} is not a Parquet file: {error}. Restore another snapshot."
         ) from error

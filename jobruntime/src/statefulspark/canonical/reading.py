@@ -1,7 +1,7 @@
-"""State of a canonical savepoint as a table, without an engine; `functions` does that for state without keys.
+"""Reads keyed state of a canonical savepoint as a table, without an engine; `functions` reads operator state.
 
-Every file is checked against its SHA-256 before it is used. Parts are read one after the other, so that a limit keeps a
-large state from being read whole. Values that have no plain column (mixtures of types) come as JSON text.
+Every file is compared with its SHA-256 before it is used. Parts are read one after the other, so that a limit avoids
+reading a large state completely. Columns with mixed types are returned as JSON text.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _FLOATS = {"double": (pa.int64(), pa.float64()), "float": (pa.int32(), pa.float3
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What somebody wants to see.
+class StateSelection:
+    """The state to read.
 
     Attributes:
-        uid: Of an operator or function; `query/uid` where several queries have it.
-        state: One of its states; may be left out if it has one.
-        key: Only this key, as text; the columns of a key of several are separated by commas.
-        limit: At most this many rows.
+        uid: Uid of an operator or function; `query/uid` if several queries have it.
+        state: One of its states; may be omitted if there is only one.
+        key: Only this key, as text; the columns of a key with several columns are separated by commas.
+        limit: Maximum number of rows.
     """
 
     uid: str
@@ -41,72 +41,79 @@ class Wish:
     key: str | None = None
     limit: int | None = None
 
-    def names(self, query: QueryEntry, uid: str) -> bool:
-        """Tell whether an operator of a query is meant."""
+    def matches(self, query: QueryEntry, uid: str) -> bool:
+        """Tell whether an operator of a query is selected."""
         return self.uid in (uid, f"{query.uid}/{uid}")
 
 
-def find(manifest: Manifest, wish: Wish) -> tuple[QueryEntry, str]:
-    """Find whose state is meant.
+def find(manifest: Manifest, selection: StateSelection) -> tuple[QueryEntry, str]:
+    """Find the selected operator or function.
 
     Returns:
         The query, and the uid of its operator or function.
 
     Raises:
-        SpecRejectedError: `StateNotFound`: nothing has this uid, or several queries do; the message names what there is.
+        SpecRejectedError: `StateNotFound`: no query or several queries have this uid; the message names the existing ones.
     """
-    owners = [(query, uid) for query in manifest.queries for uid in uids_of(query) if wish.names(query, uid)]
+    owners = [(query, uid) for query in manifest.queries for uid in uids_of(query) if selection.matches(query, uid)]
     if len(owners) == 1:
         return owners[0]
     present = ", ".join(f"{query.uid}/{uid}" for query in manifest.queries for uid in uids_of(query)) or "none"
     what = "no operator" if not owners else "several operators"
     raise errors.SpecRejectedError(
-        "StateNotFound", f"The {manifest.label} holds {what} with the uid {wish.uid!r}; it holds state of: {present}."
+        "StateNotFound",
+        f"The {manifest.label} holds {what} with the uid {selection.uid!r}; it holds state of: {present}.",
     )
 
 
 def uids_of(query: QueryEntry) -> tuple[str, ...]:
-    """Return the uids of everything with state in a query."""
+    """Return the uids of all operators, functions and sources with state in a query."""
     sources = (name.uid for file in query.files if (name := segments.of_key(file.path)) is not None)
-    return (*(one.uid for one in query.operators), *(one.uid for one in query.operator_states), *sources)
+    return (
+        *(operator.uid for operator in query.operators),
+        *(state.uid for state in query.operator_states),
+        *sources,
+    )
 
 
-def read_operator(place: transfer.SnapshotLocation, query: QueryEntry, wish: Wish, uid: str) -> pa.Table:
+def read_operator(
+    location: transfer.SnapshotLocation, query: QueryEntry, selection: StateSelection, uid: str
+) -> pa.Table:
     """Read the state of an operator in a canonical savepoint.
 
     Raises:
         SpecRejectedError: `StateNotFound`.
         SnapshotCorruptError: `CanonicalMissing`, `CanonicalUnreadable`.
     """
-    key = place.key(query, documents.QUERY_DOCUMENT)
-    document = documents.QueryDocument.parse(place.store.read(key), f"{place.store.uri}/{key}")
+    key = location.key(query, documents.QUERY_DOCUMENT)
+    document = documents.QueryDocument.parse(location.store.read(key), f"{location.store.uri}/{key}")
     operator = document.operator(uid)
     if operator is None:
-        raise state_missing(wish, ())
-    folder = place.key(query, "")[:-1]
+        raise state_missing(selection, ())
+    folder = location.key(query, "")[:-1]
 
-    def read(files: tuple[documents.PartFile, ...]) -> Iterator[pa.Table]:
-        found = (with_floats(parts.read(place.store, folder, file), operator.key_types) for file in files)
-        return (_filtered(table, wish) for table in found)
+    def read(files: tuple[documents.ParquetFile, ...]) -> Iterator[pa.Table]:
+        tables = (with_floats(parts.read(location.store, folder, file), operator.key_types) for file in files)
+        return (_filtered(table, selection) for table in tables)
 
     if operator.is_keyed:
-        state = _choose({state.name: state for state in operator.states}, wish)
-        tables = (_plain(table, state) for table in read(state.files))
+        state = _choose({state.name: state for state in operator.states}, selection)
+        tables = (_for_display(table, state) for table in read(state.files))
     else:
-        tables = (_plain(table) for table in read(_choose(_families(operator), wish)))
-    return _together(list(_limited(tables, wish.limit)))
+        tables = (_for_display(table) for table in read(_choose(_families(operator), selection)))
+    return _concatenated(list(_limited(tables, selection.limit)))
 
 
-def states_of(place: transfer.SnapshotLocation, query: QueryEntry, uid: str) -> tuple[str, ...]:
+def states_of(location: transfer.SnapshotLocation, query: QueryEntry, uid: str) -> tuple[str, ...]:
     """Return the names of an operator's states in a canonical savepoint."""
-    key = place.key(query, documents.QUERY_DOCUMENT)
-    operator = documents.QueryDocument.parse(place.store.read(key), f"{place.store.uri}/{key}").operator(uid)
+    key = location.key(query, documents.QUERY_DOCUMENT)
+    operator = documents.QueryDocument.parse(location.store.read(key), f"{location.store.uri}/{key}").operator(uid)
     if operator is None:
         return ()
     return tuple(state.name for state in operator.states) if operator.is_keyed else tuple(_families(operator))
 
 
-def _families(operator: documents.OperatorState) -> dict[str, tuple[documents.PartFile, ...]]:
+def _families(operator: documents.CanonicalOperator) -> dict[str, tuple[documents.ParquetFile, ...]]:
     several = len(operator.stores) > 1
     return {
         f"{store.name}/{family.name}" if several else family.name: family.files
@@ -115,24 +122,24 @@ def _families(operator: documents.OperatorState) -> dict[str, tuple[documents.Pa
     }
 
 
-def _choose(states: dict[str, T], wish: Wish) -> T:
-    if wish.state is None and len(states) == 1:
+def _choose(states: dict[str, T], selection: StateSelection) -> T:
+    if selection.state is None and len(states) == 1:
         return next(iter(states.values()))
-    if wish.state is None or wish.state not in states:
-        raise state_missing(wish, tuple(states))
-    return states[wish.state]
+    if selection.state is None or selection.state not in states:
+        raise state_missing(selection, tuple(states))
+    return states[selection.state]
 
 
-def state_missing(wish: Wish, names: tuple[str, ...]) -> errors.SpecRejectedError:
-    """Return the error for a state that does not exist, or was not chosen; it names those there are."""
-    asked = "no state was named" if wish.state is None else f"it has no state {wish.state!r}"
+def state_missing(selection: StateSelection, names: tuple[str, ...]) -> errors.SpecRejectedError:
+    """Return the error for a state that does not exist or was not named; it names the existing states."""
+    asked = "no state was named" if selection.state is None else f"it has no state {selection.state!r}"
     return errors.SpecRejectedError(
-        "StateNotFound", f"Operator {wish.uid!r} has these states: {', '.join(names) or 'none'}; {asked}."
+        "StateNotFound", f"Operator {selection.uid!r} has these states: {', '.join(names) or 'none'}; {asked}."
     )
 
 
 def with_floats(table: pa.Table, key_types: Sequence[str]) -> pa.Table:
-    """Return a table in which columns of keys that are stored as the bits of floats and doubles are numbers again."""
+    """Convert key columns that hold the bits of floats and doubles back to numbers."""
     for name, kind in zip(rows.key_names(len(key_types)), key_types, strict=True):
         bits, number = _FLOATS.get(kind, (None, None))
         if bits is None or not pa.types.is_integer(table.schema.field(name).type):
@@ -142,57 +149,57 @@ def with_floats(table: pa.Table, key_types: Sequence[str]) -> pa.Table:
     return table
 
 
-def _filtered(table: pa.Table, wish: Wish) -> pa.Table:
-    if wish.key is None:
+def _filtered(table: pa.Table, selection: StateSelection) -> pa.Table:
+    if selection.key is None:
         return table
     names = [name for name in table.column_names if name == rows.KEY or name.startswith(f"{rows.KEY}_")]
     columns = [table.column(name).to_pylist() for name in names]
-    wanted = wish.key.split(",") if len(names) > 1 else [wish.key]
-    kept = [[_shown(part) for part in key] == wanted for key in zip(*columns, strict=True)]
-    return table.filter(pa.array(kept, pa.bool_()))
+    key_texts = selection.key.split(",") if len(names) > 1 else [selection.key]
+    mask = [[_key_text(part) for part in key] == key_texts for key in zip(*columns, strict=True)]
+    return table.filter(pa.array(mask, pa.bool_()))
 
 
-def _shown(part: object) -> str:
+def _key_text(part: object) -> str:
     if isinstance(part, dict) and len(part) == 1:
-        return _shown(next(iter(part.values())))
+        return _key_text(next(iter(part.values())))
     return "null" if part is None else str(part)
 
 
-def _plain(table: pa.Table, state: documents.KeyedState | None = None) -> pa.Table:
-    """Turn columns in the state's own encoding into JSON text, name fields, and leave out what is for the restore only."""
+def _for_display(table: pa.Table, state: documents.KeyedState | None = None) -> pa.Table:
+    """Convert msgpack columns to JSON text, add field names, and drop the column that only a restore needs."""
     if _ORDINAL in table.column_names:
         table = table.drop_columns([_ORDINAL])
     for index, field in enumerate(table.schema):
         declared = typetext.UNKNOWN if state is None else field_names.type_of_column(state, field.name)
-        table = table.set_column(index, field.name, _shown_column(table.column(index), field, declared))
+        table = table.set_column(index, field.name, _column_for_display(table.column(index), field, declared))
     return table.replace_schema_metadata(None)
 
 
-def _shown_column(column: pa.ChunkedArray, field: pa.Field, declared: typetext.Type) -> pa.ChunkedArray:
+def _column_for_display(column: pa.ChunkedArray, field: pa.Field, declared: typetext.Type) -> pa.ChunkedArray:
     written = (field.metadata or {}).get(values.METADATA_KEY)
     if written is not None and json.loads(written) == values.MSGPACK:
-        found = values.to_values(column, values.MSGPACK)
-        return pa.chunked_array([[text(field_names.name_parts(value, declared)) for value in found]], pa.string())
+        decoded = values.to_values(column, values.MSGPACK)
+        return pa.chunked_array([[text(field_names.name_parts(value, declared)) for value in decoded]], pa.string())
     named = field_names.name_fields(column.type, declared)
     return column if named == column.type else pa.chunked_array([chunk.view(named) for chunk in column.chunks], named)
 
 
 def text(value: object) -> str:
-    """Return a value as JSON text; what JSON does not know is written as Python shows it."""
+    """Return a value as JSON text; other types are converted with `str`."""
     return json.dumps(value, default=str, ensure_ascii=False)
 
 
 def _limited(tables: Iterator[pa.Table], limit: int | None) -> Iterator[pa.Table]:
-    left = limit
+    remaining = limit
     for table in tables:
-        yield table if left is None else table.slice(0, left)
-        left = None if left is None else left - min(left, table.num_rows)
-        if left == 0:
+        yield table if remaining is None else table.slice(0, remaining)
+        remaining = None if remaining is None else remaining - min(remaining, table.num_rows)
+        if remaining == 0:
             return
 
 
-def _together(tables: list[pa.Table]) -> pa.Table:
-    """Put parts together; a column that has different types in them becomes JSON text."""
+def _concatenated(tables: list[pa.Table]) -> pa.Table:
+    """Concatenate parts; a column with different types in them becomes JSON text."""
     if not tables:
         return pa.table({})
     mixed = {

@@ -1,4 +1,4 @@
-"""Keyed state as rows and back: one row per value, list element or map entry, whatever key group it was in.
+"""Converts keyed state to rows and back: one row per value, list element or map entry, independent of key groups.
 
 | kind | columns |
 | --- | --- |
@@ -6,8 +6,8 @@
 | list | key, `index`, `value` |
 | map | key, `entry`, `value` |
 
-The key is the column `key`, or `key_1`, `key_2`, … for a key of several columns. With a time to live there is
-`renewed_ms`, the time of the last renewal in milliseconds since 1970. Pure: chunks in, tables out, and back.
+The key is the column `key`, or `key_1`, `key_2`, … for a key of several columns. State with a time to
+live also has `renewed_ms`, the time of the last renewal in milliseconds since 1970. Pure.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from statefulspark.state import chunks
 KEY, VALUE, RENEWED = "key", "value", "renewed_ms"
 
 Row = tuple[object, object, object, int]
-"""Key, index or entry (None where the kind has none), value, last renewal (0 without a time to live)."""
+"""Key, index or entry (None if the kind has none), value, last renewal (0 without a time to live)."""
 
 
 def key_names(count: int) -> tuple[str, ...]:
@@ -33,27 +33,27 @@ def key_names(count: int) -> tuple[str, ...]:
 
 def of_section(section: chunks.Section) -> Iterator[Row]:
     """Yield the rows of a state in a full chunk."""
-    found = section.meta.kind.shape.entries(section.changes)
+    entries = section.meta.kind.shape.entries(section.changes)
     if not section.meta.has_ttl:
-        return ((key, sub, cell, 0) for key, sub, cell in found)
-    return ((key, sub, *cast("tuple[object, int]", cell)) for key, sub, cell in found)
+        return ((key, sub, cell, 0) for key, sub, cell in entries)
+    return ((key, sub, *cast("tuple[object, int]", cell)) for key, sub, cell in entries)
 
 
 def to_section(meta: chunks.StateMeta, rows: Iterable[Row]) -> chunks.Section:
-    """Build a state of a full chunk; the elements of a list may come in any order."""
+    """Build a state of a full chunk; the elements of a list may be in any order."""
     timed = ((key, sub, (value, renewed)) for key, sub, value, renewed in rows)
     plain = ((key, sub, value) for key, sub, value, _ in rows)
     return chunks.Section(meta, meta.kind.shape.gather(timed if meta.has_ttl else plain))
 
 
 def to_table(meta: chunks.StateMeta, rows: Sequence[Row], key_count: int) -> pa.Table:
-    """Write rows as columns, each with the plainest type that holds it."""
-    keys, subs, found, renewed = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
+    """Convert rows to columns, each with the simplest type that holds its values."""
+    keys, subs, cells, renewed = (list(column) for column in zip(*rows, strict=True)) if rows else ([], [], [], [])
     columns = dict(zip(key_names(key_count), _key_columns(keys, key_count), strict=True))
     sub = meta.kind.shape.column
     if sub:
         columns[sub] = subs
-    columns[VALUE] = found
+    columns[VALUE] = cells
     if meta.has_ttl:
         columns[RENEWED] = renewed
     shapes = {name: values.infer(column) for name, column in columns.items()}
@@ -71,7 +71,7 @@ def _key_columns(keys: list[object], count: int) -> list[list[object]]:
 
 
 def from_table(meta: chunks.StateMeta, table: pa.Table, key_count: int, source: str) -> Iterator[Row]:
-    """Read the rows of a table that `to_table` wrote.
+    """Convert a table of `to_table` back to rows.
 
     Raises:
         SnapshotCorruptError: `CanonicalUnreadable`.

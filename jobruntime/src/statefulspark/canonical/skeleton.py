@@ -1,7 +1,7 @@
-"""The part of a canonical savepoint that is copied as it is: the engine's small files, without any state. Pure.
+"""The skeleton of a canonical savepoint: the engine's small files, which are copied unchanged, without any state. Pure.
 
-A restore materialises the shells as it does native savepoints (names, ids and sources may change on the way), then lets
-Spark fill in the state; see `statefulspark.engine.canonical.fill`.
+A restore materialises the skeleton like a native savepoint (names, ids and sources may change), then Spark writes the
+state; see `statefulspark.engine.canonical.fill`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ def is_canonical(manifest: Manifest | None) -> bool:
     return manifest is not None and manifest.format is SnapshotFormat.CANONICAL
 
 
-def belongs(query: QueryEntry, path: str) -> bool:
-    """Tell whether a canonical savepoint keeps a file of a closure as it is.
+def is_copied_unchanged(query: QueryEntry, path: str) -> bool:
+    """Tell whether a canonical savepoint contains a file of a closure unchanged.
 
-    State files are replaced by Parquet, older batches are not needed without them, and checksums beside small files
+    State files are replaced by Parquet, older batches are not needed without them, and the checksum files of small files
     would not match after a change.
     """
     if _STATE_FILE.match(path) or _CHECKSUM.search(path):
@@ -34,17 +34,17 @@ def belongs(query: QueryEntry, path: str) -> bool:
 
 
 def without_canonical_files(query: QueryEntry) -> QueryEntry:
-    """Return a query of a canonical savepoint without its canonical part.
+    """Return a query of a canonical savepoint without its canonical files.
 
-    Its operators of ours have no number of key groups, since any may be chosen.
+    Its keyed operators have no number of key groups, since any number may be chosen.
     """
     files = tuple(file for file in query.files if not documents.is_canonical(file.path))
     operators = tuple(_without_groups(operator) for operator in query.operators)
     return query.model_copy(update={"files": files, "operators": operators})
 
 
-def document_key(query: QueryEntry) -> FileEntry | None:
-    """Return the entry of the query's document; None if the query had committed nothing."""
+def document_entry(query: QueryEntry) -> FileEntry | None:
+    """Return the file entry of the query's document; None if the query had committed nothing."""
     return next((file for file in query.files if file.path == documents.QUERY_DOCUMENT), None)
 
 

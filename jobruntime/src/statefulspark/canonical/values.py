@@ -1,8 +1,8 @@
-"""Columns of Python values as Arrow arrays and back, exactly: what comes back has the type and value that went in.
+"""Converts columns of Python values to Arrow arrays and back without loss of type or value.
 
-A column gets the plainest Arrow type that can hold all of its values without loss; a mixture falls back to the msgpack of
-the state's own codec. How a column was written stands in the field's metadata, so that a reader needs no guess: a name
-such as `int`, or a list such as `["tuple", "int", "float"]`, `["list", "str"]`, `["map", "int"]` (keys are strings).
+A column gets the simplest Arrow type that can hold all of its values without loss; mixed types use the msgpack of the
+state's own codec. The field's metadata contains the shape of the column for the reader: a name such
+as `int`, or a list such as `["tuple", "int", "float"]`, `["list", "str"]`, `["map", "int"]` (keys are strings).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MSGPACK = "msgpack"
 NULL = "null"
 
 Shape = str | list["Shape"]
-"""How a column is written; see the module."""
+"""Encoding of a column; see the module."""
 
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _PLAIN: dict[str, pa.DataType] = {
@@ -46,7 +46,7 @@ _PLAIN: dict[str, pa.DataType] = {
 
 
 def infer(values: Sequence[object]) -> Shape:
-    """Find how a column can be written without loss."""
+    """Choose an encoding that writes a column without loss."""
     kinds = set(map(type, values)) - {type(None)}
     if len(kinds) != 1:
         return MSGPACK if kinds else NULL
@@ -78,11 +78,11 @@ def _infer_timedelta(values: Sequence[object]) -> Shape:
 
 def _infer_decimal(values: Sequence[object]) -> Shape:
     tuples = [value.as_tuple() for value in cast("Sequence[decimal.Decimal]", values)]
-    exponents = {one.exponent for one in tuples}
+    exponents = {number.exponent for number in tuples}
     exponent = exponents.pop()
     if exponents or not isinstance(exponent, int) or not -38 <= exponent <= 0:
         return MSGPACK
-    if any(len(one.digits) > 38 or (one.sign and not any(one.digits)) for one in tuples):
+    if any(len(number.digits) > 38 or (number.sign and not any(number.digits)) for number in tuples):
         return MSGPACK
     return f"decimal:{-exponent}"
 
@@ -128,7 +128,7 @@ _INFER: dict[type, Callable[[Sequence[object]], Shape]] = {
 
 
 def to_array(values: Sequence[object], shape: Shape) -> pa.Array:
-    """Build an array; `shape` must be what `infer` found for these values."""
+    """Build an array; `shape` must be the result of `infer` for these values."""
     if isinstance(shape, str):
         if shape.startswith("decimal:"):
             return pa.array(values, pa.decimal128(38, int(shape[len("decimal:") :])))
@@ -153,18 +153,18 @@ def _tuples_to_array(values: Sequence[object], children: list[Shape]) -> pa.Arra
 def _lists_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
     lists = [value if isinstance(value, list) else [] for value in values]
     items = to_array(list(itertools.chain.from_iterable(lists)), children[0])
-    return pa.ListArray.from_arrays(_offsets(values, [len(one) for one in lists]), items)
+    return pa.ListArray.from_arrays(_offsets(values, [len(value) for value in lists]), items)
 
 
 def _maps_to_array(values: Sequence[object], children: list[Shape]) -> pa.Array:
     maps = [value if isinstance(value, dict) else {} for value in values]
-    keys = pa.array([key for one in maps for key in one], pa.string())
-    items = to_array([item for one in maps for item in one.values()], children[0])
-    return pa.MapArray.from_arrays(_offsets(values, [len(one) for one in maps]), keys, items)
+    keys = pa.array([key for value in maps for key in value], pa.string())
+    items = to_array([item for value in maps for item in value.values()], children[0])
+    return pa.MapArray.from_arrays(_offsets(values, [len(value) for value in maps]), keys, items)
 
 
 def _offsets(values: Sequence[object], lengths: list[int]) -> pa.Array:
-    """Return where each list begins, null for a value that is None."""
+    """Return the start of each list; null for a value that is None."""
     starts = list(itertools.accumulate(lengths, initial=0))
     marked = [None if value is None else start for value, start in zip(values, starts, strict=False)]
     return pa.array([*marked, starts[-1]], pa.int32())
@@ -178,7 +178,7 @@ _NESTED_TO_ARRAY: dict[str, Callable[[Sequence[object], list[Shape]], pa.Array]]
 
 
 def to_values(array: pa.Array, shape: Shape) -> list[object]:
-    """Read a column that `to_array` wrote."""
+    """Convert an array of `to_array` back to values."""
     if isinstance(array, pa.ChunkedArray):
         return [value for chunk in array.chunks for value in to_values(chunk, shape)]
     if isinstance(shape, str):
@@ -232,17 +232,17 @@ def field(name: str, array: pa.Array, shape: Shape) -> pa.Field:
     return pa.field(name, array.type, metadata={METADATA_KEY: json.dumps(shape).encode()})
 
 
-def shape_of(found: pa.Field, source: str) -> Shape:
-    """Read a column's shape from its field.
+def shape_of(column: pa.Field, source: str) -> Shape:
+    """Read the shape of a column from its field.
 
     Raises:
-        SnapshotCorruptError: `CanonicalUnreadable`: there is none.
+        SnapshotCorruptError: `CanonicalUnreadable`: the field has no shape.
     """
-    written = (found.metadata or {}).get(METADATA_KEY)
+    written = (column.metadata or {}).get(METADATA_KEY)
     if written is None:
         raise errors.SnapshotCorruptError(
             "CanonicalUnreadable",
-            f"{source} does not say how its column {found.name!r} was written; it is no file of a canonical savepoint, or "
-            "another tool has written it anew. Restore another snapshot.",
+            f"{source} does not have the encoding of its column {column.name!r}; it is not a file of a canonical savepoint, "
+            "or another tool has rewritten it. Restore another snapshot.",
         )
     return cast("Shape", json.loads(written))

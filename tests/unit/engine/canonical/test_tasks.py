@@ -165,12 +165,12 @@ def test_every_kind_of_state_comes_out_of_its_chunks_as_rows_that_are_read(tmp_p
     document = documents.QueryDocument(
         uid="q",
         batch_id=0,
-        operators=(documents.OperatorState(uid="all", operator_id=0, name="tws", states=(state,)),),
+        operators=(documents.CanonicalOperator(uid="all", operator_id=0, name="tws", states=(state,)),),
     )
     store_root = storage.open_store(f"file://{tmp_path}", StorageOptions(allow_local_files=True))
     store_root.write(f"files/q/{documents.QUERY_DOCUMENT}", document.to_json().encode())
     query = QueryEntry(uid="q", batch_id=0, path="files/q")
-    wish = reading.Wish("all", state=meta.name)
+    wish = reading.StateSelection("all", state=meta.name)
     table = reading.read_operator(transfer.SnapshotLocation(store_root), query, wish, "all")
     assert table.to_pylist() == [{"key": "ada", **shown}]
 

@@ -110,7 +110,7 @@ class _ProgressCounter:
 
 def _export_operator(
     session: SparkSession, query: QueryEntry, operator: OperatorEntry, work: Export
-) -> documents.OperatorState:
+) -> documents.CanonicalOperator:
     metadata = engine_files.operator_metadata(work.source, query, operator.operator_id)
     try:
         if plans.has_generated_uid(operator):
@@ -137,7 +137,7 @@ def _read(
 
 def _export_keyed(
     session: SparkSession, query: QueryEntry, operator: OperatorEntry, store: str, work: Export
-) -> documents.OperatorState:
+) -> documents.CanonicalOperator:
     frame, _ = _read(session, query, operator, store, work)
     placement = operator.placement or Placement.HASHED
     head, log = sql.col(f"`{placement.head(operator.uid)}`"), sql.col(f"`{placement.log(operator.uid)}`")
@@ -236,8 +236,8 @@ def _state(
     *,
     states: tuple[documents.KeyedState, ...] = (),
     stores: tuple[documents.StoreState, ...] = (),
-) -> documents.OperatorState:
-    return documents.OperatorState(
+) -> documents.CanonicalOperator:
+    return documents.CanonicalOperator(
         uid=operator.uid,
         operator_id=operator.operator_id,
         name=operator.name,
@@ -270,7 +270,7 @@ def _finish(query: QueryEntry, states: tuple[documents.OperatorState, ...], work
     return query.model_copy(update={"path": folder_of(query), "files": files})
 
 
-def _document(query: QueryEntry, states: tuple[documents.OperatorState, ...]) -> documents.QueryDocument:
+def _document(query: QueryEntry, states: tuple[documents.CanonicalOperator, ...]) -> documents.QueryDocument:
     named = query.sources if len(query.sources) == len(query.offsets) else ()
     positions = tuple(
         documents.SourcePosition(

@@ -125,7 +125,7 @@ class _KeyedWork:
         if not self.collected:
             return
         task = self.task
-        types = key_columns.settle(
+        types = key_columns.resolve_types(
             task.operator, self.sample, declared=task.key_types, max_parallelism=task.max_parallelism
         )
         store, results = task.folder.store(), []
