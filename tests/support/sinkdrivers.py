@@ -99,7 +99,7 @@ class Driver:
     def complete(self) -> Manifest:
         """Complete a checkpoint; nobody hears of it yet."""
         store, generation = self.job.store, self.plan.generation
-        closer = closure.Closer(store, self.query.path)
+        closer = closure.ClosureBuilder(store, self.query.path)
         entry = closer.close_over(self.query.batch, self.committer.committed_batches(QUERY))
         number = catalog.next_snapshot_id(store)
         self.announcer.snapshot_covers(number, (entry,))
@@ -118,7 +118,7 @@ class Driver:
 
     def savepoint(self) -> str:
         """Take a savepoint of the last committed batch, commit nothing, and return its URI."""
-        closer = closure.Closer(self.job.store, self.query.path)
+        closer = closure.ClosureBuilder(self.job.store, self.query.path)
         entry = closer.close_over(self.query.batch, self.committer.committed_batches(QUERY))
         number = catalog.next_snapshot_id(self.job.store)
         request = savepoint.SavepointProperties(

@@ -87,13 +87,13 @@ def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHe
     )
     external = tuple(
         _external_health(savepoint, examination)
-        for savepoint in external_savepoints.look(store, examination.open_store)
+        for savepoint in external_savepoints.list_all(store, examination.open_store)
     )
     files = store.list(layout.GENERATIONS)
     generation_healths = tuple(_generations(store, files))
     owner, owner_problems = _owner(store)
     restart = forecast(store, examination)
-    folders = staged_files.take_stock(store, files, open_store=examination.open_store)
+    folders = staged_files.list_folders(store, files, open_store=examination.open_store)
     freeable, freeable_problem = _freeable(
         store, (*files, *(info for folder in folders for info in folder.files)), examination
     )
@@ -236,7 +236,9 @@ def _health(
     return _verified(store, manifest, location, root=root, examination=examination)
 
 
-def _external_health(savepoint: external_savepoints.Elsewhere, examination: Examination) -> diagnosis.SnapshotHealth:
+def _external_health(
+    savepoint: external_savepoints.ExternalSavepoint, examination: Examination
+) -> diagnosis.SnapshotHealth:
     """Examine a savepoint at another location; if it is unavailable, the error is its problem."""
     manifest, label = savepoint.manifest, f"savepoint {savepoint.id}"
     if isinstance(manifest, Manifest) and savepoint.store is not None:
@@ -364,7 +366,7 @@ def _freeable(
 def _folder(folder: staged_files.Folder) -> diagnosis.FolderHealth:
     return diagnosis.FolderHealth(
         path=folder.path,
-        whose=folder.whose,
+        whose=folder.owner,
         files=len(folder.files),
         size_bytes=sum(info.size_bytes for info in folder.files),
         unneeded_files=len(folder.unneeded),
@@ -376,7 +378,7 @@ def _notes_on_folders(store: ObjectStore, folders: Iterable[staged_files.Folder]
     for folder in folders:
         location = f"{store.uri}/{folder.path}"
         if folder.path.startswith(f"{layout.SCRATCH}/"):
-            yield f"{location} is scratch of the {folder.whose}: it holds no state, and the next start removes it."
+            yield f"{location} is scratch of the {folder.owner}: it holds no state, and the next start removes it."
         elif folder.unneeded:
             yield (
                 f"{location} holds {len(folder.unneeded)} files of drivers that have ended, which no snapshot needs; the "
@@ -396,7 +398,7 @@ def _notes(
     for generation in generation_healths:
         if generation.role == "unfinished":
             yield f"Generation {generation.generation} was never completed; no start uses it."
-    for folder in catalog.survey(store).unfinished:
+    for folder in catalog.list_all(store).unfinished:
         yield f"{store.uri}/{folder} has no manifest: a savepoint in progress, or one that was never completed."
     unknown_files = freeable.kept.get(rules.UNKNOWN, 0)
     if unknown_files:

@@ -57,7 +57,7 @@ def read_state(
     return read(uri, reading.StateSelection(uid, state, key, limit), options or storage.StorageOptions.from_env())
 
 
-def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
+def read(uri: str, wish: StateSelection, options: StorageOptions) -> pa.Table:
     """Read the requested state; see `read_state`."""
     from statefulspark.canonical import functions, reading, skeleton
 
@@ -68,17 +68,17 @@ def read(uri: str, wish: Wish, options: StorageOptions) -> pa.Table:
     if snapshot.manifest is None:
         raise errors.InternalError("ManifestMissing", f"{uri} was found without a manifest.")
     query, uid = reading.find(snapshot.manifest, wish)
-    function = functions.read(snapshot.place, query, wish, uid)
+    function = functions.read(snapshot.location, query, wish, uid)
     if function is not None:
         return function
     if skeleton.is_canonical(snapshot.manifest):
-        return reading.read_operator(snapshot.place, query, wish, uid)
+        return reading.read_operator(snapshot.location, query, wish, uid)
     offline = _engine(uri)
     with tempfile.TemporaryDirectory(prefix="statefulspark-") as scratch:
         local = storage.StorageOptions(allow_local_files=True)
         target = offline.target(storage.open_store(f"file://{scratch}", local))
-        (entry,) = offline.convert(snapshot.place, [query], target, local, only=uid)
-        return reading.read_operator(transfer.SnapshotPlace(target.store, target.folder), entry, wish, uid)
+        (entry,) = offline.convert(snapshot.location, [query], target, local, only=uid)
+        return reading.read_operator(transfer.SnapshotLocation(target.store, target.folder), entry, wish, uid)
 
 
 def convert(
@@ -107,7 +107,7 @@ def convert(
         raise errors.SpecRejectedError(
             "AlreadyCanonical", f"{uri} is canonical already; copy it with `statefulspark savepoint copy`."
         )
-    report = verify.verify_queries(snapshot.place.store, snapshot.queries, root=snapshot.place.root)
+    report = verify.verify_queries(snapshot.location.store, snapshot.queries, root=snapshot.location.root)
     if not report.ok:
         raise errors.SnapshotCorruptError("SnapshotBroken", f"{uri} cannot be converted: {report.sentence}")
     target = savepoint.SavepointTarget(storage.open_store(parent, options), folder)
@@ -115,7 +115,7 @@ def convert(
         raise errors.PreconditionFailedError(
             "SavepointExists", f"{target.uri} is a savepoint already; name another folder."
         )
-    entries = _engine(uri).convert(snapshot.place, snapshot.queries, target, options, on_progress=on_progress)
+    entries = _engine(uri).convert(snapshot.location, snapshot.queries, target, options, on_progress=on_progress)
     converted = manifest.model_copy(
         update={"kind": SnapshotKind.SAVEPOINT, "format": SnapshotFormat.CANONICAL, "queries": entries}
     )

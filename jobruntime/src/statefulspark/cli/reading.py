@@ -38,7 +38,7 @@ def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
 
 def _list_external(store: ObjectStore, args: argparse.Namespace) -> list[snapshots.ListedSnapshot]:
     """Return the savepoints at other locations, readable or not."""
-    savepoints = external_savepoints.look(store, lambda uri: options.open_location(uri, args))
+    savepoints = external_savepoints.list_all(store, lambda uri: options.open_location(uri, args))
     return [
         snapshots.ListedSnapshot(
             SnapshotKind.SAVEPOINT, savepoint.id, savepoint.location, savepoint.manifest, is_elsewhere=True

@@ -314,7 +314,7 @@ def _start_query(
         return writing.start(query.output, uid=query.uid, checkpoint_root=location.root, participant=participant)
 
     # The plan read these logs before the fence was up; the replaced driver may have written to them since.
-    fenced = read_cache.Look(store)
+    fenced = read_cache.ReadCache(store)
     end = watermarks.find_end(fenced, path)
     is_held = end is not None and not end.is_committed
     if end is not None and end.is_committed:  # A stop had drained the query, but did not end the job.

@@ -122,7 +122,7 @@ class Committer:
         for sink in self.sinks:
             context = sink.context(batches.get(sink.query_uid, -1))
             self._retry(functools.partial(_open, sink, context))
-        seen = read_cache.Look(self._driver.store)
+        seen = read_cache.ReadCache(self._driver.store)
         self._lingering = tuple(record for sink in self.sinks for record in self._find_lingering(seen, sink, batches))
         self._record_outputs(restored, functions or {})
         self.commit(restored)
@@ -131,14 +131,14 @@ class Committer:
         self._deadline_s = NO_DEADLINE_S
 
     def _find_lingering(
-        self, seen: read_cache.Look, sink: JobSink, batches: Mapping[str, int]
+        self, seen: read_cache.ReadCache, sink: JobSink, batches: Mapping[str, int]
     ) -> Iterable[_LingeringRecord]:
         current, restored_batch = self._driver.generation, batches.get(sink.query_uid, -1)
         names = (layout.parse_number(name) for name in seen.list_names(layout.GENERATIONS))
         generations = {number for number in names if number is not None and number < current} | {current}
         for generation in sorted(generations):
             root = layout.query_root(generation, sink.query_uid)
-            for name in batch_records.SideLog(seen, root).all_of(batch_records.RecordKind.PREPARED):
+            for name in batch_records.BatchRecordLog(seen, root).all_of(batch_records.RecordKind.PREPARED):
                 if name.uid == sink.uid and name.batch > restored_batch:
                     yield _LingeringRecord(sink, self._driver.store.child(root), name, generation < current)
 

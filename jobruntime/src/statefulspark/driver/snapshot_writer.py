@@ -156,7 +156,8 @@ class SnapshotWriter:
         self._growth = measure.Growth(restored)
         # One closer per lane and query: it remembers what it read, and is used by one thread.
         self._closers = {
-            lane: {location.uid: closure.Closer(store, location.path) for location in locations} for lane in Lane
+            lane: {location.uid: closure.ClosureBuilder(store, location.path) for location in locations}
+            for lane in Lane
         }
 
     def complete(
@@ -316,9 +317,9 @@ class SnapshotWriter:
         catalog.write_checkpoint(self._store, manifest)
         return api.SnapshotSummary.of(manifest, f"{self._store.uri}/{layout.checkpoint(manifest.id)}")
 
-    def _savepoint_request(self, order: SnapshotOrder) -> savepoint.SavepointRequest:
+    def _savepoint_request(self, order: SnapshotOrder) -> savepoint.SavepointProperties:
         identity = self._identity
-        return savepoint.SavepointRequest(
+        return savepoint.SavepointProperties(
             id=order.snapshot_id,
             namespace=identity.namespace,
             job=identity.job,
@@ -342,10 +343,12 @@ class SnapshotWriter:
             return {"lineage": None, "root": None, "ancestors": ()}
         return {"lineage": origin.lineage, "root": self._store.uri, "ancestors": origin.ancestors}
 
-    def _savepoint_target(self, order: SnapshotOrder, request: savepoint.SavepointRequest) -> savepoint.SavepointTarget:
+    def _savepoint_target(
+        self, order: SnapshotOrder, request: savepoint.SavepointProperties
+    ) -> savepoint.SavepointTarget:
         requested = order.savepoint_request.location if order.savepoint_request else None
         location = requested or self._savepoint_location
-        return savepoint.target(self._store, request, location=location, open_store=self._open_store)
+        return savepoint.resolve_target(self._store, request, location=location, open_store=self._open_store)
 
 
 def summarise_restored(store: ObjectStore, manifest: Manifest | None) -> api.SnapshotSummary | None:

@@ -179,7 +179,7 @@ def find(query_uids: Sequence[str], job_config: config.JobConfig, root: JobRoot)
     if root.author is None:
         return recovery.plan_recovery(root.store, restore=restore_config, query_uids=query_uids, open_store=open_store)
     start_plan = recovery.find_start(
-        root.store, root.author, restore=restore_config, query_uids=query_uids, open_store=open_store, seen=root.seen
+        root.store, root.author, restore=restore_config, query_uids=query_uids, open_store=open_store, cache=root.seen
     )
     _log.info("state found", extra={"restored_from": start_plan.restored_from or "nothing: first start"})
     if start_plan.restore_skipped is not None:
@@ -214,7 +214,7 @@ def build_queries(
     declared = declared or functions.JobFunctions()
     context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
     registry = keyed.OperatorRegistry()
-    partitions = parallelism.asked_for(job_config.engine.conf)
+    partitions = parallelism.requested_partitions(job_config.engine.conf)
     placements = plans.placements(start_plan.queries)
     built = []
     for query in job.queries:
@@ -321,7 +321,7 @@ def _generation_ready(compared: Comparison) -> StartPlan:
     planned = tuple(query.planned for query in compared.built.queries)
     ready = restore.carry_out(
         root.store,
-        plan.in_new_generation(start_plan, sentences) if changed else plan.noting_declared(start_plan, planned),
+        plan.in_new_generation(start_plan, sentences) if changed else plan.with_declared_queries(start_plan, planned),
         root.claimed_by,
         rewrites={uid: change.rewrite for uid, change in changed.items()},
         finish=_finisher(compared, planned, changed),

@@ -114,7 +114,7 @@ class Carrier:
         batch_files = closure.close_over(self.store, entry.path, batch)
         spark_paths = {file.path for file in batch_files.files}
         own_files = tuple(
-            file for file in entry.files if file.path not in spark_paths and not rewrite.is_sparks(file.path)
+            file for file in entry.files if file.path not in spark_paths and not rewrite.is_spark_file(file.path)
         )
         return plans.annotate(
             entry.model_copy(
@@ -173,7 +173,7 @@ class Carrier:
         moved: list[tuple[str, str]] = []
         for info in self.store.list(f"{scratch}/state"):
             path = info.key[len(scratch) + 1 :]
-            target = rewrite.place_of_empty(path, empty.ids, version=entry.batch_id + 1)
+            target = rewrite.path_of_empty_state(path, empty.ids, version=entry.batch_id + 1)
             if target is not None:
                 (moved if rewrite.holds_paths(path) else pairs).append((info.key, f"{entry.path}/{target}"))
         transfer.copy(self.store, self.store, pairs)

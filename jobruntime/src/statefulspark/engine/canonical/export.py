@@ -192,9 +192,9 @@ def _export_store(
         (family.name, documents.family_folder(operator.uid, number, store, family.name))
         for number, family in enumerate(families.fields)
     )
-    parts_by_family: dict[str, list[documents.PartFile]] = {name: [] for name, _ in folders}
+    parts_by_family: dict[str, list[documents.ParquetFile]] = {name: [] for name, _ in folders}
     for result in _run(frame.coalesce(work.parallelism), tasks.FamilyExport(work.query_folder(query), folders)):
-        part = documents.PartFile.model_validate_json(cast("str", result["part"]))
+        part = documents.ParquetFile.model_validate_json(cast("str", result["part"]))
         parts_by_family[cast("str", result["family"])].append(part)
     partition_key = frame.schema[state_tables.PARTITION_KEY].dataType
     if not state_tables.fits_parquet(partition_key) and cast("spark_types.StructType", partition_key).fields:
@@ -247,10 +247,10 @@ def _state(
     )
 
 
-def _finish(query: QueryEntry, states: tuple[documents.OperatorState, ...], work: Export) -> QueryEntry:
+def _finish(query: QueryEntry, states: tuple[documents.CanonicalOperator, ...], work: Export) -> QueryEntry:
     """Copy the unchanged files, write the document, and return the query's entry."""
     folder = f"{work.target.folder}/{folder_of(query)}"
-    copied = [file.path for file in query.files if skeleton.belongs(query, file.path)]
+    copied = [file.path for file in query.files if skeleton.is_copied_unchanged(query, file.path)]
     transfer.copy(work.source, work.target.store, [(f"{query.path}/{path}", f"{folder}/{path}") for path in copied])
     if not query.files:
         return query.model_copy(update={"path": folder_of(query)})

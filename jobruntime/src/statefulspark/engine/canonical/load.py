@@ -91,7 +91,7 @@ def import_state(
     return tuple(_import_query(import_session, state_import, originals[query.uid], query) for query in queries)
 
 
-def read_document(source: transfer.SnapshotPlace, original: QueryEntry) -> documents.QueryDocument:
+def read_document(source: transfer.SnapshotLocation, original: QueryEntry) -> documents.QueryDocument:
     """Read the document of a canonical savepoint that describes a query.
 
     Raises:
@@ -184,7 +184,7 @@ class _OperatorTarget:
 
 
 def _stores(
-    session: SparkSession, folder: tasks.QueryFolder, operator: documents.OperatorState, target: _OperatorTarget
+    session: SparkSession, folder: tasks.QueryFolder, operator: documents.CanonicalOperator, target: _OperatorTarget
 ) -> list[tuple[str, DataFrame]]:
     """Return each store of an operator in the form that `state_tables.write_stores` expects."""
     if operator.is_keyed:
@@ -193,7 +193,7 @@ def _stores(
 
 
 def _keyed_store(
-    session: SparkSession, folder: tasks.QueryFolder, operator: documents.OperatorState, target: _OperatorTarget
+    session: SparkSession, folder: tasks.QueryFolder, operator: documents.CanonicalOperator, target: _OperatorTarget
 ) -> DataFrame:
     """Assign every key to its key group for the new number of groups, and build the groups."""
     partitions, metadata = target.partitions, target.metadata

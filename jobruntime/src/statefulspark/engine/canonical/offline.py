@@ -57,7 +57,7 @@ def engine() -> Iterator[SparkSession]:
 
 
 def convert(
-    source: transfer.SnapshotPlace,
+    source: transfer.SnapshotLocation,
     queries: Sequence[QueryEntry],
     target: savepoint.SavepointTarget,
     options: StorageOptions,
@@ -88,7 +88,7 @@ def convert(
 
 
 def _convert_one(
-    source: transfer.SnapshotPlace,
+    source: transfer.SnapshotLocation,
     query: QueryEntry,
     target: savepoint.SavepointTarget,
     options: StorageOptions,
@@ -116,9 +116,9 @@ def _convert_one(
         return entry
 
 
-def _require_whole(source: transfer.SnapshotPlace, query: QueryEntry, file_rewrite: rewrite.Rewrite) -> None:
+def _require_whole(source: transfer.SnapshotLocation, query: QueryEntry, file_rewrite: rewrite.Rewrite) -> None:
     """Verify only the files that will be read; damage in other files does not prevent reading this state."""
-    files = tuple(file for file in query.files if file_rewrite.place(file.path) is not None)
+    files = tuple(file for file in query.files if file_rewrite.new_path(file.path) is not None)
     report = verify.verify_queries(source.store, [query.model_copy(update={"files": files})], root=source.root)
     if not report.ok:
         raise errors.SnapshotCorruptError(

@@ -258,7 +258,7 @@ class ReadFamily:
     """
 
     folder: QueryFolder
-    files: tuple[documents.PartFile, ...]
+    files: tuple[documents.ParquetFile, ...]
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Read the parts at the positions that the rows name."""

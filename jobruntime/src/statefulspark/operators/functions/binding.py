@@ -114,7 +114,7 @@ def bind_sink(
         StatefulSparkError: `StateInitializationFailed`, `FunctionFailed`.
     """
     assert isinstance(output.sink, FunctionSink)  # noqa: S101 - the caller has checked this
-    log = batch_records.SideLog(start.store, "")
+    log = batch_records.BatchRecordLog(start.store, "")
     committed = restored.batch_id if restored is not None else -1
     # The listing may lag behind, so the records that the snapshot names are added.
     required = (
