@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from statefulspark.state import codec, conversions, expiry, kindtypes, tables, ttl, typetext
+from statefulspark.state import cleanup, codec, conversions, kindtypes, tables, ttl, typetext
 from statefulspark.state import scope as scopes
 
 Cells = list[tables.Cell]
@@ -60,7 +60,7 @@ class RankedHandle:
     """The elements of the current key."""
 
     def __init__(
-        self, meta: kindtypes.StateMeta, scope: scopes.Scope, life: ttl.Ttl | None, cleaner: expiry.Cleaner | None
+        self, meta: kindtypes.StateMeta, scope: scopes.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
     ) -> None:
         self._meta, self._scope, self._life, self._cleaner = meta, scope, life, cleaner
         self._table = RankedTable()

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import keyedstate
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, compaction, descriptors, expiry, functions, kinds, tables, ttl
+from statefulspark.state import chunks, cleanup, compaction, descriptors, expiry, functions, kinds, tables, ttl
 
 HOUR = 3_600_000
 FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)
@@ -269,8 +269,8 @@ def test_a27_a_map_with_a_time_to_live_may_hold_none() -> None:
 def test_a31_what_is_not_at_hand_is_owed_to_the_other_key_groups_in_turn() -> None:
     table = tables.CellTable()
     table.rows.update({key: (key, 0) for key in range(3)})
-    cleaner = expiry.Cleaner(count=2, duration_ms=10)
-    cleaner.round = expiry.CleanupRound([4, 5, 6])
+    cleaner = cleanup.Cleaner(count=2, duration_ms=10)
+    cleaner.round = cleanup.CleanupRound([4, 5, 6])
 
     cleaner.bind(table, 5)
     looked = []
@@ -286,7 +286,7 @@ def test_a31_what_is_not_at_hand_is_owed_to_the_other_key_groups_in_turn() -> No
 
 
 def test_a31_a_round_with_nothing_owed_goes_nowhere() -> None:
-    assert expiry.CleanupRound([1, 2]).next_due() is None
-    nobody = expiry.CleanupRound()
+    assert cleanup.CleanupRound([1, 2]).next_due() is None
+    nobody = cleanup.CleanupRound()
     nobody.pending_entries = 5
     assert nobody.next_due() is None

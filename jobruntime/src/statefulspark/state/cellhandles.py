@@ -15,7 +15,7 @@ from statefulspark import errors
 from statefulspark.state import cells, numbers
 
 if TYPE_CHECKING:
-    from statefulspark.state import descriptors
+    from statefulspark.state import aggregates
 
 T = TypeVar("T")
 In = TypeVar("In")
@@ -125,7 +125,7 @@ class AggregatingHandle(Generic[In, Acc, Out]):
 
     __slots__ = ("_cells", "_function")
 
-    def __init__(self, cells: cells.AnyCells, function: descriptors.AggregateFunction[In, Acc, Out]) -> None:
+    def __init__(self, cells: cells.AnyCells, function: aggregates.AggregateFunction[In, Acc, Out]) -> None:
         self._cells = cells
         self._function = function
 

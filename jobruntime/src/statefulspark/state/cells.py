@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from statefulspark.state import conversions, expiry, numbers, tables
+from statefulspark.state import cleanup, conversions, numbers, tables
 from statefulspark.state import scope as scopes
 from statefulspark.state.kindtypes import StateMeta
 from statefulspark.state.ttl import Ttl
@@ -183,7 +183,7 @@ class CleaningCells(ExpiringCells):
 
     __slots__ = ("_cleaner",)
 
-    def __init__(self, meta: StateMeta, scope: scopes.Scope, ttl: Ttl, cleaner: expiry.Cleaner) -> None:
+    def __init__(self, meta: StateMeta, scope: scopes.Scope, ttl: Ttl, cleaner: cleanup.Cleaner) -> None:
         super().__init__(meta, scope, ttl)
         self._cleaner = cleaner
 

@@ -16,6 +16,7 @@ from statefulspark.state import (
     cellhandles,
     cells,
     chunks,
+    cleanup,
     conversions,
     descriptors,
     entries,
@@ -46,7 +47,7 @@ class _State:
     declaration: evolution.Declaration
     view: View
     life: ttl.Ttl | None
-    cleaner: expiry.Cleaner | None
+    cleaner: cleanup.Cleaner | None
     converting: Converting | None = None
 
     @property
@@ -90,7 +91,7 @@ class KeyedContext:
         self._ttl_change = ttl_change
         self._is_open = False
         self._states: dict[str, _State] = {}
-        self._each_record: list[tuple[expiry.Cleaner, int]] = []
+        self._each_record: list[tuple[cleanup.Cleaner, int]] = []
         self._resolutions: dict[tuple[str, chunks.StateMeta], evolution.Resolution] = {}
         self._timers = timers.TimerService(self._scope, domains)
         self._firing: timers.TimeDomain | None = None
@@ -170,7 +171,7 @@ class KeyedContext:
         self._check_new(meta)
         cleaner = None
         if life is not None and life.incremental is not None:
-            cleaner = expiry.Cleaner(life.incremental.count, life.duration_ms)
+            cleaner = cleanup.Cleaner(life.incremental.count, life.duration_ms)
             if life.incremental.run_for_every_record:
                 self._each_record.append((cleaner, life.incremental.count))
         declaration = evolution.Declaration(meta, value, self._ttl_change)
@@ -287,7 +288,7 @@ class KeyedContext:
         return any(state.cleaner is not None for state in self._states.values())
 
     @property
-    def cleaners(self) -> dict[str, expiry.Cleaner]:
+    def cleaners(self) -> dict[str, cleanup.Cleaner]:
         """Incremental cleaners by the name of the state."""
         return {name: state.cleaner for name, state in self._states.items() if state.cleaner is not None}
 

@@ -13,10 +13,11 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from statefulspark import errors
 from statefulspark.state import kinds, typetext
+from statefulspark.state.aggregates import AggregateFunction
 from statefulspark.state.conversions import Codec
 from statefulspark.state.ttl import Ttl, TtlUpdate, TtlVisibility
 
@@ -27,8 +28,6 @@ V = TypeVar("V")
 In = TypeVar("In")
 Acc = TypeVar("Acc")
 Out = TypeVar("Out")
-In_contra = TypeVar("In_contra", contravariant=True)
-Out_co = TypeVar("Out_co", covariant=True)
 
 __all__ = [
     "AggregateFunction",
@@ -44,19 +43,6 @@ __all__ = [
     "ValueState",
 ]
 _NAME = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]{0,127}$")
-
-
-class AggregateFunction(Protocol[In_contra, Acc, Out_co]):
-    """Aggregation of an aggregating state: `create`, then `add` for each value, `result` on a read."""
-
-    def create(self) -> Acc:
-        """Return an empty accumulator."""
-
-    def add(self, accumulator: Acc, value: In_contra) -> Acc:
-        """Return the accumulator with the value added."""
-
-    def result(self, accumulator: Acc) -> Out_co:
-        """Return the result of an accumulator."""
 
 
 def _check_name(name: str) -> None:

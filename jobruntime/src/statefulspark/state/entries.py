@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
-from statefulspark.state import expiry, tables
+from statefulspark.state import cleanup, tables
 from statefulspark.state import scope as scopes
 from statefulspark.state.kindtypes import StateMeta
 from statefulspark.state.ttl import Ttl
@@ -24,7 +24,7 @@ class _Expiry:
 
     __slots__ = ("_cleaner", "_scope", "active", "duration_ms", "renews_on_read", "shows_expired")
 
-    def __init__(self, scope: scopes.Scope, ttl: Ttl | None, cleaner: expiry.Cleaner | None) -> None:
+    def __init__(self, scope: scopes.Scope, ttl: Ttl | None, cleaner: cleanup.Cleaner | None) -> None:
         self._scope = scope
         self._cleaner = cleaner
         self.active = ttl is not None
@@ -57,7 +57,7 @@ class ListHandle(Generic[T]):
         meta: StateMeta,
         scope: scopes.Scope,
         ttl: Ttl | None,
-        cleaner: expiry.Cleaner | None = None,
+        cleaner: cleanup.Cleaner | None = None,
     ) -> None:
         self._meta = meta
         self._scope = scope
@@ -152,7 +152,7 @@ class MapHandle(Generic[K, V]):
         meta: StateMeta,
         scope: scopes.Scope,
         ttl: Ttl | None,
-        cleaner: expiry.Cleaner | None = None,
+        cleaner: cleanup.Cleaner | None = None,
     ) -> None:
         self._meta = meta
         self._scope = scope

@@ -6,31 +6,49 @@ branches on the kind: declaring, tables, chunks, merging, exports, expiry and ev
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from statefulspark.state import cellhandles, cells, kindtypes, numbers, shapes, tables, typetext
 from statefulspark.state import scope as scopes
 
 if TYPE_CHECKING:
-    from statefulspark.state import descriptors, ttl
+    from statefulspark.state import aggregates, ttl
 
 
-def _value(
-    descriptor: descriptors.ValueState[object], view: cells.AnyCells, life: ttl.Ttl | None
-) -> cellhandles.ValueHandle[object]:
+class _WithDefault(Protocol):
+    """What a handle needs of the declaration of a value."""
+
+    @property
+    def default(self) -> object: ...
+
+
+class _WithReduce(Protocol):
+    """What a handle needs of the declaration of a reducing state."""
+
+    @property
+    def reduce(self) -> Callable[[object, object], object]: ...
+
+
+class _WithFunction(Protocol):
+    """What a handle needs of the declaration of an aggregating state."""
+
+    @property
+    def function(self) -> aggregates.AggregateFunction[object, object, object]: ...
+
+
+def _value(descriptor: _WithDefault, view: cells.AnyCells, life: ttl.Ttl | None) -> cellhandles.ValueHandle[object]:
     if descriptor.default is not None and life is None:
         return cellhandles.DefaultValueHandle(view, descriptor.default)
     return cellhandles.ValueHandle(view)
 
 
-def _reducing(
-    descriptor: descriptors.ReducingState[object], view: cells.AnyCells, _: ttl.Ttl | None
-) -> cellhandles.ReducingHandle[object]:
+def _reducing(descriptor: _WithReduce, view: cells.AnyCells, _: ttl.Ttl | None) -> cellhandles.ReducingHandle[object]:
     return cellhandles.ReducingHandle(view, descriptor.reduce)
 
 
 def _aggregating(
-    descriptor: descriptors.AggregatingState[object, object, object], view: cells.AnyCells, _: ttl.Ttl | None
+    descriptor: _WithFunction, view: cells.AnyCells, _: ttl.Ttl | None
 ) -> cellhandles.AggregatingHandle[object, object, object]:
     return cellhandles.AggregatingHandle(view, descriptor.function)
 
@@ -39,9 +57,7 @@ def _view(_: kindtypes.Descriptor, view: kindtypes.View | kindtypes.Converting, 
     return view
 
 
-def _number_cells(
-    descriptor: descriptors.ReducingState[object], state: kindtypes.StateMeta, scope: scopes.Scope
-) -> cells.NumberCells | None:
+def _number_cells(descriptor: _WithReduce, state: kindtypes.StateMeta, scope: scopes.Scope) -> cells.NumberCells | None:
     """Return cells that are folded as columns, if the function and the type allow it."""
     number = numbers.KINDS.get(typetext.parse(state.type_text).family)
     combine = numbers.combination_of(descriptor.reduce)

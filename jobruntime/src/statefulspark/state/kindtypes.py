@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Never, Protocol
 from statefulspark.state import tables
 
 if TYPE_CHECKING:
-    from statefulspark.state import conversions, expiry, scope, ttl
+    from statefulspark.state import cleanup, conversions, scope, ttl
 
 Entry = tuple[tables.Key, object, tables.Cell]
 """Key, index or entry (None where the shape has none), and cell."""
@@ -98,7 +98,7 @@ class Shape:
     alive: Callable[[object, int], object]
     entries: Callable[[tables.Changes], Iterator[Entry]]
     gather: Callable[[Iterable[Entry]], tables.Changes]
-    view: Callable[[StateMeta, scope.Scope, ttl.Ttl | None, expiry.Cleaner | None], View]
+    view: Callable[[StateMeta, scope.Scope, ttl.Ttl | None, cleanup.Cleaner | None], View]
     converting: Callable[[Never, conversions.Conversion], Converting]
     container: str = ""
     column: str = ""

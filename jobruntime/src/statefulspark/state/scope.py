@@ -6,11 +6,10 @@ Outside a key the scope's key is `NO_KEY`, and every access to state is rejected
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from statefulspark import errors
 from statefulspark.state import numbers
-from statefulspark.state.kindtypes import StateMeta
 
 
 class NoKey:
@@ -23,6 +22,26 @@ class NoKey:
 
 
 NO_KEY: Final = NoKey()
+
+
+class Kind(Protocol):
+    """What messages say of a kind of state."""
+
+    @property
+    def value(self) -> str:
+        """Its stored name."""
+
+
+class State(Protocol):
+    """What messages say of a state; its stored metadata has it."""
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+
+    @property
+    def kind(self) -> Kind:
+        """Its kind."""
 
 
 ToObjects = Callable[[numbers.ArrowColumn], list[object]]
@@ -47,7 +66,7 @@ class Scope:
         self.now_ms = 0
         self.watermark_ms = -(2**63)
 
-    def require_key(self, meta: StateMeta) -> object:
+    def require_key(self, state: State) -> object:
         """Return the current key.
 
         Raises:
@@ -56,13 +75,13 @@ class Scope:
         if self.key is NO_KEY:
             raise errors.SpecRejectedError(
                 "KeyedStateOutsideKey",
-                f"Keyed state '{meta.name}' with type {meta.kind.value} can only be used on a 'keyed stream', i.e., "
+                f"Keyed state '{state.name}' with type {state.kind.value} can only be used on a 'keyed stream', i.e., "
                 "after a 'keyBy()' operation. There is no current key here: use the state inside process(), not in "
                 "open() or close().",
             )
         return self.key
 
-    def require_group(self, meta: StateMeta) -> ToObjects:
+    def require_group(self, state: State) -> ToObjects:
         """Return the function that converts columns of the current key group to Python values.
 
         Raises:
@@ -71,7 +90,7 @@ class Scope:
         if self.to_objects is None:
             raise errors.SpecRejectedError(
                 "KeyedStateOutsideTable",
-                f"The state '{meta.name}' of many keys can only be used inside process_table() of a "
+                f"The state '{state.name}' of many keys can only be used inside process_table() of a "
                 "VectorizedProcessFunction.",
             )
         return self.to_objects

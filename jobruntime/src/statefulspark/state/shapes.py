@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 from typing import cast
 
-from statefulspark.state import cells, converting, entries, expiry, kindtypes, sections, tables, ttl
+from statefulspark.state import cells, cleanup, converting, entries, kindtypes, sections, tables, ttl
 from statefulspark.state import scope as scopes
 
 
@@ -47,7 +47,7 @@ def merge_maps(older: tables.Changes, newer: tables.Changes) -> None:
 
 
 def _view_of_cells(
-    state: kindtypes.StateMeta, scope: scopes.Scope, life: ttl.Ttl | None, cleaner: expiry.Cleaner | None
+    state: kindtypes.StateMeta, scope: scopes.Scope, life: ttl.Ttl | None, cleaner: cleanup.Cleaner | None
 ) -> cells.Cells:
     if life is None:
         return cells.Cells(state, scope)

@@ -8,7 +8,7 @@ import pytest
 from keyedstate import MemoryLog, new_ids
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import cleaning, packing
-from statefulspark.state import cache, descriptors, expiry, functions, keygroups, store, ttl
+from statefulspark.state import cache, cleanup, descriptors, functions, keygroups, store, ttl
 
 HOUR = 3_600_000
 GROUPS = 8
@@ -57,7 +57,7 @@ class Task:
         self.cache = cache.LruCache().of("test", None)
         self._life = life
         self._ids: Callable[[], str] = new_ids()
-        self.round = expiry.CleanupRound(range(GROUPS))
+        self.round = cleanup.CleanupRound(range(GROUPS))
 
     def batch(self, group: int, keys: Iterator[object] | range, *, now_ms: int, records: int = 0) -> None:
         context = functions.KeyedContext("test", now_ms)

@@ -16,12 +16,12 @@ from pyspark import TaskContext
 
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import packing
-from statefulspark.state import expiry, functions, keygroups, store
+from statefulspark.state import cleanup, functions, keygroups, store
 
 LOAD_THRESHOLD = 1000
 """A key group is loaded when the number of pending entries reaches its size or this number."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
-_ROUNDS: dict[tuple[str, str, int, int], expiry.CleanupRound] = {}
+_ROUNDS: dict[tuple[str, str, int, int], cleanup.CleanupRound] = {}
 """Rounds of this Python worker by operator, state, partition, and number of partitions."""
 
 
@@ -68,7 +68,7 @@ def assign_rounds(context: functions.KeyedContext, uid: str, placement: Placemen
     partitions = int((task.getLocalProperty(_PARTITIONS) if task is not None else None) or 1)
     neighbours = neighbours_of(group, partitions, placement, groups=groups)
     for name, cleaner in context.cleaners.items():
-        cleaner.round = _ROUNDS.setdefault((uid, name, neighbours[0], partitions), expiry.CleanupRound(neighbours))
+        cleaner.round = _ROUNDS.setdefault((uid, name, neighbours[0], partitions), cleanup.CleanupRound(neighbours))
 
 
 def neighbours_of(group: int, partitions: int, placement: Placement, *, groups: int) -> list[int]:
@@ -111,7 +111,7 @@ def clean(context: functions.KeyedContext, partition: Partition, *, new_id: Call
 
 def _clean_group(
     context: functions.KeyedContext,
-    cleaner: expiry.Cleaner,
+    cleaner: cleanup.Cleaner,
     partition: Partition,
     group: int,
     new_id: Callable[[], str],
