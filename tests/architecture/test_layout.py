@@ -205,6 +205,37 @@ def test_pure_packages_read_no_clock_and_no_environment(package: str) -> None:
     assert found == []
 
 
+_NAMED_BY_SPARK_AND_BY_FLINK = {"ValueState", "ListState", "MapState"}
+
+
+@pytest.mark.parametrize("distribution", ["jobruntime/src/statefulspark", "operator/src/statefulspark_operator"])
+def test_no_two_public_classes_of_a_distribution_have_one_name(distribution: str) -> None:
+    classes = Counter(
+        node.name
+        for path in (ROOT / distribution).rglob("*.py")
+        for node in ast.parse(path.read_bytes()).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+
+    assert {name for name, count in classes.items() if count > 1} - _NAMED_BY_SPARK_AND_BY_FLINK == set()
+
+
+_SAYS_NOTHING = {"found", "one", "told", "place", "thing", "known", "wanted"}
+
+
+@pytest.mark.parametrize("distribution", ["jobruntime/src/statefulspark", "operator/src/statefulspark_operator"])
+def test_variables_say_what_they_hold(distribution: str) -> None:
+    stored = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.id}"
+        for path in sorted((ROOT / distribution).rglob("*.py"))
+        if "contract" not in path.parts  # names of fields in stored documents
+        for node in ast.walk(ast.parse(path.read_bytes()))
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in _SAYS_NOTHING
+    ]
+
+    assert stored == []
+
+
 def test_every_builder_exists_once() -> None:
     """A builder is a function `a_manifest`, `an_operator`: a second one of its name builds the same, or something else."""
     builders = [

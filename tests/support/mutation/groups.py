@@ -60,7 +60,9 @@ GROUPS = (
     ),
     Group("retention", _room("retention", "rules"), _unit("retention", "rules")),
     Group("keygroups", _room("state", "keygroups"), _unit("state", "keygroup_borders", "keygroups", "spark_hashes")),
-    Group("expiry", _room("state", "cleanup", "expiry", "ttl", "timers"), _unit("state", "expiry_rules", "timers", "ttl")),
+    Group(
+        "expiry", _room("state", "cleanup", "expiry", "ttl", "timers"), _unit("state", "expiry_rules", "timers", "ttl")
+    ),
     Group(
         "redistribution",
         _room("operatorstate", "redistribution"),

@@ -24,7 +24,7 @@ class NoKey:
 NO_KEY: Final = NoKey()
 
 
-class Kind(Protocol):
+class KindLabel(Protocol):
     """What messages say of a kind of state."""
 
     @property
@@ -32,7 +32,7 @@ class Kind(Protocol):
         """Its stored name."""
 
 
-class State(Protocol):
+class StateLabel(Protocol):
     """What messages say of a state; its stored metadata has it."""
 
     @property
@@ -40,7 +40,7 @@ class State(Protocol):
         """Its name."""
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> KindLabel:
         """Its kind."""
 
 
@@ -66,7 +66,7 @@ class Scope:
         self.now_ms = 0
         self.watermark_ms = -(2**63)
 
-    def require_key(self, state: State) -> object:
+    def require_key(self, state: StateLabel) -> object:
         """Return the current key.
 
         Raises:
@@ -81,7 +81,7 @@ class Scope:
             )
         return self.key
 
-    def require_group(self, state: State) -> ToObjects:
+    def require_group(self, state: StateLabel) -> ToObjects:
         """Return the function that converts columns of the current key group to Python values.
 
         Raises:
