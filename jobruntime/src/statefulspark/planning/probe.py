@@ -19,10 +19,11 @@ from statefulspark.operators.keyed import packing
 from statefulspark.planning import declared, source_names
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
+    from py4j.java_gateway import JavaObject, JVMView
     from pyspark.sql import DataFrame, SparkSession
 
 _STREAMING = "org.apache.spark.sql.execution.streaming"
+_OPERATION_CHECK = "spark.sql.streaming.unsupportedOperationCheck"
 _FILES = re.compile(r"^FileSource\[(.*)\]$")
 RELATIONS = frozenset({"StreamingRelation", "StreamingRelationV2"})
 """Nodes of a logical plan that represent a source."""
@@ -51,13 +52,30 @@ def plan(frame: DataFrame, mode: str) -> QueryPlan:
     Args:
         frame: The DataFrame that the query writes.
         mode: Output mode: `append`, `update` or `complete`.
+
+    Raises:
+        AnalysisException: Spark cannot run this as a stream in that mode; the start of the query would raise the same.
     """
     analyzed = frame._jdf.queryExecution().analyzed()
     spark_session.activate(frame.sparkSession)
+    _require_supported(frame.sparkSession, analyzed, mode)
     incremental = execution(frame.sparkSession, analyzed, mode, "<none>", partitions=None)
     planned = incremental.state().apply(incremental.sparkPlan())
     operators = {operator.operator_id: operator for node in nodes(planned) if (operator := _operator(node)) is not None}
     return QueryPlan(tuple(operators[number] for number in sorted(operators)), tuple(_sources(analyzed)))
+
+
+def _require_supported(session: SparkSession, analyzed: JavaObject, mode: str) -> None:
+    """Check what Spark checks at the start of a query, and not before (ResolveWriteToStream, Spark 4.2)."""
+    jvm = session._jvm
+    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    if session.conf.get(_OPERATION_CHECK) == "true":
+        checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
+        checker.checkForStreaming(analyzed, _output_mode(jvm, mode))
+
+
+def _output_mode(jvm: JVMView, mode: str) -> JavaObject:
+    return cast("JavaObject", getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())())
 
 
 def execution(
@@ -91,7 +109,7 @@ def execution(
         runtime(
             engine or session._jsparkSession,
             analyzed,
-            getattr(jvm.org.apache.spark.sql.streaming.OutputMode, mode.capitalize())(),
+            _output_mode(jvm, mode),
             state_root,
             jvm.java.util.UUID.randomUUID(),
             jvm.java.util.UUID.randomUUID(),
