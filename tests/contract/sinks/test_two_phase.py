@@ -36,10 +36,10 @@ POINTS: Mapping[str, tuple[tuple[str, When], ...]] = {
         ("delete_many", "after"),
     ),
     "postgres": (
-        ("_lock", "before"),
+        ("_lock_marker", "before"),
         ("write_row", "after"),
-        ("_move", "before"),
-        ("_move", "after"),
+        ("_update_marker", "before"),
+        ("_update_marker", "after"),
         ("sweep", "before"),
         ("delete_many", "after"),
     ),

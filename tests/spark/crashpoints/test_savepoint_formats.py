@@ -44,11 +44,13 @@ def test_a158_a_savepoint_is_native_unless_it_is_asked_for_as_canonical(
             code = main.main(["savepoint", "create", "--url", url, "--name", name, *chosen])
             assert code == 0, driver.log.read_text()[-3000:]
 
-    plain, parquet = (catalog.read_manifest(store, layout.savepoint(*one)) for one in ((1, "plain"), (2, "parquet")))
+    savepoints = (catalog.read_manifest(store, ref.folder) for ref in catalog.list_snapshots(store))
+    by_name = {manifest.savepoint_name: manifest for manifest in savepoints}
+    plain, parquet = by_name["plain"], by_name["parquet"]
     assert (plain.format, has_parquet(plain)) == (SnapshotFormat.NATIVE, False)
     assert (parquet.format, has_parquet(parquet)) == (SnapshotFormat.CANONICAL, True)
-    for one in (plain, parquet):
-        assert verify.verify(store, one, root=layout.savepoint(one.id, one.savepoint_name), deep=True).ok
+    for manifest in (plain, parquet):
+        assert verify.verify(store, manifest, root=layout.savepoint(manifest.id, manifest.savepoint_name), deep=True).ok
 
 
 def has_parquet(manifest: Manifest) -> bool:

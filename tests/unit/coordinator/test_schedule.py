@@ -179,9 +179,13 @@ def test_a_first_commit_waits_for_the_pause_only() -> None:
     assert run.tick(9) == (model.Begin(2, a_periodic(9), PARTICIPANTS),)
 
 
-def test_after_a_stop_no_commit_is_checkpointed_at_once() -> None:
-    run = Run(interval_s=10, first_delay_s=10, first_commits=PARTICIPANTS)
+def test_a_slot_without_news_before_a_stop_makes_nothing_urgent_after_it() -> None:
+    run = Run(interval_s=10, first_delay_s=10)
     run.tick(10, NOTHING)
     run.send(model.Stopped(11))
-
     assert run.tick(12) == ()
+
+    run.start(first_delay_s=10, now_s=20)
+
+    assert run.tick(21) == ()
+    assert run.tick(30) == (model.Begin(1, a_periodic(30), PARTICIPANTS),)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from coordination import a_checkpoint, a_savepoint, a_stop
+from coordination import PARTICIPANTS, a_checkpoint, a_savepoint, a_stop
 from hypothesis import given
 from hypothesis import strategies as st
 from statefulspark.contract import statistics as wire
@@ -41,6 +41,28 @@ def test_a_completed_checkpoint_is_told_in_full() -> None:
         files=7,
         location="s3://bucket/default/words/checkpoints/00000001",
     )
+
+
+def test_a_checkpoint_with_master_hooks_is_counted_once_from_the_question_to_them() -> None:
+    run = Watched()
+    request = a_checkpoint(at_s=1.0)
+    asked = model.AskHooks(1, request, PARTICIPANTS, frozenset({"ledger"}))
+    begun = model.Begin(1, request, PARTICIPANTS)
+
+    after = stats.observe(run.stats, model.Tick(1.5, PARTICIPANTS), (asked,), at(1.5))
+    later = stats.observe(after, model.HookAnswered(2.5, 1, "ledger"), (begun,), at(2.5))
+
+    assert stats.find(after, 1) == wire.SnapshotDetails(
+        id=1,
+        kind=SnapshotKind.CHECKPOINT,
+        state=wire.SnapshotState.IN_PROGRESS,
+        trigger=request.trigger,
+        triggered_at=at(1.5),
+        start_delay_ms=500,
+        participants=("counts", "delays"),
+    )
+    assert stats.answer(after).counts.triggered == 1
+    assert later == after
 
 
 def test_a_checkpoint_in_progress_shows_who_has_acknowledged() -> None:

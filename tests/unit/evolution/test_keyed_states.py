@@ -8,7 +8,7 @@ from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors
 from statefulspark.contract.manifest import KeyedStateEntry
 from statefulspark.evolution import comparison, keyed_states
-from statefulspark.state import descriptors, functions, ttl
+from statefulspark.state import descriptors, functions, kinds, timers, ttl
 
 _NAME = "transformWithStateInPandasExec"
 WHERE = "operator 'sums' of query 'q'"
@@ -127,3 +127,12 @@ def test_a_function_that_the_driver_could_not_open_is_told() -> None:
     (warning,) = changed((value(),), descriptors.ValueState("n", str), known=False).warnings
 
     assert "compared when the first batch reads them" in warning
+
+
+def test_timers_are_told_from_a_map_by_their_name() -> None:
+    """Both are stored as maps; only the name says which table holds them."""
+    entry = keyed_states.entry_of(timers.meta_of(timers.TimeDomain.EVENT_TIME))
+
+    assert entry.kind == kinds.MAP.value
+    assert keyed_states.meta_of(entry) == timers.meta_of(timers.TimeDomain.EVENT_TIME)
+    assert keyed_states.meta_of(entry).kind is kinds.TIMERS
