@@ -17,24 +17,18 @@ import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypedDict, TypeVar, cast
 
 import fsspec.asyn
-import s3fs
 
 from statefulspark import errors
-from statefulspark.storage import fsspec_errors
+from statefulspark.storage import fsspec_connection, fsspec_errors
 from statefulspark.storage import keys as key_rules
 from statefulspark.storage.options import StorageOptions
 from statefulspark.storage.port import ObjectInfo, ObjectStore, stores_apart
 
 _T = TypeVar("_T")
-_CONCURRENCY = 32
-_CONNECT_TIMEOUT_S = 3.0
-_READ_TIMEOUT_S = 6.0
-_LONG_READ_TIMEOUT_S = 300.0  # a server may not answer while it copies or receives gigabytes
 _LARGE_BODY_BYTES = 8 * 2**20
 _ATTEMPTS = 4
 _LAST_ATTEMPT_STARTS_S = 8.0
@@ -71,60 +65,15 @@ class _Stream(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True)
-class _Connection:
-    """One server and one set of credentials, shared by a store and its children."""
-
-    quick: s3fs.S3FileSystem
-    patient: s3fs.S3FileSystem
-    endpoint: str
-    seen_at_s: dict[str, float] = field(default_factory=dict)
-    """Time of each bucket's last answer, which proves that it exists, on the monotonic clock."""
-
-
 def open_s3(bucket: str, prefix: str, options: StorageOptions) -> FsspecStore:
     """Open the store at `s3://bucket/prefix`; no request is sent yet."""
-    return FsspecStore(_connect(options), bucket, prefix)
-
-
-@functools.lru_cache(maxsize=16)
-def _connect(options: StorageOptions) -> _Connection:
-    """Return the connection for these options; stores share it, because building a client takes 0.3 s."""
-    return _Connection(
-        quick=_file_system(options, _READ_TIMEOUT_S),
-        patient=_file_system(options, _LONG_READ_TIMEOUT_S),
-        endpoint=options.endpoint or "AWS S3",
-    )
-
-
-def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileSystem:
-    file_system = s3fs.S3FileSystem(
-        key=options.access_key,
-        secret=options.secret_key,
-        token=options.session_token,
-        endpoint_url=options.endpoint,
-        client_kwargs={"region_name": options.region} if options.region else {},
-        config_kwargs={
-            "connect_timeout": _CONNECT_TIMEOUT_S,
-            "read_timeout": read_timeout_s,
-            "retries": {"total_max_attempts": 1, "mode": "standard"},
-            "max_pool_connections": _CONCURRENCY,
-            "s3": {"addressing_style": "path" if options.path_style else "auto"},
-            # Older S3-compatible servers refuse the trailing checksums that newer SDKs send by default.
-            "request_checksum_calculation": "when_required",
-            "response_checksum_validation": "when_required",
-        },
-        use_listings_cache=False,
-        skip_instance_cache=True,
-    )
-    file_system.retries = 1  # this module retries, because it knows whether an attempt may have taken effect
-    return file_system
+    return FsspecStore(fsspec_connection.connect(options), bucket, prefix)
 
 
 class FsspecStore:
     """Objects below one prefix of one bucket."""
 
-    def __init__(self, connection: _Connection, bucket: str, prefix: str) -> None:
+    def __init__(self, connection: fsspec_connection.Connection, bucket: str, prefix: str) -> None:
         self._connection = connection
         self._bucket = bucket
         self._prefix = prefix
@@ -394,8 +343,8 @@ class _Progress:
 
 
 async def _gather(works: Sequence[Callable[[], Awaitable[_T]]]) -> tuple[_T, ...]:
-    """Run tasks, at most `_CONCURRENCY` at a time; the first failure cancels the running ones and is raised."""
-    gate = asyncio.Semaphore(_CONCURRENCY)
+    """Run tasks, at most `CONCURRENCY` at a time; the first failure cancels the running ones and is raised."""
+    gate = asyncio.Semaphore(fsspec_connection.CONCURRENCY)
 
     async def limited(work: Callable[[], Awaitable[_T]]) -> _T:
         async with gate:

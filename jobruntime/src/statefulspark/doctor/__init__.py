@@ -1,0 +1,10 @@
+"""Explains a storage folder: its contents, what a restart would use, what is broken, what could be freed.
+
+It only reads; a driver may run meanwhile. An unreadable document becomes a sentence of the diagnosis instead of an error.
+Only an unavailable store raises, because then nothing is known about the folder.
+"""
+
+from statefulspark.doctor.examination import Examination
+from statefulspark.doctor.folders import examine, examine_job
+
+__all__ = ["Examination", "examine", "examine_job"]

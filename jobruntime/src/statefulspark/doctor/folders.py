@@ -1,0 +1,149 @@
+"""Explains a folder: a root of jobs, a job, or one snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from statefulspark import errors
+from statefulspark.checkpoint import catalog
+from statefulspark.contract import diagnosis, layout
+from statefulspark.contract.manifest import MANIFEST_NAME, Manifest, SnapshotKind
+from statefulspark.doctor import contents, notes, restart, snapshots
+from statefulspark.doctor.examination import Examination
+from statefulspark.recovery import damage, external_savepoints
+from statefulspark.retention import staged_files
+from statefulspark.storage.port import ObjectStore
+
+_PRODUCT_NAMES = frozenset(
+    {
+        layout.OWNER,
+        *(
+            f"{folder}/"
+            for folder in (
+                layout.EPOCHS, layout.GENERATIONS, layout.CHECKPOINTS, layout.SAVEPOINTS, layout.SCRATCH, layout.STAGING,
+                layout.DAMAGE, layout.LINEAGES, layout.PRUNE_MARKS.partition("/")[0],
+            )
+        ),
+    }
+)  # fmt: skip
+"""Names directly below a job's root."""
+
+
+def examine(store: ObjectStore, examination: Examination) -> diagnosis.Diagnosis:
+    """Explain a folder: a root of jobs, a job, or one snapshot.
+
+    Cost per job: a dozen listings, a GET per checkpoint, savepoint and generation, a listing per query and snapshot; with
+    `deep` a GET per file.
+
+    Args:
+        store: Rooted at the folder.
+        examination: What to examine, and how.
+
+    Raises:
+        TransientError, StateUnknownError: The object store is unavailable.
+    """
+    names = store.list_names("")
+    if MANIFEST_NAME in names:
+        return _snapshot_diagnosis(store, examination)
+    if _is_job(names):
+        job = examine_job(store, examination)
+        return diagnosis.Diagnosis(
+            location=store.uri, kind=diagnosis.PlaceKind.JOB, healthy=not job.problems, jobs=(job,)
+        )
+    return _root_diagnosis(store, names, examination)
+
+
+def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHealth:
+    """Explain one job's folder; see `examine`."""
+    survey = [
+        (ref, manifest) for ref in catalog.list_snapshots(store) for manifest in catalog.read_manifests(store, [ref])
+    ]
+    checkpoints, savepoints = (
+        tuple(snapshots.in_job(store, ref, manifest, examination) for ref, manifest in survey if ref.kind is kind)
+        for kind in (SnapshotKind.CHECKPOINT, SnapshotKind.SAVEPOINT)
+    )
+    external = tuple(
+        snapshots.elsewhere(savepoint, examination)
+        for savepoint in external_savepoints.list_all(store, examination.open_store)
+    )
+    files = store.list(layout.GENERATIONS)
+    generation_healths = tuple(contents.generation_healths(store, files))
+    owner, owner_problems = contents.owner(store)
+    forecast = restart.forecast(store, examination)
+    folders = staged_files.list_folders(store, files, open_store=examination.open_store)
+    freeable, freeable_problem = contents.find_freeable(
+        store, (*files, *(info for folder in folders for info in folder.files)), examination
+    )
+    names = store.list_names("")
+    return diagnosis.JobHealth(
+        location=store.uri,
+        owner=owner,
+        generations=generation_healths,
+        checkpoints=checkpoints,
+        savepoints=savepoints,
+        elsewhere=external,
+        beside=tuple(contents.folder_health(folder) for folder in folders),
+        restart=forecast,
+        freeable=freeable,
+        foreign=tuple(name for name in names if name not in _PRODUCT_NAMES),
+        notes=(
+            *notes.on_job(store, names, generation_healths, freeable),
+            *notes.on_folders(store, folders),
+            *damage.explain(
+                store, [query for _, manifest in survey if isinstance(manifest, Manifest) for query in manifest.queries]
+            ),
+            *(sentence for health in external for sentence in snapshots.problems(health)),
+        ),
+        problems=(
+            *owner_problems,
+            *(health.problem for health in generation_healths if health.problem is not None),
+            *(sentence for health in (*checkpoints, *savepoints) for sentence in snapshots.problems(health)),
+            *freeable_problem,
+            *restart.problems(forecast),
+        ),
+    )
+
+
+def _is_job(names: Iterable[str]) -> bool:
+    folders = {f"{folder}/" for folder in (layout.EPOCHS, layout.GENERATIONS, layout.CHECKPOINTS)}
+    return any(name == layout.OWNER or name in folders for name in names)
+
+
+def _root_diagnosis(store: ObjectStore, names: tuple[str, ...], examination: Examination) -> diagnosis.Diagnosis:
+    jobs: list[diagnosis.JobHealth] = []
+    foreign: list[str] = []
+    for name in names:
+        job_folders = _jobs_below(store, name) if name.endswith("/") else ()
+        jobs += [examine_job(store.child(path), examination) for path in job_folders]
+        foreign += [] if job_folders else [name]
+    kind = diagnosis.PlaceKind.ROOT if jobs else diagnosis.PlaceKind.FOREIGN if names else diagnosis.PlaceKind.EMPTY
+    return diagnosis.Diagnosis(
+        location=store.uri,
+        kind=kind,
+        healthy=not any(job.problems for job in jobs),
+        jobs=tuple(jobs),
+        foreign=tuple(foreign),
+    )
+
+
+def _jobs_below(store: ObjectStore, name: str) -> tuple[str, ...]:
+    """Return the jobs in a folder of a root: those of a namespace, or the folder itself if the root is a namespace."""
+    folder = name.rstrip("/")
+    names = store.list_names(folder)
+    if _is_job(names):
+        return (folder,)
+    children = (f"{folder}/{child.rstrip('/')}" for child in names if child.endswith("/"))
+    return tuple(child for child in children if _is_job(store.list_names(child)))
+
+
+def _snapshot_diagnosis(store: ObjectStore, examination: Examination) -> diagnosis.Diagnosis:
+    """Explain a snapshot by its own folder; the files of a checkpoint are in the job's folder above it."""
+    try:
+        manifest = catalog.read_manifest(store, "")
+    except errors.SnapshotCorruptError as error:
+        health = diagnosis.SnapshotHealth(label="snapshot", location=store.uri, ok=False, problem=error.message)
+    else:
+        health = snapshots.by_itself(store, manifest, examination)
+    return diagnosis.Diagnosis(
+        location=store.uri, kind=diagnosis.PlaceKind.SNAPSHOT, healthy=health.ok, snapshot=health
+    )

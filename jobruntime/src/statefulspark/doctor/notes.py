@@ -1,0 +1,54 @@
+"""Sentences on what is not wrong, but worth knowing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from statefulspark.checkpoint import catalog, lineage_records
+from statefulspark.contract import diagnosis, layout
+from statefulspark.retention import rules, staged_files
+from statefulspark.storage.port import ObjectStore
+
+
+def on_job(
+    store: ObjectStore,
+    names: tuple[str, ...],
+    generation_healths: tuple[diagnosis.GenerationHealth, ...],
+    freeable: diagnosis.Freeable,
+) -> Iterable[str]:
+    """Yield a sentence on each thing of a job that is unusual and needs nobody."""
+    if layout.OWNER not in names:
+        yield f"There is no {layout.OWNER}: the next driver claims the state."
+    yield from _on_identity(store)
+    for generation in generation_healths:
+        if generation.role == "unfinished":
+            yield f"Generation {generation.generation} was never completed; no start uses it."
+    for folder in catalog.list_all(store).unfinished:
+        yield f"{store.uri}/{folder} has no manifest: a savepoint in progress, or one that was never completed."
+    unknown_files = freeable.kept.get(rules.UNKNOWN, 0)
+    if unknown_files:
+        yield f"{unknown_files} files below {layout.GENERATIONS}/ are unknown; they are never deleted."
+
+
+def on_folders(store: ObjectStore, folders: Iterable[staged_files.Folder]) -> Iterable[str]:
+    """Yield a sentence on each scratch folder, and on each with files that no snapshot needs."""
+    for folder in folders:
+        location = f"{store.uri}/{folder.path}"
+        if folder.path.startswith(f"{layout.SCRATCH}/"):
+            yield f"{location} is scratch of the {folder.owner}: it holds no state, and the next start removes it."
+        elif folder.unneeded:
+            yield (
+                f"{location} holds {len(folder.unneeded)} files of drivers that have ended, which no snapshot needs; the "
+                "next driver prunes them."
+            )
+
+
+def _on_identity(store: ObjectStore) -> Iterable[str]:
+    lineages = lineage_records.read_all(store)
+    for sentence in lineages.unreadable:
+        yield f"{sentence} The next driver starts a new lineage, in a new generation."
+    if lineages.current is not None and lineages.current.root != store.uri:
+        yield (
+            f"This folder was last used at {lineages.current.root}: it was moved or copied. A driver that starts here "
+            "starts a new lineage, and sinks decide whether it may write to them."
+        )

@@ -1,0 +1,67 @@
+"""Connections to S3 servers through s3fs: one for each server and set of credentials, shared by all stores of a process."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+
+import s3fs
+
+from statefulspark.storage.options import StorageOptions
+
+CONCURRENCY = 32
+"""Largest number of requests at a time."""
+_CONNECT_TIMEOUT_S = 3.0
+_READ_TIMEOUT_S = 6.0
+_LONG_READ_TIMEOUT_S = 300.0  # a server may not answer while it copies or receives gigabytes
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """One server and one set of credentials, shared by a store and its children.
+
+    Attributes:
+        quick: Sends requests that are answered within seconds.
+        patient: Sends requests that may take minutes.
+        endpoint: The server, for messages.
+        seen_at_s: Time of each bucket's last answer, which proves that it exists, on the monotonic clock.
+    """
+
+    quick: s3fs.S3FileSystem
+    patient: s3fs.S3FileSystem
+    endpoint: str
+    seen_at_s: dict[str, float] = field(default_factory=dict)
+
+
+@functools.lru_cache(maxsize=16)
+def connect(options: StorageOptions) -> Connection:
+    """Return the connection for these options; stores share it, because building a client takes 0.3 s."""
+    return Connection(
+        quick=_file_system(options, _READ_TIMEOUT_S),
+        patient=_file_system(options, _LONG_READ_TIMEOUT_S),
+        endpoint=options.endpoint or "AWS S3",
+    )
+
+
+def _file_system(options: StorageOptions, read_timeout_s: float) -> s3fs.S3FileSystem:
+    file_system = s3fs.S3FileSystem(
+        key=options.access_key,
+        secret=options.secret_key,
+        token=options.session_token,
+        endpoint_url=options.endpoint,
+        client_kwargs={"region_name": options.region} if options.region else {},
+        config_kwargs={
+            "connect_timeout": _CONNECT_TIMEOUT_S,
+            "read_timeout": read_timeout_s,
+            "retries": {"total_max_attempts": 1, "mode": "standard"},
+            "max_pool_connections": CONCURRENCY,
+            "s3": {"addressing_style": "path" if options.path_style else "auto"},
+            # Older S3-compatible servers refuse the trailing checksums that newer SDKs send by default.
+            "request_checksum_calculation": "when_required",
+            "response_checksum_validation": "when_required",
+        },
+        use_listings_cache=False,
+        skip_instance_cache=True,
+    )
+    file_system.retries = 1  # this module retries, because it knows whether an attempt may have taken effect
+    return file_system
