@@ -68,7 +68,11 @@ GROUPS = (
         _room("operatorstate", "redistribution"),
         _unit("operatorstate", "redistribution", "subtasks"),
     ),
-    Group("contract", _room("contract", "base", "config", "manifest"), ("unit/contract",)),
+    Group(
+        "contract",
+        _room("contract", "base", "config", "manifest"),
+        _unit("contract", "contract", "documents", "settings"),
+    ),
     Group("declarations", _room("state", "descriptors", "evolution"), _unit("state", "evolution", "resolutions")),
     Group("rewrite", _room("evolution", "rewrite"), _unit("evolution", "rewrite")),
     Group("operator-ends", _rules("failure"), _DECISIONS),
