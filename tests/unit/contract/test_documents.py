@@ -157,3 +157,21 @@ def test_a_number_below_the_first_one_is_no_document(build: object, field: str, 
 
     with pytest.raises(ValidationError, match=f"greater than or equal to {below + 1}"):
         build(**{field: below})
+
+
+def test_a_document_of_a_later_release_that_cannot_be_read_is_said_to_be_later_not_damaged() -> None:
+    """Where its version tells so; the sentence names the place of the document."""
+    later = manifest.GenerationRecord.FORMAT.writes + 1
+    body = b'{"formatVersion":%d,"generation":"three"}' % later
+
+    with pytest.raises(
+        errors.FormatVersionError, match=rf"^FormatVersionUnknown: s3://b/generation.json has .*{later};"
+    ):
+        base.read_model(manifest.GenerationRecord, manifest.GenerationRecord.FORMAT, body, "s3://b/generation.json")
+
+
+def test_a_document_of_this_release_that_cannot_be_read_is_damaged() -> None:
+    body = b'{"formatVersion":%d,"generation":"three"}' % manifest.GenerationRecord.FORMAT.writes
+
+    with pytest.raises(errors.SnapshotCorruptError, match=r"s3://b/generation.json is no readable GenerationRecord"):
+        base.read_model(manifest.GenerationRecord, manifest.GenerationRecord.FORMAT, body, "s3://b/generation.json")
