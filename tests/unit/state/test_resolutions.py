@@ -51,6 +51,23 @@ class Lenient(conversions.Codec[float]):
         return Outcome.RECONFIGURED if (stored.name, stored.version) == ("degrees", 1) else Outcome.INCOMPATIBLE
 
 
+class Undecided(conversions.Codec[float]):
+    """Cannot say whether it reads what is stored."""
+
+    name = "degrees"
+    version = 4
+
+    def compatibility(self, stored: conversions.StoredCodec) -> Outcome:
+        raise KeyError(stored.version)
+
+
+class Clumsy(Tenths):
+    """Says that it migrates, and fails."""
+
+    def migrate(self, stored: object, version: int) -> object:
+        raise ZeroDivisionError(f"{stored} of version {version}")
+
+
 class Flight(NamedTuple):
     carrier: str
     delay: int
@@ -156,6 +173,23 @@ def test_a17_a_migration_rewrites(stored: object, declared: object, before: obje
     assert verdict.outcome is Outcome.AFTER_MIGRATION
     assert verdict.convert is not None
     assert repr(verdict.convert(before)) == repr(after), "1 and 1.0 are equal, and not the same"
+
+
+def test_what_a_codec_raises_is_a_failure_of_the_job_and_names_codec_and_method() -> None:
+    verdict = _compare(Units(), Clumsy())
+    assert verdict.convert is not None
+
+    with pytest.raises(
+        errors.UserCodeError, match=r"^FunctionFailed: migrate\(\) of the codec degrees .*4 of version 1"
+    ) as failed:
+        verdict.convert(4)
+    with pytest.raises(
+        errors.UserCodeError, match=r"^FunctionFailed: compatibility\(\) of the codec degrees "
+    ) as unsure:
+        _compare(Units(), Undecided())
+
+    assert isinstance(failed.value.raised, ZeroDivisionError)
+    assert isinstance(unsure.value.raised, KeyError)
 
 
 @pytest.mark.parametrize(
