@@ -6,5 +6,6 @@ Only an unavailable store raises, because then nothing is known about the folder
 
 from statefulspark.doctor.examination import Examination
 from statefulspark.doctor.folders import examine, examine_job
+from statefulspark.doctor.restart import forecast
 
-__all__ = ["Examination", "examine", "examine_job"]
+__all__ = ["Examination", "examine", "examine_job", "forecast"]
