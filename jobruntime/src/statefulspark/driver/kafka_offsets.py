@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, cast
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from statefulspark import errors
+from statefulspark.engine import session as spark_session
 from statefulspark.planning import probe
 
 if TYPE_CHECKING:
@@ -109,8 +110,7 @@ class OffsetPublisher:
 
     def __init__(self, session: SparkSession, offset_targets: Sequence[OffsetTarget]) -> None:
         """Keep the sources; no request is sent to Kafka yet."""
-        jvm = session._jvm
-        assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+        jvm = spark_session.jvm_view(session)
         self._jvm = jvm
         self._targets = tuple(offset_targets)
         self._admins: dict[OffsetTarget, JavaObject] = {}

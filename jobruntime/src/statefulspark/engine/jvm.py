@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, cast
 
+from statefulspark.engine import session as spark_session
+
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
@@ -38,8 +40,7 @@ class Gate:
 
     def __init__(self, session: SparkSession) -> None:
         """Bind to the JVM of a session."""
-        jvm = session._jvm
-        assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+        jvm = spark_session.jvm_view(session)
         self._gate = cast("JavaObject", jvm.io.statefulspark.checkpoint.QueryGate)
 
     def register(self, root: str, *, last_offsets: int, last_committed: int) -> None:
@@ -65,8 +66,7 @@ class Fence:
 
     def __init__(self, session: SparkSession) -> None:
         """Bind to the JVM of a session."""
-        jvm = session._jvm
-        assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+        jvm = spark_session.jvm_view(session)
         self._fence = cast("JavaObject", jvm.io.statefulspark.checkpoint.EpochFence)
 
     def configure(self, next_epoch_uri: str) -> None:

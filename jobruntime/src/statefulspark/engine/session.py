@@ -16,7 +16,7 @@ from statefulspark.engine import gateway, settings
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
+    from py4j.java_gateway import JavaObject, JVMView
 
 _NOISY_LOGGERS = (
     "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # empty state, closed sockets
@@ -74,17 +74,22 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     return session
 
 
+def jvm_view(session: SparkSession) -> JVMView:
+    """Return the JVM of a session; a classic session always has one."""
+    jvm = session._jvm
+    assert jvm is not None  # noqa: S101 - see above
+    return jvm
+
+
 def activate(session: SparkSession) -> None:
     """Make a session the active one of the calling thread: Spark needs that, and another thread may have built it."""
-    jvm = session._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = jvm_view(session)
     jvm.org.apache.spark.sql.classic.SparkSession.setActiveSession(session._jsparkSession)
 
 
 def _reduce_logging(session: SparkSession) -> None:
     """Silence warnings that report no problem and appear for each key group and batch, or at every start."""
-    jvm = session._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = jvm_view(session)
     log4j = cast("JavaObject", jvm.org.apache.logging.log4j)
     levels = dict.fromkeys(_NOISY_LOGGERS, log4j.Level.ERROR)
     if not telemetry.is_verbose():

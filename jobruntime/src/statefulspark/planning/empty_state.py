@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from statefulspark import errors
+from statefulspark.engine import session as spark_session
 from statefulspark.evolution import parallelism
 from statefulspark.planning import probe
 
@@ -60,8 +61,7 @@ def run(frame: DataFrame, mode: str, root: str, *, partitions: int, operators: C
         StateUnknownError: `EmptyStateFailed`: Spark wrote no state for an operator.
     """
     session = frame.sparkSession
-    jvm = session._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = spark_session.jvm_view(session)
     # Spark creates the coordinator of state stores at the first access to streams.
     coordinator = session._jsparkSession.streams().stateStoreCoordinator()
     clone = session._jsparkSession.cloneSession()

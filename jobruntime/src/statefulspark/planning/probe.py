@@ -67,8 +67,7 @@ def plan(frame: DataFrame, mode: str) -> QueryPlan:
 
 def _require_supported(session: SparkSession, analyzed: JavaObject, mode: str) -> None:
     """Check what Spark checks at the start of a query, and not before (ResolveWriteToStream, Spark 4.2)."""
-    jvm = session._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = spark_session.jvm_view(session)
     if session.conf.get(_OPERATION_CHECK) == "true":
         checker = jvm.org.apache.spark.sql.catalyst.analysis.UnsupportedOperationChecker
         checker.checkForStreaming(analyzed, _output_mode(jvm, mode))
@@ -98,8 +97,7 @@ def execution(
             Spark reads no file.
         engine: The JVM's session that plans and runs the batch; the session's own when omitted.
     """
-    jvm = session._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = spark_session.jvm_view(session)
     runtime = getattr(jvm, f"{_STREAMING}.runtime.IncrementalExecution")
     module = getattr(jvm, f"{_STREAMING}.checkpointing.OffsetSeqMetadata$")
     conf = {} if partitions is None else {"spark.sql.shuffle.partitions": str(partitions)}

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, cast
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
+from statefulspark.engine import session as spark_session
+
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
     from pyspark.sql import SparkSession
@@ -158,6 +160,5 @@ def write_stores(
 
 
 def _package(session: SparkSession) -> JavaObject:
-    jvm = session._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = spark_session.jvm_view(session)
     return cast("JavaObject", jvm.io.statefulspark.state)
