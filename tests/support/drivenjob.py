@@ -115,7 +115,7 @@ class DrivenJob(LoopRig):
         *,
         checkpoint: CheckpointConfig = NEVER,
         ends: Mapping[str, int] | None = None,
-        taker: object = None,
+        canonical_writer: object = None,
         hearer: Hearer | None = None,
         first_commits: frozenset[str] = frozenset(),
     ) -> None:
@@ -133,9 +133,11 @@ class DrivenJob(LoopRig):
             for uid, root in roots.items()
         }
         self.gate = SimulatedGate(self.queries)
-        super().__init__(self._assembled(checkpoint, taker, first_commits))
+        super().__init__(self._assembled(checkpoint, canonical_writer, first_commits))
 
-    def _assembled(self, checkpoint: CheckpointConfig, taker: object, first_commits: frozenset[str]) -> JobLoop:
+    def _assembled(
+        self, checkpoint: CheckpointConfig, canonical_writer: object, first_commits: frozenset[str]
+    ) -> JobLoop:
         parts = assemble.Parts(
             job_config=JobConfig(name="flights", storage=StorageConfig(uri="s3://bucket"), checkpoint=checkpoint),
             root=assemble.JobRoot(self.job.store, storage.StorageOptions(), self.job.author()),
@@ -155,8 +157,8 @@ class DrivenJob(LoopRig):
         identity = assemble._identity(parts)
         running = tuple(self._running(uid) for uid in self.queries)
         writer = assemble._writer(parts, identity, running, committer, announcer)
-        if taker is not None:
-            writer._taker = cast("online.CanonicalWriter", taker)
+        if canonical_writer is not None:
+            writer._canonical_writer = cast("online.CanonicalWriter", canonical_writer)
         return JobLoop(
             status_tracker=JobStatusTracker(
                 identity, snapshot_writer.summarise_restored(self.job.store, self.plan.restored)

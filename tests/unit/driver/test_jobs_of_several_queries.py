@@ -255,7 +255,7 @@ class Ended:
         return type(fact)(fact.last_offsets + 1, fact.last_committed, None, at_boundary=False)
 
 
-class SlowTaker:
+class SlowCanonicalWriter:
     """Writes a canonical savepoint, and ends when it may: with the manifest, or with an error before it."""
 
     def __init__(self, job: Job, *, fails: bool) -> None:
@@ -280,9 +280,9 @@ class SlowTaker:
         return savepoint.publish(self.job.store, (), request, target, completed_at=completed_at())
 
 
-def an_expired_savepoint(driver: DrivenJob, taker: SlowTaker) -> None:
+def an_expired_savepoint(driver: DrivenJob, canonical_writer: SlowCanonicalWriter) -> None:
     driver.loop.request_savepoint(api.SavepointRequest(request_id="slow", format=SnapshotFormat.CANONICAL))
-    assert taker.writes.wait(WAIT_S)
+    assert canonical_writer.writes.wait(WAIT_S)
     assert driver.ended_operation("slow").reason == "CHECKPOINT_EXPIRED"
     assert driver.job.store.list("savepoints") != ()
 
@@ -292,24 +292,24 @@ EXPIRING = NEVER.model_copy(update={"timeout": timedelta(milliseconds=200)})
 
 def test_a132_what_an_expired_savepoint_had_written_is_removed_when_its_writer_ends(job: Job) -> None:
     """Nothing interrupts the writer; the answer and a checkpoint do not wait for it."""
-    taker = SlowTaker(job, fails=True)
-    with running(a_driven_job(job, checkpoint=EXPIRING, taker=taker)) as driver:
-        an_expired_savepoint(driver, taker)
+    canonical_writer = SlowCanonicalWriter(job, fails=True)
+    with running(a_driven_job(job, checkpoint=EXPIRING, canonical_writer=canonical_writer)) as driver:
+        an_expired_savepoint(driver, canonical_writer)
         driver.loop.request_checkpoint(api.CheckpointRequest(request_id="next"))
         assert driver.ended_operation("next").state is api.OperationState.COMPLETED
 
-        taker.go_on.set()
+        canonical_writer.go_on.set()
         driver.until(lambda: job.store.list("savepoints") == ())
 
         assert [(one.kind, one.id) for one in driver.manifests()] == [(SnapshotKind.CHECKPOINT, 2)]
 
 
 def test_a132_an_expired_savepoint_whose_manifest_is_written_all_the_same_is_complete(job: Job) -> None:
-    taker = SlowTaker(job, fails=False)
-    with running(a_driven_job(job, checkpoint=EXPIRING, taker=taker)) as driver:
-        an_expired_savepoint(driver, taker)
+    canonical_writer = SlowCanonicalWriter(job, fails=False)
+    with running(a_driven_job(job, checkpoint=EXPIRING, canonical_writer=canonical_writer)) as driver:
+        an_expired_savepoint(driver, canonical_writer)
 
-        taker.go_on.set()
+        canonical_writer.go_on.set()
         driver.until(lambda: [(one.kind, one.id) for one in driver.manifests()] == [(SnapshotKind.SAVEPOINT, 1)])
         driver.looks(10)
 

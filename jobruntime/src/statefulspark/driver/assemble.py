@@ -260,7 +260,7 @@ def _writer(
         committer=committer,
         announcer=announcer,
         restored=parts.plan.queries,
-        taker=online.CanonicalWriter(parts.spark, root.store, root.options, operators),
+        canonical_writer=online.CanonicalWriter(parts.spark, root.store, root.options, operators),
     )
 
 

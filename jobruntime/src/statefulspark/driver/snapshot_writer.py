@@ -135,7 +135,7 @@ class SnapshotWriter:
         committer: commit.Committer,
         announcer: notify.Announcer,
         restored: tuple[QueryEntry, ...] = (),
-        taker: online.CanonicalWriter | None = None,
+        canonical_writer: online.CanonicalWriter | None = None,
     ) -> None:
         """Write below a job's root, under one epoch that started from `restored`."""
         self._store = store
@@ -148,7 +148,7 @@ class SnapshotWriter:
         self._versions = dict(versions)
         self._committer = committer
         self._announcer = announcer
-        self._taker = taker
+        self._canonical_writer = canonical_writer
         # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
         self._copying: dict[int, tuple[QueryEntry, ...]] = {}
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
@@ -194,8 +194,8 @@ class SnapshotWriter:
         request = self._savepoint_request(order)
         target = self._savepoint_target(order, request)
         with watch.phase("copy"):
-            if order.is_canonical and self._taker is not None:
-                manifest = self._taker.write(
+            if order.is_canonical and self._canonical_writer is not None:
+                manifest = self._canonical_writer.write(
                     entries, request, target, completed_at=self._sealing(order), on_progress=on_progress
                 )
             else:
