@@ -13,7 +13,7 @@ from statefulspark.driver.operations import Operations
 from statefulspark.server.http import ApiServer
 
 TOKEN = "a-secret"
-Request = api.CheckpointRequest | api.SavepointRequest | api.StopRequest
+Request = api.CheckpointRequest | api.SavepointRequest | api.StopRequest | api.ActivateRequest
 NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
 
 
@@ -82,6 +82,9 @@ class FakeControl:
 
     def request_stop(self, request: api.StopRequest) -> api.Operation:
         return self._begin(request, "stop")
+
+    def request_activation(self, request: api.ActivateRequest) -> api.Operation:
+        return self._begin(request, "activate")
 
     def operation(self, request_id: str) -> api.Operation | None:
         return self.operations.get(request_id)

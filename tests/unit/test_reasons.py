@@ -16,7 +16,7 @@ _ROOT = Path(statefulspark.__file__).parent
 _CODES = {
     ExitCode.FAILED: """
         BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmNotStarted KeyGroupScattered
-        LookCannotWrite ManifestMissing NoGeneration NotClaimed NotConfigured PlanUnreadable PortUnavailable
+        LookCannotWrite ManifestMissing NoGeneration NotAStandby NotClaimed NotConfigured PlanUnreadable PortUnavailable
         QueryFailed RetriesExhausted SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing
         StoresApart Unexpected WrongKind
     """,

@@ -279,6 +279,16 @@ def test_a_savepoint_does_not_stop_the_job(start: Start) -> None:
     assert job.loop.status().state is api.JobState.RUNNING
 
 
+def test_a_driver_that_never_was_a_standby_is_not_activated(start: Start) -> None:
+    job = start()
+
+    with pytest.raises(errors.PreconditionFailedError, match="never was a standby") as refused:
+        job.loop.request_activation(api.ActivateRequest(request_id="take-8", epoch=8))
+
+    assert refused.value.reason == "NotAStandby"
+    assert job.loop.operation("take-8") is None
+
+
 def test_a_checkpoint_can_be_asked_for_and_its_parts_are_told(start: Start) -> None:
     """A.87: a manual trigger; B.11: what is known of it afterwards."""
     job = start()

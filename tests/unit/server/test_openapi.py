@@ -40,11 +40,11 @@ def _get(route: str, status: int, path: str, prepare: str = "nothing", token: st
     return Case(route, status, path, None, token, prepare)
 
 
-def _post(route: str, path: str) -> Iterator[Case]:
-    yield Case(route, 202, path, '{"requestId": "a"}')
+def _post(route: str, path: str, body: str = '{"requestId": "a"}') -> Iterator[Case]:
+    yield Case(route, 202, path, body)
     yield Case(route, 400, path, '{"requestId": ""}')
-    yield Case(route, 401, path, '{"requestId": "a"}', token="wrong")
-    yield Case(route, 409, path, '{"requestId": "a"}', prepare="refuses")
+    yield Case(route, 401, path, body, token="wrong")
+    yield Case(route, 409, path, body, prepare="refuses")
 
 
 _CASES = (
@@ -61,6 +61,7 @@ _CASES = (
     *_post("triggerCheckpoint", "/v1/checkpoints"),
     *_post("triggerSavepoint", "/v1/savepoints"),
     *_post("stop", "/v1/stop"),
+    *_post("activate", "/v1/activate", '{"requestId": "a", "epoch": 8}'),
     *(
         case
         for route, path in (("getOperation", "/v1/operations"), ("getSavepoint", "/v1/savepoints"))

@@ -13,12 +13,15 @@ from typing import Self
 from pydantic import Field, model_validator
 
 from statefulspark.contract.base import UtcDatetime, WireModel
+from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, SnapshotFormat, SnapshotKind, Trigger
 
 
 class JobState(StrEnum):
     """The state of a driver."""
 
+    STANDBY = "Standby"
+    """Prepared to become the driver, and not the driver: it owns no epoch and writes nothing; see `standby`."""
     STARTING = "Starting"
     """Claiming its epoch, restoring, starting Spark and the queries."""
     RUNNING = "Running"
@@ -33,8 +36,21 @@ class JobState(StrEnum):
     """A newer epoch owns the job; the process is about to exit."""
 
 
+class StandbyState(StrEnum):
+    """How far a standby is prepared."""
+
+    WARMING = "Warming"
+    """It starts Spark, compares the job with the newest state, or runs the queries on samples. It can be activated, and
+    then starts with what is prepared."""
+    READY = "Ready"
+    """The job fits the newest state, and the queries are warm."""
+    REFUSED = "Refused"
+    """This version of the job cannot start from the newest state, or its code raises. It looks again when newer state
+    exists."""
+
+
 class OperationState(StrEnum):
-    """The state of a checkpoint, savepoint or stop."""
+    """The state of a checkpoint, savepoint, stop or activation."""
 
     IN_PROGRESS = "InProgress"
     COMPLETED = "Completed"
@@ -132,6 +148,22 @@ class FailedCheckpoint(WireModel):
     failed_at: UtcDatetime
 
 
+class StandbyStatus(WireModel):
+    """How far a standby is prepared."""
+
+    state: StandbyState
+    reason: str | None = None
+    """Refused: why, as a reason. Otherwise the last failure that it repeats, such as storage that cannot be reached."""
+    message: str | None = None
+    """The reason in a sentence, with the file and line if the job's own code raised."""
+    compared_with: str | None = None
+    """The newest state that the job was compared with: `checkpoint 41` or a savepoint's URI; absent for empty state."""
+    ready_at: UtcDatetime | None = None
+    """When it became ready; absent until then."""
+    warmed_queries: tuple[str, ...] = ()
+    """Uids of the queries that have run on samples."""
+
+
 class JobStatus(WireModel):
     """Answer of `GET /v1/status`."""
 
@@ -139,7 +171,9 @@ class JobStatus(WireModel):
     namespace: str
     state: JobState
     epoch: int
+    """The epoch that the driver owns; 0 for a standby."""
     generation: int | None = None
+    """The generation that the driver runs in; 0 for a standby."""
     revision: str | None = None
     started_at: UtcDatetime
     restored_from: str | None = None
@@ -155,6 +189,8 @@ class JobStatus(WireModel):
     last_savepoint: SnapshotSummary | None = None
     last_failure: FailedCheckpoint | None = None
     message: str | None = None
+    standby: StandbyStatus | None = None
+    """How far a standby is prepared; absent for a driver."""
 
 
 class CheckpointRequest(WireModel):
@@ -200,6 +236,17 @@ class StopRequest(WireModel):
         return self
 
 
+class ActivateRequest(WireModel):
+    """Body of `POST /v1/activate`."""
+
+    request_id: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9._:-]+$")
+    epoch: int = Field(ge=1)
+    """The epoch that the standby claims; the driver that owns an older one is fenced by that."""
+    restore: RestoreConfig | None = None
+    """Where it starts instead of the newest state, for example the savepoint of the stop before it. Absent: what the
+    standby's configuration says."""
+
+
 class Progress(WireModel):
     """Progress of a savepoint's copy. A stop copies twice: while the job runs, and then the changes since."""
 
@@ -214,14 +261,15 @@ class Progress(WireModel):
 
 
 class Operation(WireModel):
-    """A checkpoint, savepoint or stop: answer of the POSTs (202) and of `GET /v1/operations/<requestId>?waitSeconds=<n>`.
+    """A checkpoint, savepoint, stop or activation.
 
-    With `waitSeconds` (up to 30) the answer comes as soon as the operation has ended, or after that time.
+    It is the answer of the POSTs (202) and of `GET /v1/operations/<requestId>?waitSeconds=<n>`. With
+    `waitSeconds` (up to 30) the answer comes as soon as the operation has ended, or after that time.
     """
 
     request_id: str
     kind: str
-    """`checkpoint`, `savepoint` or `stop`."""
+    """`checkpoint`, `savepoint`, `stop` or `activate`."""
     state: OperationState
     snapshot: SnapshotSummary | None = None
     reason: str | None = None

@@ -7,6 +7,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
+from statefulspark import errors
 from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
@@ -75,6 +76,18 @@ class ControlEndpoint(ABC):
             kind = SnapshotKind.SAVEPOINT if request.savepoint else SnapshotKind.CHECKPOINT
             self._inbox.put(lambda: self._on_request(request, kind))
         return operation
+
+    def request_activation(self, request: api.ActivateRequest) -> api.Operation:
+        """Refuse: this process is the driver, and never was a standby.
+
+        Raises:
+            PreconditionFailedError: `NotAStandby`.
+        """
+        raise errors.PreconditionFailedError(
+            "NotAStandby",
+            f"The request {request.request_id!r} asks for epoch {request.epoch}, but this is the driver of epoch "
+            f"{self._status.epoch} and never was a standby; start one with `statefulspark run --standby`.",
+        )
 
     def drain(self) -> None:
         """Finish the batch, complete a checkpoint and end with DRAINED."""

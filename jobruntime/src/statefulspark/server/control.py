@@ -41,6 +41,10 @@ class Control(Protocol):
         """Start a stop, or return the one that this request id started earlier."""
         ...
 
+    def request_activation(self, request: api.ActivateRequest) -> api.Operation:
+        """Make a standby the driver, or return the activation that this request id started earlier."""
+        ...
+
     def operation(self, request_id: str) -> api.Operation | None:
         """Return a checkpoint, savepoint or stop by its request id, or None if it is unknown to this driver."""
         ...

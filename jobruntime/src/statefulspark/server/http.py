@@ -143,6 +143,10 @@ async def _post_stop(request: web.Request) -> web.Response:
     return _json(request.app[_CONTROL].request_stop(await _body(request, api.StopRequest)), 202)
 
 
+async def _post_activation(request: web.Request) -> web.Response:
+    return _json(request.app[_CONTROL].request_activation(await _body(request, api.ActivateRequest)), 202)
+
+
 async def _operation(request: web.Request) -> web.Response:
     """Answer when the operation has ended, or after `waitSeconds`; so a stop's outcome is sent before the driver exits."""
     request_id = request.match_info["request_id"]
@@ -197,6 +201,7 @@ _HANDLERS: Mapping[str, _Handler] = {
     "triggerCheckpoint": _post_checkpoint,
     "triggerSavepoint": _post_savepoint,
     "stop": _post_stop,
+    "activate": _post_activation,
     "getOperation": _operation,
     "getSavepoint": _operation,
     "getHealth": _healthz,

@@ -152,6 +152,12 @@ ROUTES = (
         "The batches end, a savepoint or checkpoint is completed at that boundary, and the driver exits. If that fails, "
         "the job continues.", api.StopRequest,
     ),
+    _post_route(
+        "activate", "/v1/activate", "Make a standby the driver",
+        "It claims the epoch and starts as a driver. Refused by a standby whose job does not fit (`StandbyRefused`), by "
+        "one that another epoch activated (`AlreadyActivated`), and by a process that never was a standby (`NotAStandby`). "
+        "A failure to start ends the process with the exit code of that failure.", api.ActivateRequest,
+    ),
     Route(
         "getOperation", Method.GET, "/v1/operations/{request_id}", "The progress of a checkpoint, savepoint or stop",
         "With `waitSeconds` the answer comes as soon as it has ended: a stop's outcome is sent before the driver exits.",
