@@ -41,6 +41,18 @@ def test_a_job_that_fits_is_told_what_happens_to_its_state() -> None:
     ]
 
 
+def test_a_savepoint_that_is_not_continued_in_place_is_told_with_the_reason() -> None:
+    why = "query 'q' is at batch 8, and the savepoint at batch 6"
+    built = assemble.Built((), functions.JobFunctions(), hooks.JobHooks())
+    root = assemble.JobRoot(stores.MemoryStore(), storage.StorageOptions())
+    found = StartPlan(StartMode.COPY, 2, restored_from="s3://bucket/nightly", why_copied=why)
+
+    report = check.report_of(assemble.Comparison(root, cast("SparkSession", None), found, built, {}))
+
+    assert (report.new_generation, report.copied_because) == (True, why)
+    assert check.sentences(report).splitlines()[-1] == f"The state is copied first, since {why}."
+
+
 def test_a_job_that_does_not_fit_is_told_why() -> None:
     refused = check.Report(fits=False, reason="KeyChanged", message="The state of operator 'a' ...")
 

@@ -59,6 +59,8 @@ class Report(WireModel):
     """The snapshot that it would start from; absent for empty state."""
     new_generation: bool = False
     """Whether the state would be copied first; false if there is no state."""
+    copied_because: str | None = None
+    """Why the requested snapshot would be copied instead of continued in place; absent if it would not be copied."""
     changes: tuple[str, ...] = ()
     """Every change to the state, as sentences."""
     warnings: tuple[str, ...] = ()
@@ -97,6 +99,7 @@ def report_of(compared: assemble.Comparison) -> Report:
         fits=True,
         restored_from=start_plan.restored_from,
         new_generation=has_changes or start_plan.mode is StartMode.COPY,
+        copied_because=start_plan.why_copied,
         changes=tuple(sentence for change in changes.values() for sentence in change.sentences),
         warnings=(
             *((start_plan.restore_skipped,) if start_plan.restore_skipped else ()),
@@ -122,7 +125,8 @@ def sentences(report: Report) -> str:
     lines += [f"  {sentence}" for sentence in report.changes]
     lines += [f"  warning: {sentence}" for sentence in report.warnings]
     if report.restored_from is not None:
-        lines.append("The state is copied first." if report.new_generation else "The state is used as it is.")
+        because = f", since {report.copied_because.rstrip('.')}" if report.copied_because else ""
+        lines.append(f"The state is copied first{because}." if report.new_generation else "The state is used as it is.")
     return "\n".join(lines) + "\n"
 
 

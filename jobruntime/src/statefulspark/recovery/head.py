@@ -24,7 +24,7 @@ from statefulspark.checkpoint import (
 )
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import FileEntry, QueryEntry
-from statefulspark.recovery import damage
+from statefulspark.recovery import damage, in_place
 
 _READ_UP_TO_BYTES = 256 * 2**20
 """Up to this total, new state files are compared with their checksum by content, small ones first; the rest by size."""
@@ -94,8 +94,8 @@ def _noted_problem(store: read_cache.ReadCache, queries: Sequence[QueryEntry], n
     return None if report.ok else report.sentence
 
 
-def is_still_at(store: read_cache.ReadCache, generation: int, queries: Sequence[QueryEntry]) -> bool:
-    """Tell whether a generation is still exactly at one of its savepoints, with no batch planned after it.
+def why_left_savepoint(store: read_cache.ReadCache, generation: int, queries: Sequence[QueryEntry]) -> str | None:
+    """Return why a generation is not exactly at one of its savepoints, with no batch planned after it; None if it is.
 
     Then the savepoint need not be copied back. Cost: a listing of the generation; per query a read, and reads of the log
     entries.
@@ -106,16 +106,16 @@ def is_still_at(store: read_cache.ReadCache, generation: int, queries: Sequence[
         queries: Queries of the savepoint.
     """
     expected = tuple(_as_in_generation(query, generation) for query in queries)
-    if _folders(store, generation) - {query.uid for query in expected}:
-        return False
+    uids = {query.uid for query in expected} | _folders(store, generation)
     try:
-        is_unchanged = all(_newest_offsets(store, query) == query.batch_id for query in expected)
-        is_unchanged = is_unchanged and all(
-            closure.newest_committed_batch(store, query.path) == query.batch_id for query in expected
-        )
-    except errors.SnapshotCorruptError:
-        return False
-    return is_unchanged and verify.verify_queries(store, expected).ok
+        ends = {uid: _log_end(store, layout.query_root(generation, uid)) for uid in uids}
+    except errors.SnapshotCorruptError as error:
+        return error.message
+    why = in_place.why_other_cut(expected, ends)
+    if why is not None:
+        return why
+    report = verify.verify_queries(store, expected)
+    return None if report.ok else report.sentence
 
 
 def _folders(store: read_cache.ReadCache, generation: int) -> set[str]:
@@ -133,9 +133,10 @@ def _as_in_generation(query: QueryEntry, generation: int) -> QueryEntry:
     return query.model_copy(update={"path": layout.query_root(generation, query.uid), "files": files})
 
 
-def _newest_offsets(store: read_cache.ReadCache, query: QueryEntry) -> int:
-    names = [sparklog.parse_log_file(name) for name in store.list_names(f"{query.path}/offsets")]
-    return max((name.number for name in names if name), default=-1)
+def _log_end(store: read_cache.ReadCache, path: str) -> in_place.LogEnd:
+    names = [sparklog.parse_log_file(name) for name in store.list_names(f"{path}/offsets")]
+    planned = max((name.number for name in names if name), default=-1)
+    return in_place.LogEnd(planned, closure.newest_committed_batch(store, path))
 
 
 def _query(store: read_cache.ReadCache, generation: int, uid: str, base_by_uid: Mapping[str, QueryEntry]) -> QueryEntry:

@@ -197,6 +197,7 @@ class StartPlan:
         restore_skipped: Why the requested restore is not done: it was done before. None otherwise.
         claim: The snapshot that the job claims with this start.
         changes: The changes made while copying into a new generation, a sentence each.
+        why_copied: Why the requested snapshot is copied, as a part of a sentence; None if it is not.
         descent: Where the state of `generation` comes from; for COPY and EMPTY set by `carry_out`.
         master_states: The state that the job's master hooks restore.
     """
@@ -221,6 +222,7 @@ class StartPlan:
     scratch: tuple[str, ...] = ()
     claim: Candidate | None = None
     changes: tuple[str, ...] = ()
+    why_copied: str | None = None
     descent: lineage_records.Descent | None = None
     master_states: tuple[MasterStateEntry, ...] = ()
 

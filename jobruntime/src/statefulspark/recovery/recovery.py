@@ -14,8 +14,8 @@ from statefulspark.canonical import skeleton
 from statefulspark.checkpoint import epochs, lineage_records, plans, read_cache, transfer
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
-from statefulspark.contract.manifest import GenerationRecord, MasterStateEntry, QueryEntry, SnapshotFormat, SnapshotKind
-from statefulspark.recovery import candidates, damage, head, uids
+from statefulspark.contract.manifest import GenerationRecord, MasterStateEntry, QueryEntry, SnapshotKind
+from statefulspark.recovery import candidates, damage, head, in_place, uids
 from statefulspark.recovery.plan import (
     Author,
     Candidate,
@@ -148,11 +148,7 @@ def _proposal(intent: Intent, view: candidates.StorageView, restore: RestoreConf
     if intent is Intent.EMPTY:
         return StartPlan(StartMode.EMPTY, fresh_generation, restore_id=restore.once_key)
     if intent is Intent.RESTORE:
-        snapshot = view.resolve(restore.snapshot or "")
-        claim = snapshot if restore.claim_mode is ClaimMode.CLAIM and snapshot.folder is not None else None
-        if _is_at_savepoint(view, snapshot):
-            return _continued_at_savepoint(view, snapshot, restore.once_key, claim)
-        return replace(_copy_of(snapshot, fresh_generation, restore_id=restore.once_key), claim=claim)
+        return _restore(view, restore, fresh_generation)
     return _recover(view, fresh_generation)
 
 
@@ -163,19 +159,35 @@ def _require_readable_generation(view: candidates.StorageView) -> None:
         raise errors.FormatVersionError("FormatVersionUnknown", view.generations.newer[number])
 
 
-def _is_at_savepoint(view: candidates.StorageView, snapshot: Candidate) -> bool:
-    """Tell whether the generation in use is still at the savepoint, as it usually is after a stop with savepoint."""
+def _restore(view: candidates.StorageView, restore: RestoreConfig, fresh_generation: int) -> StartPlan:
+    """Restore the requested snapshot: in place if the generation in use is at it, else from a copy of its files.
+
+    It is verified in both cases: in place none of its files is needed, but it is what a rollback would be made from.
+    """
+    snapshot = view.resolve(restore.snapshot or "")
+    claim = snapshot if restore.claim_mode is ClaimMode.CLAIM and snapshot.folder is not None else None
+    why_copied = _why_copied(view, snapshot)
+    if why_copied is None:
+        return _continued_at_savepoint(view, snapshot, restore.once_key, claim)
+    copy = _copy_of(snapshot, fresh_generation, restore_id=restore.once_key)
+    return replace(copy, claim=claim, why_copied=why_copied)
+
+
+def _why_copied(view: candidates.StorageView, snapshot: Candidate) -> str | None:
+    """Return why a snapshot is copied; None if the generation in use is still at it, as usually after a stop."""
     manifest, current = snapshot.manifest, view.generations.current
-    if manifest is None or current is None or manifest.kind is not SnapshotKind.SAVEPOINT:
-        return False
-    if manifest.format is not SnapshotFormat.NATIVE:
-        return False
-    if (
-        not view.store.uri.endswith(f"/{manifest.namespace}/{manifest.job}")
-        or manifest.generation != current.generation
-    ):
-        return False
-    return head.is_still_at(view.cache, current.generation, manifest.queries)
+    if current is None or manifest is None:
+        return "the root has no generation in use"
+    why = in_place.why_other_state(manifest, in_place.InUse(current, view.store.uri, view.lineages))
+    if why is not None:
+        return why
+    own = [
+        query.model_copy(update={"path": layout.query_root(current.generation, query.uid)})
+        for query in snapshot.queries
+    ]
+    if view.damage.failures(own):
+        return "Spark could not load this state in the generation in use"
+    return head.why_left_savepoint(view.cache, current.generation, manifest.queries)
 
 
 def _continued_at_savepoint(

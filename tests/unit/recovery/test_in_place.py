@@ -1,0 +1,176 @@
+"""When the restore of a stop's savepoint goes on in the generation in use, and when it is copied back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import pytest
+from manifests import a_generation, a_manifest, a_query, an_operator
+from snapshots import Job
+from sparkroot import FakeQuery
+from statefulspark.checkpoint import lineage_records
+from statefulspark.contract.config import ClaimMode, RestoreConfig
+from statefulspark.contract.manifest import GenerationRecord, LineageRecord, Manifest, SnapshotFormat, SnapshotKind
+from statefulspark.contract.notes import DamageNote
+from statefulspark.recovery import damage, in_place
+from statefulspark.recovery.in_place import InUse, LogEnd
+from statefulspark.recovery.plan import StartMode
+
+ROOT = "s3://bucket/state/default/flights"
+OWN, OTHER = "lineage-a", "lineage-b"
+AT_3 = LogEnd(3, 3)
+
+
+def lineages(*known: str, adopts_unnamed: bool = False) -> lineage_records.Lineages:
+    first = a_generation().created_at
+    return lineage_records.Lineages(
+        tuple(
+            LineageRecord(
+                number=number, lineage=name, root=ROOT, created_at=first, epoch=1, adopts_unnamed=adopts_unnamed
+            )
+            for number, name in enumerate(known, start=1)
+        )
+    )
+
+
+def in_use(record: GenerationRecord | None = None, *, adopts_unnamed: bool = False) -> InUse:
+    record = record or a_generation(2, lineage=OWN)
+    return InUse(record, ROOT, lineages(OWN, adopts_unnamed=adopts_unnamed))
+
+
+def of_a_stop(**changes: object) -> Manifest:
+    fields: dict[str, object] = {"kind": SnapshotKind.SAVEPOINT, "generation": 2, "lineage": OWN, "root": ROOT}
+    return a_manifest(9, [a_query()], **{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("manifest", "where", "why"),
+    [
+        pytest.param(of_a_stop(), in_use(), None, id="taken in the generation in use"),
+        pytest.param(of_a_stop(lineage=None), in_use(), None, id="of a release without lineages"),
+        pytest.param(
+            of_a_stop(lineage=None), in_use(a_generation(2), adopts_unnamed=True), None, id="both without lineage"
+        ),
+        pytest.param(None, in_use(), "only a savepoint", id="the beginning of a generation"),
+        pytest.param(of_a_stop(kind=SnapshotKind.CHECKPOINT), in_use(), "only a savepoint", id="a checkpoint"),
+        pytest.param(of_a_stop(format=SnapshotFormat.CANONICAL), in_use(), "canonical savepoint", id="canonical"),
+        pytest.param(of_a_stop(job="trains"), in_use(), "job default/trains", id="of another job"),
+        pytest.param(of_a_stop(namespace="x"), in_use(), "job x/flights", id="of another namespace"),
+        pytest.param(of_a_stop(lineage=OTHER), in_use(), "another root", id="of another lineage"),
+        pytest.param(of_a_stop(generation=1), in_use(), "generation 1, and the job is in", id="of an older generation"),
+        pytest.param(of_a_stop(generation=3), in_use(), "generation 3, and the job is in", id="of a later generation"),
+    ],
+)
+def test_a_snapshot_that_was_not_taken_in_the_generation_in_use_is_copied(
+    manifest: Manifest | None, where: InUse, why: str | None
+) -> None:
+    told = in_place.why_other_state(manifest, where)
+
+    assert (told is None) if why is None else (why in (told or ""))
+
+
+@pytest.mark.parametrize(
+    ("ends", "why"),
+    [
+        pytest.param({"delays": AT_3}, None, id="at the cut"),
+        pytest.param({"delays": LogEnd(4, 4)}, "at batch 4", id="further"),
+        pytest.param({"delays": LogEnd(2, 2)}, "at batch 2", id="behind"),
+        pytest.param({"delays": LogEnd(3, 2)}, "at batch 2", id="its last batch is only planned"),
+        pytest.param({"delays": LogEnd(4, 3)}, "planned batch 4", id="a batch is planned after the cut"),
+        pytest.param({}, "at batch -1", id="its files are gone"),
+        pytest.param({"delays": AT_3, "new": LogEnd(0, -1)}, "'new' has run since", id="another query has run"),
+    ],
+)
+def test_a_generation_that_is_not_at_the_cut_of_its_savepoint_is_left(
+    ends: Mapping[str, LogEnd], why: str | None
+) -> None:
+    told = in_place.why_other_cut([a_query("delays", an_operator())], ends)
+
+    assert (told is None) if why is None else (why in (told or ""))
+
+
+def test_a_query_that_never_committed_stays_in_place() -> None:
+    assert in_place.why_other_cut([a_query("delays", batch_id=-1)], {}) is None
+
+
+def stopped(job: Job, location: str | None = None) -> tuple[FakeQuery, str]:
+    """Run a job up to a stop with savepoint."""
+    job.boot()
+    query = FakeQuery(job.store, 1)
+    for _ in range(3):
+        query.run_batch()
+    return query, job.savepoint(query, location=location, lineage=job.lineages.lineage).uri
+
+
+@pytest.mark.parametrize(
+    "wish",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"take_over_sinks": True}, id="taking over sinks"),
+        pytest.param({"allow_non_restored_state": True}, id="allowing state to be dropped"),
+        *(pytest.param({"claim_mode": mode}, id=mode.value) for mode in ClaimMode),
+    ],
+)
+@pytest.mark.parametrize("location", [None, "memory://bucket/backups"], ids=["in the root", "elsewhere"])
+def test_after_a_stop_the_job_goes_on_in_its_generation(
+    job: Job, wish: Mapping[str, object], location: str | None
+) -> None:
+    _, uri = stopped(job, location)
+
+    plan = job.boot(RestoreConfig.model_validate({"snapshot": uri, **wish}))
+
+    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.CONTINUE, 1, {"delays": 2})
+    assert plan.why_copied is None
+    assert job.boot().restored_from is not None
+
+
+def test_without_a_wish_it_goes_on_as_well_and_the_savepoint_stays_for_a_rollback(job: Job) -> None:
+    query, uri = stopped(job)
+    plan = job.boot()
+    query.run_batch()
+
+    back = job.boot(RestoreConfig(snapshot=uri, id="back"))
+
+    assert (plan.mode, plan.generation) == (StartMode.CONTINUE, 1)
+    assert (back.mode, back.generation, dict(back.start_batches)) == (StartMode.COPY, 2, {"delays": 2})
+    assert back.why_copied == "query 'delays' is at batch 3, and the savepoint at batch 2"
+
+
+def test_a_dropped_query_is_left_behind_in_a_new_generation(job: Job) -> None:
+    _, uri = stopped(job)
+    job.epoch += 1
+
+    plan = job.plan(RestoreConfig(snapshot=uri, allow_non_restored_state=True), query_uids=["other"])
+
+    assert (plan.mode, plan.queries) == (StartMode.COPY, ())
+
+
+def note_damage(job: Job, query: FakeQuery) -> None:
+    note = DamageNote(
+        generation=1, epoch=job.epoch, query=query.uid, batch_id=query.batch, said="Corruption", noted_at=job.clock.now
+    )
+    damage.write(job.store, note)
+
+
+def damage_the_head(job: Job, query: FakeQuery) -> None:
+    job.store.write(f"{query.path}/commits/{query.batch}", b"not Spark's")
+
+
+@pytest.mark.parametrize(
+    ("harm", "why"),
+    [
+        pytest.param(note_damage, "could not load", id="Spark could not load it"),
+        pytest.param(damage_the_head, "commits/2", id="its log is damaged"),
+    ],
+)
+def test_the_savepoint_replaces_a_generation_that_is_damaged_at_the_same_cut(
+    job: Job, harm: Callable[[Job, FakeQuery], None], why: str
+) -> None:
+    """Who asks for a savepoint by name after damage wants its files, and not the damaged ones once more."""
+    query, uri = stopped(job)
+    harm(job, query)
+
+    plan = job.boot(RestoreConfig(snapshot=uri))
+
+    assert (plan.mode, plan.generation, dict(plan.start_batches)) == (StartMode.COPY, 2, {"delays": 2})
+    assert why in (plan.why_copied or "")
