@@ -15,10 +15,11 @@ from statefulspark.evolution import definitions
 _ROOT = Path(statefulspark.__file__).parent
 _CODES = {
     ExitCode.FAILED: """
-        BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmNotStarted KeyGroupScattered
+        AlreadyActivated BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded JvmNotStarted
+        KeyGroupScattered
         LookCannotWrite ManifestMissing NoGeneration NotAStandby NotClaimed NotConfigured PlanUnreadable PortUnavailable
         QueryFailed RetriesExhausted SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing
-        StoresApart Unexpected WrongKind
+        StandbyRefused StandingBy StoresApart Unexpected WrongKind
     """,
     ExitCode.USAGE: """
         AlreadyCanonical AnswerInvalid ColumnOverflow ColumnsInvalid ConfigInvalid ConfigMissing DurationInvalid

@@ -81,7 +81,7 @@ _DECLARED_WRONGLY = (
     *("SourceNameInvalid", "SourceNameTaken", "SourceNotSingle"),
 )
 """Reasons that require a correction of the job file."""
-_NOT_INSTALLED = frozenset({"JarsMissing", "JavaMissing", "JvmNotStarted", "SparkMissing"})
+_NOT_INSTALLED = frozenset({"JarsMissing", "JavaMissing", "JvmEnded", "JvmNotStarted", "SparkMissing"})
 """Reasons of internal errors that say what to do; all others are bugs."""
 _RESTART_CONTINUES = "It continues when it is started again."
 _STORAGE = frozenset({"AccessDenied", "NoSuchBucket", "CredentialsMissing", "StorageFailed", "StorageUnreachable"})

@@ -108,7 +108,7 @@ class Job:
         Raises:
             SystemExit: Always; the code says how the job ended.
         """
-        from statefulspark.driver import check, start
+        from statefulspark.driver import check, standby, start
 
         def work() -> int:
             job_config = launch.current_config(self.name)
@@ -116,6 +116,8 @@ class Job:
             definition = self.definition
             if report:
                 return check.check(definition, job_config, check.ReportFormat(report))
+            if launch.requested_role() is launch.Role.STANDBY:
+                return standby.run(definition, job_config)
             return start.run(definition, job_config)
 
         raise launch.DriverEnded(launch.guard(work) if launch.is_guarded() else launch.run_alone(work))

@@ -16,6 +16,7 @@ import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from types import FrameType
 
@@ -35,6 +36,18 @@ _given_config: ContextVar[config.JobConfig | None] = ContextVar("given_config", 
 _report: ContextVar[str | None] = ContextVar("requested_report", default=None)
 
 
+class Role(StrEnum):
+    """What a process is to the job."""
+
+    DRIVER = "driver"
+    """It claims the job and runs it."""
+    STANDBY = "standby"
+    """It prepares to become the driver, and becomes it when it is asked to."""
+
+
+_role: ContextVar[Role] = ContextVar("requested_role")
+
+
 class DriverEnded(SystemExit):
     """Raised by `Job.run` to end the process, after the driver has run and reported its outcome."""
 
@@ -51,6 +64,11 @@ def is_guarded() -> bool:
 def requested_report() -> str | None:
     """Return the format of the report that is requested instead of a run; None to run the job."""
     return _report.get()
+
+
+def requested_role() -> Role:
+    """Return what this process is to the job."""
+    return _role.get(Role.DRIVER)
 
 
 def current_config(job_name: str) -> config.JobConfig:
@@ -108,13 +126,14 @@ def config_invalid(what: str, error: ValidationError) -> errors.SpecRejectedErro
     return errors.SpecRejectedError("ConfigInvalid", f"{what} is wrong at {field}: {why} (got {shown}).")
 
 
-def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = None) -> int:
+def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = None, role: Role = Role.DRIVER) -> int:
     """Run a job file as `__main__` with a configuration.
 
     Args:
         path: The file; it declares a job and calls its `run`.
         job_config: The configuration.
         report: Format of a report on what the start would do, instead of a run; None runs the job.
+        role: What the process is to the job.
 
     Returns:
         The exit code.
@@ -127,7 +146,7 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
             raise errors.SpecRejectedError(
                 "JobFileMissing", f"There is no job file {path}; check job.file, and that the image contains it."
             )
-        config_token, report_token = _given_config.set(job_config), _report.set(report)
+        config_token, report_token, role_token = _given_config.set(job_config), _report.set(report), _role.set(role)
         sys.path.insert(0, str(path.parent))
         try:
             _execute(file)
@@ -142,6 +161,7 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
         finally:
             _given_config.reset(config_token)
             _report.reset(report_token)
+            _role.reset(role_token)
         raise errors.SpecRejectedError(
             "NoQueries", f"The job file {path} ended without running a job; end it with `job.run()`."
         )

@@ -36,6 +36,9 @@ examples:
   Check whether a new version of the job fits its state, before starting it:
     statefulspark run job.py --storage s3://bucket/prefix --check
 
+  Stand by for the driver that runs now:
+    statefulspark run job.py --storage s3://bucket/prefix --standby --api-port 8091
+
 exit codes:
   0 finished   1 failed   2 wrong flags or configuration   10 drained on SIGTERM   11 stopped on request   12 fenced
   13 bad job file   14 state does not fit the job   15 no such snapshot   16 storage unavailable   17 state unknown
@@ -70,7 +73,11 @@ def add_parser(commands: options.SubParsers) -> None:
     _add_checkpoint(parser)
     _add_restore(parser)
     _add_engine(parser)
-    parser.add_argument("--check", nargs="?", const="text", choices=("text", "json"), metavar="FORMAT",
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--standby", dest="role", action="store_const", const=launch.Role.STANDBY,
+                         default=launch.Role.DRIVER, help="prepare everything that needs no right to write, follow the "
+                         "running driver's checkpoints, and become the driver on POST /v1/activate")  # fmt: skip
+    instead.add_argument("--check", nargs="?", const="text", choices=("text", "json"), metavar="FORMAT",
                         help="do not run: report what the start would do with the state, as text or json; nothing is "
                         "written, and the exit code is not 0 if the job does not fit")  # fmt: skip
     parser.set_defaults(handle=run)
@@ -141,7 +148,7 @@ def _run(args: argparse.Namespace) -> int:
         # Spark's JVM starts while the job file and its imports are read.
         gateway.start(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
     try:
-        return launch.run_file(args.file, job_config, report=args.check)
+        return launch.run_file(args.file, job_config, report=args.check, role=args.role)
     finally:
         gateway.abandon()
 

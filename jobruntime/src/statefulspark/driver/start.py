@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+    from statefulspark.driver.loop import JobLoop
     from statefulspark.evolution.comparison import Evolution
     from statefulspark.recovery.plan import StartPlan
     from statefulspark.storage import StorageOptions
@@ -96,9 +97,7 @@ def up_to_comparison(
     Raises:
         StatefulSparkError: The job could not start.
     """
-    if not job.queries:
-        message = f"The job {job_config.name} declares no query; decorate one with @job.query."
-        raise errors.SpecRejectedError("NoQueries", message)
+    require_queries(job, job_config)
     session.check_settings(job_config.engine.conf)
     options = settings.storage_options(job_config.storage)
     with ThreadPoolExecutor(1, thread_name_prefix="session") as executor:
@@ -114,6 +113,17 @@ def up_to_comparison(
     return compare(job_config, root, spark, start_plan, built)
 
 
+def require_queries(job: JobDefinition, job_config: config.JobConfig) -> None:
+    """Refuse a job without queries.
+
+    Raises:
+        SpecRejectedError: `NoQueries`.
+    """
+    if not job.queries:
+        message = f"The job {job_config.name} declares no query; decorate one with @job.query."
+        raise errors.SpecRejectedError("NoQueries", message)
+
+
 # Claim
 
 
@@ -124,8 +134,13 @@ def open_root(job_config: config.JobConfig) -> JobRoot:
     return JobRoot(root.child(layout.job_prefix(job_config.namespace, job_config.name)), options)
 
 
-def claim(job_config: config.JobConfig, now: datetime) -> JobRoot:
+def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = None) -> JobRoot:
     """Claim the job's state for writing, under a new epoch.
+
+    Args:
+        job_config: The job.
+        now: UTC.
+        epoch: The epoch to claim; None takes the one in the environment, and without one the next free epoch.
 
     Raises:
         FencedError: A newer driver has claimed it.
@@ -138,20 +153,19 @@ def claim(job_config: config.JobConfig, now: datetime) -> JobRoot:
         namespace=job_config.namespace, job=job_config.name, owner_id=job_config.owner_id, created_at=now
     )
     epochs.ensure_owner(store, owner, take_over=job_config.take_over)
-    assigned = os.environ.get(config.ENV_EPOCH)
+    variable = os.environ.get(config.ENV_EPOCH)
+    assigned = epoch or (int(variable) if variable else None)
     holder = os.environ.get(config.ENV_HOLDER) or f"{socket.gethostname()}/{os.getpid()}"
-    epoch = epochs.claim(
-        store, assigned=int(assigned) if assigned else None, holder=holder, claim_id=uuid.uuid4().hex, now=now
-    )
-    _log.info("epoch claimed", extra={"epoch": epoch, "holder": holder, "root": store.uri})
+    claimed = epochs.claim(store, assigned=assigned, holder=holder, claim_id=uuid.uuid4().hex, now=now)
+    _log.info("epoch claimed", extra={"epoch": claimed, "holder": holder, "root": store.uri})
     cache = read_cache.ReadCache(store)
-    lineages = lineage_records.ensure(store, lineage=uuid.uuid4().hex, epoch=epoch, now=now, cache=cache)
+    lineages = lineage_records.ensure(store, lineage=uuid.uuid4().hex, epoch=claimed, now=now, cache=cache)
     for sentence in lineages.unreadable:
         _log.warning("the lineage of the root cannot be read; the root gets a new one", extra={"why": sentence})
     author = plan.Author(
         job_config.namespace,
         job_config.name,
-        epoch,
+        claimed,
         now,
         job_config.revision,
         assemble.versions(),
@@ -353,10 +367,17 @@ def _finisher(
 # Start
 
 
-def start(parts: assemble.Parts) -> snapshot_writer.Ending:
-    """Start the queries, and run until the job ends."""
+def start(
+    parts: assemble.Parts, serving: Callable[[JobLoop, config.JobConfig], snapshot_writer.Ending] = serve.serve
+) -> snapshot_writer.Ending:
+    """Start the queries, and run until the job ends.
+
+    Args:
+        parts: The prepared job.
+        serving: Runs the loop until it ends.
+    """
     try:
-        ending = serve.serve(assemble.assemble(parts), parts.job_config)
+        ending = serving(assemble.assemble(parts), parts.job_config)
     finally:
         parts.master_hooks.close()
     parts.declared.close()

@@ -144,6 +144,11 @@ def abandon() -> None:
         _started.launch = None
 
 
+def has_ended() -> bool:
+    """Tell whether the JVM of this process was started here and has ended."""
+    return _started.launch is not None and _started.launch.process.poll() is not None
+
+
 def launch(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> Launch:
     """Start a JVM; see `start`.
 

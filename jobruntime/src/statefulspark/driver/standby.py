@@ -1,0 +1,274 @@
+"""A standby: a driver up to the point where it needs the right to write, which goes on from there when it is activated.
+
+It runs the steps of a check (`start`): Spark starts, the newest state is found, the queries are built and compared with it.
+Then it follows the checkpoints of the running driver with one small listing every few seconds, and compares again. An
+activation claims the epoch and does the rest of a start with what is prepared; what it finds behind its claim counts, and
+nothing that was read before.
+
+What depends on this version of the job refuses, and is looked at again when there is a newer checkpoint: a person reads why
+from the status. What depends on the world (storage that is away, files that vanish while they are read) is told and tried
+again. Nothing here writes before the claim.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from statefulspark import clock, errors, failures, launch
+from statefulspark.checkpoint import catalog, plans
+from statefulspark.contract import api, config, layout
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import Manifest
+from statefulspark.contract.placement import Placement
+from statefulspark.declaration import JobDefinition
+from statefulspark.driver import assemble, serve, standby_control, start
+from statefulspark.engine import gateway, session, settings, warming
+
+if TYPE_CHECKING:
+    from statefulspark.driver.loop import JobLoop
+    from statefulspark.driver.snapshot_writer import Ending
+    from statefulspark.recovery.plan import StartPlan
+    from statefulspark.storage import ObjectStore
+
+LOOK_INTERVAL_S = 2.0
+"""Time between two looks for a newer checkpoint; an activation does not wait for it."""
+
+_REFUSALS = frozenset({ExitCode.USAGE, ExitCode.BAD_JOB, ExitCode.INCOMPATIBLE_STATE, ExitCode.SNAPSHOT_NOT_FOUND})
+"""Ends of a start that an unchanged start would repeat."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What a standby does with Spark.
+
+    Attributes:
+        build: Calls the query functions for a state, and plans the queries.
+        compare: Compares a built job with its state.
+        rehearse: Makes the queries of a job warm; ends early when the job is activated.
+        require_engine: Raises if Spark has ended.
+    """
+
+    build: Callable[[StartPlan], assemble.Built]
+    compare: Callable[[config.JobConfig, assemble.JobRoot, StartPlan, assemble.Built], assemble.Comparison]
+    rehearse: Callable[[assemble.Comparison], None]
+    require_engine: Callable[[], None]
+
+
+def run(job: JobDefinition, job_config: config.JobConfig) -> int:
+    """Stand by until activated, and then run the job until it ends.
+
+    Args:
+        job: What the job file declares.
+        job_config: How to run it.
+
+    Returns:
+        One of `contract.exit_codes`.
+
+    Raises:
+        StatefulSparkError: Spark could not be started; or the job, after the activation.
+    """
+    control = standby_control.StandbyControl(job_config, clock.utc_now())
+    with serve.serving(control, job_config):
+        start.require_queries(job, job_config)
+        spark = session.build(job_config, settings.storage_options(job_config.storage))
+        root = start.open_root(job_config)
+        workshop = Workshop(
+            build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
+            compare=lambda now_config, where, plan, built: start.compare(now_config, where, spark, plan, built),
+            rehearse=lambda compared: warming.start_workers(compared.spark),
+            require_engine=_require_jvm,
+        )
+        standby = Standby(job.query_uids, job_config, root, control, workshop)
+        request = standby.until_activated()
+        parts = activate(job, standby, request)
+        ending = start.start(parts, functools.partial(_drive, control, request))
+    location = ending.snapshot.location if ending.snapshot else None
+    return launch.finish(ending.code, ending.reason, ending.message, location)
+
+
+class Standby:
+    """Prepares, and follows the newest state until it is activated."""
+
+    def __init__(
+        self,
+        query_uids: Sequence[str],
+        job_config: config.JobConfig,
+        root: assemble.JobRoot,
+        control: standby_control.StandbyControl,
+        workshop: Workshop,
+    ) -> None:
+        """Begin without anything prepared.
+
+        Args:
+            query_uids: The queries of the job.
+            job_config: How to run it.
+            root: Its root, not claimed.
+            control: Told how far it is, and asked for an activation.
+            workshop: What it does with Spark.
+        """
+        self._query_uids = query_uids
+        self.job_config = job_config
+        self._root = root
+        self._control = control
+        self.workshop = workshop
+        self._compared: assemble.Comparison | None = None
+        self._built: tuple[_BuildInputs, assemble.Built] | None = None
+        self._seen: int | None = None
+
+    def until_activated(self) -> api.ActivateRequest:
+        """Return the request that activates it.
+
+        Raises:
+            InternalError: Spark has ended, or a bug.
+        """
+        while (request := self._control.activation) is None:
+            self.workshop.require_engine()
+            self.look()
+            self._control.wait(LOOK_INTERVAL_S)
+        return request
+
+    def look(self) -> None:
+        """Compare with the newest state, if that is new; tell what came of it."""
+        newest: int | None = None
+        try:
+            newest = newest_checkpoint(self._root.store)
+            if newest != self._seen:
+                self._follow(newest)
+                self._seen = newest
+        except errors.StatefulSparkError as error:
+            if failures.is_a_bug(error):
+                raise
+            if not _is_refusal(error):
+                _log.warning("standing by, and trying again", extra={"reason": error.reason, "why": error.message})
+                self._control.trouble(error)
+                return
+            _log.error("this version cannot start", extra={"reason": error.reason, "why": error.message})
+            self._seen, self._compared = newest, None
+            self._control.refuse(error)
+
+    def built_for(self, start_plan: StartPlan) -> assemble.Built:
+        """Return the job built for a state; it is built again only if it would become another one."""
+        inputs = _BuildInputs.of(start_plan, self._query_uids)
+        if self._built is None or self._built[0] != inputs:
+            self._built = (inputs, self.workshop.build(start_plan))
+        return self._built[1]
+
+    def _follow(self, newest: int) -> None:
+        compared = self._compared_again(newest)
+        if compared is None:
+            self._compared = None
+            self._control.warming()
+            start_plan = start.find(self._query_uids, self.job_config, self._root)
+            if self._control.is_activated():
+                return
+            compared = self.workshop.compare(self.job_config, self._root, start_plan, self.built_for(start_plan))
+            if self._control.is_activated():
+                return
+            self.workshop.rehearse(compared)
+        self._compared = compared
+        self._control.ready(compared.start_plan.restored_from, clock.utc_now())
+
+    def _compared_again(self, newest: int) -> assemble.Comparison | None:
+        """Compare with a later checkpoint of the same generation, which is read alone; None if all has to be looked at."""
+        if self._compared is None or not newest:
+            return None
+        before = self._compared.start_plan
+        manifest = catalog.read_manifest(self._root.store, layout.checkpoint(newest))
+        after = _at(before, manifest)
+        is_same = manifest.generation == before.generation and _BuildInputs.of(
+            after, self._query_uids
+        ) == _BuildInputs.of(before, self._query_uids)
+        return self.workshop.compare(self.job_config, self._root, after, self._compared.built) if is_same else None
+
+
+def activate(job: JobDefinition, standby: Standby, request: api.ActivateRequest) -> assemble.Parts:
+    """Do the rest of a start: claim, find, compare and prepare.
+
+    Args:
+        job: What the job file declares.
+        standby: What is prepared.
+        request: The epoch, and where to start.
+
+    Raises:
+        StatefulSparkError: The job could not be started; its state is unchanged.
+    """
+    started_at = clock.utc_now()
+    job_config = with_restore(standby.job_config, request)
+    root = start.claim(job_config, started_at, epoch=request.epoch)
+    return _claimed(job, standby, job_config, root, started_at)
+
+
+def _claimed(
+    job: JobDefinition, standby: Standby, job_config: config.JobConfig, root: assemble.JobRoot, started_at: datetime
+) -> assemble.Parts:
+    start_plan = start.find(job.query_uids, job_config, root)
+    built = standby.built_for(start_plan)
+    compared = standby.workshop.compare(job_config, root, start_plan, built)
+    start.raise_fence(root, compared.spark)
+    return start.prepare(job_config, replace(compared, root=replace(root, seen=None)), started_at)
+
+
+def with_restore(job_config: config.JobConfig, request: api.ActivateRequest) -> config.JobConfig:
+    """Return the configuration with the restore of an activation."""
+    return job_config if request.restore is None else job_config.model_copy(update={"restore": request.restore})
+
+
+def newest_checkpoint(store: ObjectStore) -> int:
+    """Return the highest number of a checkpoint in a listing, 0 if there is none. Cost: one listing.
+
+    A listing may lag: then the standby is a little behind, and the activation looks again.
+    """
+    return max((layout.parse_number(name) or 0 for name in store.list_names(layout.CHECKPOINTS)), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _BuildInputs:
+    """What the queries of a job are built with, beside its file and configuration."""
+
+    placements: Mapping[str, Placement]
+    key_groups: Mapping[str, Mapping[str, int]]
+    partitions: Mapping[str, int]
+
+    @classmethod
+    def of(cls, start_plan: StartPlan, query_uids: Sequence[str]) -> _BuildInputs:
+        """Return what a state gives to them."""
+        return cls(
+            plans.placements(start_plan.queries),
+            {uid: start_plan.key_groups_of(uid) for uid in query_uids},
+            {uid: start_plan.partitions_of(uid) for uid in query_uids},
+        )
+
+
+def _at(start_plan: StartPlan, manifest: Manifest) -> StartPlan:
+    return replace(
+        start_plan,
+        queries=manifest.queries,
+        restored=manifest,
+        restored_from=manifest.label,
+        master_states=manifest.master_states,
+    )
+
+
+def _is_refusal(error: errors.StatefulSparkError) -> bool:
+    """Tell whether this version of the job is the reason, so that looking again at the same state would not help."""
+    if isinstance(error, errors.UserCodeError | errors.FormatVersionError):
+        return True
+    return failures.of_error(error).code in _REFUSALS
+
+
+def _require_jvm() -> None:
+    if gateway.has_ended():
+        raise errors.InternalError("JvmEnded", "Spark's JVM has ended while it stood by; its output says why.")
+
+
+def _drive(
+    control: standby_control.StandbyControl, request: api.ActivateRequest, loop: JobLoop, _: config.JobConfig
+) -> Ending:
+    control.hand_over(loop, request)
+    return serve.drive(loop)
