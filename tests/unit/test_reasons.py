@@ -15,8 +15,8 @@ from statefulspark.evolution import definitions
 _ROOT = Path(statefulspark.__file__).parent
 _CODES = {
     ExitCode.FAILED: """
-        AlreadyActivated BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded JvmNotStarted
-        KeyGroupScattered
+        AlreadyActivated BatchPlanned GenerationChanged GenerationExists JarsMissing JavaMissing JvmEnded
+        JvmNotStarted KeyGroupScattered
         LookCannotWrite ManifestMissing NoGeneration NotAStandby NotClaimed NotConfigured PlanUnreadable PortUnavailable
         QueryFailed RetriesExhausted SavepointExists SinkNotBound SnapshotGivenUp SourceUnknown SparkMissing
         StandbyRefused StandingBy StoresApart Unexpected WrongKind

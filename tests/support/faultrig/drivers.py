@@ -6,6 +6,7 @@ The two queries of the job count numbered records: `totals` writes to a files si
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -14,13 +15,15 @@ from statefulspark import clock, errors, failures
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
 from statefulspark.declaration import Output
-from statefulspark.driver import assemble, hooks, snapshot_writer, start
+from statefulspark.driver import assemble, hooks, snapshot_writer, standby, standby_control, start
 from statefulspark.operators import functions
 from statefulspark.planning import carry
 from statefulspark.recovery.plan import StartPlan, in_new_generation
 from statefulspark.sinks.files import FilesSink
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pyspark.sql import DataFrame, SparkSession
     from statefulspark.driver.loop import JobLoop
 
@@ -73,10 +76,22 @@ class Driver(engine.EngineProcess):
     """A driver process, from its start to its end."""
 
     wish: Wish
+    control: standby_control.StandbyControl
+    standby: standby.Standby
     loop: JobLoop | None = None
     plan: StartPlan | None = None
     ending: snapshot_writer.Ending | None = None
     failure: failures.Failure | None = None
+
+    def stand_by(self, wish: Wish) -> None:
+        """Prepare without a claim; `activate` makes it the driver."""
+        self.wish = wish
+        self.spawn("standby", self._stand_by)
+
+    def activate(self, request: api.ActivateRequest) -> None:
+        """Become the driver; what it does then is up to the scheduler."""
+        self.control.request_activation(request)
+        self.spawn("main", lambda: self._main(lambda: self._activated(request)))
 
     def begin(self, wish: Wish) -> None:
         """Start; what it does then is up to the scheduler."""
@@ -106,9 +121,9 @@ class Driver(engine.EngineProcess):
     def last_checkpoint(self) -> api.SnapshotSummary | None:
         return self.loop.status().last_checkpoint if self.loop else None
 
-    def _main(self) -> None:
+    def _main(self, start_up: Callable[[], JobLoop] | None = None) -> None:
         try:
-            self.ending = self._start().run()
+            self.ending = (start_up or self._start)().run()
         except errors.StatefulSparkError as error:
             self.failure = failures.of_error(error)
         finally:
@@ -116,17 +131,50 @@ class Driver(engine.EngineProcess):
 
     def _start(self) -> JobLoop:
         job_config, started_at = self.wish.job_config, clock.utc_now()
-        root = start.claim(job_config, started_at)
-        self.epoch = root.epoch
-        fibers.here().has_looked = True  # There was no newer epoch when this one was created.
+        root = self._claimed(job_config, started_at)
         found = start.find(QUERIES, job_config, root)
         if self.wish.is_changed:
             found = in_new_generation(found, ("The job has changed.",))
         spark = cast("SparkSession", engine.Session(self))
         start.raise_fence(root, spark)
+        built = self._build(spark)
+        return self._assembled(
+            start.prepare(job_config, start.compare(job_config, root, spark, found, built), started_at)
+        )
+
+    def _claimed(
+        self, job_config: config.JobConfig, started_at: datetime, epoch: int | None = None
+    ) -> assemble.JobRoot:
+        root = start.claim(job_config, started_at, epoch=epoch)
+        self.epoch = root.epoch
+        fibers.here().has_looked = True  # There was no newer epoch when this one was created.
+        return root
+
+    def _stand_by(self) -> None:
+        """Look once, as a standby does every few seconds."""
+        job_config, spark = self.wish.job_config, cast("SparkSession", engine.Session(self))
+        self.control = standby_control.StandbyControl(job_config, clock.utc_now())
+        workshop = standby.Workshop(
+            build=lambda _: self._build(spark),
+            compare=lambda now, root, plan, built: start.compare(now, root, spark, plan, built),
+            rehearse=lambda _: None,
+            require_engine=lambda: None,
+        )
+        self.standby = standby.Standby(QUERIES, job_config, start.open_root(job_config), self.control, workshop)
+        self.standby.look()
+
+    def _activated(self, request: api.ActivateRequest) -> JobLoop:
+        job_config, started_at = standby.with_restore(self.wish.job_config, request), clock.utc_now()
+        root = self._claimed(job_config, started_at, request.epoch)
+        loop = self._assembled(standby.take_over(self.standby, job_config, root, started_at))
+        self.control.hand_over(loop, request)
+        return loop
+
+    def _build(self, spark: SparkSession) -> assemble.Built:
         queries = tuple(self._built(uid, cast("DataFrame", engine.Frame(spark))) for uid in QUERIES)  # type: ignore[arg-type]
-        built = assemble.Built(queries, functions.JobFunctions(), hooks.JobHooks())
-        parts = start.prepare(job_config, start.compare(job_config, root, spark, found, built), started_at)
+        return assemble.Built(queries, functions.JobFunctions(), hooks.JobHooks())
+
+    def _assembled(self, parts: assemble.Parts) -> JobLoop:
         self.plan = parts.plan
         self.place = f"{self.wish.area}/{self.plan.generation}"
         loop = assemble.assemble(parts)

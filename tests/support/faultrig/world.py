@@ -108,13 +108,32 @@ class World:
     ) -> drivers.Driver:
         """Start a driver; it has done nothing when this returns."""
         wish = wish or self.wish()
+        driver = self._new_driver(wish)
+        self.log(f"{driver.name} starts in {wish.area}, {wish.restore.model_dump(exclude_defaults=True) or 'as it is'}")
+        arm(driver)
+        driver.begin(wish)
+        return driver
+
+    def stand_by(self, wish: Wish | None = None) -> drivers.Driver:
+        """Start a standby and let it look once."""
+        wish = wish or self.wish()
+        driver = self._new_driver(wish)
+        driver.stand_by(wish)
+        self.rest()
+        self.log(f"{driver.name} stands by in {wish.area}: {driver.control.status().standby}")
+        return driver
+
+    def activate(self, driver: drivers.Driver, epoch: int, restore: RestoreConfig | None = None) -> bool:
+        """Make a standby the driver and let it come up; tell whether it did."""
+        self.log(f"{driver.name} is activated with epoch {epoch}")
+        driver.activate(api.ActivateRequest(request_id=f"take-{epoch}", epoch=epoch, restore=restore))
+        return self.until_up(driver)
+
+    def _new_driver(self, wish: Wish) -> drivers.Driver:
         self.bases.setdefault(wish.output, dict.fromkeys(drivers.QUERIES, 0))
         driver = drivers.Driver(self.scheduler, f"driver {len(self.drivers) + 1}", self.network, wish.area)
         self.drivers.append(driver)
         self.removed.discard(wish.area)
-        self.log(f"{driver.name} starts in {wish.area}, {wish.restore.model_dump(exclude_defaults=True) or 'as it is'}")
-        arm(driver)
-        driver.begin(wish)
         return driver
 
     def start(self, wish: Wish | None = None) -> drivers.Driver:

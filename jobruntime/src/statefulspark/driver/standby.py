@@ -86,7 +86,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         )
         standby = Standby(job.query_uids, job_config, root, control, workshop)
         request = standby.until_activated()
-        parts = activate(job, standby, request)
+        parts = activate(standby, request)
         ending = start.start(parts, functools.partial(_drive, control, request))
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
@@ -112,7 +112,7 @@ class Standby:
             control: Told how far it is, and asked for an activation.
             workshop: What it does with Spark.
         """
-        self._query_uids = query_uids
+        self.query_uids = query_uids
         self.job_config = job_config
         self._root = root
         self._control = control
@@ -154,7 +154,7 @@ class Standby:
 
     def built_for(self, start_plan: StartPlan) -> assemble.Built:
         """Return the job built for a state; it is built again only if it would become another one."""
-        inputs = _BuildInputs.of(start_plan, self._query_uids)
+        inputs = _BuildInputs.of(start_plan, self.query_uids)
         if self._built is None or self._built[0] != inputs:
             self._built = (inputs, self.workshop.build(start_plan))
         return self._built[1]
@@ -164,7 +164,7 @@ class Standby:
         if compared is None:
             self._compared = None
             self._control.warming()
-            start_plan = start.find(self._query_uids, self.job_config, self._root)
+            start_plan = start.find(self.query_uids, self.job_config, self._root)
             if self._control.is_activated():
                 return
             compared = self.workshop.compare(self.job_config, self._root, start_plan, self.built_for(start_plan))
@@ -182,16 +182,15 @@ class Standby:
         manifest = catalog.read_manifest(self._root.store, layout.checkpoint(newest))
         after = _at(before, manifest)
         is_same = manifest.generation == before.generation and _BuildInputs.of(
-            after, self._query_uids
-        ) == _BuildInputs.of(before, self._query_uids)
+            after, self.query_uids
+        ) == _BuildInputs.of(before, self.query_uids)
         return self.workshop.compare(self.job_config, self._root, after, self._compared.built) if is_same else None
 
 
-def activate(job: JobDefinition, standby: Standby, request: api.ActivateRequest) -> assemble.Parts:
+def activate(standby: Standby, request: api.ActivateRequest) -> assemble.Parts:
     """Do the rest of a start: claim, find, compare and prepare.
 
     Args:
-        job: What the job file declares.
         standby: What is prepared.
         request: The epoch, and where to start.
 
@@ -200,16 +199,22 @@ def activate(job: JobDefinition, standby: Standby, request: api.ActivateRequest)
     """
     started_at = clock.utc_now()
     job_config = with_restore(standby.job_config, request)
-    root = start.claim(job_config, started_at, epoch=request.epoch)
-    return _claimed(job, standby, job_config, root, started_at)
+    return take_over(standby, job_config, start.claim(job_config, started_at, epoch=request.epoch), started_at)
 
 
-def _claimed(
-    job: JobDefinition, standby: Standby, job_config: config.JobConfig, root: assemble.JobRoot, started_at: datetime
+def take_over(
+    standby: Standby, job_config: config.JobConfig, root: assemble.JobRoot, started_at: datetime
 ) -> assemble.Parts:
-    start_plan = start.find(job.query_uids, job_config, root)
-    built = standby.built_for(start_plan)
-    compared = standby.workshop.compare(job_config, root, start_plan, built)
+    """Do what a start does behind its claim, with what is prepared.
+
+    Args:
+        standby: What is prepared.
+        job_config: How to run the job, and where to start.
+        root: Its root, claimed.
+        started_at: UTC.
+    """
+    start_plan = start.find(standby.query_uids, job_config, root)
+    compared = standby.workshop.compare(job_config, root, start_plan, standby.built_for(start_plan))
     start.raise_fence(root, compared.spark)
     return start.prepare(job_config, replace(compared, root=replace(root, seen=None)), started_at)
 

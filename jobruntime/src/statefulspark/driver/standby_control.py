@@ -139,7 +139,7 @@ class StandbyControl:
 
     def warmed(self, query_uid: str) -> None:
         """Tell that a query has run on samples."""
-        warmed = (*self._standby.warmed_queries, query_uid)
+        warmed = tuple(dict.fromkeys((*self._standby.warmed_queries, query_uid)))
         self._tell(self._standby.model_copy(update={"warmed_queries": warmed}))
 
     def ready(self, compared_with: str | None, now: datetime) -> None:

@@ -1,0 +1,147 @@
+"""Standbys that are activated while everything goes wrong: nothing is lost, nothing is there twice, two never write."""
+
+from __future__ import annotations
+
+import pytest
+from faultrig import drivers, faults
+from faultrig.world import World
+from statefulspark.contract import api
+from statefulspark.contract.config import RestoreConfig
+
+WRITES_OF_AN_ACTIVATION = 8
+"""At least as many as a driver makes between the activation and its first batch."""
+
+
+def a_running_job(world: World) -> drivers.Driver:
+    driver = world.start()
+    world.settle(driver, count=2)
+    return driver
+
+
+def state_of(standby: drivers.Driver) -> api.StandbyState | None:
+    told = standby.control.status().standby
+    return told.state if told else None
+
+
+@pytest.mark.parametrize("behind", [0, 1, 3], ids=lambda count: f"{count} checkpoints behind")
+def test_a_standby_goes_on_where_the_killed_driver_was_in_the_same_generation(behind: int, world: World) -> None:
+    driver = a_running_job(world)
+    standby = world.stand_by()
+    for _ in range(behind):
+        world.settle(driver, count=2)
+    world.batches(driver, 1)
+    world.kill(driver)
+    head = world.head()
+
+    assert world.activate(standby, epoch=2), standby.outcome
+
+    assert (state_of(standby), standby.found) == (None, head)
+    assert standby.plan is not None
+    assert standby.plan.generation == 1
+    world.settle(standby, count=2)
+
+
+def test_a_standby_writes_nothing(world: World) -> None:
+    a_running_job(world)
+    before = world.bucket.list("")
+
+    standby = world.stand_by()
+
+    assert state_of(standby) is api.StandbyState.READY
+    assert world.bucket.list("") == before
+
+
+def test_a_standby_that_is_activated_beside_a_living_driver_fences_it(world: World) -> None:
+    driver = a_running_job(world)
+    standby = world.stand_by()
+    world.batches(driver, 1)
+
+    assert world.activate(standby, epoch=2), standby.outcome
+    world.batches(driver, 1)
+
+    assert driver.outcome.startswith("FENCED"), driver.outcome
+    world.settle(standby, count=2)
+
+
+def test_of_two_standbys_with_one_epoch_one_becomes_the_driver(world: World) -> None:
+    driver = a_running_job(world)
+    first, second = world.stand_by(), world.stand_by()
+    world.kill(driver)
+    for one in (first, second):
+        one.activate(api.ActivateRequest(request_id="take-2", epoch=2))
+
+    world.rest()
+
+    (winner,), (loser,) = (
+        [one for one in (first, second) if one.is_up],
+        [one for one in (first, second) if not one.is_up],
+    )
+    assert loser.outcome.startswith("FENCED"), loser.outcome
+    loser.epoch = 0
+    world.settle(winner, count=2)
+
+
+@pytest.mark.parametrize(
+    "kind", [faults.Kind.KILL_BEFORE, faults.Kind.KILL_AFTER, faults.Kind.LOSE, faults.Kind.OUTAGE]
+)
+@pytest.mark.parametrize("number", range(WRITES_OF_AN_ACTIVATION))
+@pytest.mark.parametrize("goes_back", [False, True], ids=["in place", "to an older checkpoint"])
+def test_an_activation_that_breaks_at_any_write_leaves_a_job_that_the_next_one_takes_over(
+    kind: faults.Kind, number: int, goes_back: bool, world: World
+) -> None:
+    driver = a_running_job(world)
+    world.settle(driver, count=2)
+    standby, spare = world.stand_by(), world.stand_by()
+    world.batches(driver, 1)
+    world.kill(driver)
+    standby.arm(kind, after=number)
+    restore = RestoreConfig(snapshot="checkpoint:1", id="back") if goes_back else None
+
+    world.activate(standby, epoch=2, restore=restore)
+    if standby.is_up:
+        world.batches(standby, 1)
+    world.kill(standby)
+
+    assert world.activate(spare, epoch=3, restore=restore), spare.outcome
+    world.settle(spare, count=2)
+
+
+def test_storage_that_is_away_costs_a_standby_nothing(world: World) -> None:
+    driver = a_running_job(world)
+    standby = world.stand_by()
+    world.settle(driver, count=2)
+    standby.outage = 5
+    for _ in range(5):
+        standby.spawn("look", standby.standby.look)
+        world.rest()
+    troubled = standby.control.status().standby
+    standby.spawn("look", standby.standby.look)
+    world.rest()
+
+    ready = standby.control.status().standby
+    assert troubled is not None
+    assert ready is not None
+    assert (troubled.state, troubled.reason) == (api.StandbyState.READY, "StorageUnreachable")
+    assert (ready.state, ready.reason, ready.compared_with) == (api.StandbyState.READY, None, "checkpoint 2")
+    world.kill(driver)
+    assert world.activate(standby, epoch=2), standby.outcome
+    world.settle(standby)
+
+
+def test_after_a_stop_with_savepoint_it_goes_on_in_place_and_can_go_back_later(world: World) -> None:
+    driver = a_running_job(world)
+    standby = world.stand_by()
+    world.batches(driver, 1)
+    savepoint = world.stop(driver)
+    wish = RestoreConfig(snapshot=savepoint, id="upgrade")
+
+    assert world.activate(standby, epoch=2, restore=wish), standby.outcome
+    assert standby.plan is not None
+    assert standby.plan.generation == 1
+    world.settle(standby, count=2)
+    world.kill(standby)
+
+    back = world.start(world.wish(restore=RestoreConfig(snapshot=savepoint, id="back")))
+    assert back.plan is not None
+    assert back.plan.generation == 2
+    world.settle(back, count=2)
