@@ -129,6 +129,18 @@ def test_a_job_that_has_run_ends_with_its_own_code(tmp_path: Path, search_path: 
     assert launch.run_file(file, _CONFIG) == 11
 
 
+def test_a_job_file_is_told_what_its_process_is_and_only_while_it_runs(tmp_path: Path, search_path: None) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(
+        "from statefulspark import launch\n"
+        "raise launch.DriverEnded(11 if launch.requested_role() is launch.Role.STANDBY else 0)\n"
+    )
+
+    assert launch.run_file(file, _CONFIG, role=launch.Role.STANDBY) == 11
+    assert launch.run_file(file, _CONFIG) == 0
+    assert launch.requested_role() is launch.Role.DRIVER
+
+
 def test_the_configuration_is_that_of_the_call_while_the_file_runs(
     run: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

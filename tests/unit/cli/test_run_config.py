@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from statefulspark import errors
+from statefulspark import errors, launch
 from statefulspark.cli import main, run
 from statefulspark.contract import config
 
@@ -176,6 +176,7 @@ def test_a_snapshot_is_a_number_or_a_uri(job_file: Path, text: str, snapshot: st
         pytest.param(("--checkpoint-interval", "10"), id="a duration without a unit"),
         pytest.param(("--parameter", "novalue"), id="a parameter without a value"),
         pytest.param(("--log-format", "xml"), id="an unknown log format"),
+        pytest.param(("--standby", "--check"), id="a standby and a check at once"),
     ],
 )
 def test_a_wrong_flag_is_a_usage_error(
@@ -188,6 +189,11 @@ def test_a_wrong_flag_is_a_usage_error(
     assert raised.value.code == 2
     assert said.count("\n") == 1
     assert said.startswith("error: ")
+
+
+@pytest.mark.parametrize(("flags", "role"), [((), launch.Role.DRIVER), (("--standby",), launch.Role.STANDBY)], ids=str)
+def test_a_process_is_the_driver_unless_it_stands_by(job_file: Path, flags: tuple[str, ...], role: launch.Role) -> None:
+    assert _args(job_file, *flags).role is role
 
 
 def _restore(job_file: Path, *flags: str) -> config.RestoreConfig:
