@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import functools
 import logging
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from statefulspark import clock, errors, failures, launch
+from statefulspark import clock, errors, failures, launch, usercode
 from statefulspark.checkpoint import catalog, plans
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
@@ -28,6 +29,7 @@ from statefulspark.contract.placement import Placement
 from statefulspark.declaration import JobDefinition
 from statefulspark.driver import assemble, serve, standby_control, start
 from statefulspark.engine import gateway, session, settings, warming
+from statefulspark.planning import rehearsal
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 LOOK_INTERVAL_S = 2.0
 """Time between two looks for a newer checkpoint; an activation does not wait for it."""
 
+_REHEARSAL_POLL_S = 0.05
 _REFUSALS = frozenset({ExitCode.USAGE, ExitCode.BAD_JOB, ExitCode.INCOMPATIBLE_STATE, ExitCode.SNAPSHOT_NOT_FOUND})
 """Ends of a start that an unchanged start would repeat."""
 _log = logging.getLogger(__name__)
@@ -81,7 +84,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         workshop = Workshop(
             build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
             compare=lambda now_config, where, plan, built: start.compare(now_config, where, spark, plan, built),
-            rehearse=lambda compared: warming.start_workers(compared.spark),
+            rehearse=functools.partial(rehearse, control),
             require_engine=_require_jvm,
         )
         standby = Standby(job.query_uids, job_config, root, control, workshop)
@@ -90,6 +93,46 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         ending = start.start(parts, functools.partial(_drive, control, request))
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
+
+
+def rehearse(control: standby_control.StandbyControl, compared: assemble.Comparison) -> None:
+    """Run every query of a job on samples; return at once when the job is activated.
+
+    Raises:
+        UserCodeError: `FunctionRaised`: a function of the job raised on rows of its own source.
+    """
+    warming.touch_storage(compared.spark, session.hadoop_uri(compared.root.store.uri))
+    for query in compared.built.queries:
+        outcome = _rehearsed(query, control)
+        if control.is_activated():
+            return
+        text = outcome.failure
+        if outcome.has_run:
+            control.warmed(query.uid)
+        elif text is None:
+            _log.info("a query is not rehearsed", extra={"query": query.uid})
+        elif failures.calls_of_job(text):
+            failure = failures.of_query(query.uid, text, fenced=False)
+            message = f"On rows of its own sources: {failure.message} {usercode.CORRECT_IT}"
+            raise usercode.user_code_error(RuntimeError(text), reason="FunctionRaised", message=message)
+        else:
+            _log.warning("a rehearsal failed", extra={"query": query.uid, "why": failures.essence(text)})
+
+
+def _rehearsed(query: assemble.BuiltQuery, control: standby_control.StandbyControl) -> rehearsal.RehearsalOutcome:
+    """Return how the rehearsal of a query ended, or that it did not when an activation came first."""
+    outcomes: list[rehearsal.RehearsalOutcome] = []
+    stream = query.stream
+
+    def work() -> None:
+        outcomes.append(rehearsal.rehearse(stream.frame, stream.mode, stops=control.is_activated))
+
+    # The thread ends by itself after an activation, which does not wait for what Spark does at that moment.
+    thread = threading.Thread(target=work, name="rehearsal", daemon=True)
+    thread.start()
+    while thread.is_alive() and not control.is_activated():
+        thread.join(_REHEARSAL_POLL_S)
+    return outcomes[0] if outcomes else rehearsal.RehearsalOutcome()
 
 
 class Standby:

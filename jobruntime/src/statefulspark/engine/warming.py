@@ -26,6 +26,22 @@ def start_workers(spark: SparkSession) -> None:
     threading.Thread(target=_run, args=(spark,), name="warming", daemon=True).start()
 
 
+def touch_storage(spark: SparkSession, uri: str) -> None:
+    """Make Hadoop connect to the storage of a job; a failure says nothing about it.
+
+    Args:
+        spark: The session.
+        uri: Of any object, as Hadoop's Path prints it.
+    """
+    jvm = spark._jvm
+    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    try:
+        path = jvm.org.apache.hadoop.fs.Path(uri)
+        path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(path)
+    except Py4JError as error:
+        _log.warning("storage could not be reached early", extra={"why": str(error).splitlines()[0]})
+
+
 def _run(spark: SparkSession) -> None:
     context = spark.sparkContext
     cores = context.defaultParallelism

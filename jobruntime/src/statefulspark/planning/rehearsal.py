@@ -1,0 +1,195 @@
+"""A rehearsal: the query's own plan runs as a real streaming query over a few rows of its own sources, into nothing.
+
+The first batch of a driver costs seconds that no later batch does: classes are loaded, code is generated and compiled, state
+stores are loaded, Python workers import what the functions need. A rehearsal pays for that before the batch that counts, and
+finds a function that raises before it costs anything.
+
+It runs below a folder of its own on this machine, which is removed. The sources are replaced by a file with their first
+rows, which is read as a stream: no position of a source is kept, no sink is called, no state of the job is touched. A query
+with a source that cannot be read in such a way, or whose executors are elsewhere, is left out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+import pyarrow as pa
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql.types import StructType
+
+from statefulspark.engine import session as spark_session
+from statefulspark.planning import probe
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+SAMPLE_ROWS = 200
+LIMIT_S = 60.0
+_FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro"})
+_READABLE = frozenset({*_FILE_FORMATS, "kafka"})
+_POSITIONS = ("starting", "ending", "maxoffsets", "minoffsets", "maxfiles", "maxbytes", "maxtrigger", "failondataloss")
+"""Beginnings of options that say what a stream reads when; a sample reads the first rows."""
+_POLL_INTERVAL_S = 0.05
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalOutcome:
+    """How a rehearsal ended.
+
+    Attributes:
+        has_run: The query read its samples to the end.
+        failure: What Spark says of its failure, with the stack of the cause.
+    """
+
+    has_run: bool = False
+    failure: str | None = None
+
+
+def rehearse(frame: DataFrame, mode: str, *, stops: Callable[[], bool]) -> RehearsalOutcome:
+    """Run a query over the first rows of its sources.
+
+    Args:
+        frame: What the query writes.
+        mode: Output mode.
+        stops: Asked about twenty times a second; the rehearsal ends when it says so, or after `LIMIT_S`.
+
+    Returns:
+        How it ended; neither run nor failed if it was stopped, or could not begin.
+    """
+    spark = frame.sparkSession
+    spark_session.activate(spark)
+    if not str(spark.sparkContext.master).startswith("local"):
+        return RehearsalOutcome()
+    try:
+        with tempfile.TemporaryDirectory(prefix="statefulspark-rehearsal-", ignore_cleanup_errors=True) as folder:
+            sampled = _with_samples(frame, Path(folder))
+            if sampled is None or stops():
+                return RehearsalOutcome()
+            with _running(sampled, mode, Path(folder) / "checkpoint") as query:
+                return _outcome(query, stops)
+    except (Py4JError, PySparkException, OSError) as error:
+        _log.warning("a query could not be rehearsed", extra={"why": str(error).splitlines()[0] if str(error) else ""})
+        return RehearsalOutcome()
+
+
+def _outcome(query: StreamingQuery, stops: Callable[[], bool]) -> RehearsalOutcome:
+    ends_at_s = time.monotonic() + LIMIT_S
+    while query.isActive and not stops() and time.monotonic() < ends_at_s:
+        time.sleep(_POLL_INTERVAL_S)
+    if query.isActive:
+        return RehearsalOutcome()
+    exception = query._jsq.exception()
+    if exception.isEmpty():
+        return RehearsalOutcome(has_run=True)
+    return RehearsalOutcome(failure=str(exception.get().toString()))
+
+
+@contextlib.contextmanager
+def _running(frame: DataFrame, mode: str, checkpoint: Path) -> Iterator[StreamingQuery]:
+    writer = frame.writeStream.outputMode(mode).foreachBatch(_discard)
+    query = writer.option("checkpointLocation", checkpoint.as_uri()).trigger(availableNow=True).start()
+    try:
+        yield query
+    finally:
+        query.stop()
+
+
+def _discard(frame: DataFrame, _: int) -> None:
+    """Do with a batch what a sink does: Python workers read every row, and the driver collects what they say."""
+    frame.mapInArrow(_consume, "part binary").collect()
+
+
+def _consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for _ in batches:
+        pass
+    return iter(())
+
+
+def _with_samples(frame: DataFrame, folder: Path) -> DataFrame | None:
+    """Return the query with every source replaced by a stream of a few rows; None if one cannot be sampled."""
+    spark = frame.sparkSession
+    analyzed = frame._jdf.queryExecution().analyzed()
+    leaves = [node for node in probe.nodes(analyzed) if str(node.getClass().getSimpleName()) in probe.RELATIONS]
+    streams: list[JavaObject] = []
+    for number, leaf in enumerate(leaves):
+        sample = _sample(spark, leaf)
+        if sample is None:
+            return None
+        sample_uri = (folder / f"source-{number}").as_uri()
+        sample.limit(SAMPLE_ROWS).coalesce(1).write.parquet(sample_uri)
+        stream = spark.readStream.schema(sample.schema).parquet(sample_uri)
+        streams.append(_as_leaf(spark, stream, leaf))
+    replaced = _replaced(spark, analyzed, iter(streams))
+    jvm = spark._jvm
+    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    dataset = getattr(getattr(jvm.org.apache.spark.sql.classic, "Dataset$"), "MODULE$")
+    return _frame(dataset.ofRows(spark._jsparkSession, replaced), spark)
+
+
+def _frame(java: JavaObject, spark: SparkSession) -> DataFrame:
+    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+
+    return ClassicDataFrame(java, spark)
+
+
+def _sample(spark: SparkSession, leaf: JavaObject) -> DataFrame | None:
+    """Return the rows of a source in a batch; None if it is none that a batch can read."""
+    is_file = str(leaf.getClass().getSimpleName()) == "StreamingRelation"
+    options = _options(leaf.dataSource().options() if is_file else leaf.extraOptions(), is_scala=is_file)
+    name = str(leaf.dataSource().className() if is_file else leaf.sourceName()).lower()
+    if name not in _READABLE:
+        return None
+    schema = StructType.fromJson(json.loads(leaf.schema().json()))
+    reader = spark.read.format(name).options(**options)
+    sample = reader.schema(schema).load() if name in _FILE_FORMATS else reader.load()
+    names = [field.name for field in schema.fields]
+    return sample.select(*names) if set(names) <= set(sample.columns) else None
+
+
+def _options(options: JavaObject, *, is_scala: bool) -> dict[str, str]:
+    if is_scala:
+        pairs = options.toSeq()
+        settings = {str(pairs.apply(index)._1()): str(pairs.apply(index)._2()) for index in range(pairs.size())}
+    else:
+        settings = {str(name): str(options.get(name)) for name in options.asCaseSensitiveMap().keySet().toArray()}
+    return {name: value for name, value in settings.items() if not name.lower().startswith(_POSITIONS)}
+
+
+def _as_leaf(spark: SparkSession, stream: DataFrame, leaf: JavaObject) -> JavaObject:
+    """Return the plan of a stream under the identities of a leaf's columns, which the plan above it refers to."""
+    jvm = spark._jvm
+    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    plan = stream._jdf.queryExecution().analyzed()
+    none = jvm.PythonUtils.toSeq([])
+    aliases = []
+    for index in range(leaf.output().size()):
+        old, new = leaf.output().apply(index), plan.output().apply(index)
+        metadata = jvm.scala.Option.apply(old.metadata())
+        aliases.append(catalyst.expressions.Alias(new, old.name(), old.exprId(), none, metadata, none))
+    return cast("JavaObject", catalyst.plans.logical.Project(jvm.PythonUtils.toSeq(aliases), plan))
+
+
+def _replaced(spark: SparkSession, node: JavaObject, streams: Iterator[JavaObject]) -> JavaObject:
+    """Return a plan with its sources replaced, in the order in which `probe.nodes` visits them."""
+    if str(node.getClass().getSimpleName()) in probe.RELATIONS:
+        return next(streams)
+    children = [node.children().apply(index) for index in range(node.children().size())]
+    new = [_replaced(spark, child, streams) for child in children]
+    if all(after is before for after, before in zip(new, children, strict=True)):
+        return node
+    jvm = spark._jvm
+    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    return cast("JavaObject", node.withNewChildren(jvm.PythonUtils.toSeq(new)))

@@ -1,0 +1,54 @@
+"""A job that counts rows per key, for standbys.
+
+Parameters: `input`, a folder of Parquet files with `key string`, read one file a batch; `output`, a folder for a files sink;
+`version`: `bad` raises on every row, `other` has another uid, anything else runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import statefulspark as ss
+from pyspark.sql import SparkSession
+
+job = ss.Job("counted")
+
+
+class Count(ss.KeyedProcessFunction):
+    """Counts the rows of a key."""
+
+    def __init__(self, version: str) -> None:
+        """Say which version this is."""
+        self.version = version
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        """Declare the state."""
+        self.seen = ctx.state(ss.ValueState("seen", int))
+
+    def process(self, key: object, rows: list[ss.InputRow], ctx: ss.KeyedContext) -> Iterable[object]:
+        """Count."""
+        if self.version == "bad":
+            raise ValueError("this version is bad")
+        self.seen.update((self.seen.value() or 0) + len(rows))
+        yield key, self.seen.value()
+
+
+def counts(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
+    """Count rows per key."""
+    rows = spark.readStream.schema("key string").option("maxFilesPerTrigger", 1).parquet(ctx.parameter("input"))
+    frame = ss.keyed_process(
+        rows,
+        key="key",
+        function=Count(ctx.parameter("version")),
+        uid="counted" if ctx.parameter("version") != "other" else "elsewhere",
+        schema="key string, seen bigint",
+        max_parallelism=4,
+    )
+    return ss.write(frame, sink=ss.FilesSink(ctx.parameter("output")), uid="out", trigger="100 milliseconds")
+
+
+job.query(uid="counts")(counts)
+
+
+if __name__ == "__main__":
+    job.run()

@@ -1,0 +1,222 @@
+"""A standby beside a running driver, both whole processes: activations after deaths, versions that refuse, signals."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import driverprocess
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from statefulspark import storage
+from statefulspark.contract import api
+from statefulspark.sinks.files import commits as files_commits
+
+pytestmark = pytest.mark.spark
+
+JOB = Path(__file__).with_name("standby_job.py")
+DRAINED, FENCED = 10, 12
+TOKEN = "a-token"
+
+
+class Process(driverprocess.Driver):
+    """A driver or a standby that is asked over its API."""
+
+    def ask(self, path: str, body: dict[str, object] | None = None) -> tuple[int, dict[str, object]]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        try:
+            text = json.dumps(body) if body is not None else None
+            connection.request("POST" if text else "GET", path, text, {"Authorization": f"Bearer {TOKEN}"})
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
+    @property
+    def status(self) -> api.JobStatus:
+        return api.JobStatus.model_validate(self.ask("/v1/status")[1])
+
+    def stands(self, state: api.StandbyState) -> api.StandbyStatus:
+        """Wait until a standby has a state."""
+        self.until(lambda: self.is_up, "it serves")
+
+        def told() -> api.StandbyStatus | None:
+            return self.status.standby
+
+        self.until(lambda: (standby := told()) is not None and standby.state is state, f"it is {state.value}")
+        standby = told()
+        assert standby is not None
+        return standby
+
+    def activate(self, epoch: int, **more: object) -> tuple[int, dict[str, object]]:
+        return self.ask("/v1/activate", {"requestId": f"take-{epoch}", "epoch": epoch, **more})
+
+    def runs_job(self) -> None:
+        """Wait until it is the driver, and its queries run."""
+        self.until(lambda: self.status.state is api.JobState.RUNNING, "it is the driver")
+
+
+class World:
+    """One job on local storage, its driver and its standbys."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self.fed, self._made = folder, 0, list[Process]()
+        self.input, self.state, self.output = folder / "input", folder / "state", folder / "out"
+        self.input.mkdir()
+        self.driver = self.process("driver")
+
+    def process(self, name: str, version: str = "good") -> Process:
+        made = Process(
+            JOB,
+            self.state.as_uri(),
+            self._folder / f"{name}.log",
+            *("--allow-local-files", "--checkpoint-interval", "1s", "--conf", "spark.sql.shuffle.partitions=2"),
+            *("--parameter", f"input={self.input}", "--parameter", f"output={self.output.as_uri()}"),
+            *("--parameter", f"version={version}"),
+            environment={"STATEFULSPARK_TOKEN": TOKEN},
+        )
+        self._made.append(made)
+        return made
+
+    def standby(self, name: str = "standby", version: str = "good") -> Process:
+        made = self.process(name, version)
+        made.start("--standby")
+        return made
+
+    def feed(self, *keys: str) -> None:
+        self.fed += len(keys)
+        part = self._folder / "part.parquet"
+        parquet.write_table(pa.table({"key": pa.array(keys, pa.string())}), part)
+        os.utime(part, (1_600_000_000 + self.fed,) * 2)
+        part.rename(self.input / f"{self.fed:06}.parquet")
+
+    def runs(self) -> None:
+        """Start the driver, and wait until what there is is visible."""
+        self.driver.start()
+        self.driver.until(lambda: self.driver.is_up, "it is up")
+        self.is_visible(self.driver)
+
+    def is_visible(self, by: Process) -> None:
+        """Wait until every row that was fed has been counted once, and never more."""
+        by.until(lambda: len(self.rows()) >= self.fed, f"{self.fed} rows are visible")
+        assert sorted(self.rows()) == sorted(self.expected())
+
+    def expected(self) -> list[tuple[str, int]]:
+        """Every file has one row of each key."""
+        files = sorted(self.input.glob("*.parquet"))
+        keys = [key for file in files for key in parquet.read_table(file)["key"].to_pylist()]
+        return [(key, keys[: index + 1].count(key)) for index, key in enumerate(keys)]
+
+    def rows(self) -> list[tuple[str, int]]:
+        if not self.output.exists():
+            return []
+        reader = storage.open_store(self.output.as_uri(), storage.StorageOptions(allow_local_files=True))
+        tables = [
+            parquet.read_table(io.BytesIO(reader.read(file.path)))
+            for commit in files_commits.read_commits(reader)
+            for file in commit.files
+        ]
+        return [(str(row["key"]), int(row["seen"])) for table in tables for row in table.to_pylist()]
+
+    def generations(self) -> list[str]:
+        return sorted(path.name for path in self.state.glob("*/*/generations/*"))
+
+    def stop(self) -> None:
+        for process in self._made:
+            process.stop()
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[World]:
+    made = World(tmp_path)
+    yield made
+    made.stop()
+
+
+def test_a_standby_takes_over_from_a_killed_driver_and_loses_and_repeats_nothing(world: World) -> None:
+    world.feed("a", "b")
+    world.runs()
+    standby = world.standby()
+    ready = standby.stands(api.StandbyState.READY)
+    world.feed("a", "c")
+    world.driver.stop(signal.SIGKILL)
+    world.feed("b", "c")
+
+    accepted = standby.activate(2)
+    standby.runs_job()
+    world.is_visible(standby)
+
+    assert (ready.warmed_queries, (ready.compared_with or "").startswith("checkpoint")) == (("counts",), True)
+    assert (accepted[0], accepted[1]["kind"]) == (202, "activate")
+    assert standby.activate(2)[0] == 202
+    assert standby.activate(3)[1]["reason"] == "AlreadyActivated"
+    assert (standby.status.epoch, standby.status.standby) == (2, None)
+    assert world.generations() == ["00000001"]
+    standby.terminate()
+    assert standby.ends() == DRAINED, standby.tail
+
+
+def test_a_standby_takes_over_while_it_warms_from_a_driver_that_lives_and_that_one_is_fenced(world: World) -> None:
+    world.feed("a", "b")
+    world.runs()
+    standby = world.standby()
+    standby.until(lambda: standby.is_up, "it serves")
+
+    assert standby.activate(2)[0] == 202
+    standby.runs_job()
+    world.feed("a", "c")
+    world.is_visible(standby)
+
+    assert world.driver.ends() == FENCED, world.driver.tail
+    assert world.generations() == ["00000001"]
+
+
+def test_of_two_standbys_with_one_epoch_one_becomes_the_driver(world: World) -> None:
+    world.feed("a")
+    world.runs()
+    both = [world.standby("one"), world.standby("two")]
+    for one in both:
+        one.stands(api.StandbyState.READY)
+    world.driver.stop(signal.SIGKILL)
+
+    for one in both:
+        one.activate(2)
+    world.feed("a", "b")
+    both[0].until(lambda: not all(one.runs for one in both), "one has lost")
+    (winner,), (loser,) = [one for one in both if one.runs], [one for one in both if not one.runs]
+    world.is_visible(winner)
+
+    assert loser.ends() == FENCED, loser.tail
+
+
+@pytest.mark.parametrize(
+    ("version", "reason", "says"),
+    [
+        pytest.param("other", "NonRestoredState", "counted", id="does not fit its state"),
+        pytest.param("bad", "FunctionRaised", "standby_job.py:31 in process", id="raises on the rows of its source"),
+    ],
+)
+def test_a_version_that_is_bad_refuses_says_why_and_costs_the_running_one_nothing(
+    world: World, version: str, reason: str, says: str
+) -> None:
+    world.feed("a", "b")
+    world.runs()
+    standby = world.standby(version=version)
+
+    refused = standby.stands(api.StandbyState.REFUSED)
+    answer = standby.activate(2)
+    world.feed("a", "c")
+    world.is_visible(world.driver)
+
+    assert (refused.reason, says in (refused.message or "")) == (reason, True), refused
+    assert (answer[0], answer[1]["reason"]) == (409, "StandbyRefused")
+    assert standby.ask("/v1/activate", {"requestId": "x", "epoch": 0})[0] == 400
+    standby.terminate()
+    assert standby.ends() == DRAINED, standby.tail
+    assert world.driver.ask("/v1/activate", {"requestId": "x", "epoch": 2})[1]["reason"] == "NotAStandby"
