@@ -8,6 +8,7 @@ import json
 import pytest
 from apiserver import CRD, ApiServer
 from statefulspark.contract import engine
+from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
 pytestmark = pytest.mark.api
@@ -102,12 +103,23 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"savepoint": {"location": "/x"}}, "savepoint.location must be", id="savepoints on the node"),
         pytest.param({"executor": {"instances": -1}}, "spec.executor.instances", id="a negative number"),
         pytest.param({"image": ""}, "spec.image", id="no image"),
+        pytest.param({"upgrade": {"mode": "Hot"}}, '"Warm", "Cold", "Stateless"', id="an unknown upgrade mode"),
+        pytest.param({"upgrade": {"mode": "Stateless"}}, "set restore.freshState", id="empty state with one word"),
+        pytest.param({"upgrade": {"stableAfter": 0}}, "spec.upgrade.stableAfter", id="stable before it has run"),
     ],
 )
 def test_a_wrong_value_is_refused_where_it_stands(
     api_server: ApiServer, namespace: str, spec: dict[str, object], where: str
 ) -> None:
     assert where in refusal(api_server, a_resource(namespace, **spec))
+
+
+def test_empty_state_with_both_words_is_taken(api_server: ApiServer, namespace: str) -> None:
+    job = a_resource(namespace, upgrade={"mode": "Stateless"}, restore={"freshState": True})
+
+    api_server.apply(job)
+
+    assert resources.text(api_server.get(namespace, "ssj/flights"), "spec", "upgrade", "mode") == "Stateless"
 
 
 def test_an_age_in_days_was_refused(api_server: ApiServer, namespace: str) -> None:
@@ -154,6 +166,13 @@ def test_kubectl_get_answers_the_first_question(api_server: ApiServer, namespace
         "revision": "abc",
         "lastCheckpoint": {"id": 42, "completedAt": "2026-01-01T00:00:00Z", "batches": {}},
         "restarts": {"count": 2, "consecutive": 0},
+        "upgrade": {
+            "fromRevision": "abb",
+            "toRevision": "abc",
+            "generation": 1,
+            "state": "Stable",
+            "requestedAt": "2026-01-01T00:00:00Z",
+        },
         "conditions": [
             {
                 "type": "Ready",
@@ -168,8 +187,8 @@ def test_kubectl_get_answers_the_first_question(api_server: ApiServer, namespace
 
     header, row = api_server.call("-n", namespace, "get", "ssj").splitlines()
 
-    assert header.split() == ["NAME", "PHASE", "READY", "EPOCH", "CHECKPOINT", "CKPT-AGE", "RESTARTS", "AGE"]
-    assert row.split()[:5] == ["flights", "Running", "True", "3", "42"]
+    assert header.split() == ["NAME", "PHASE", "READY", "UPGRADE", "EPOCH", "CHECKPOINT", "CKPT-AGE", "RESTARTS", "AGE"]
+    assert row.split()[:6] == ["flights", "Running", "True", "Stable", "3", "42"]
     assert "since a start from checkpoint 41" in api_server.call("-n", namespace, "get", "ssj", "-o", "wide")
 
 

@@ -100,6 +100,7 @@ class Scene:
                 "endpoint": s3.endpoint,
                 "credentialsSecret": {"name": "s3"},
             },
+            "upgrade": {"mode": "Cold"},
             "driver": {"template": {"metadata": {"annotations": dict(annotations)}}},
         }
 
@@ -141,6 +142,15 @@ class Scene:
         driver.start()
         self.port.driver = driver
         return driver
+
+    def play_standby(self, number: int, port: DriverPort) -> LoopbackDriver:
+        """Wait for a standby pod and be its process, at a port of its own."""
+        pod = f"flights-standby-{number}"
+        self.until(f"pod {pod}", lambda: pod in self.server.names(self.namespace, "pods"))
+        standby = LoopbackDriver(self.server, self.namespace, self.server.get(self.namespace, f"pod/{pod}"), self.store)
+        standby.stand_by()
+        port.driver = standby
+        return standby
 
 
 @contextmanager
@@ -193,7 +203,7 @@ def test_a_job_lives_through_a_loss_an_upgrade_with_an_operator_killed_and_its_d
     scene.operator.kill()
     scene.operator.start()
     new = scene.play_driver(3)
-    scene.until("upgrade done", lambda: resources.text(scene.status(), "upgrade", "state") == "Done")
+    scene.until("upgrade done", lambda: resources.text(scene.status(), "upgrade", "state") == "FirstCheckpoint")
 
     assert len(old.stop_requests) == 1
     savepoint = resources.text(scene.status(), "upgrade", "savepoint")
@@ -218,6 +228,29 @@ def test_a_job_lives_through_a_loss_an_upgrade_with_an_operator_killed_and_its_d
     scene.server.call("-n", scene.namespace, "delete", "ssj", "flights", "--timeout=60s")
     assert scene.server.names(scene.namespace, "ssj") == []
     assert scene.store.list("savepoints") != ()
+
+
+def test_a_standby_becomes_the_driver_by_its_labels_with_the_charts_rights(scene: Scene) -> None:
+    scene.apply(upgrade={"mode": "Warm"})
+    old = scene.play_driver(1)
+    scene.until_phase("Running")
+    with serving() as port:
+        annotations: Resource = {names.ANNOTATION_API_PORT: str(port.port)}
+        scene.apply(image="registry.example/flights:2", driver={"template": {"metadata": {"annotations": annotations}}})
+        standby = scene.play_standby(1, port)
+
+        scene.until("first checkpoint", lambda: resources.text(scene.status(), "upgrade", "state") == "FirstCheckpoint")
+
+        pod = scene.server.get(scene.namespace, "pod/flights-standby-1")
+        labels = resources.section(pod, "metadata", "labels")
+        assert (labels[names.LABEL_ROLE], labels[names.LABEL_EPOCH]) == ("driver", "2")
+        assert labels[names.LABEL_JOB] == "flights"
+        savepoint = resources.text(scene.status(), "upgrade", "savepoint")
+        assert len(old.stop_requests) == 1
+        assert {request.epoch for request in standby.activations} == {2}
+        assert standby.config.restore.snapshot == savepoint
+        assert "flights-driver-2" not in scene.server.names(scene.namespace, "pods")
+        assert resources.number(scene.status(), "driver", "epoch") == 2
 
 
 def test_a_job_that_cannot_be_loaded_stalls_and_is_not_started_again(scene: Scene) -> None:

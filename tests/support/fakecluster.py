@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -48,7 +49,7 @@ class FakeGateway:
         return copy.deepcopy(self.objects.get((kind.name, namespace, name)))
 
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
-        wanted = dict(part.split("=") for part in selector.split(","))
+        wanted = read_selector(selector)
         found = [pod for (kind, place, _), pod in self.objects.items() if (kind, place) == ("Pod", namespace)]
         return tuple(copy.deepcopy(pod) for pod in found if _has_labels(pod, wanted))
 
@@ -88,6 +89,15 @@ class FakeGateway:
                 return False
             self.remove(place)
             return True
+
+    async def label_pod(self, namespace: str, name: str, labels: Mapping[str, str], *, uid: str) -> None:
+        place = (resources.POD.name, namespace, name)
+        with _Write(self, f"label {name}"):
+            found = self.objects.get(place)
+            if found is None or resources.text(found, "metadata", "uid") != uid:
+                raise errors.PreconditionFailedError("NotFound", f"{place} is gone.")
+            resources.section(found, "metadata", "labels").update(labels)
+            self._touch(place)
 
     async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
         place = (resources.JOB.name, key.namespace, key.name)
@@ -222,9 +232,17 @@ def _place(manifest: Resource) -> Place:
     )
 
 
-def _has_labels(found: Resource, wanted: Mapping[str, str]) -> bool:
+def read_selector(selector: str) -> Mapping[str, tuple[str, ...]]:
+    """Return the values that a label selector of the operator allows, by label: `a=b,c in (d,e)`."""
+    wanted: dict[str, tuple[str, ...]] = {}
+    for label, value, values in re.findall(r"([^,= ]+)(?:=([^,]+)| in \(([^)]*)\))", selector):
+        wanted[label] = (value,) if value else tuple(values.split(","))
+    return wanted
+
+
+def _has_labels(found: Resource, wanted: Mapping[str, tuple[str, ...]]) -> bool:
     labels = resources.section(found, "metadata", "labels")
-    return all(labels.get(key) == value for key, value in wanted.items())
+    return all(labels.get(key) in values for key, values in wanted.items())
 
 
 def _stamp(at: datetime) -> str:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 
-SPEC: dict[str, object] = {"image": "i:1", "job": {"file": "/j.py"}, "storage": {"uri": "s3://state/jobs"}}
-"""What every spec has to say."""
+SPEC: dict[str, object] = {
+    "image": "i:1",
+    "job": {"file": "/j.py"},
+    "storage": {"uri": "s3://state/jobs"},
+    "upgrade": {"mode": "Cold"},
+}
+"""What every spec has to say; and cold upgrades, so that a test that wants a standby says so."""
 
 
 def a_spec(image: str = "i:1", **changes: object) -> StatefulSparkJobSpec:

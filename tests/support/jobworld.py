@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from fakecluster import FakeGateway
 from statefulspark import errors
 from statefulspark.contract.api import (
+    ActivateRequest,
     CheckpointCounts,
     JobState,
     JobStatus,
@@ -24,6 +25,8 @@ from statefulspark.contract.api import (
     QueryStatus,
     SavepointRequest,
     SnapshotSummary,
+    StandbyState,
+    StandbyStatus,
     StopRequest,
 )
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
@@ -54,7 +57,9 @@ SPEC: Resource = {
     "image": "registry.example/flights:1",
     "job": {"file": "/opt/job/flights.py"},
     "storage": {"uri": "s3://state/jobs", "credentialsSecret": {"name": "s3"}},
+    "upgrade": {"mode": "Cold"},
 }
+"""With cold upgrades, so that a test that wants a standby says so."""
 
 
 class OperatorDiedError(BaseException):
@@ -110,7 +115,14 @@ class FakeStorage:
         asked = SavepointFact.NOT_LOOKED
         if savepoint is not None and savepoint.startswith("s3://"):
             asked = SavepointFact.FOUND if savepoint in known else SavepointFact.MISSING
-        return StorageFacts(self.newest_epoch, fact, asked, is_empty=not self.claims and not self.snapshots)
+        found = next((found for found in self.snapshots if found.location == savepoint), None)
+        shown_savepoint = (
+            SnapshotStatus(id=found.id, completed_at=found.at, location=found.location, batches={"delays": found.rows})
+            if found is not None
+            else None
+        )
+        is_empty = not self.claims and not self.snapshots
+        return StorageFacts(self.newest_epoch, fact, asked, is_empty=is_empty, found_savepoint=shown_savepoint)
 
     async def purge(self, target: StorageTarget) -> None:
         del target
@@ -130,6 +142,7 @@ class FakeDriver:
     started_at: datetime
     state: JobState = JobState.STARTING
     rows: int = 0
+    starts_at: datetime | None = None
     restored_from: str | None = None
     exit_code: int | None = None
     exit_report: str = ""
@@ -142,17 +155,29 @@ class FakeDriver:
     savepoints_fail: bool = False
     savepoint_formats: dict[str, SnapshotFormat] = field(default_factory=dict)
     answers: bool = True
+    lingers: bool = False
+    """Whether its process goes on after a completed stop."""
+    standby: StandbyStatus | None = None
+    """What a standby says of itself; None for a driver."""
+    refusal: StandbyStatus | None = None
+    """What it says once it has looked at the job."""
+    warming_takes: timedelta = START_TAKES
+    activations: list[ActivateRequest] = field(default_factory=list)
 
     def tick(self, now: datetime) -> None:
         """Do what a driver does in a second."""
         if self.exit_code is not None:
+            return
+        if self.standby is not None:
+            if now - self.started_at >= self.warming_takes:
+                self.standby = self.refusal or StandbyStatus(state=StandbyState.READY)
             return
         if self.storage.claims.get(self.epoch, self.uid) != self.uid or self.storage.newest_epoch > self.epoch:
             self.end(12, "Fenced", "A newer epoch owns the job.")
             return
         self.storage.claims[self.epoch] = self.uid
         if self.state is JobState.STARTING:
-            if now - self.started_at >= START_TAKES:
+            if now >= (self.starts_at or self.started_at + START_TAKES):
                 self._restore(now)
             return
         if self.state is JobState.RUNNING:
@@ -160,6 +185,21 @@ class FakeDriver:
         self._finish_operations(now)
         if self.exit_code is None and self.state is JobState.RUNNING and now >= self.next_checkpoint_at:
             self._checkpoint(now, Trigger.PERIODIC)
+
+    def activate(self, request: ActivateRequest) -> DriverSilent | None:
+        """Become the driver; what is not started yet is started then."""
+        self.activations.append(request)
+        if self.standby is None:
+            return None if request.epoch == self.epoch else DriverSilent("409 AlreadyActivated")
+        if self.standby.state is StandbyState.REFUSED:
+            return DriverSilent("409 StandbyRefused")
+        was_ready = self.standby.state is StandbyState.READY
+        self.standby, self.epoch = None, request.epoch
+        self.state = JobState.STARTING
+        self.starts_at = self.started_at if was_ready else self.started_at + START_TAKES
+        if request.restore is not None:
+            self.config = {**self.config, "restore": json.loads(request.restore.to_json())}
+        return None
 
     def drain(self, now: datetime) -> None:
         """SIGTERM."""
@@ -213,7 +253,9 @@ class FakeDriver:
             )
             done = {"state": OperationState.COMPLETED, "snapshot": summary(self.last_savepoint)}
             self.operations[request_id] = operation.model_copy(update=done)
-            if request_id == self.stop_id:
+            if request_id == self.stop_id and self.lingers:
+                self.state = JobState.STOPPED
+            elif request_id == self.stop_id:
                 self.end(11, "Stopped", "Stopped with a savepoint.", self.last_savepoint.location)
 
     def status(self) -> JobStatus:
@@ -223,11 +265,12 @@ class FakeDriver:
         return JobStatus(
             job=KEY.name,
             namespace=KEY.namespace,
-            state=self.state,
+            state=self.state if self.standby is None else JobState.STANDBY,
             epoch=self.epoch,
+            standby=self.standby,
             started_at=self.started_at,
             restored_from=self.restored_from,
-            queries=(query,) if self.state is not JobState.STARTING else (),
+            queries=(query,) if self.state is not JobState.STARTING and self.standby is None else (),
             checkpoints=CheckpointCounts(completed=self.checkpoints),
             last_checkpoint=summary(self.last_checkpoint) if self.last_checkpoint else None,
             last_savepoint=summary(self.last_savepoint) if self.last_savepoint else None,
@@ -244,6 +287,7 @@ def summary(snapshot: Snapshot) -> SnapshotSummary:
         triggered_at=snapshot.at,
         completed_at=snapshot.at,
         size_bytes=snapshot.rows,
+        batches={"delays": snapshot.rows},
     )
 
 
@@ -289,6 +333,14 @@ class FakeDrivers:
             driver.savepoint_formats[request.request_id] = request.format
         return None if driver else DriverSilent("no answer")
 
+    async def activate(self, pod: DriverPod, token: str, request: ActivateRequest) -> DriverSilent | None:
+        del token
+        self.before_request(f"activate {pod.name}")
+        driver = self._find(pod)
+        answer = driver.activate(request) if driver is not None else DriverSilent("no answer")
+        self.after_request(f"activate {pod.name}")
+        return answer
+
 
 @dataclass
 class JobWorld:
@@ -309,6 +361,7 @@ class JobWorld:
         self._look_at = START
         self._seen_changes = -1
         self.kubelet_starts_pods = True
+        self.has_room: Callable[[str], bool] = lambda _pod: True
         secret = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
         meta: Resource = {"name": "s3", "namespace": KEY.namespace}
         self.cluster.add({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": dict(secret)})
@@ -337,6 +390,12 @@ class JobWorld:
     def driver(self) -> FakeDriver:
         """The newest driver."""
         return max(self.drivers.running.values(), key=lambda driver: driver.epoch)
+
+    @property
+    def standbys(self) -> list[FakeDriver]:
+        """The processes that stand by."""
+        running = self.drivers.running.values()
+        return [driver for driver in running if driver.standby is not None and driver.exit_code is None]
 
     @property
     def reasons(self) -> list[str]:
@@ -369,7 +428,8 @@ class JobWorld:
                 self._tend(pod)
             for driver in self.drivers.running.values():
                 driver.tick(self.time)
-        live = [driver for driver in self.drivers.running.values() if driver.exit_code is None]
+        running = self.drivers.running.values()
+        live = [driver for driver in running if driver.exit_code is None and driver.standby is None]
         self.most_live_pods = max(self.most_live_pods, len(live))
 
     def run(self, seconds: int) -> None:
@@ -406,7 +466,9 @@ class JobWorld:
             return
         driver = self.drivers.running.get(name)
         if driver is None or driver.uid != resources.text(pod, "metadata", "uid"):
-            if self.kubelet_starts_pods and "deletionTimestamp" not in resources.section(pod, "metadata"):
+            if not self.has_room(name):
+                self._show_no_room(pod)
+            elif self.kubelet_starts_pods and "deletionTimestamp" not in resources.section(pod, "metadata"):
                 self._start(pod, name)
             return
         deleted = "deletionTimestamp" in resources.section(pod, "metadata")
@@ -422,15 +484,24 @@ class JobWorld:
             resources.section(pod, "status")["conditions"] = conditions  # type: ignore[assignment]
             self.cluster.changes += 1
 
+    def _show_no_room(self, pod: Resource) -> None:
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes fit"}
+        if "status" not in pod:
+            pod["status"] = {"phase": "Pending", "conditions": [condition]}  # type: ignore[dict-item]
+            self.cluster.changes += 1
+
     def _start(self, pod: Resource, name: str) -> None:
         labels = resources.section(pod, "metadata", "labels")
-        epoch = int(str(labels[names.LABEL_EPOCH]))
-        config_map = self.cluster.objects[("ConfigMap", KEY.namespace, names.config(KEY.name, epoch))]
+        is_standby = labels[names.LABEL_ROLE] == names.ROLE_STANDBY
+        epoch = 0 if is_standby else int(str(labels[names.LABEL_EPOCH]))
+        config_name = names.config_of(KEY.name, name, epoch)
+        config_map = self.cluster.objects[("ConfigMap", KEY.namespace, config_name)]
         config = json.loads(resources.text(config_map, "data", "job.json"))
         driver = FakeDriver(name, resources.text(pod, "metadata", "uid"), epoch, config, self.storage, self.time)
+        driver.standby = StandbyStatus(state=StandbyState.WARMING) if is_standby else None
         self.drivers.running[name] = driver
         self.on_start(driver)
-        resources.section(pod, "spec")["nodeName"] = "node-1"
+        resources.section(pod, "spec")["nodeName"] = "node-2" if is_standby else "node-1"
         pod["status"] = {"phase": "Running", "podIP": "10.0.0.1", "conditions": []}
         self.cluster.changes += 1
 

@@ -18,7 +18,18 @@ from apiserver import ApiServer
 from manifests import a_manifest, a_query
 from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
-from statefulspark.contract.api import JobState, JobStatus, Operation, OperationState, QueryStatus, SnapshotSummary
+from statefulspark.contract.api import (
+    ActivateRequest,
+    CheckpointCounts,
+    JobState,
+    JobStatus,
+    Operation,
+    OperationState,
+    QueryStatus,
+    SnapshotSummary,
+    StandbyState,
+    StandbyStatus,
+)
 from statefulspark.contract.config import JobConfig
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
@@ -35,17 +46,19 @@ class LoopbackDriver:
         config: What the operator told it.
         epoch: From its label.
         stop_requests: Ids of the stops it was asked for, in order.
+        activations: What a standby was told, in order.
     """
 
     def __init__(self, server: ApiServer, namespace: str, pod: Resource, store: ObjectStore) -> None:
         self._server, self._namespace, self._store = server, namespace, store
         self._pod = resources.text(pod, "metadata", "name")
-        self.epoch = int(resources.text(pod, "metadata", "labels", names.LABEL_EPOCH))
+        self.epoch = int(resources.text(pod, "metadata", "labels", names.LABEL_EPOCH) or 0)
         job = resources.text(pod, "metadata", "labels", names.LABEL_JOB)
-        config_map = server.get(namespace, f"configmap/{names.config(job, self.epoch)}")
+        config_map = server.get(namespace, f"configmap/{names.config_of(job, self._pod, self.epoch)}")
         self.config = JobConfig.model_validate_json(resources.text(config_map, "data", "job.json"))
         self.token = self._read_token(job)
         self.stop_requests: list[str] = []
+        self.activations: list[ActivateRequest] = []
         self._operations: dict[str, Operation] = {}
         self._started_at = datetime.now(UTC)
         self._checkpoint: Manifest | None = None
@@ -68,6 +81,22 @@ class LoopbackDriver:
         status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "conditions": [ready]}
         self._server.patch_status(self._namespace, f"pod/{self._pod}", cast("Resource", status))
 
+    def stand_by(self) -> None:
+        """Be a process that is ready to become the driver."""
+        unready = {"type": "Ready", "status": "False"}
+        status = {"phase": "Running", "podIP": "127.0.0.1", "podIPs": [{"ip": "127.0.0.1"}], "conditions": [unready]}
+        self._server.patch_status(self._namespace, f"pod/{self._pod}", cast("Resource", status))
+
+    def activate(self, request: ActivateRequest) -> Operation:
+        """Answer `POST /v1/activate`: become the driver soon after."""
+        if not self.activations:
+            self.epoch = request.epoch
+            if request.restore is not None:
+                self.config = self.config.model_copy(update={"restore": request.restore})
+            threading.Timer(0.1, self.start).start()
+        self.activations.append(request)
+        return Operation(request_id=request.request_id, kind="activate", state=OperationState.IN_PROGRESS)
+
     def end(self, code: ExitCode, message: str, snapshot: str | None = None) -> None:
         """End with an exit code and a report, as the kubelet shows it."""
         report = {"exitCode": int(code), "reason": code.name.title(), "message": message, "snapshot": snapshot}
@@ -89,13 +118,20 @@ class LoopbackDriver:
         return JobStatus(
             job=self.config.name,
             namespace=self.config.namespace,
-            state=JobState.RUNNING,
+            state=self._state(),
             epoch=self.epoch,
+            standby=StandbyStatus(state=StandbyState.READY) if self.epoch == 0 else None,
+            checkpoints=CheckpointCounts(completed=1 if checkpoint else 0),
             started_at=self._started_at,
             restored_from=self.config.restore.snapshot,
             queries=(QueryStatus(uid="delays", active=True, batch_id=1),),
             last_checkpoint=self._summary(checkpoint, layout.checkpoint(checkpoint.id)) if checkpoint else None,
         )
+
+    def _state(self) -> JobState:
+        if self.epoch == 0:
+            return JobState.STANDBY
+        return JobState.RUNNING if self._checkpoint is not None else JobState.STARTING
 
     def stop(self, request_id: str) -> Operation:
         """Answer `POST /v1/stop`: write the savepoint, then end."""
@@ -196,6 +232,8 @@ class DriverPort:
             return 401, '{"reason": "Unauthorized", "message": "wrong token"}'
         if handler.path == "/v1/status":
             return 200, driver.status().to_json()
+        if handler.path == "/v1/activate" and body is not None:
+            return 202, driver.activate(ActivateRequest.model_validate(body)).to_json()
         if handler.path == "/v1/stop" and body is not None:
             return 202, driver.stop(resources.text(body, "requestId")).to_json()
         found = driver.operation(Path(handler.path).name) if handler.path.startswith("/v1/operations/") else None

@@ -7,6 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from jobspecs import a_spec
 from statefulspark.contract.api import JobState, JobStatus
+from statefulspark.contract.api import StandbyState as Preparation
+from statefulspark.contract.api import StandbyStatus as StandbyWord
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
@@ -16,6 +18,8 @@ from statefulspark_operator.api.status import (
     OperationPhase,
     OperationStatus,
     RestartStatus,
+    StandbyState,
+    StandbyStatus,
     StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,
@@ -74,6 +78,7 @@ def a_job(**changes: object) -> Job:
 
 
 _STORED = frozenset(StatefulSparkJobStatus.model_fields) - {"driver", "operation"}
+"""Of `standby`, a case gives the record; `preparing` gives the answer, too."""
 
 
 def a_situation(**changes: object) -> Situation:
@@ -141,6 +146,47 @@ def over(code: int | None = None, **changes: object) -> Situation:
 def an_upgrade(state: UpgradeState, to: str = OTHER, **changes: object) -> UpgradeStatus:
     upgrade = UpgradeStatus(from_revision=REVISION, to_revision=to, generation=1, state=state, requested_at=LONG_AGO)
     return upgrade.model_copy(update=changes)
+
+
+STANDBY_POD = "flights-standby-1"
+
+
+def a_standby(state: StandbyState = StandbyState.READY, revision: str = OTHER, **changes: object) -> StandbyStatus:
+    """Record a standby, of the revision that is not running."""
+    standby = StandbyStatus(number=1, pod=STANDBY_POD, revision=revision, state=state, since=LONG_AGO, uid="uid-s1")
+    return standby.model_copy(update=changes)
+
+
+def a_standby_pod(**changes: object) -> DriverPod:
+    pod = DriverPod(STANDBY_POD, "uid-s1", 0, OTHER, PodPhase.RUNNING, LONG_AGO, ip="10.0.0.2")
+    return dataclasses.replace(pod, **changes)  # type: ignore[arg-type]
+
+
+def standing_by(state: Preparation = Preparation.READY, **changes: object) -> JobStatus:
+    """Answer as a standby does."""
+    word = StandbyWord(state=state, **changes)  # type: ignore[arg-type]
+    return JobStatus(
+        job="flights", namespace="demo", state=JobState.STANDBY, epoch=0, started_at=LONG_AGO, standby=word
+    )
+
+
+def warm(image: str = "i:2", **changes: object) -> StatefulSparkJobSpec:
+    """Build a spec of another revision than the running one, with warm upgrades."""
+    return a_spec(image, upgrade={"mode": "Warm", **changes})
+
+
+def preparing(state: UpgradeState = UpgradeState.PREPARE, **changes: object) -> Situation:
+    """A warm upgrade whose standby is ready, with what a case changes."""
+    base: dict[str, object] = {
+        "spec": warm(),
+        "upgrade": an_upgrade(state),
+        "standby_count": 1,
+        "standbys": (a_standby_pod(),),
+    }
+    record = {"standby": changes.pop("record", a_standby())}
+    answer = changes.pop("answer", standing_by())
+    situation = a_situation(**{**base, **changes, **record})
+    return dataclasses.replace(situation, standby=answer)  # type: ignore[arg-type]
 
 
 def policy(name: str) -> StatefulSparkJobSpec:

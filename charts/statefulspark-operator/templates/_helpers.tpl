@@ -46,10 +46,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [statefulspark.io]
   resources: [statefulsparkjobs/finalizers]
   verbs: [update]
-# Driver pods: one per epoch.
+# Driver and standby pods: one per epoch, and one that waits.
 - apiGroups: [""]
   resources: [pods]
-  verbs: [get, list, watch, create, delete]
+  verbs: [get, list, watch, create, patch, delete]  # patch: only to label a standby as the driver that it becomes
 # A driver's configuration, per epoch; deleted together with its pod.
 - apiGroups: [""]
   resources: [configmaps]

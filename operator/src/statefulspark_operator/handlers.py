@@ -43,7 +43,7 @@ def build_settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = WATCH_TIMEOUT_S + 60
     settings.watching.connect_timeout = CONNECT_TIMEOUT_S
     settings.watching.reconnect_backoff = 1.0
-    settings.watching.label_selectors["pods"] = f"{names.LABEL_ROLE}={names.ROLE_DRIVER}"
+    settings.watching.label_selectors["pods"] = names.role_selector()
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = CONNECT_TIMEOUT_S
     settings.persistence.finalizer = f"{base.GROUP}/kopf"
@@ -53,7 +53,7 @@ def build_settings() -> kopf.OperatorSettings:
 
 
 def build_registry(wake: Callable[[JobKey], None]) -> kopf.OperatorRegistry:
-    """Return kopf's registry: events of jobs and of driver pods wake their job.
+    """Return kopf's registry: events of jobs and of driver and standby pods wake their job.
 
     Args:
         wake: Called with the job of each event.
@@ -69,7 +69,7 @@ def build_registry(wake: Callable[[JobKey], None]) -> kopf.OperatorRegistry:
             wake(JobKey(namespace, labels[names.LABEL_JOB]))
 
     kopf.on.event(base.GROUP, base.VERSION, base.PLURAL, registry=registry, id="job")(job_changed)
-    labels = {names.LABEL_ROLE: names.ROLE_DRIVER}
+    labels = {names.LABEL_ROLE: kopf.PRESENT}
     kopf.on.event("", "v1", "pods", registry=registry, id="pod", labels=labels)(pod_changed)
     return registry
 

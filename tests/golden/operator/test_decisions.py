@@ -11,14 +11,16 @@ import os
 from pathlib import Path
 
 import pytest
+import situationcases
+import standbycases
 import yaml
-from situationcases import CASES
 from statefulspark_operator.api.status import RestoreIntent
 from statefulspark_operator.lifecycle import decide
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.situation import Situation
 
 FOLDER = Path(__file__).parent / "decisions"
+CASES = situationcases.CASES | standbycases.CASES
 
 
 def _action(act: object) -> dict[str, object]:

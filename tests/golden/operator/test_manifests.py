@@ -14,6 +14,7 @@ import yaml
 from statefulspark.contract.config import JobConfig
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import RestoreIntent
+from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle.situation import Job
 from statefulspark_operator.render import children, config, driver
 from statefulspark_operator.render.base import Manifest, Subject
@@ -76,6 +77,12 @@ CASES: list[tuple[str, Manifest]] = [
     ("driver-full", driver.pod(subject(FULL), epoch=3, revision="0a1b2c3d4e")),
     ("config-small", config.config_map(subject(SMALL), epoch=1, revision="0a1b2c3d4e", restore=None)),
     ("config-full", config.config_map(subject(FULL), epoch=3, revision="0a1b2c3d4e", restore=RESTORE)),
+    ("standby-small", driver.standby_pod(subject(SMALL), name="flights-standby-2", revision="0a1b2c3d4e")),
+    ("standby-full", driver.standby_pod(subject(FULL), name="flights-standby-2", revision="0a1b2c3d4e")),
+    (
+        "standby-config-full",
+        config.standby_config_map(subject(FULL), pod="flights-standby-2", revision="0a1b2c3d4e"),
+    ),
     ("service", children.service(subject(SMALL), epoch=3)),
     ("token", children.token_secret(subject(SMALL), "a-token")),
     ("revision", children.controller_revision(subject(SMALL), revision="0a1b2c3d4e")),
@@ -104,6 +111,23 @@ def test_the_driver_reads_what_the_operator_writes() -> None:
     assert read.restore.id == RESTORE.id
     assert read.checkpoint.interval.total_seconds() == 30
     assert read.engine.conf == {"spark.sql.shuffle.partitions": "8"}
+
+
+def test_a_standby_is_told_of_state_that_may_be_dropped_and_of_no_snapshot() -> None:
+    spec = {**SMALL, "restore": {"from": RESTORE.snapshot, "allowNonRestoredState": True, "takeOverSinks": True}}
+
+    manifest = config.standby_config_map(subject(spec), pod="flights-standby-2", revision="0a1b2c3d4e")
+
+    read = JobConfig.model_validate_json(resources.text(manifest, "data", "job.json"))
+    assert (read.restore.snapshot, read.restore.fresh) == (None, False)
+    assert (read.restore.allow_non_restored_state, read.restore.take_over_sinks) == (True, True)
+
+
+def test_what_a_standby_is_told_at_its_start_as_driver_is_what_a_new_driver_would_read() -> None:
+    intent = RestoreIntent(id="r", snapshot="s3://state/sp", allow_non_restored_state=True)
+    made = config.job_config(subject(SMALL), revision="0a1b2c3d4e", restore=intent)
+
+    assert config.restore_config(subject(SMALL), intent) == made.restore
 
 
 def test_no_secret_is_in_the_configuration() -> None:

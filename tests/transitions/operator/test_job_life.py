@@ -11,9 +11,10 @@ from jobworld import JobWorld
 from statefulspark.contract.config import ClaimMode
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
-from statefulspark_operator.api.status import DriverState, OperationPhase, Phase, StatefulSparkJobStatus, UpgradeState
+from statefulspark_operator.api.status import DriverState, OperationPhase, Phase, StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle.situation import StorageUnreadable
+from statefulspark_operator.lifecycle.steps import CARRIED_OUT
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
 
@@ -33,7 +34,7 @@ def answer(status: StatefulSparkJobStatus, kind: ConditionType) -> ConditionStat
 
 def has_ended_upgrade(world: JobWorld) -> bool:
     upgrade = world.status.upgrade
-    return upgrade is not None and upgrade.state is UpgradeState.DONE
+    return upgrade is not None and upgrade.state in CARRIED_OUT
 
 
 def test_a_new_job_starts_at_epoch_1_with_empty_state() -> None:

@@ -8,9 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import pytest
-from jobworld import JobWorld, OperatorDiedError
+from jobworld import FakeDriver, JobWorld, OperatorDiedError
+from statefulspark.contract.api import StandbyState, StandbyStatus
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.status import Phase, UpgradeState
+from statefulspark_operator.lifecycle.steps import CARRIED_OUT
+
+READY = StandbyStatus(state=StandbyState.READY)
 
 
 class Death:
@@ -60,12 +64,68 @@ def upgrade(world: JobWorld) -> None:
     start(world)
     rows = world.driver.rows
     world.change({"image": "registry.example/flights:2"})
-    until(world, lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.DONE)
+    until(world, lambda: world.status.upgrade is not None and world.status.upgrade.state in CARRIED_OUT)
     savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
     assert savepoint is not None
     assert savepoint.rows >= rows
     assert world.driver.restored_from == f"savepoint {savepoint.id}"
     assert sum(found.kind is SnapshotKind.SAVEPOINT for found in world.storage.snapshots) == 1
+
+
+def has_in_upgrade(world: JobWorld, *states: UpgradeState) -> bool:
+    return world.status.upgrade is not None and world.status.upgrade.state in states
+
+
+def warm_upgrade(world: JobWorld) -> None:
+    world.change({"upgrade": {"mode": "Warm"}})
+    start(world)
+    old = world.driver
+    world.change({"image": "registry.example/flights:2"})
+    until(world, lambda: has_in_upgrade(world, *CARRIED_OUT))
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert savepoint.rows == old.rows
+    assert (world.driver.pod, world.driver.restored_from) == ("flights-standby-1", f"savepoint {savepoint.id}")
+    assert [request.epoch for request in world.driver.activations] in ([2], [2, 2])
+    assert sum(found.kind is SnapshotKind.SAVEPOINT for found in world.storage.snapshots) == 1
+
+
+def blocked_upgrade(world: JobWorld) -> None:
+    world.change({"upgrade": {"mode": "Warm"}})
+    start(world)
+
+    def refuse(driver: FakeDriver) -> None:
+        driver.refusal = StandbyStatus(state=StandbyState.REFUSED, reason="BadJob", message="NameError")
+
+    world.on_start = refuse
+    world.change({"image": "registry.example/flights:2"})
+    until(world, lambda: has_in_upgrade(world, UpgradeState.BLOCKED) and not world.standbys)
+    assert (world.driver.epoch, world.driver.stop_id, world.driver.exit_code) == (1, None, None)
+    assert len(world.drivers.running) == 2
+
+
+def rolled_back_upgrade(world: JobWorld) -> None:
+    world.change({"upgrade": {"mode": "Warm"}})
+    start(world)
+    world.change({"image": "registry.example/flights:2"})
+    until(world, lambda: world.driver.pod == "flights-standby-1" and world.driver.epoch == 2)
+    world.driver.end(14, "NonRestoredState", "it does not fit")
+    until(world, lambda: has_in_upgrade(world, UpgradeState.ROLLED_BACK) and has_run(world, 3))
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert (world.driver.pod, world.driver.restored_from) == ("flights-driver-3", f"savepoint {savepoint.id}")
+    assert len(world.status.history) == 1
+
+
+def takeover(world: JobWorld) -> None:
+    world.change({"driver": {"standby": True}})
+    start(world)
+    until(world, lambda: any(driver.status().standby == READY for driver in world.standbys))
+    world.kill_driver()
+    until(world, lambda: has_run(world, 2))
+    assert world.driver.pod == "flights-standby-1"
+    assert (world.driver.restored_from or "").startswith("checkpoint")
+    until(world, lambda: len(world.standbys) == 1)
 
 
 def suspend_and_resume(world: JobWorld) -> None:
@@ -85,7 +145,17 @@ def delete(world: JobWorld) -> None:
     assert world.storage.snapshots[-1].kind is SnapshotKind.SAVEPOINT
 
 
-SCENARIOS: tuple[Callable[[JobWorld], None], ...] = (start, crash, upgrade, suspend_and_resume, delete)
+SCENARIOS: tuple[Callable[[JobWorld], None], ...] = (
+    start,
+    crash,
+    upgrade,
+    warm_upgrade,
+    blocked_upgrade,
+    rolled_back_upgrade,
+    takeover,
+    suspend_and_resume,
+    delete,
+)
 
 
 def _deaths() -> Iterator[object]:
@@ -107,7 +177,7 @@ def test_an_operator_that_dies_anywhere_is_replaced_without_harm(
     scenario(world)
 
     assert world.most_live_pods == 1
-    epochs = [driver.epoch for driver in world.drivers.running.values()]
+    epochs = [driver.epoch for driver in world.drivers.running.values() if driver.standby is None]
     assert len(epochs) == len(set(epochs))
 
 

@@ -9,7 +9,7 @@ import pytest
 from jobspecs import a_spec
 from pydantic import BaseModel
 from statefulspark_operator import cli
-from statefulspark_operator.api import crd, revision
+from statefulspark_operator.api import crd, names, revision
 from statefulspark_operator.api.base import ChangeCost
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.cluster import resources
@@ -43,6 +43,11 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "restore.from": "RELOAD",
         "restore.freshState": "RELOAD",
         "restore.nonce": "RELOAD",
+        "driver.standby": "RELOAD",
+        "upgrade.mode": "RELOAD",
+        "upgrade.standbyTimeout": "RELOAD",
+        "upgrade.stableAfter": "RELOAD",
+        "upgrade.rollback": "RELOAD",
         "restart.maxFailures": "RELOAD",
         "restart.initialBackoff": "RELOAD",
         "restart.maxBackoff": "RELOAD",
@@ -131,3 +136,43 @@ def test_check_finds_an_outdated_file(tmp_path: Path, capsys: pytest.CaptureFixt
 
     assert cli.main(["crds", "--check", str(tmp_path)]) == 1
     assert "make crds" in capsys.readouterr().err
+
+
+def test_a_withheld_spec_changes_what_costs_no_restart_and_keeps_the_running_revision() -> None:
+    running = a_spec("i:1", checkpoint={"interval": "5s"}, driver={"memory": "1g"})
+    current = a_spec(
+        "i:2",
+        suspend=True,
+        driver={"memory": "2g", "standby": True},
+        upgrade={"stableAfter": 7},
+        restart={"maxFailures": 1},
+    )
+
+    carried_out = revision.running_spec(current, running)
+
+    assert revision.revision_of(carried_out) == revision.revision_of(running)
+    assert (carried_out.image, carried_out.driver.memory, carried_out.driver.standby) == ("i:1", "1g", True)
+    assert (carried_out.suspend, carried_out.upgrade.stable_after, carried_out.restart.max_failures) == (True, 7, 1)
+
+
+def test_upgrades_are_warm_and_roll_back_unless_the_spec_says_otherwise() -> None:
+    spec = StatefulSparkJobSpec.model_validate(
+        {"image": "i:1", "job": {"file": "/j.py"}, "storage": {"uri": "s3://s/j"}}
+    )
+
+    assert (spec.upgrade.mode.value, spec.upgrade.rollback.value) == ("Warm", "Automatic")
+    assert (spec.upgrade.standby_timeout.total_seconds(), spec.upgrade.stable_after) == (300, 3)
+    assert not spec.driver.standby
+
+
+@pytest.mark.parametrize(
+    ("pod", "number"),
+    [("flights-standby-12", 12), ("flights-driver-12", 0), ("flights-standby-x", 0), ("other-standby-1", 0)],
+)
+def test_the_number_of_a_standby_is_in_its_name(pod: str, number: int) -> None:
+    assert names.standby_number("flights", pod) == number
+
+
+def test_a_driver_that_was_a_standby_keeps_its_configuration() -> None:
+    assert names.config_of("flights", "flights-standby-3", 8) == "flights-standby-3-config"
+    assert names.config_of("flights", "flights-driver-8", 8) == "flights-config-8"

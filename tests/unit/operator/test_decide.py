@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 from jobspecs import a_spec
 from statefulspark.contract.api import ExitReport, JobState, JobStatus, Operation, OperationState, SnapshotSummary
+from statefulspark.contract.api import StandbyState as Preparation
+from statefulspark.contract.api import StandbyStatus as StandbyWord
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.conditions import ConditionType
@@ -24,13 +26,18 @@ from statefulspark_operator.api.status import (
     RestoreIntent,
     SnapshotStatus,
     StallStatus,
+    StandbyState,
+    StandbyStatus,
     StatefulSparkJobStatus,
+    TrialStatus,
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import actions, decide, observed
+from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.lifecycle import actions, decide, observed, steps
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.rules import RULES
+from statefulspark_operator.lifecycle.rules import upgrade as upgrade_rules
 from statefulspark_operator.lifecycle.situation import (
     CheckpointFact,
     ContainerExit,
@@ -64,6 +71,8 @@ specs = some.builds(
     restore=some.sampled_from([{}, {"from": "s3://state/sp"}, {"allowNonRestoredState": True}]),
     savepointNonce=some.sampled_from([None, "a"]),
     executor=some.sampled_from([{}, {"instances": 2}]),
+    upgrade=some.sampled_from([{"mode": "Cold"}, {"mode": "Warm"}, {"mode": "Warm", "rollback": "Manual"}]),
+    driver=some.sampled_from([{}, {"standby": True}]),
 )
 
 exits = some.builds(
@@ -109,7 +118,7 @@ drivers = some.builds(
     revision=some.sampled_from(REVISIONS),
     state=some.sampled_from(DriverState),
     decided_at=moments,
-    pod=some.just("flights-driver-1"),
+    pod=some.sampled_from(["flights-driver-1", "flights-driver-1", "flights-standby-1"]),
     restore=some.none() | restores,
     ending_since=some.none() | moments,
     ended_at=some.none() | moments,
@@ -136,10 +145,32 @@ upgrades = some.builds(
     state=some.sampled_from(UpgradeState),
     requested_at=moments,
     savepoint_completed_at=some.none() | moments,
+    savepoint=some.sampled_from([None, "s3://state/jobs/sp"]),
+    mode=some.sampled_from([None, UpgradeMode.COLD]),
+    trial=some.none()
+    | some.builds(
+        TrialStatus.model_construct,
+        checkpoints=some.integers(0, 4),
+        failures=some.integers(0, 4),
+        committed=some.just({}),
+    ),
     stopped_at=some.none() | moments,
+)
+records = some.builds(
+    StandbyStatus.model_construct,
+    number=some.integers(1, 3),
+    pod=some.sampled_from(["flights-standby-1", "flights-standby-2"]),
+    revision=some.sampled_from(REVISIONS),
+    state=some.sampled_from(StandbyState),
+    since=moments,
+    uid=some.sampled_from([None, "uid-s1"]),
+    failures=some.integers(0, 3),
+    retry_at=some.none() | moments,
 )
 statuses = some.builds(
     StatefulSparkJobStatus.model_construct,
+    standby=some.none() | records,
+    standby_count=some.integers(0, 3),
     phase=some.none() | some.sampled_from(Phase),
     epoch=some.none() | epochs,
     revision=some.none() | some.sampled_from(REVISIONS),
@@ -214,6 +245,27 @@ jobs = some.builds(
 
 
 @some.composite
+def standby_pods(draw: some.DrawFn, number: int) -> DriverPod:
+    name, pod = f"flights-standby-{number}", draw(pods(0))
+    return dataclasses.replace(pod, name=name, uid=f"uid-s{number}")
+
+
+standby_words = (
+    some.none()
+    | some.just(DriverSilent("no answer"))
+    | some.builds(
+        JobStatus.model_construct,
+        job=some.just("flights"),
+        namespace=some.just("demo"),
+        state=some.just(JobState.STANDBY),
+        epoch=some.just(0),
+        started_at=moments,
+        standby=some.builds(StandbyWord.model_construct, state=some.sampled_from(Preparation)),
+    )
+)
+
+
+@some.composite
 def situations(draw: some.DrawFn) -> Situation:
     present = sorted(draw(some.sets(epochs, max_size=3)))
     spec = draw(some.sampled_from([True, True, True, False]))
@@ -230,6 +282,9 @@ def situations(draw: some.DrawFn) -> Situation:
         driver=draw(words),
         operation=draw(answers),
         storage=draw(stores),
+        standbys=tuple(draw(standby_pods(number)) for number in sorted(draw(some.sets(some.integers(1, 2))))),
+        standby=draw(standby_words),
+        withheld=draw(some.sampled_from([None, None, REVISIONS[0]])),
     )
 
 
@@ -289,6 +344,62 @@ def test_a_new_epoch_is_above_everything_that_is_known(situation: Situation) -> 
         assert act.epoch > situation.storage.newest_epoch
         assert act.epoch > (situation.status.epoch or 0)
         assert all(act.epoch > pod.epoch for pod in situation.pods)
+
+
+def activated(decision: Decision) -> list[actions.ActivateStandby]:
+    return [act for act in decision.actions if isinstance(act, actions.ActivateStandby)]
+
+
+@many
+@given(situations())
+def test_a_standby_takes_over_only_with_an_epoch_that_is_recorded_for_it(situation: Situation) -> None:
+    decision = decide.decide(situation)
+
+    for act in activated(decision):
+        driver = decision.status.driver
+        assert driver is not None
+        assert (driver.epoch, driver.revision, driver.pod) == (act.epoch, act.revision, act.name)
+        assert not created(decision)
+
+
+@many
+@given(situations())
+def test_the_standby_that_takes_over_gets_an_epoch_above_everything_that_is_known(situation: Situation) -> None:
+    before, decision = situation.status.driver, decide.decide(situation)
+
+    for act in activated(decision):
+        if before is not None and before.epoch == act.epoch:
+            continue
+        assert isinstance(situation.storage, StorageFacts)
+        assert act.epoch > situation.storage.newest_epoch
+        assert act.epoch > (situation.status.epoch or 0)
+        assert all(act.epoch > pod.epoch for pod in situation.pods)
+
+
+@many
+@given(situations())
+def test_a_standby_is_created_once_and_under_a_new_number(situation: Situation) -> None:
+    decision = decide.decide(situation)
+
+    for act in decision.actions:
+        if isinstance(act, actions.CreateStandby):
+            record = decision.status.standby
+            assert record is not None
+            assert (record.pod, record.revision, record.state) == (act.pod, act.revision, StandbyState.CREATING)
+            assert act.pod not in {pod.name for pod in (*situation.standbys, *situation.pods)}
+
+
+@many
+@given(situations())
+def test_a_driver_that_works_is_not_touched_while_its_successor_gets_ready(situation: Situation) -> None:
+    decision = decide.decide(situation)
+
+    if decision.status.upgrade is None or decision.status.upgrade.state not in steps.PREPARING | steps.WITHHELD:
+        return
+    current = observed.fold(situation)
+    if current.is_outdated and not upgrade_rules.awaits_standby(current):
+        return
+    assert not any(isinstance(act, actions.RequestStop) and act.trigger is Trigger.UPGRADE for act in decision.actions)
 
 
 @many
@@ -366,11 +477,22 @@ def test_the_order_of_the_rules_is_the_design() -> None:
         "ownership.remove_stray",
         "failure.account_for_end",
         "ownership.reject",
+        "standby.repeat_activation",
+        "handover.release_driver",
         "operation.end_stopped_driver",
         "operation.follow",
+        "rollback.roll_back",
+        "rollback.stall_for_rollback",
+        "standby.remove_unwanted",
         "suspension.suspend",
+        "handover.block",
+        "handover.fall_back",
+        "handover.prepare",
+        "standby.resume_creation",
+        "handover.note_ready",
         "upgrade.replace_driver",
         "start.drop_superseded",
+        "start.drop_lost_standby",
         "start.resume_start",
         "start.stay_stalled",
         "start.stay_finished",
@@ -383,6 +505,8 @@ def test_the_order_of_the_rules_is_the_design() -> None:
         "progress.show_unschedulable",
         "progress.await_start",
         "progress.take_savepoint",
+        "handover.await_standby",
+        "standby.keep",
         "progress.run",
     ]
 

@@ -255,4 +255,4 @@ def test_an_upgrade_that_was_taken_back_while_its_driver_stopped_ends_with_the_f
     )
 
     assert ran.status.upgrade is not None
-    assert (ran.status.upgrade.state, ran.status.upgrade.to_revision) == (UpgradeState.DONE, REVISION)
+    assert (ran.status.upgrade.state, ran.status.upgrade.to_revision) == (UpgradeState.FIRST_CHECKPOINT, REVISION)

@@ -29,6 +29,8 @@ class ConditionType(StrEnum):
     """Did the last read of the storage succeed?"""
     UPGRADING = "Upgrading"
     """Is a change of the spec being carried out?"""
+    UPGRADE_BLOCKED = "UpgradeBlocked"
+    """Does an earlier revision run, because the current one was refused or rolled back?"""
 
 
 class ConditionStatus(StrEnum):

@@ -25,6 +25,7 @@ _DROPPED = frozenset({"title", "default", "$defs", "discriminator"})
 PRINTER_COLUMNS: list[JsonValue] = [
     {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
     {"name": "Ready", "type": "string", "jsonPath": ".status.conditions[?(@.type=='Ready')].status"},
+    {"name": "Upgrade", "type": "string", "jsonPath": ".status.upgrade.state"},
     {"name": "Epoch", "type": "integer", "jsonPath": ".status.epoch"},
     {"name": "Checkpoint", "type": "integer", "jsonPath": ".status.lastCheckpoint.id"},
     {"name": "Ckpt-Age", "type": "date", "jsonPath": ".status.lastCheckpoint.completedAt"},

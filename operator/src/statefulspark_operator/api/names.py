@@ -11,7 +11,10 @@ LABEL_JOB = f"{GROUP}/job"
 LABEL_ROLE = f"{GROUP}/role"
 LABEL_EPOCH = f"{GROUP}/epoch"
 LABEL_REVISION = f"{GROUP}/revision"
+IDENTITY_LABELS = frozenset({LABEL_JOB, LABEL_ROLE, LABEL_EPOCH, LABEL_REVISION})
+"""Labels that only the operator sets."""
 ROLE_DRIVER = "driver"
+ROLE_STANDBY = "standby"
 
 DRIVER_CONTAINER = "driver"
 API_PORT = 8090
@@ -28,6 +31,27 @@ def driver_pod(job: str, epoch: int) -> str:
 def config(job: str, epoch: int) -> str:
     """Return the name of the ConfigMap with the configuration of an epoch."""
     return f"{job}-config-{epoch}"
+
+
+def standby_pod(job: str, number: int) -> str:
+    """Return the name of a standby pod; it keeps the name when it becomes the driver."""
+    return f"{job}-standby-{number}"
+
+
+def standby_config(pod: str) -> str:
+    """Return the name of the ConfigMap with the configuration of a standby pod."""
+    return f"{pod}-config"
+
+
+def config_of(job: str, pod: str, epoch: int) -> str:
+    """Return the name of the ConfigMap of a driver pod, which may have been a standby before."""
+    return config(job, epoch) if pod == driver_pod(job, epoch) else standby_config(pod)
+
+
+def standby_number(job: str, pod: str) -> int:
+    """Return the number in a standby pod's name; 0 for the name of any other pod."""
+    number = pod.removeprefix(f"{job}-standby-")
+    return int(number) if number != pod and number.isdecimal() else 0
 
 
 def service(job: str) -> str:
@@ -65,6 +89,21 @@ def driver_labels(job: str, *, epoch: int, revision: str) -> dict[str, str]:
     return {**labels(job), LABEL_ROLE: ROLE_DRIVER, LABEL_EPOCH: str(epoch), LABEL_REVISION: revision}
 
 
-def driver_selector(job: str) -> str:
-    """Return the label selector of all driver pods of a job."""
-    return f"{LABEL_JOB}={job},{LABEL_ROLE}={ROLE_DRIVER}"
+def standby_labels(job: str, *, revision: str) -> dict[str, str]:
+    """Return the labels of a standby pod; it has no epoch until it becomes the driver."""
+    return {**labels(job), LABEL_ROLE: ROLE_STANDBY, LABEL_REVISION: revision}
+
+
+def activation_labels(epoch: int) -> dict[str, str]:
+    """Return the labels that turn a standby pod into the driver pod of an epoch."""
+    return {LABEL_ROLE: ROLE_DRIVER, LABEL_EPOCH: str(epoch)}
+
+
+def role_selector() -> str:
+    """Return the label selector of all driver and standby pods."""
+    return f"{LABEL_ROLE} in ({ROLE_DRIVER},{ROLE_STANDBY})"
+
+
+def pod_selector(job: str) -> str:
+    """Return the label selector of all driver and standby pods of a job."""
+    return f"{LABEL_JOB}={job},{role_selector()}"

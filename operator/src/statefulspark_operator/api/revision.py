@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue
 from pydantic.fields import FieldInfo
@@ -17,6 +18,8 @@ from statefulspark_operator.api.base import ChangeCost
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 
 REVISION_LENGTH = 10
+
+Part = TypeVar("Part", bound=BaseModel)
 
 
 def change_cost(field: FieldInfo) -> ChangeCost:
@@ -65,3 +68,23 @@ def restore_id(spec: StatefulSparkJobSpec) -> str | None:
     }
     text = json.dumps(request, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:REVISION_LENGTH]
+
+
+def running_spec(current: Part, running: Part) -> Part:
+    """Return the spec of a running revision with what may change without a restart taken from the current spec.
+
+    Args:
+        current: The current spec, or a part of it.
+        running: The spec of the revision that runs, or the same part of it.
+
+    Returns:
+        A spec whose revision is that of `running`.
+    """
+    changes: dict[str, object] = {}
+    for attribute, field in type(current).model_fields.items():
+        value, before = getattr(current, attribute), getattr(running, attribute)
+        if change_cost(field) is not ChangeCost.RESTART:
+            changes[attribute] = value
+        elif isinstance(value, BaseModel) and isinstance(before, BaseModel):
+            changes[attribute] = running_spec(value, before)
+    return running.model_copy(update=changes)

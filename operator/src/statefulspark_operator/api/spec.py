@@ -10,10 +10,11 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import Field, JsonValue, field_validator
+from pydantic import ConfigDict, Field, JsonValue, field_validator
 from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
+from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, Upgrade
 
 STORAGE_MESSAGE = (
     "storage.uri must be an s3:// location: state on one node's disk (file://, hostPath) cannot be restored on another "
@@ -182,6 +183,9 @@ class Driver(ApiModel):
     executors."""
     termination_grace_period_seconds: Annotated[int | None, ChangeCost.IGNORE] = Field(default=None, ge=5, le=3600)
     """Time for the driver to finish its batch and complete a checkpoint when its pod is deleted. Default 60."""
+    standby: Annotated[bool, ChangeCost.RELOAD] = False
+    """Keep a second, started driver pod ready, on another node if there is one, that takes over when the driver ends. It
+    needs the driver's resources once more."""
 
 
 class Executor(ApiModel):
@@ -333,6 +337,8 @@ class Restart(ApiModel):
 class StatefulSparkJobSpec(ApiModel):
     """A streaming job whose state survives crashes, node loss and upgrades."""
 
+    model_config = ConfigDict(json_schema_extra=rules((STATELESS_RULE, STATELESS_MESSAGE)))
+
     image: str = Field(min_length=1, max_length=1024)
     """Image of the driver and the executors, with the job's code in it."""
     image_pull_policy: ImagePullPolicy | None = None
@@ -355,6 +361,8 @@ class StatefulSparkJobSpec(ApiModel):
     """The snapshot to start from, if it is not the latest completed checkpoint."""
     restart: Restart = Restart()
     """How a failed driver is restarted."""
+    upgrade: Upgrade = Upgrade()
+    """How a change of the spec that needs a new driver is carried out."""
     suspend: Annotated[bool, ChangeCost.RELOAD] = False
     """Stop the job with a savepoint, and start it only when this is false again."""
     deletion_policy: Annotated[DeletionPolicy, ChangeCost.RELOAD] = DeletionPolicy.RETAIN

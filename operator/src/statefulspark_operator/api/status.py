@@ -14,6 +14,7 @@ from statefulspark.contract.config import ClaimMode
 
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition
+from statefulspark_operator.api.upgrade import UpgradeMode
 
 
 class Phase(StrEnum):
@@ -156,16 +157,45 @@ class SnapshotStatus(ApiModel):
 class UpgradeState(StrEnum):
     """The state of an upgrade."""
 
+    PREPARE = "Prepare"
+    """A standby driver of the new revision gets ready; the old revision runs."""
+    READY = "Ready"
+    """The standby can take over; the old revision runs."""
+    SAVEPOINT_PRE_COPY = "SavepointPreCopy"
+    """A standby waits; the old revision copies what exists for the savepoint while it runs, and then stops with it."""
     SAVEPOINT = "Savepoint"
-    """The old revision is asked to stop with a savepoint."""
+    """The old revision is asked to stop with a savepoint; no standby waits."""
     STOPPING = "Stopping"
     """The savepoint is complete or was abandoned; the old driver is ending."""
+    ACTIVATING = "Activating"
+    """The standby has become the driver, with the next epoch, which fences the old one."""
     STARTING = "Starting"
-    """The new revision has been started."""
+    """The new revision has been started in a new pod."""
+    FIRST_CHECKPOINT = "FirstCheckpoint"
+    """The new revision has completed a checkpoint; it is not stable yet."""
+    STABLE = "Stable"
+    """The new revision has completed `spec.upgrade.stableAfter` checkpoints."""
+    ROLLED_BACK = "RolledBack"
+    """The new revision failed before it was stable; the revision before runs again until the spec changes."""
+    BLOCKED = "Blocked"
+    """The standby of the new revision refused or could not start; the old revision keeps running until the spec changes."""
     DONE = "Done"
-    """The new revision has completed a checkpoint."""
+    """Recorded by earlier releases: the new revision has completed a checkpoint."""
     ABORTED = "Aborted"
     """Aborted; the old revision keeps running."""
+
+
+class TrialStatus(ApiModel):
+    """What a new revision has completed, and how often it has failed, before it is stable."""
+
+    checkpoints: int = 0
+    """Number of snapshots that it has completed."""
+    checkpoints_before: int = 0
+    """Those of them that its earlier drivers completed."""
+    failures: int = 0
+    """Number of its ends since its last completed checkpoint; ends by the cluster are not counted."""
+    committed: dict[str, int] = Field(default_factory=dict)
+    """Last batch by query that it had committed when it last failed."""
 
 
 class UpgradeStatus(ApiModel):
@@ -194,7 +224,79 @@ class UpgradeStatus(ApiModel):
     savepoint: str | None = None
     """Folder of the savepoint."""
     message: str | None = None
-    """Why it is waiting, used a checkpoint or was aborted."""
+    """Why it is waiting, used a checkpoint, was blocked, rolled back or aborted."""
+    reason: str | None = None
+    """Reason in PascalCase why it was blocked or rolled back."""
+    mode: UpgradeMode | None = None
+    """How it is carried out, if not as `spec.upgrade.mode` says: a warm upgrade without room for its standby is `Cold`."""
+    trial: TrialStatus | None = None
+    """How the new revision has done so far; absent until it has completed a checkpoint or failed."""
+
+
+class StandbyState(StrEnum):
+    """The state of the standby driver."""
+
+    CREATING = "Creating"
+    """Its pod is being created, scheduled, or pulls its image."""
+    WARMING = "Warming"
+    """Its process loads the job and compares it with the state."""
+    READY = "Ready"
+    """It can take over."""
+    REFUSED = "Refused"
+    """The job does not load or does not fit the state, or the pod cannot start; the reason says why."""
+    ENDED = "Ended"
+    """It has ended, and is replaced at `retryAt`."""
+
+
+class StandbyStatus(ApiModel):
+    """The standby driver: a started process that reads the state and writes nothing until it takes over."""
+
+    number: int
+    """Its number, which is in the name of its pod."""
+    pod: str
+    """Name of its pod."""
+    revision: str
+    """Revision of the spec that it loads."""
+    state: StandbyState
+    """Its state."""
+    since: UtcDatetime
+    """When it reached this state."""
+    uid: str | None = None
+    """Identity of its pod, once that has been observed."""
+    reason: str | None = None
+    """Why it refused or ended, in PascalCase."""
+    message: str | None = None
+    """Why it refused or ended, in one sentence."""
+    failures: int = 0
+    """Number of standbys in a row that ended before they were ready."""
+    retry_at: UtcDatetime | None = None
+    """When the next one is created, after it has ended."""
+
+
+class RevisionOutcome(StrEnum):
+    """How an upgrade to a revision ended."""
+
+    STABLE = "Stable"
+    """It completed enough checkpoints."""
+    ROLLED_BACK = "RolledBack"
+    """It failed before it was stable, and the revision before it was started again."""
+    BLOCKED = "Blocked"
+    """Its standby refused or could not start; it never ran."""
+
+
+class RevisionRecord(ApiModel):
+    """One revision in the history."""
+
+    revision: str
+    """The revision; its spec is in the ControllerRevision `<job>-<revision>`."""
+    image: str
+    """Its image."""
+    snapshot: str | None = None
+    """The savepoint that it started from."""
+    outcome: RevisionOutcome
+    """How the upgrade to it ended."""
+    at: UtcDatetime
+    """When that was observed."""
 
 
 class RestartStatus(ApiModel):
@@ -253,7 +355,7 @@ class StatefulSparkJobStatus(ApiModel):
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Answers for tools: Ready, Reconciling, Stalled, CheckpointHealthy, StorageReachable, Upgrading."""
+    """Answers for tools: Ready, Reconciling, Stalled, CheckpointHealthy, StorageReachable, Upgrading, UpgradeBlocked."""
     epoch: int | None = None
     """Highest epoch assigned to a driver."""
     revision: str | None = None
@@ -268,6 +370,12 @@ class StatefulSparkJobStatus(ApiModel):
     """The latest savepoint or stop that the operator requested."""
     upgrade: UpgradeStatus | None = None
     """The latest upgrade."""
+    standby: StandbyStatus | None = None
+    """The standby driver, of a warm upgrade or of `spec.driver.standby`."""
+    standby_count: int = 0
+    """Number of standby pods created so far."""
+    history: tuple[RevisionRecord, ...] = ()
+    """The latest upgrades and how they ended, newest first; at most 5."""
     last_checkpoint: SnapshotStatus | None = None
     """The latest completed checkpoint."""
     last_savepoint: SnapshotStatus | None = None

@@ -11,7 +11,7 @@ from typing import Protocol
 
 import aiohttp
 from pydantic import ValidationError
-from statefulspark.contract.api import ApiError, JobStatus, Operation, SavepointRequest, StopRequest
+from statefulspark.contract.api import ActivateRequest, ApiError, JobStatus, Operation, SavepointRequest, StopRequest
 
 from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent, OperationAbsent
 
@@ -44,6 +44,10 @@ class DriverApi(Protocol):
 
     async def savepoint(self, pod: DriverPod, token: str, request: SavepointRequest) -> DriverSilent | None:
         """Request a savepoint; return None if the driver accepted the request."""
+        ...
+
+    async def activate(self, pod: DriverPod, token: str, request: ActivateRequest) -> DriverSilent | None:
+        """Ask a standby to become the driver; return None if it accepted the request."""
         ...
 
 
@@ -97,6 +101,10 @@ class HttpDriverApi:
     async def savepoint(self, pod: DriverPod, token: str, request: SavepointRequest) -> DriverSilent | None:
         """Request a savepoint; return None if the driver accepted the request."""
         return await self._post(pod, token, "/v1/savepoints", request.to_json())
+
+    async def activate(self, pod: DriverPod, token: str, request: ActivateRequest) -> DriverSilent | None:
+        """Ask a standby to become the driver; return None if it accepted the request."""
+        return await self._post(pod, token, "/v1/activate", request.to_json())
 
     async def _post(self, pod: DriverPod, token: str, path: str, body: str) -> DriverSilent | None:
         answer = await self._call(pod, token, "POST", path, body)

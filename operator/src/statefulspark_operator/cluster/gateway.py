@@ -87,6 +87,20 @@ class Gateway(Protocol):
         """
         ...
 
+    async def label_pod(self, namespace: str, name: str, labels: Mapping[str, str], *, uid: str) -> None:
+        """Add labels to a pod.
+
+        Args:
+            namespace: Its namespace.
+            name: Its name.
+            labels: The labels; others are kept.
+            uid: Identity of the pod; another one with the same name is not changed.
+
+        Raises:
+            PreconditionFailedError: `Conflict` or `NotFound`: the pod does not exist any more.
+        """
+        ...
+
     async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
         """Patch a job's status if the job has not changed since it was read, and return its new version.
 

@@ -112,6 +112,11 @@ class KubernetesGateway:
             return False
         return answer is not None
 
+    async def label_pod(self, namespace: str, name: str, labels: Mapping[str, str], *, uid: str) -> None:
+        """Add labels to a pod."""
+        body: Resource = {"metadata": {"uid": uid, "labels": dict(labels)}}
+        await self._call("PATCH", resources.POD.path(namespace, name), body=body, content_type=_MERGE)
+
     async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
         """Patch a job's status if the job has not changed since it was read, and return its new version."""
         body: Resource = {"metadata": {"resourceVersion": resource_version}, "status": patch}

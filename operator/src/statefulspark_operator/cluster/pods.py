@@ -1,4 +1,4 @@
-"""Reads a driver pod from the API server's JSON. Pure."""
+"""Reads driver and standby pods from the API server's JSON. Pure."""
 
 from __future__ import annotations
 
@@ -25,15 +25,30 @@ def read_driver_pod(pod: Resource) -> DriverPod | None:
         The pod, or None if it has no epoch label, so that it is no driver pod of the operator.
     """
     epoch = resources.text(pod, "metadata", "labels", names.LABEL_EPOCH)
-    if not epoch.isdecimal():
-        return None
+    return _read(pod, int(epoch)) if epoch.isdecimal() else None
+
+
+def read_standby_pod(pod: Resource) -> DriverPod | None:
+    """Read a standby pod.
+
+    Args:
+        pod: The object.
+
+    Returns:
+        The pod, with epoch 0; None if it is not in the role of a standby.
+    """
+    is_standby = resources.text(pod, "metadata", "labels", names.LABEL_ROLE) == names.ROLE_STANDBY
+    return _read(pod, 0) if is_standby else None
+
+
+def _read(pod: Resource, epoch: int) -> DriverPod:
     phase = resources.text(pod, "status", "phase")
     port = resources.text(pod, "metadata", "annotations", names.ANNOTATION_API_PORT)
     state = _container_state(pod)
     return DriverPod(
         name=resources.text(pod, "metadata", "name"),
         uid=resources.text(pod, "metadata", "uid"),
-        epoch=int(epoch),
+        epoch=epoch,
         revision=resources.text(pod, "metadata", "labels", names.LABEL_REVISION),
         phase=PodPhase(phase) if phase in PodPhase._value2member_map_ else PodPhase.UNKNOWN,
         created_at=resources.time(pod, "metadata", "creationTimestamp") or _NEVER,

@@ -108,21 +108,25 @@ class SnapshotStorageReader:
         root = self._root(target)
         newest_epoch = epochs.newest(root)
         checkpoint = _latest_checkpoint(root)
+        fact, found = self._check_savepoint(savepoint, target)
         return StorageFacts(
             newest_epoch=newest_epoch,
             latest_checkpoint=_fact(root, checkpoint) if checkpoint else None,
-            savepoint=self._check_savepoint(savepoint, target),
+            savepoint=fact,
+            found_savepoint=found,
             is_empty=newest_epoch == 0 and not root.list_names(""),
         )
 
-    def _check_savepoint(self, savepoint: str | None, target: StorageTarget) -> SavepointFact:
+    def _check_savepoint(
+        self, savepoint: str | None, target: StorageTarget
+    ) -> tuple[SavepointFact, SnapshotStatus | None]:
         if savepoint is None or not savepoint.startswith("s3://"):
-            return SavepointFact.NOT_LOOKED
+            return SavepointFact.NOT_LOOKED, None
         try:
-            catalog.read_manifest(self._open(savepoint.rstrip("/"), target), "")
+            manifest = catalog.read_manifest(self._open(savepoint.rstrip("/"), target), "")
         except errors.ObjectNotFoundError:
-            return SavepointFact.MISSING
-        return SavepointFact.FOUND
+            return SavepointFact.MISSING, None
+        return SavepointFact.FOUND, _as_status(manifest, savepoint)
 
     def _purge(self, target: StorageTarget) -> None:
         root = self._root(target)
@@ -165,12 +169,16 @@ def _latest_checkpoint(root: storage.ObjectStore) -> Manifest | None:
 
 
 def _fact(root: storage.ObjectStore, manifest: Manifest) -> CheckpointFact:
-    snapshot = SnapshotStatus(
+    snapshot = _as_status(manifest, f"{root.uri}/{layout.checkpoint(manifest.id)}")
+    return CheckpointFact(snapshot, manifest.epoch, is_recovery=manifest.trigger is Trigger.RECOVERY)
+
+
+def _as_status(manifest: Manifest, location: str) -> SnapshotStatus:
+    return SnapshotStatus(
         id=manifest.id,
         completed_at=manifest.completed_at,
-        location=f"{root.uri}/{layout.checkpoint(manifest.id)}",
+        location=location,
         size_bytes=manifest.size_bytes,
         trigger=manifest.trigger.value,
         batches={query.uid: query.batch_id for query in manifest.queries},
     )
-    return CheckpointFact(snapshot, manifest.epoch, is_recovery=manifest.trigger is Trigger.RECOVERY)

@@ -13,7 +13,7 @@ from statefulspark.contract.api import JobStatus, Operation
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.spec import DeletionPolicy
-from statefulspark_operator.api.status import OperationPhase, StatefulSparkJobStatus
+from statefulspark_operator.api.status import DriverState, OperationPhase, StatefulSparkJobStatus
 from statefulspark_operator.cluster import pods, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
@@ -90,10 +90,11 @@ async def observe(ports: Ports, resource: Resource, accepted: Accepted) -> Situa
         accepted: The spec to carry out.
     """
     job, status = read_metadata(resource), read_status(resource)
-    driver_pods = await _driver_pods(ports, job)
+    driver_pods, standby_pods = await _list_pods(ports, job)
     now = ports.now()
-    live = [pod for pod in driver_pods if pod.is_live(now)]
+    live = [pod for pod in driver_pods if pod.is_live(now) and not _is_released(status, pod)]
     answer = await _ask_driver(ports, job, status, live)
+    standby = await _ask_standby(ports, job, status, [pod for pod in standby_pods if pod.is_live(now)])
     storage = await _read_storage(ports, job, status, accepted) if _needs_storage(job, accepted, live) else None
     return Situation(
         now=now,
@@ -105,15 +106,27 @@ async def observe(ports: Ports, resource: Resource, accepted: Accepted) -> Situa
         driver=answer.status,
         operation=answer.operation,
         storage=storage,
+        standbys=standby_pods,
+        standby=standby,
+        withheld=accepted.withheld,
     )
 
 
-async def _driver_pods(ports: Ports, job: Job) -> tuple[DriverPod, ...]:
-    """Return this job's driver pods, without those of an earlier resource with the same name."""
-    listed = await ports.gateway.list_pods(job.namespace, names.driver_selector(job.name))
+async def _list_pods(ports: Ports, job: Job) -> tuple[tuple[DriverPod, ...], tuple[DriverPod, ...]]:
+    """Return this job's driver and standby pods, without those of an earlier resource with the same name."""
+    listed = await ports.gateway.list_pods(job.namespace, names.pod_selector(job.name))
     owned = [pod for pod in listed if _is_owned(pod, job.uid)]
-    driver_pods = [pods.read_driver_pod(pod) for pod in owned]
-    return tuple(sorted((pod for pod in driver_pods if pod is not None), key=lambda pod: pod.epoch))
+    driver_pods = [found for pod in owned if (found := pods.read_driver_pod(pod)) is not None]
+    standby_pods = [found for pod in owned if (found := pods.read_standby_pod(pod)) is not None]
+    return tuple(sorted(driver_pods, key=lambda pod: pod.epoch)), tuple(standby_pods)
+
+
+def _is_released(status: StatefulSparkJobStatus, pod: DriverPod) -> bool:
+    """Tell whether a standby takes over from this driver, which has ended its work although its pod may still run."""
+    driver = status.driver
+    if driver is None or driver.state is not DriverState.ENDED or status.standby is None:
+        return False
+    return pod.epoch <= driver.epoch
 
 
 def _is_owned(pod: Resource, uid: str) -> bool:
@@ -136,6 +149,20 @@ async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, li
     if operation.state is not OperationPhase.REQUESTED:
         return DriverAnswer(answer)
     return DriverAnswer(answer, await ports.drivers.operation(pod, token, operation.id))
+
+
+async def _ask_standby(
+    ports: Ports, job: Job, status: StatefulSparkJobStatus, live: list[DriverPod]
+) -> JobStatus | DriverSilent | None:
+    """Ask the recorded standby, once its process runs."""
+    record = status.standby
+    pod = next((pod for pod in live if record is not None and pod.name == record.pod), None)
+    if pod is None or pod.phase is not PodPhase.RUNNING or pod.ip is None:
+        return None
+    token = await read_token(ports, job)
+    if token is None:
+        return DriverSilent(f"Secret {names.token(job.name)} with its token is missing")
+    return await ports.drivers.status(pod, token)
 
 
 async def read_token(ports: Ports, job: Job) -> str | None:

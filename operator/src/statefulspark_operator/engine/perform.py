@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import assert_never
 
 from statefulspark import errors
-from statefulspark.contract.api import SavepointRequest, StopRequest
+from statefulspark.contract.api import ActivateRequest, SavepointRequest, StopRequest
 from statefulspark.contract.manifest import Trigger
 
 from statefulspark_operator.api import names
@@ -25,7 +25,7 @@ from statefulspark_operator.engine.world import Ports
 from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 from statefulspark_operator.render import children, config, driver
-from statefulspark_operator.render.base import Subject
+from statefulspark_operator.render.base import Manifest, Subject
 
 _LOG = logging.getLogger("statefulspark.perform")
 
@@ -80,6 +80,12 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
             await current.ports.gateway.apply(manifest)
         case actions.CreateDriver():
             await _create_driver(current, act)
+        case actions.CreateStandby():
+            await _create_standby(current, act)
+        case actions.DeleteStandby():
+            await _delete_standby(current, act)
+        case actions.ActivateStandby():
+            await _activate(current, act)
         case actions.DeleteDriver():
             await current.ports.gateway.delete(resources.POD, current.key.namespace, act.name, uid=act.uid)
         case actions.ForgetDriver():
@@ -118,22 +124,61 @@ async def _ensure(
 
 
 async def _create_driver(current: Pass, act: actions.CreateDriver) -> None:
-    """Create the pod; wait if a pod with its name belongs to another object."""
-    gateway, subject = current.ports.gateway, current.subject
-    if await gateway.create(driver.pod(subject, epoch=act.epoch, revision=act.revision)):
+    """Create the pod of an epoch."""
+    subject = current.subject
+    manifest = driver.pod(subject, epoch=act.epoch, revision=act.revision)
+    await _create_pod(current, manifest, names.driver_pod(subject.job.name, act.epoch))
+
+
+async def _create_standby(current: Pass, act: actions.CreateStandby) -> None:
+    """Write the configuration of a standby, and create its pod."""
+    subject = current.subject
+    await current.ports.gateway.apply(config.standby_config_map(subject, pod=act.pod, revision=act.revision))
+    await _create_pod(current, driver.standby_pod(subject, name=act.pod, revision=act.revision), act.pod)
+
+
+async def _create_pod(current: Pass, manifest: Manifest, name: str) -> None:
+    """Create a pod; wait if a pod with its name belongs to another object."""
+    gateway = current.ports.gateway
+    if await gateway.create(manifest):
         return
-    name = names.driver_pod(subject.job.name, act.epoch)
     existing = await gateway.get(resources.POD, current.key.namespace, name)
     owners = resources.items(existing or {}, "metadata", "ownerReferences")
-    if not any(owner.get("uid") == subject.job.uid for owner in owners):
+    if not any(owner.get("uid") == current.situation.job.uid for owner in owners):
         raise errors.TransientError(
             "PodNameTaken", f"A pod {name} that does not belong to this job exists; the driver waits until it is gone."
         )
 
 
+async def _delete_standby(current: Pass, act: actions.DeleteStandby) -> None:
+    gateway, namespace = current.ports.gateway, current.key.namespace
+    await gateway.delete(resources.CONFIG_MAP, namespace, names.standby_config(act.name))
+    await gateway.delete(resources.POD, namespace, act.name, uid=act.uid)
+
+
+async def _activate(current: Pass, act: actions.ActivateStandby) -> None:
+    """Label the pod as the driver of its epoch, and ask its process to become that.
+
+    The labels come first: from then on every pass finds the pod as the driver, and repeats the request until it is heard.
+    """
+    labels = names.activation_labels(act.epoch)
+    await current.ports.gateway.label_pod(current.key.namespace, act.name, labels, uid=act.uid)
+    found = (pod for pod in (*current.situation.standbys, *current.situation.pods) if pod.uid == act.uid)
+    pod, token = next(found, None), await observe.read_token(current.ports, current.situation.job)
+    if pod is None or token is None:
+        return
+    restore = config.restore_config(current.subject, act.restore) if act.restore is not None else None
+    request = ActivateRequest(request_id=f"{pod.name}-{act.epoch}", epoch=act.epoch, restore=restore)
+    answer = await current.ports.drivers.activate(pod, token, request)
+    if answer is not None:
+        _LOG.warning(
+            "activation not accepted", extra={"job": str(current.key), "pod": pod.name, "error": answer.message}
+        )
+
+
 async def _forget(current: Pass, act: actions.ForgetDriver) -> None:
     gateway, namespace = current.ports.gateway, current.key.namespace
-    await gateway.delete(resources.CONFIG_MAP, namespace, names.config(current.key.name, act.epoch))
+    await gateway.delete(resources.CONFIG_MAP, namespace, names.config_of(current.key.name, act.name, act.epoch))
     await gateway.delete(resources.POD, namespace, act.name, uid=act.uid)
 
 

@@ -13,6 +13,7 @@ from statefulspark_operator.api.status import (
     DriverState,
     Phase,
     StallStatus,
+    StandbyState,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
@@ -76,7 +77,11 @@ def with_failure(situation: Situation, decision: Decision, error: errors.Statefu
     others = tuple(condition for condition in status.conditions if condition.type is not ConditionType.READY)
     merged = conditions.merge(status.conditions, (ready, *others))
     changes: dict[str, object] = {"message": error.message, "conditions": merged}
-    if isinstance(error, errors.SpecRejectedError):
+    standby = status.standby
+    if isinstance(error, errors.SpecRejectedError) and standby is not None and standby.state is StandbyState.CREATING:
+        refused = {"state": StandbyState.REFUSED, "reason": error.reason, "message": error.message}
+        changes["standby"] = standby.model_copy(update={**refused, "since": situation.now})
+    elif isinstance(error, errors.SpecRejectedError):
         changes |= _stalled(situation, status.driver, error)
     return status.model_copy(update=changes)
 

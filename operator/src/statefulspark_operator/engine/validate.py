@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pydantic import ValidationError
 from statefulspark.contract import engine
 
-from statefulspark_operator.api import names
+from statefulspark_operator.api import names, revision
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
+from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, UpgradeMode
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.world import Ports
+from statefulspark_operator.lifecycle import steps
 from statefulspark_operator.lifecycle.situation import Rejection
 
 
@@ -27,10 +29,12 @@ class Accepted:
     Attributes:
         spec: The current spec, or the last valid one; None if there is neither.
         rejection: Why the current spec is rejected; None if it is valid.
+        withheld: Revision of the current spec, if it was refused or rolled back, so that the one before is carried out.
     """
 
     spec: StatefulSparkJobSpec | None
     rejection: Rejection | None = None
+    withheld: str | None = None
 
 
 def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
@@ -44,6 +48,8 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     name = resources.text(resource, "metadata", "name")
     if len(name) > NAME_MAX_LENGTH:
         return Rejection("NameTooLong", f"The name {name!r} has more than {NAME_MAX_LENGTH} characters.")
+    if spec.upgrade.mode is UpgradeMode.STATELESS and not spec.restore.fresh_state:
+        return Rejection("SpecInvalid", f"{STATELESS_MESSAGE}.")
     refused = engine.find_refused(spec.spark_conf)
     if refused:
         return Rejection("SettingRefused", f"sparkConf: {refused[0].key} cannot be set: {refused[0].reason}.")
@@ -59,20 +65,33 @@ async def validate(ports: Ports, resource: Resource, status: StatefulSparkJobSta
         status: Its status.
 
     Returns:
-        The current spec if it is valid; otherwise the last valid one and the reason.
+        The current spec if it is valid; otherwise the last valid one and the reason. Of a revision that was refused or
+        rolled back, the spec of the one before, with everything that may change without a restart taken from the current.
     """
     parsed = parse(resource)
     if isinstance(parsed, StatefulSparkJobSpec):
-        return Accepted(parsed)
-    return Accepted(await _last_valid(ports, resource, status), parsed)
+        return await _without_withheld(ports, resource, status, parsed)
+    return Accepted(await _read_revision(ports, resource, status.revision), parsed)
 
 
-async def _last_valid(ports: Ports, resource: Resource, status: StatefulSparkJobStatus) -> StatefulSparkJobSpec | None:
-    if status.revision is None:
+async def _without_withheld(
+    ports: Ports, resource: Resource, status: StatefulSparkJobStatus, current: StatefulSparkJobSpec
+) -> Accepted:
+    requested = revision.revision_of(current)
+    withheld = steps.withheld_by(status, requested)
+    running = await _read_revision(ports, resource, withheld.from_revision) if withheld is not None else None
+    if running is None:
+        return Accepted(current)
+    return Accepted(revision.running_spec(current, running), withheld=requested)
+
+
+async def _read_revision(ports: Ports, resource: Resource, name: str | None) -> StatefulSparkJobSpec | None:
+    """Return the stored spec of a revision; None if it is not stored or cannot be read any more."""
+    if name is None:
         return None
     namespace = resources.text(resource, "metadata", "namespace")
-    name = names.controller_revision(resources.text(resource, "metadata", "name"), status.revision)
-    stored = await ports.gateway.get(resources.CONTROLLER_REVISION, namespace, name)
+    stored_as = names.controller_revision(resources.text(resource, "metadata", "name"), name)
+    stored = await ports.gateway.get(resources.CONTROLLER_REVISION, namespace, stored_as)
     if stored is None:
         return None
     try:

@@ -84,6 +84,51 @@ class CreateDriver:
 
 
 @dataclass(frozen=True, slots=True)
+class CreateStandby:
+    """Write the configuration of a standby, and create its pod; an existing pod with its name is not changed.
+
+    Attributes:
+        pod: Name of the pod.
+        revision: Revision of the spec that it loads.
+    """
+
+    pod: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteStandby:
+    """Delete a standby pod and its configuration. Nothing is lost: it has written nothing.
+
+    Attributes:
+        name: Name of the pod.
+        uid: Identity of the pod.
+    """
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActivateStandby:
+    """Give a standby pod the labels of a driver, and ask its process to claim the epoch.
+
+    Attributes:
+        name: Name of the pod.
+        uid: Identity of the pod; another pod with the same name is not changed.
+        epoch: The epoch; it identifies the request, too, so that a repeated one starts nothing twice.
+        revision: Revision of the spec that it runs.
+        restore: The snapshot to start from; None for the latest completed checkpoint.
+    """
+
+    name: str
+    uid: str
+    epoch: int
+    revision: str
+    restore: RestoreIntent | None
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteDriver:
     """Delete one driver pod; SIGTERM lets it finish its batch and complete a checkpoint.
 
@@ -159,6 +204,9 @@ Action = (
     | EnsureService
     | EnsureConfig
     | CreateDriver
+    | CreateStandby
+    | DeleteStandby
+    | ActivateStandby
     | DeleteDriver
     | RequestStop
     | RequestSavepoint
@@ -166,5 +214,5 @@ Action = (
     | PurgeStorage
 )
 
-DESTRUCTIVE = (RemoveFinalizer, DeleteDriver, RequestStop, PurgeStorage)
+DESTRUCTIVE = (RemoveFinalizer, DeleteDriver, DeleteStandby, RequestStop, PurgeStorage)
 """Actions that end or delete something; a decision has at most one of them."""

@@ -14,9 +14,12 @@ from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
     Phase,
+    StandbyState,
     StatefulSparkJobStatus,
     UpgradeState,
 )
+from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.lifecycle import steps
 from statefulspark_operator.lifecycle.reason import Reason
 
 _HARMLESS_ENDS = (0, 10, 11)
@@ -62,7 +65,9 @@ def _driver(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> It
         warn = new.exit_code not in _HARMLESS_ENDS and new.ending_since is None
         yield Announcement(new.end_reason or "DriverEnded", f"Epoch {new.epoch}: {new.end_message}", warn)
     if new.state is DriverState.CREATING and (old is None or old.epoch != new.epoch):
-        yield Announcement("DriverStarting", after.message or f"Starting epoch {new.epoch}.")
+        was_standby = before.standby is not None and before.standby.pod == new.pod
+        reason = "StandbyActivated" if was_standby else "DriverStarting"
+        yield Announcement(reason, after.message or f"Starting epoch {new.epoch}.")
 
 
 def _operation(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
@@ -88,14 +93,38 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     route = f"from revision {new.from_revision} to {new.to_revision}"
     if old is None or old.requested_at != new.requested_at:
         yield Announcement("UpgradeStarted", f"Upgrade {route}.")
+    if new.mode is UpgradeMode.COLD and (old is None or old.mode is not UpgradeMode.COLD):
+        yield Announcement("UpgradeCold", new.message or f"Upgrade {route} is carried out cold.", is_warning=True)
     if old is not None and old.requested_at == new.requested_at and old.state is new.state:
         return
-    if new.state is UpgradeState.DONE:
+    if new.state in steps.CARRIED_OUT and (old is None or old.state not in steps.CARRIED_OUT):
         yield Announcement("UpgradeCompleted", f"Upgrade {route} done; pause {new.pause_seconds} s.")
+    if new.state is UpgradeState.STABLE:
+        yield Announcement("UpgradeStable", f"Revision {new.to_revision} is stable.")
+    if new.state is UpgradeState.READY:
+        yield Announcement("UpgradeReady", f"The standby of revision {new.to_revision} can take over.")
+    if new.state is UpgradeState.BLOCKED:
+        yield Announcement("UpgradeBlocked", new.message or f"Upgrade {route} blocked.", is_warning=True)
+    if new.state is UpgradeState.ROLLED_BACK:
+        yield Announcement("RolledBack", new.message or f"Upgrade {route} rolled back.", is_warning=True)
     if new.state is UpgradeState.ABORTED:
         yield Announcement("UpgradeAborted", f"Upgrade {route} given up: {new.message}", is_warning=True)
     if new.state is UpgradeState.STOPPING and new.savepoint is None and new.message is not None:
         yield Announcement("UpgradeWithoutSavepoint", new.message, is_warning=True)
+
+
+def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
+    old, new = before.standby, after.standby
+    if new is None or (old is not None and (old.number, old.state) == (new.number, new.state)):
+        return
+    if new.state is StandbyState.CREATING:
+        yield Announcement("StandbyCreated", f"Creating {new.pod} of revision {new.revision}.")
+    if new.state is StandbyState.READY:
+        yield Announcement("StandbyReady", f"{new.pod} can take over.")
+    if new.state is StandbyState.ENDED:
+        yield Announcement(
+            "StandbyEnded", f"{new.pod} has ended; the job is not affected: {new.message}", is_warning=True
+        )
 
 
 def _stall(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
@@ -118,6 +147,7 @@ def _phase(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Ite
 _FINDERS: tuple[Callable[[StatefulSparkJobStatus, StatefulSparkJobStatus], Iterator[Announcement]], ...] = (
     _operation,
     _driver,
+    _standby,
     _upgrade,
     _stall,
     _phase,

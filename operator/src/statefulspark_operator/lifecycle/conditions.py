@@ -6,8 +6,10 @@ from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api import conditions
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
-from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState
+from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState, UpgradeStatus
+from statefulspark_operator.lifecycle import steps
 from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import Situation, StorageFacts, StorageUnreadable
 
 Answer = tuple[ConditionStatus, str, str]
@@ -35,6 +37,7 @@ def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
         ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(situation, decision),
         ConditionType.STORAGE_REACHABLE: _storage_reachable(situation),
         ConditionType.UPGRADING: _upgrading(decision),
+        ConditionType.UPGRADE_BLOCKED: _upgrade_blocked(situation, decision),
     }
     current = tuple(
         conditions.answer(kind, status, reason, message, now=situation.now, generation=situation.job.generation)
@@ -50,9 +53,24 @@ def _is_aborted(situation: Situation, decision: Decision) -> bool:
     )
 
 
+def _withheld(situation: Situation, decision: Decision) -> UpgradeStatus | None:
+    """Return the upgrade because of which an earlier revision than the spec's runs."""
+    return steps.withheld_by(decision.status, situation.withheld or situation.desired_revision or "")
+
+
+def _is_preparing(decision: Decision) -> bool:
+    upgrade = decision.status.upgrade
+    return upgrade is not None and upgrade.state in steps.PREPARING
+
+
 def _ready(situation: Situation, decision: Decision) -> Answer:
     if situation.rejection is not None:
         return NO, situation.rejection.reason, situation.rejection.message
+    withheld = _withheld(situation, decision)
+    if withheld is not None:
+        return NO, _withheld_reason(withheld), withheld.message or decision.message
+    if _is_preparing(decision):
+        return NO, decision.reason.word, decision.message
     if _is_aborted(situation, decision) or decision.phase not in (Phase.RUNNING, *_AT_REST):
         return NO, decision.reason.word, decision.message
     driver = decision.status.driver
@@ -63,7 +81,7 @@ def _ready(situation: Situation, decision: Decision) -> Answer:
 
 def _reconciling(situation: Situation, decision: Decision) -> Answer:
     stopping = decision.phase is Phase.SUSPENDED and situation.live_pod is not None
-    if decision.phase in _IN_TRANSITION or stopping:
+    if decision.phase in _IN_TRANSITION or stopping or _is_preparing(decision):
         return YES, decision.reason.word, decision.message
     return NO, decision.reason.word, ""
 
@@ -73,6 +91,9 @@ def _stalled(situation: Situation, decision: Decision) -> Answer:
         return YES, situation.rejection.reason, situation.rejection.message
     if decision.status.stalled is not None:
         return YES, decision.status.stalled.reason, decision.status.stalled.message
+    withheld = _withheld(situation, decision)
+    if withheld is not None:
+        return YES, _withheld_reason(withheld), withheld.message or decision.message
     if _is_aborted(situation, decision):
         return YES, decision.reason.word, decision.message
     return NO, "NotStalled", ""
@@ -106,9 +127,20 @@ def _storage_reachable(situation: Situation) -> Answer:
 
 def _upgrading(decision: Decision) -> Answer:
     upgrade, operation = decision.status.upgrade, decision.status.operation
-    if upgrade is None or upgrade.state in (UpgradeState.DONE, UpgradeState.ABORTED):
+    if upgrade is None or upgrade.state in steps.OVER:
         return NO, "NoUpgrade" if upgrade is None else f"Upgrade{upgrade.state.value}", ""
     failed = operation is not None and operation.state is OperationPhase.FAILED
-    reason = "SavepointFailed" if failed and upgrade.state is UpgradeState.SAVEPOINT else upgrade.state.value
+    reason = "SavepointFailed" if failed and upgrade.state in steps.STOP_REQUESTED else upgrade.state.value
     message = f"From revision {upgrade.from_revision} to {upgrade.to_revision}. {upgrade.message or ''}".strip()
     return YES, reason, message
+
+
+def _withheld_reason(upgrade: UpgradeStatus) -> str:
+    return Reason.ROLLED_BACK.word if upgrade.state is UpgradeState.ROLLED_BACK else Reason.UPGRADE_BLOCKED.word
+
+
+def _upgrade_blocked(situation: Situation, decision: Decision) -> Answer:
+    withheld = _withheld(situation, decision)
+    if withheld is None:
+        return NO, "NotBlocked", ""
+    return YES, withheld.reason or _withheld_reason(withheld), withheld.message or ""

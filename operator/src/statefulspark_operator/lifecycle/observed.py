@@ -12,7 +12,7 @@ from datetime import timedelta
 
 from statefulspark.contract.api import JobState, Operation, OperationState, SnapshotSummary
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Trigger
+from statefulspark.contract.manifest import SnapshotKind, Trigger
 
 from statefulspark_operator.api.status import (
     DriverIntent,
@@ -22,11 +22,14 @@ from statefulspark_operator.api.status import (
     OperationStatus,
     QueryProgress,
     RestartStatus,
+    RevisionOutcome,
     SnapshotStatus,
     StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,
 )
+from statefulspark_operator.api.upgrade import RollbackPolicy
+from statefulspark_operator.lifecycle import standby_facts, steps, trial, upgrade_facts
 from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation, StorageFacts
 
 PROGRESS_INTERVAL = timedelta(seconds=5)
@@ -77,7 +80,15 @@ def clear_old_stall(situation: Situation) -> Situation:
     if stalled is None or stalled.generation >= situation.job.generation:
         return situation
     restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
-    return with_status(situation, stalled=None, restarts=restarts)
+    return with_status(situation, stalled=None, restarts=restarts, upgrade=_tried_again(situation))
+
+
+def _tried_again(situation: Situation) -> UpgradeStatus | None:
+    """Return the upgrade with its failures forgotten, unless the new spec requests the rollback that they call for."""
+    upgrade, spec = situation.status.upgrade, situation.spec
+    if upgrade is None or spec is None or spec.upgrade.rollback is RollbackPolicy.AUTOMATIC:
+        return upgrade
+    return trial.record(upgrade, failures=0) if upgrade.trial is not None else upgrade
 
 
 def snapshot_status(summary: SnapshotSummary) -> SnapshotStatus:
@@ -108,6 +119,8 @@ def note_snapshots(situation: Situation) -> Situation:
         savepoints.insert(0, snapshot_status(driver_status.last_savepoint))
     if isinstance(situation.storage, StorageFacts) and situation.storage.latest_checkpoint is not None:
         checkpoints.append(situation.storage.latest_checkpoint.snapshot)
+    if isinstance(situation.storage, StorageFacts):
+        savepoints.append(situation.storage.found_savepoint)
     return with_status(situation, last_checkpoint=_newest(*checkpoints), last_savepoint=_newest(*savepoints))
 
 
@@ -147,6 +160,9 @@ def has_completed_checkpoint(situation: Situation) -> bool:
     if driver is None:
         return False
     if driver_status is not None and (latest := driver_status.last_checkpoint) is not None:
+        # A standby's process is older than its epoch, so its start says nothing about whose checkpoint the latest is.
+        if situation.is_activation and driver_status.checkpoints.completed == 0:
+            return False
         return latest.trigger is not Trigger.RECOVERY and latest.completed_at > driver_status.started_at
     if isinstance(situation.storage, StorageFacts) and (fact := situation.storage.latest_checkpoint) is not None:
         return fact.epoch == driver.epoch and not fact.is_recovery
@@ -187,7 +203,7 @@ def _note_answer(situation: Situation, operation: OperationStatus, answer: Opera
         else f"{answer.reason or 'Failed'}: {answer.message or 'the driver gave no reason'}",
     }
     updated = with_status(situation, operation=operation.model_copy(update=changes))
-    if answer.snapshot is None or not completed or operation.kind is not OperationKind.SAVEPOINT:
+    if answer.snapshot is None or not completed or answer.snapshot.kind is not SnapshotKind.SAVEPOINT:
         return updated
     savepoint = _newest(snapshot_status(answer.snapshot), situation.status.last_savepoint)
     return with_status(updated, last_savepoint=savepoint)
@@ -204,56 +220,25 @@ def _note_exit(situation: Situation, operation: OperationStatus) -> Situation:
     return with_status(situation, operation=operation.model_copy(update=changes))
 
 
+def note_standby(situation: Situation) -> Situation:
+    """Record the state of the standby."""
+    return with_status(situation, standby=standby_facts.current_standby(situation))
+
+
 def note_upgrade(situation: Situation) -> Situation:
-    """Record the progress of the upgrade, and when each step was reached."""
-    upgrade = situation.status.upgrade
-    if upgrade is None or upgrade.state in (UpgradeState.DONE, UpgradeState.ABORTED):
+    """Record the progress of the upgrade, and in the history how it ended."""
+    status = situation.status
+    if status.upgrade is None or situation.spec is None:
         return situation
-    steps: tuple[Callable[[Situation, UpgradeStatus], UpgradeStatus], ...] = (_saved, _started, _checkpointed)
-    for step in steps:
-        upgrade = step(situation, upgrade)
-    return with_status(situation, upgrade=upgrade)
-
-
-def _saved(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
-    operation = situation.status.operation
-    if upgrade.state is not UpgradeState.SAVEPOINT or operation is None or operation.kind is not OperationKind.STOP:
-        return upgrade
-    if operation.state is not OperationPhase.COMPLETED or operation.requested_at < upgrade.requested_at:
-        return upgrade
-    return upgrade.model_copy(
-        update={
-            "state": UpgradeState.STOPPING,
-            "savepoint_completed_at": operation.finished_at,
-            "savepoint": operation.location,
-            "message": None,
-        }
+    upgrade = upgrade_facts.current_upgrade(
+        situation, status.upgrade, has_checkpoint=has_completed_checkpoint(situation)
     )
-
-
-def _started(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
-    driver_status, driver = situation.driver_status, situation.status.driver
-    if (
-        upgrade.state is not UpgradeState.STARTING
-        or upgrade.started_at is not None
-        or driver_status is None
-        or driver is None
-    ):
-        return upgrade
-    if driver_status.state is not JobState.RUNNING or driver.revision != upgrade.to_revision:
-        return upgrade
-    since = upgrade.savepoint_completed_at or upgrade.stopped_at
-    pause_s = round((situation.now - since).total_seconds(), 3) if since else None
-    return upgrade.model_copy(update={"started_at": situation.now, "pause_seconds": pause_s})
-
-
-def _checkpointed(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
-    driver = situation.status.driver
-    if upgrade.state is not UpgradeState.STARTING or driver is None or driver.revision != upgrade.to_revision:
-        return upgrade
-    if driver.state is not DriverState.CREATED or not has_completed_checkpoint(situation):
-        return upgrade
-    return upgrade.model_copy(update={"state": UpgradeState.DONE, "first_checkpoint_at": situation.now})
+    if upgrade.state is not UpgradeState.STABLE or status.upgrade.state is UpgradeState.STABLE:
+        return with_status(situation, upgrade=upgrade)
+    history = steps.add_to_history(
+        status, upgrade, RevisionOutcome.STABLE, image=situation.spec.image, now=situation.now
+    )
+    return with_status(situation, upgrade=upgrade, history=history)
 
 
 FOLDS: tuple[Callable[[Situation], Situation], ...] = (
@@ -265,6 +250,7 @@ FOLDS: tuple[Callable[[Situation], Situation], ...] = (
     note_progress,
     credit_progress,
     note_operation,
+    note_standby,
     note_upgrade,
 )
 """Applied in this order: later functions use the results of earlier ones."""

@@ -10,11 +10,17 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from statefulspark.contract.api import ExitReport, JobStatus, Operation
+from statefulspark.contract.api import ExitReport, JobState, JobStatus, Operation
 
-from statefulspark_operator.api import revision
+from statefulspark_operator.api import names, revision
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.api.status import DriverIntent, DriverState, SnapshotStatus, StatefulSparkJobStatus
+from statefulspark_operator.api.status import (
+    DriverIntent,
+    DriverState,
+    SnapshotStatus,
+    StandbyState,
+    StatefulSparkJobStatus,
+)
 
 LOST_AFTER = timedelta(seconds=20)
 """A pod that still exists this long after its grace period is on a node that does not answer any more."""
@@ -62,12 +68,12 @@ class ContainerExit:
 
 @dataclass(frozen=True, slots=True)
 class DriverPod:
-    """A driver pod as the API server reports it.
+    """A driver or standby pod as the API server reports it.
 
     Attributes:
         name: Name of the pod.
         uid: Identity of this pod.
-        epoch: Epoch from its label.
+        epoch: Epoch from its label; 0 for a standby, which has none.
         revision: Revision from its label.
         phase: Its phase.
         created_at: Creation time.
@@ -160,12 +166,14 @@ class StorageFacts:
         latest_checkpoint: The newest completed checkpoint.
         savepoint: Whether `status.restore.snapshot` is complete.
         is_empty: The folder contains nothing.
+        found_savepoint: The savepoint, if it is complete.
     """
 
     newest_epoch: int = 0
     latest_checkpoint: CheckpointFact | None = None
     savepoint: SavepointFact = SavepointFact.NOT_LOOKED
     is_empty: bool = False
+    found_savepoint: SnapshotStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +241,9 @@ class Situation:
         driver: The driver's answer; None if it was not asked.
         operation: The driver's answer about `status.operation`; None if it was not asked or did not answer.
         storage: The content of storage; None if it was not read in this pass.
+        standbys: All standby pods.
+        standby: The answer of the recorded standby; None if it was not asked.
+        withheld: Revision of the current spec, if it was refused or rolled back, so that `spec` is the one before.
     """
 
     now: datetime
@@ -244,6 +255,9 @@ class Situation:
     driver: JobStatus | DriverSilent | None = None
     operation: Operation | OperationAbsent | None = None
     storage: StorageFacts | StorageUnreadable | None = None
+    standbys: tuple[DriverPod, ...] = ()
+    standby: JobStatus | DriverSilent | None = None
+    withheld: str | None = None
 
     @property
     def live_pods(self) -> tuple[DriverPod, ...]:
@@ -292,3 +306,25 @@ class Situation:
         if not isinstance(self.driver, JobStatus) or self.status.driver is None:
             return None
         return self.driver if self.driver.epoch == self.status.driver.epoch else None
+
+    @property
+    def standby_pod(self) -> DriverPod | None:
+        """The pod of the recorded standby, in any state."""
+        record = self.status.standby
+        return next((pod for pod in self.standbys if record is not None and pod.name == record.pod), None)
+
+    @property
+    def usable_standby(self) -> DriverPod | None:
+        """The standby that can become the driver of the spec now: of its revision, not refused, and it answers."""
+        record, pod = self.status.standby, self.standby_pod
+        if record is None or pod is None or not pod.is_live(self.now) or pod.deletion_deadline is not None:
+            return None
+        if record.revision != self.desired_revision or record.state not in (StandbyState.WARMING, StandbyState.READY):
+            return None
+        return pod if isinstance(self.standby, JobStatus) and self.standby.state is JobState.STANDBY else None
+
+    @property
+    def is_activation(self) -> bool:
+        """Whether the recorded driver was a standby before."""
+        driver = self.status.driver
+        return driver is not None and names.standby_number(self.job.name, driver.pod) > 0

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from statefulspark.contract.base import WireModel
-from statefulspark.contract.config import CheckpointingMode, JobConfig
+from statefulspark.contract.config import CheckpointingMode, JobConfig, RestoreConfig
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.status import RestoreIntent
@@ -11,15 +13,18 @@ from statefulspark_operator.render.base import Manifest, Subject, metadata
 
 FILE_NAME = "job.json"
 FOLDER = "/etc/statefulspark"
+POD_IP = "POD_IP"
+"""Variable of a standby with its own address, which Spark's settings refer to."""
 
 
-def job_config(subject: Subject, *, revision: str, restore: RestoreIntent | None) -> JobConfig:
+def job_config(subject: Subject, *, revision: str, restore: RestoreIntent | None, host: str | None = None) -> JobConfig:
     """Return the configuration of the driver.
 
     Args:
         subject: The job.
         revision: Revision of its spec.
         restore: The snapshot to start from; None for the latest completed checkpoint.
+        host: The driver's address for its executors, if it is not the job's Service.
 
     Returns:
         The configuration; fields that the spec does not set keep the runtime's defaults.
@@ -33,13 +38,27 @@ def job_config(subject: Subject, *, revision: str, restore: RestoreIntent | None
         "revision": revision,
         "storage": _given(spec.storage, exclude={"credentials_secret"}),
         "checkpoint": _checkpoint(subject),
-        "restore": {**(_given(restore) if restore else {}), "takeOverSinks": spec.restore.take_over_sinks},
-        "engine": {"master": _master(subject), "conf": dict(spec.spark_conf), "platform": _platform(subject)},
+        "restore": _restore(subject, restore),
+        "engine": {"master": _master(subject), "conf": dict(spec.spark_conf), "platform": _platform(subject, host)},
         "savepointLocation": spec.savepoint.location,
         "apiPort": names.API_PORT,
         "parameters": dict(spec.job.parameters),
     }
     return JobConfig.model_validate(document)
+
+
+def restore_config(subject: Subject, restore: RestoreIntent | None) -> RestoreConfig:
+    """Return what a standby is told about its start when it becomes the driver.
+
+    Args:
+        subject: The job.
+        restore: The snapshot to start from; None for the latest completed checkpoint.
+    """
+    return RestoreConfig.model_validate(_restore(subject, restore))
+
+
+def _restore(subject: Subject, restore: RestoreIntent | None) -> dict[str, object]:
+    return {**(_given(restore) if restore else {}), "takeOverSinks": subject.spec.restore.take_over_sinks}
 
 
 def _given(model: WireModel, exclude: set[str] | None = None) -> dict[str, object]:
@@ -62,20 +81,20 @@ def _master(subject: Subject) -> str | None:
     return f"local[{subject.spec.driver.cores}]" if subject.spec.driver.cores else None
 
 
-def _platform(subject: Subject) -> dict[str, str]:
+def _platform(subject: Subject, host: str | None) -> dict[str, str]:
     """Return the Spark settings that the operator derives from the spec, without those of the user."""
     spec = subject.spec
     memory = {"spark.driver.memory": spec.driver.memory} if spec.driver.memory else {}
-    return memory | (_executor_conf(subject) if spec.executor.instances > 0 else {})
+    return memory | (_executor_conf(subject, host) if spec.executor.instances > 0 else {})
 
 
-def _executor_conf(subject: Subject) -> dict[str, str]:
+def _executor_conf(subject: Subject, host: str | None) -> dict[str, str]:
     spec, job = subject.spec, subject.job
     conf = {
         "spark.executor.instances": str(spec.executor.instances),
         "spark.executor.cores": str(spec.executor.cores),
         "spark.executor.memory": spec.executor.memory,
-        "spark.driver.host": f"{names.service(job.name)}.{job.namespace}.svc",
+        "spark.driver.host": host or f"{names.service(job.name)}.{job.namespace}.svc",
         "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - inside the pod, reached through the Service
         "spark.kubernetes.namespace": job.namespace,
         "spark.kubernetes.container.image": spec.image,
@@ -104,12 +123,33 @@ def config_map(subject: Subject, *, epoch: int, revision: str, restore: RestoreI
         revision: Revision of the spec.
         restore: The snapshot to start from; None for the latest completed checkpoint.
     """
-    name = names.config(subject.job.name, epoch)
     labels = names.driver_labels(subject.job.name, epoch=epoch, revision=revision)
-    text = job_config(subject, revision=revision, restore=restore).to_json(indent=1)
+    document = job_config(subject, revision=revision, restore=restore)
+    return _config_map(subject, names.config(subject.job.name, epoch), labels, document)
+
+
+def standby_config_map(subject: Subject, *, pod: str, revision: str) -> Manifest:
+    """Return the ConfigMap that a standby reads.
+
+    It names no snapshot: a standby follows the newest one, and is told where to start when it becomes the driver. Its
+    executors reach it by the address of its pod, because the job's Service leads to the running driver.
+
+    Args:
+        subject: The job.
+        pod: Name of the standby's pod.
+        revision: Revision of the spec.
+    """
+    may_drop = subject.spec.restore.allow_non_restored_state
+    restore = RestoreIntent(id=f"{revision}-latest", allow_non_restored_state=True) if may_drop else None
+    document = job_config(subject, revision=revision, restore=restore, host=f"${{env:{POD_IP}}}")
+    labels = names.standby_labels(subject.job.name, revision=revision)
+    return _config_map(subject, names.standby_config(pod), labels, document)
+
+
+def _config_map(subject: Subject, name: str, labels: Mapping[str, str], document: JobConfig) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata(subject.job, name, labels),
-        "data": {FILE_NAME: text + "\n"},
+        "data": {FILE_NAME: document.to_json(indent=1) + "\n"},
     }

@@ -1,6 +1,8 @@
-"""The driver pod of an epoch. Kubernetes never restarts it: each start has a new epoch and so a new pod. Pure."""
+"""Driver and standby pods. Kubernetes never restarts one: each start has an epoch, each standby a number. Pure."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from pydantic import JsonValue
 from statefulspark.contract import config as job_config
@@ -25,11 +27,57 @@ def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
         epoch: The fencing token.
         revision: Revision of the spec.
     """
-    spec, job = subject.spec, subject.job
+    job = subject.job
     labels = names.driver_labels(job.name, epoch=epoch, revision=revision)
     meta = metadata(job, names.driver_pod(job.name, epoch), labels)
-    rendered: Manifest = {"metadata": meta, "spec": _pod_spec(subject, epoch)}
-    merged = overlay(rendered, dict(spec.driver.template or {}))
+    own: list[JsonValue] = [{"name": job_config.ENV_EPOCH, "value": str(epoch)}]
+    start = _Start(("statefulspark", "run", subject.spec.job.file), names.config(job.name, epoch), tuple(own))
+    return _laid_over(subject, meta, _pod_spec(subject, start))
+
+
+def standby_pod(subject: Subject, *, name: str, revision: str) -> Manifest:
+    """Return a standby pod, merged with the user's template: a driver without an epoch, on another node if there is one.
+
+    Args:
+        subject: The job.
+        name: Name of the pod.
+        revision: Revision of the spec.
+    """
+    job = subject.job
+    meta = metadata(job, name, names.standby_labels(job.name, revision=revision))
+    own: list[JsonValue] = [{"name": config.POD_IP, "valueFrom": _field("status.podIP")}]
+    start = _Start(("statefulspark", "run", "--standby", subject.spec.job.file), names.standby_config(name), tuple(own))
+    spec = {**_pod_spec(subject, start), "affinity": _apart_from_driver(job.name)}
+    return _laid_over(subject, meta, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """What differs between a driver and a standby.
+
+    Attributes:
+        command: The arguments of the container.
+        config: Name of the ConfigMap.
+        variables: Environment variables.
+    """
+
+    command: tuple[str, ...]
+    config: str
+    variables: tuple[JsonValue, ...]
+
+
+def _apart_from_driver(job: str) -> Manifest:
+    """Return the affinity that prefers another node than the running driver's."""
+    labels: Manifest = {names.LABEL_JOB: job, names.LABEL_ROLE: names.ROLE_DRIVER}
+    term: Manifest = {"labelSelector": {"matchLabels": labels}, "topologyKey": "kubernetes.io/hostname"}
+    preferred: Manifest = {"weight": 100, "podAffinityTerm": term}
+    return {"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
+
+
+def _laid_over(subject: Subject, meta: Manifest, spec: Manifest) -> Manifest:
+    """Return the pod with the user's template laid over it."""
+    rendered: Manifest = {"metadata": meta, "spec": spec}
+    merged = overlay(rendered, dict(subject.spec.driver.template or {}))
     manifest = merged if isinstance(merged, dict) else rendered
     return {
         "apiVersion": "v1",
@@ -44,13 +92,14 @@ def _identity(merged: JsonValue, own: Manifest) -> JsonValue:
     if not isinstance(merged, dict):
         return own
     user_labels, own_labels = merged.get("labels"), own["labels"]
-    labels = (
-        {**user_labels, **own_labels} if isinstance(user_labels, dict) and isinstance(own_labels, dict) else own_labels
-    )
-    return {**merged, **own, "labels": labels}
+    if not isinstance(user_labels, dict) or not isinstance(own_labels, dict):
+        return {**merged, **own}
+    # A standby has no epoch, and must not get one from a template.
+    foreign = {label: value for label, value in user_labels.items() if label not in names.IDENTITY_LABELS}
+    return {**merged, **own, "labels": {**foreign, **own_labels}}
 
 
-def _pod_spec(subject: Subject, epoch: int) -> Manifest:
+def _pod_spec(subject: Subject, start: _Start) -> Manifest:
     spec, job = subject.spec, subject.job
     rendered: Manifest = {
         "restartPolicy": "Never",
@@ -68,9 +117,9 @@ def _pod_spec(subject: Subject, epoch: int) -> Manifest:
             _toleration("node.kubernetes.io/not-ready"),
             _toleration("node.kubernetes.io/unreachable"),
         ],
-        "containers": [_container(subject, epoch)],
+        "containers": [_container(subject, start)],
         "volumes": [
-            {"name": "config", "configMap": {"name": names.config(job.name, epoch)}},
+            {"name": "config", "configMap": {"name": start.config}},
             {"name": "work", "emptyDir": {}},
         ],
     }
@@ -93,13 +142,13 @@ def _toleration(taint: str) -> Manifest:
     }
 
 
-def _container(subject: Subject, epoch: int) -> Manifest:
+def _container(subject: Subject, start: _Start) -> Manifest:
     spec = subject.spec
     rendered: Manifest = {
         "name": names.DRIVER_CONTAINER,
         "image": spec.image,
-        "args": ["statefulspark", "run", spec.job.file],
-        "env": _env(subject, epoch),
+        "args": list(start.command),
+        "env": _env(subject, start),
         "ports": [{"name": names.API_PORT_NAME, "containerPort": names.API_PORT, "protocol": "TCP"}],
         "readinessProbe": _probe("/readyz", period_s=2, failures=3),
         "livenessProbe": _probe("/healthz", period_s=10, failures=6),
@@ -139,13 +188,13 @@ def _secret_key(name: str, key: str, *, is_optional: bool) -> Manifest:
     return {"secretKeyRef": {**reference, "optional": True} if is_optional else reference}
 
 
-def _env(subject: Subject, epoch: int) -> list[JsonValue]:
+def _env(subject: Subject, start: _Start) -> list[JsonValue]:
     spec, job = subject.spec, subject.job
     entries: list[JsonValue] = [
         {"name": "POD_NAME", "valueFrom": _field("metadata.name")},
         {"name": "POD_UID", "valueFrom": _field("metadata.uid")},
         {"name": job_config.ENV_CONFIG, "value": f"{config.FOLDER}/{config.FILE_NAME}"},
-        {"name": job_config.ENV_EPOCH, "value": str(epoch)},
+        *start.variables,
         {"name": job_config.ENV_HOLDER, "value": "$(POD_NAME)/$(POD_UID)"},
         {
             "name": job_config.ENV_TOKEN,

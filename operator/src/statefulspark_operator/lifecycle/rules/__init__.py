@@ -9,7 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from statefulspark_operator.lifecycle.decision import Decision
-from statefulspark_operator.lifecycle.rules import deletion, failure, operation, ownership, progress, start, suspension
+from statefulspark_operator.lifecycle.rules import (
+    deletion,
+    failure,
+    handover,
+    operation,
+    ownership,
+    progress,
+    rollback,
+    standby,
+    start,
+    suspension,
+)
 from statefulspark_operator.lifecycle.rules import upgrade as upgrade_rules
 from statefulspark_operator.lifecycle.situation import Situation
 
@@ -21,11 +32,22 @@ RULES: tuple[Rule, ...] = (
     ownership.remove_stray,  # At most one driver: one of another epoch is removed first.
     failure.account_for_end,  # An end is recorded before any other rule uses it.
     ownership.reject,  # Without a valid spec there is nothing to carry out.
+    standby.repeat_activation,  # A standby that was chosen must hear of it.
+    handover.release_driver,  # A standby takes over as soon as the stop is complete.
     operation.end_stopped_driver,  # A driver that has completed its stop must end.
     operation.follow,  # A running request is followed to its end.
+    rollback.roll_back,  # A revision that has failed its trial is not started again.
+    rollback.stall_for_rollback,
+    standby.remove_unwanted,  # Before anything that may create another one.
     suspension.suspend,  # The spec requests that no driver runs.
+    handover.block,  # A revision that cannot start never touches the running one.
+    handover.fall_back,
+    handover.prepare,
+    standby.resume_creation,
+    handover.note_ready,
     upgrade_rules.replace_driver,  # The spec requests another revision or another state.
     start.drop_superseded,  # A recorded start that the spec no longer requests.
+    start.drop_lost_standby,
     start.resume_start,  # A recorded start whose pod is missing.
     start.stay_stalled,
     start.stay_finished,
@@ -38,5 +60,7 @@ RULES: tuple[Rule, ...] = (
     progress.show_unschedulable,
     progress.await_start,
     progress.take_savepoint,
+    handover.await_standby,
+    standby.keep,
     progress.run,
 )

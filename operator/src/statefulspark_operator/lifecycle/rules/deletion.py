@@ -34,6 +34,10 @@ def delete(situation: Situation) -> Decision | None:
         return None
     if not situation.job.has_finalizer:
         return _decide(situation, Reason.DELETED, "Nothing is left to do.")
+    standby = next((pod for pod in situation.standbys if pod.deletion_deadline is None), None)
+    if standby is not None:
+        act = actions.DeleteStandby(standby.name, standby.uid)
+        return _decide(situation, Reason.DELETION_STOPPING, f"Removing {standby.name}.", act)
     if situation.live_pods:
         return _take_savepoint(situation, deleted_at) or _stop(situation)
     if _policy(situation) is DeletionPolicy.DELETE:

@@ -6,11 +6,7 @@ counts as ended; so does one on a node that does not answer, because its epoch i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
-from enum import Enum
-
-from statefulspark.contract.exit_codes import ExitCode
 
 from statefulspark_operator.api.spec import Restart
 from statefulspark_operator.api.status import (
@@ -27,77 +23,14 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import backoff
+from statefulspark_operator.lifecycle import backoff, ends, steps, trial
 from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision
+from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.situation import DriverPod, Situation, StorageFacts
+from statefulspark_operator.lifecycle.situation import DriverSilent, Situation, StorageFacts
 
-
-class EndKind(Enum):
-    """The kind of an end, which determines what follows."""
-
-    STOPPED = Reason.DRIVER_STOPPED
-    """It stopped as requested."""
-    DRAINED = Reason.DRIVER_DRAINED
-    """Kubernetes stopped its pod, and it completed a checkpoint. Start again at once."""
-    FINISHED = Reason.DRIVER_FINISHED
-    """All queries ended; nothing is left to do."""
-    REFUSED = Reason.DRIVER_REFUSED
-    """An unchanged restart would fail again."""
-    DISRUPTED = "disrupted"
-    """The cluster removed it: the first restart in a row does not wait."""
-    FAILED = Reason.DRIVER_FAILED
-    """It failed on its own."""
-
-
-@dataclass(frozen=True, slots=True)
-class DriverEnd:
-    """How a driver ended.
-
-    Attributes:
-        kind: The kind of the end.
-        reason: PascalCase, for events and conditions.
-        message: One sentence.
-        code: Exit code, if known.
-    """
-
-    kind: EndKind
-    reason: str
-    message: str
-    code: int | None = None
-
-
-_KIND_BY_CODE = {
-    ExitCode.FINISHED: EndKind.FINISHED,
-    ExitCode.STOPPED: EndKind.STOPPED,
-    ExitCode.DRAINED: EndKind.DRAINED,
-    ExitCode.FENCED: EndKind.FAILED,
-    ExitCode.FAILED: EndKind.FAILED,
-    ExitCode.STORAGE_UNAVAILABLE: EndKind.FAILED,
-    ExitCode.USAGE: EndKind.REFUSED,
-    ExitCode.BAD_JOB: EndKind.REFUSED,
-    ExitCode.INCOMPATIBLE_STATE: EndKind.REFUSED,
-    ExitCode.SNAPSHOT_NOT_FOUND: EndKind.REFUSED,
-    ExitCode.STATE_UNKNOWN: EndKind.REFUSED,
-}
-
-
-def _end_of_pod(pod: DriverPod) -> DriverEnd:
-    """Return how the driver of an ended pod ended."""
-    if pod.exit is None:
-        reason = pod.status_reason or "DriverFailed"
-        detail = pod.status_message or "Kubernetes gives no reason"
-        return DriverEnd(EndKind.DISRUPTED, reason, f"Pod {pod.name} was removed ({reason}): {detail}.")
-    code, report = pod.exit.code, pod.exit.report
-    exit_code = ExitCode(code) if code in ExitCode._value2member_map_ else None
-    kind = _KIND_BY_CODE[exit_code] if exit_code is not None else EndKind.FAILED
-    if report is not None:
-        return DriverEnd(kind, report.reason, report.message, code)
-    reason = pod.exit.reason if pod.exit.reason not in ("", "Error", "Completed") else "DriverFailed"
-    if exit_code is not None and reason == "DriverFailed":
-        reason = "".join(part.capitalize() for part in exit_code.name.split("_"))
-    detail = f": {pod.exit.message}" if pod.exit.message else ""
-    return DriverEnd(kind, reason, f"The driver ended with {ExitCode.describe(code)}{detail}.", code)
+SILENT_AFTER = timedelta(seconds=10)
+"""Time after which a standby takes over from a driver that is being deleted and does not answer."""
 
 
 def find_end(situation: Situation) -> DriverEnd | None:
@@ -107,8 +40,12 @@ def find_end(situation: Situation) -> DriverEnd | None:
         return None
     if pod is not None and pod.is_lost(situation.now):
         return DriverEnd(EndKind.DISRUPTED, "NodeLost", f"The node of pod {pod.name} does not answer any more.")
+    if pod is not None and not pod.is_over and _is_out_of_reach(situation, driver):
+        return DriverEnd(
+            EndKind.DISRUPTED, "NodeLost", f"Pod {pod.name} is being deleted and does not answer any more."
+        )
     if pod is not None:
-        return _end_of_pod(pod) if pod.is_over else None
+        return ends.of_pod(pod) if pod.is_over else None
     claimed = isinstance(situation.storage, StorageFacts) and situation.storage.newest_epoch >= driver.epoch
     if driver.state is DriverState.CREATING and not claimed:
         return None
@@ -117,21 +54,44 @@ def find_end(situation: Situation) -> DriverEnd | None:
     return DriverEnd(EndKind.DISRUPTED, "DriverGone", f"Pod {driver.pod} does not exist any more.")
 
 
+def _is_out_of_reach(situation: Situation, driver: DriverIntent) -> bool:
+    """Tell whether a standby takes over from a driver that is being deleted and has not answered for a while.
+
+    Without a standby the operator waits for the pod's deadline. With one it need not: its epoch fences the old driver.
+    """
+    if driver.ending_since is None or not isinstance(situation.driver, DriverSilent):
+        return False
+    return situation.usable_standby is not None and situation.now - driver.ending_since > SILENT_AFTER
+
+
 def account_for_end(situation: Situation) -> Decision | None:
     """Has the driver ended, and is its end not recorded yet?"""
-    end, driver = find_end(situation), situation.intent
-    if end is None or driver is None:
+    end = find_end(situation)
+    return record_end(situation, end) if end is not None else None
+
+
+def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
+    """Return the decision that records the end of the current driver, and what it means for the next start.
+
+    Args:
+        situation: The job.
+        end: How its driver ended.
+    """
+    driver = situation.intent
+    if driver is None:
         return None
     operation = _settle_operation(situation, end)
     status = situation.status.model_copy(
         update={
             "driver": _ended(situation, driver, end),
             "operation": operation,
-            "upgrade": _settle_upgrade(situation),
+            "upgrade": _on_trial(situation, end, _settle_upgrade(situation)),
             "restore": _restore_after(situation, end, operation),
             "queries": (),
         }
     )
+    if end.kind is EndKind.REFUSED and trial.may_go_back(status.upgrade, situation.spec):
+        return _count_failure(situation, status, end)
     if end.kind is EndKind.REFUSED:
         return _refuse(situation, status, end)
     if end.kind in (EndKind.STOPPED, EndKind.DRAINED, EndKind.FINISHED) or _was_requested(situation):
@@ -179,9 +139,23 @@ def _settle_operation(situation: Situation, end: DriverEnd) -> OperationStatus |
 
 def _settle_upgrade(situation: Situation) -> UpgradeStatus | None:
     upgrade = situation.status.upgrade
-    if upgrade is None or upgrade.state not in (UpgradeState.SAVEPOINT, UpgradeState.STOPPING):
+    if upgrade is None or upgrade.state not in steps.STOP_REQUESTED | {UpgradeState.STOPPING}:
         return upgrade
     return upgrade.model_copy(update={"state": UpgradeState.STOPPING, "stopped_at": situation.now})
+
+
+def _on_trial(situation: Situation, end: DriverEnd, upgrade: UpgradeStatus | None) -> UpgradeStatus | None:
+    """Count the end of a revision that is not stable yet, and record what it has committed."""
+    driver = situation.intent
+    if upgrade is None or driver is None or not trial.is_on_trial(upgrade, driver) or _was_requested(situation):
+        return upgrade
+    if end.kind not in (EndKind.FAILED, EndKind.REFUSED):
+        return upgrade
+    policy = situation.spec.restart if situation.spec else Restart()
+    is_last = end.kind is EndKind.REFUSED or situation.status.restarts.consecutive >= policy.max_failures
+    failures = trial.BUDGET if is_last else trial.of(upgrade).failures + 1
+    batches = {query.uid: query.batch for query in situation.status.queries if query.batch >= 0}
+    return trial.record(upgrade, failures=failures, committed=trial.of(upgrade).committed | batches)
 
 
 def _restore_after(situation: Situation, end: DriverEnd, operation: OperationStatus | None) -> RestoreIntent | None:
@@ -222,7 +196,7 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
     wait = backoff.delay(
         consecutive, initial=policy.initial_backoff, longest=policy.max_backoff, seed=situation.job.uid
     )
-    if end.kind is EndKind.DISRUPTED and consecutive == 1:
+    if consecutive == 1 and (end.kind is EndKind.DISRUPTED or situation.usable_standby is not None):
         wait = timedelta(0)
     counted = _with_failure(before, situation, end).model_copy(
         update={
@@ -232,7 +206,7 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
         }
     )
     status = status.model_copy(update={"restarts": counted})
-    if consecutive > policy.max_failures:
+    if consecutive > policy.max_failures and not trial.may_go_back(status.upgrade, situation.spec):
         return _stall(situation, status, end)
     return Decision(Reason.DRIVER_FAILED, end.message, Phase.RESTARTING, status, (), AT_ONCE)
 

@@ -13,8 +13,8 @@ from statefulspark.contract.api import JobState
 from statefulspark.contract.manifest import SnapshotFormat, Trigger
 
 from statefulspark_operator.api.spec import Savepoint
-from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase, UpgradeState
-from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
+from statefulspark_operator.lifecycle import actions, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation
@@ -116,7 +116,7 @@ def follow(situation: Situation) -> Decision | None:
 def _fail(situation: Situation, operation: OperationStatus, why: str) -> Decision:
     failed = operation.model_copy(update={"state": OperationPhase.FAILED, "finished_at": situation.now, "message": why})
     upgrade = situation.status.upgrade
-    if upgrade is not None and upgrade.state is UpgradeState.SAVEPOINT:
+    if upgrade is not None and upgrade.state in steps.STOP_REQUESTED:
         upgrade = upgrade.model_copy(update={"message": why})
     status = situation.status.model_copy(update={"operation": failed, "upgrade": upgrade})
     message = f"The savepoint failed: {why}"

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from statefulspark_operator.api.status import DriverState, Phase
+from statefulspark_operator.api.status import DriverState, OperationKind, OperationPhase, Phase
 from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle.rules import operation as operations
+from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 
 
 def add_finalizer(situation: Situation) -> Decision | None:
@@ -27,7 +28,11 @@ def remove_stray(situation: Situation) -> Decision | None:
     if driver is None:
         return None
     current_epoch = None if driver.state is DriverState.ENDED else driver.epoch
-    strays = [pod for pod in situation.live_pods if pod.epoch != current_epoch and pod.deletion_deadline is None]
+    strays = [
+        pod
+        for pod in situation.live_pods
+        if pod.epoch != current_epoch and pod.deletion_deadline is None and not _is_leaving(situation, pod)
+    ]
     if not strays:
         return None
     stray = strays[0]
@@ -35,6 +40,15 @@ def remove_stray(situation: Situation) -> Decision | None:
     act = actions.DeleteDriver(stray.name, stray.uid)
     phase = situation.status.phase or Phase.STARTING
     return Decision(Reason.STRAY_DRIVER, message, phase, situation.status, (act,), SOON)
+
+
+def _is_leaving(situation: Situation, pod: DriverPod) -> bool:
+    """Tell whether a driver has completed its stop and is about to end by itself, so that its log can be kept."""
+    operation = situation.status.operation
+    if operation is None or operation.kind is not OperationKind.STOP or operation.epoch != pod.epoch:
+        return False
+    ended_at = operation.finished_at or operation.requested_at
+    return operation.state is OperationPhase.COMPLETED and situation.now - ended_at <= operations.EXIT_GRACE
 
 
 def reject(situation: Situation) -> Decision | None:

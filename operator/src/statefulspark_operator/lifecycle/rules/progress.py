@@ -9,7 +9,7 @@ from __future__ import annotations
 from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api.status import OperationKind, Phase, UpgradeState
-from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.lifecycle import actions, steps
 from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -24,12 +24,15 @@ _HARMLESS_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
 
 def _phase(situation: Situation) -> Phase:
     upgrade = situation.status.upgrade
-    upgrading = upgrade is not None and upgrade.state is UpgradeState.STARTING
+    upgrading = upgrade is not None and upgrade.state in steps.STARTED
     return Phase.UPGRADING if upgrading else Phase.STARTING
 
 
 def await_end(situation: Situation) -> Decision | None:
     """Is the driver's pod being deleted, or must the next driver wait for a terminating pod?"""
+    current = situation.live_pod
+    if situation.is_activation and current is not None and current.deletion_deadline is None:
+        return None  # A standby that took over does not wait for the driver that it has fenced.
     ending = next((pod for pod in situation.live_pods if pod.deletion_deadline is not None), None)
     if ending is None:
         return None
@@ -95,6 +98,10 @@ def run(situation: Situation) -> Decision:
         why = upgrade.message if upgrade is not None else None
         message = f"The change of the spec was aborted; the old revision keeps running. {why or ''}".strip()
         return Decision(Reason.UPGRADE_ABORTED, message, Phase.RUNNING, situation.status, acts, STEADY)
+    withheld = steps.withheld_by(situation.status, situation.withheld or "")
+    if withheld is not None:
+        reason = Reason.ROLLED_BACK if withheld.state is UpgradeState.ROLLED_BACK else Reason.UPGRADE_BLOCKED
+        return Decision(reason, withheld.message or reason.value, Phase.RUNNING, situation.status, acts, STEADY)
     return Decision(Reason.RUNNING, _progress(situation), Phase.RUNNING, situation.status, acts, STEADY)
 
 

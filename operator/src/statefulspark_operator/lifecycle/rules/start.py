@@ -11,7 +11,7 @@ from __future__ import annotations
 from statefulspark.contract import config
 
 from statefulspark_operator.api import names, revision
-from statefulspark_operator.api.spec import SavepointFailurePolicy
+from statefulspark_operator.api.spec import SavepointFailurePolicy, StatefulSparkJobSpec
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -21,10 +21,18 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.lifecycle import actions, steps, trial
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
-from statefulspark_operator.lifecycle.situation import SavepointFact, Situation, StorageFacts, StorageUnreadable
+from statefulspark_operator.lifecycle.rules import upgrade as upgrades
+from statefulspark_operator.lifecycle.situation import (
+    DriverPod,
+    SavepointFact,
+    Situation,
+    StorageFacts,
+    StorageUnreadable,
+)
 
 
 def _phase(situation: Situation) -> Phase:
@@ -32,7 +40,7 @@ def _phase(situation: Situation) -> Phase:
     driver, upgrade = situation.intent, situation.status.upgrade
     if driver is None:
         return Phase.PENDING
-    if upgrade is not None and upgrade.state in (UpgradeState.STOPPING, UpgradeState.SAVEPOINT):
+    if upgrade is not None and upgrade.state in steps.STOP_REQUESTED | {UpgradeState.STOPPING}:
         return Phase.UPGRADING
     return Phase.RESTARTING
 
@@ -57,6 +65,19 @@ def _start_actions(situation: Situation, driver: DriverIntent) -> tuple[actions.
     )
 
 
+def activation(driver: DriverIntent, standby: DriverPod) -> tuple[actions.Action, ...]:
+    """Return the actions that make a standby the driver of a recorded start.
+
+    Args:
+        driver: The recorded start.
+        standby: The pod of the standby.
+    """
+    return (
+        actions.EnsureService(driver.epoch),
+        actions.ActivateStandby(standby.name, standby.uid, driver.epoch, driver.revision, driver.restore),
+    )
+
+
 def drop_superseded(situation: Situation) -> Decision | None:
     """Was a start recorded that the spec no longer requests, and does its pod not exist?"""
     driver = situation.intent
@@ -72,13 +93,35 @@ def drop_superseded(situation: Situation) -> Decision | None:
     return Decision(Reason.SUPERSEDED, message, _phase(situation), status, (), AT_ONCE)
 
 
+def drop_lost_standby(situation: Situation) -> Decision | None:
+    """Has the standby that was to become the driver ended before it was told?"""
+    driver = situation.intent
+    if driver is None or driver.state is not DriverState.CREATING or situation.pod is not None:
+        return None
+    if not situation.is_activation or _chosen_standby(situation, driver) is not None:
+        return None
+    ended = driver.model_copy(
+        update={"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": Reason.SUPERSEDED.word}
+    )
+    status = situation.status.model_copy(update={"driver": ended})
+    message = f"{driver.pod} ended before it could take over as epoch {driver.epoch}."
+    return Decision(Reason.STANDBY_LOST, message, _phase(situation), status, (), AT_ONCE)
+
+
+def _chosen_standby(situation: Situation, driver: DriverIntent) -> DriverPod | None:
+    """Return the standby pod that a recorded start has chosen, if it still runs."""
+    found = (pod for pod in situation.standbys if pod.name == driver.pod and pod.is_live(situation.now))
+    return next(found, None)
+
+
 def resume_start(situation: Situation) -> Decision | None:
     """Is a recorded start not carried out yet?"""
     driver = situation.intent
     if driver is None or driver.state is not DriverState.CREATING or situation.pod is not None:
         return None
     message = f"Starting {driver.pod}."
-    acts = _start_actions(situation, driver)
+    standby = _chosen_standby(situation, driver)
+    acts = activation(driver, standby) if standby is not None else _start_actions(situation, driver)
     return Decision(Reason.RESUMING_START, message, Phase.STARTING, situation.status, acts, SOON)
 
 
@@ -150,20 +193,21 @@ def start(situation: Situation) -> Decision | None:
     spec, target, storage = situation.spec, situation.desired_revision, situation.storage
     if _has_driver(situation) or spec is None or target is None or not isinstance(storage, StorageFacts):
         return None
-    if situation.live_pods:
-        return None
+    restore = _restore(situation)
+    standby = None if restore is not None and restore.fresh else situation.usable_standby
+    if situation.live_pods and standby is None:
+        return None  # A standby need not wait for a driver that has ended its work: its epoch fences it.
     pods = (pod.epoch for pod in situation.pods)
     epoch = max(storage.newest_epoch, situation.status.epoch or 0, *pods, 0) + 1
-    restore = _restore(situation)
     driver = DriverIntent(
         epoch=epoch,
         revision=target,
         state=DriverState.CREATING,
         decided_at=situation.now,
-        pod=names.driver_pod(situation.job.name, epoch),
+        pod=standby.name if standby is not None else names.driver_pod(situation.job.name, epoch),
         restore=restore,
     )
-    upgrade = _upgrade(situation, target)
+    upgrade = _upgrade(situation, target, UpgradeState.STARTING if standby is None else UpgradeState.ACTIVATING)
     status = situation.status.model_copy(
         update={
             "driver": driver,
@@ -173,10 +217,13 @@ def start(situation: Situation) -> Decision | None:
             "restore_applied": situation.pending_restore or situation.status.restore_applied,
             "stalled": None,
             "upgrade": upgrade,
+            "standby": situation.status.standby if standby is None else None,
         }
     )
-    message = f"Starting epoch {epoch} of revision {target} from {_source(situation, restore)}."
-    return Decision(Reason.STARTING, message, _starting_phase(upgrade), status, _start_actions(situation, driver), SOON)
+    verb = "Starting" if standby is None else f"{standby.name} takes over as"
+    message = f"{verb} epoch {epoch} of revision {target} from {_source(situation, restore)}."
+    acts = _start_actions(situation, driver) if standby is None else activation(driver, standby)
+    return Decision(Reason.STARTING, message, _starting_phase(upgrade), status, acts, SOON)
 
 
 def _restore(situation: Situation) -> RestoreIntent | None:
@@ -193,12 +240,21 @@ def _restore(situation: Situation) -> RestoreIntent | None:
             fresh=spec.restore.fresh_state,
             claim_mode=config.ClaimMode[spec.restore.claim_mode.name] if spec.restore.claim_mode else None,
         )
+    if _starts_empty(situation, spec):
+        return RestoreIntent(id=f"{situation.desired_revision}-stateless-{situation.job.generation}", fresh=True)
     if situation.status.restore is not None:
         update = {"allow_non_restored_state": spec.restore.allow_non_restored_state}
         return situation.status.restore.model_copy(update=update)
     if spec.restore.allow_non_restored_state:
         return RestoreIntent(id=f"{revision.revision_of(spec)}-latest", allow_non_restored_state=True)
     return None
+
+
+def _starts_empty(situation: Situation, spec: StatefulSparkJobSpec) -> bool:
+    """Tell whether the spec requests, with both words, that its new revision starts with empty state."""
+    driver = situation.intent
+    is_new = driver is not None and driver.revision != situation.desired_revision
+    return is_new and spec.upgrade.mode is UpgradeMode.STATELESS and spec.restore.fresh_state
 
 
 def _source(situation: Situation, restore: RestoreIntent | None) -> str:
@@ -210,22 +266,34 @@ def _source(situation: Situation, restore: RestoreIntent | None) -> str:
     return f"checkpoint {checkpoint.id}" if checkpoint else "empty state (there is no checkpoint yet)"
 
 
-def _upgrade(situation: Situation, target: str) -> UpgradeStatus | None:
-    """Continue the upgrade's record; begin one if the revision changes while no driver runs."""
+def _upgrade(situation: Situation, target: str, state: UpgradeState) -> UpgradeStatus | None:
+    """Continue the upgrade's record; begin one if the revision changes while no driver runs.
+
+    Args:
+        situation: The job.
+        target: The revision that starts.
+        state: The state of an upgrade that is carried out by this start.
+    """
     upgrade, driver = situation.status.upgrade, situation.intent
     if upgrade is not None and upgrade.state is UpgradeState.STOPPING:
-        return upgrade.model_copy(update={"state": UpgradeState.STARTING, "to_revision": target})
+        return upgrade.model_copy(update={"state": state, "to_revision": target})
+    if upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK and upgrade.from_revision == target:
+        return upgrade
+    if upgrade is not None and upgrade.to_revision == target and upgrade.state in steps.PREPARING | steps.ON_TRIAL:
+        return _started_again(upgrade, driver, state)
     if driver is None or driver.revision == target:
         return upgrade
-    return UpgradeStatus(
-        from_revision=driver.revision,
-        to_revision=target,
-        generation=situation.job.generation,
-        state=UpgradeState.STARTING,
-        requested_at=situation.now,
-        stopped_at=driver.ended_at,
-    )
+    begun = upgrades.new_upgrade(situation, target, state)
+    return begun.model_copy(update={"stopped_at": driver.ended_at})
+
+
+def _started_again(upgrade: UpgradeStatus, driver: DriverIntent | None, state: UpgradeState) -> UpgradeStatus:
+    """Return the upgrade for a further driver of its revision; what the earlier ones completed stays counted."""
+    if upgrade.state is UpgradeState.FIRST_CHECKPOINT:
+        return trial.record(upgrade, checkpoints_before=trial.of(upgrade).checkpoints)
+    stopped_at = upgrade.stopped_at or (driver.ended_at if driver is not None else None)
+    return upgrade.model_copy(update={"state": state, "stopped_at": stopped_at})
 
 
 def _starting_phase(upgrade: UpgradeStatus | None) -> Phase:
-    return Phase.UPGRADING if upgrade is not None and upgrade.state is UpgradeState.STARTING else Phase.STARTING
+    return Phase.UPGRADING if upgrade is not None and upgrade.state in steps.STARTED else Phase.STARTING

@@ -16,10 +16,12 @@ from statefulspark_operator.api.status import (
     OperationPhase,
     OperationStatus,
     Phase,
+    StandbyState,
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.lifecycle import actions, backoff
+from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.lifecycle import actions, backoff, steps, trial
 from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -37,6 +39,34 @@ def is_aborted(situation: Situation) -> bool:
     )
 
 
+def is_warm(situation: Situation) -> bool:
+    """Tell whether a change of the spec is to be carried out with a standby.
+
+    A requested restore is not: the standby compares the job with the newest state, not with the requested one.
+    """
+    spec, upgrade, driver = situation.spec, situation.status.upgrade, situation.intent
+    if spec is None or driver is None or driver.revision == situation.desired_revision:
+        return False
+    if spec.upgrade.mode is not UpgradeMode.WARM or situation.pending_restore is not None or is_aborted(situation):
+        return False
+    return not (_is_of_this_change(situation, upgrade) and upgrade is not None and upgrade.mode is UpgradeMode.COLD)
+
+
+def _is_of_this_change(situation: Situation, upgrade: UpgradeStatus | None) -> bool:
+    return upgrade is not None and upgrade.to_revision == situation.desired_revision and upgrade.state not in steps.OVER
+
+
+def awaits_standby(situation: Situation) -> bool:
+    """Tell whether the driver keeps running because the standby of a warm upgrade cannot take over yet."""
+    upgrade, standby = situation.status.upgrade, situation.status.standby
+    if not is_warm(situation):
+        return False
+    if upgrade is None or not _is_of_this_change(situation, upgrade) or upgrade.state is UpgradeState.PREPARE:
+        return True
+    is_ready = standby is not None and standby.state is StandbyState.READY and situation.usable_standby is not None
+    return upgrade.state is UpgradeState.READY and not is_ready
+
+
 def replace_driver(situation: Situation) -> Decision | None:
     """Does the driver run another revision or state than the spec requests?"""
     pod = situation.live_pod
@@ -45,15 +75,19 @@ def replace_driver(situation: Situation) -> Decision | None:
     if pod.deletion_deadline is not None:
         message = f"Waiting for {pod.name} to end."
         return Decision(Reason.STOPPING, message, Phase.UPGRADING, situation.status, (), SOON)
-    if not _runs_the_job(situation, pod):
+    if not runs_the_job(situation, pod):
         return _stop_without_savepoint(situation, pod, "The driver was not running the job yet.")
+    if situation.spec is not None and situation.spec.upgrade.mode is UpgradeMode.STATELESS:
+        return _stop_without_savepoint(situation, pod, "spec.upgrade.mode is Stateless.")
+    if awaits_standby(situation):
+        return None
     stop = operations.stop_operation(situation)
     if stop is None or stop.state is not OperationPhase.FAILED or stop.generation != situation.job.generation:
         return _request(situation, pod, attempt=1)
     return _after_failure(situation, pod, stop)
 
 
-def _runs_the_job(situation: Situation, pod: DriverPod) -> bool:
+def runs_the_job(situation: Situation, pod: DriverPod) -> bool:
     """Tell whether the driver may have progress that needs a savepoint; a silent driver is assumed to run the job."""
     if pod.phase is PodPhase.PENDING:
         return False
@@ -67,29 +101,49 @@ def begin(situation: Situation, state: UpgradeState) -> UpgradeStatus:
         situation: The job, whose driver is outdated.
         state: The state of the upgrade.
     """
-    upgrade, driver = situation.status.upgrade, situation.intent
+    upgrade = situation.status.upgrade
     target = situation.desired_revision or ""
     is_same_upgrade = (
         upgrade is not None
         and upgrade.to_revision == target
-        and upgrade.state in (UpgradeState.SAVEPOINT, UpgradeState.STOPPING)
+        and upgrade.state in steps.PREPARING | steps.STOP_REQUESTED | {UpgradeState.STOPPING}
     )
     if upgrade is not None and is_same_upgrade:
         return upgrade.model_copy(update={"state": state, "generation": situation.job.generation})
-    return UpgradeStatus(
+    return new_upgrade(situation, target, state)
+
+
+def new_upgrade(situation: Situation, target: str, state: UpgradeState) -> UpgradeStatus:
+    """Return the record of an upgrade that begins.
+
+    One that begins while the one before has completed no checkpoint goes back further, if it fails: to the revision that
+    ran before both, from the savepoint of its stop, from which this one starts, too.
+
+    Args:
+        situation: The job.
+        target: The requested revision.
+        state: The state of the upgrade.
+    """
+    before, driver = situation.status.upgrade, situation.intent
+    upgrade = UpgradeStatus(
         from_revision=driver.revision if driver else "",
         to_revision=target,
         generation=situation.job.generation,
         state=state,
         requested_at=situation.now,
     )
+    has_no_checkpoint = before is not None and before.state in steps.STARTED and trial.of(before).checkpoints == 0
+    if before is None or not has_no_checkpoint or before.from_revision == target:
+        return upgrade
+    return upgrade.model_copy(update={"from_revision": before.from_revision, "savepoint": before.savepoint})
 
 
 def _request(situation: Situation, pod: DriverPod, *, attempt: int) -> Decision:
     operation = operations.new_operation(
         situation, kind=OperationKind.STOP, trigger="upgrade", epoch=pod.epoch, attempt=attempt
     )
-    upgrade = begin(situation, UpgradeState.SAVEPOINT)
+    has_standby = situation.usable_standby is not None
+    upgrade = begin(situation, UpgradeState.SAVEPOINT_PRE_COPY if has_standby else UpgradeState.SAVEPOINT)
     status = situation.status.model_copy(update={"operation": operation, "upgrade": upgrade})
     message = f"Taking a savepoint of revision {upgrade.from_revision} to start revision {upgrade.to_revision} from it."
     act = operations.request_for(situation, operation)
@@ -99,7 +153,9 @@ def _request(situation: Situation, pod: DriverPod, *, attempt: int) -> Decision:
 def _stop_without_savepoint(situation: Situation, pod: DriverPod, why: str) -> Decision:
     upgrade = begin(situation, UpgradeState.STOPPING).model_copy(update={"message": why})
     status = situation.status.model_copy(update={"upgrade": upgrade})
-    message = f"{why} Revision {upgrade.to_revision} continues from {_latest(situation)}."
+    is_stateless = situation.spec is not None and situation.spec.upgrade.mode is UpgradeMode.STATELESS
+    source = "starts with empty state" if is_stateless else f"continues from {_latest(situation)}"
+    message = f"{why} Revision {upgrade.to_revision} {source}."
     act = actions.DeleteDriver(pod.name, pod.uid)
     return Decision(Reason.UPGRADE_FROM_CHECKPOINT, message, Phase.UPGRADING, status, (act,), SOON)
 
@@ -128,7 +184,9 @@ def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) 
     if situation.now >= due_at:
         return _request(situation, pod, attempt=stop.attempt + 1)
     message = f"{why} The old revision keeps running; the next attempt is at {due_at:%H:%M:%S} UTC."
-    status = situation.status.model_copy(update={"upgrade": begin(situation, UpgradeState.SAVEPOINT)})
+    has_standby = situation.usable_standby is not None
+    upgrade = begin(situation, UpgradeState.SAVEPOINT_PRE_COPY if has_standby else UpgradeState.SAVEPOINT)
+    status = situation.status.model_copy(update={"upgrade": upgrade})
     return Decision(
         Reason.UPGRADE_RETRY_LATER, message, Phase.UPGRADING, status, (), min(STEADY, due_at - situation.now)
     )

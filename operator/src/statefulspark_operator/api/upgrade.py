@@ -1,0 +1,57 @@
+"""The part of the spec about upgrades: how a new revision replaces the running one, and when it counts as good."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration
+
+
+class UpgradeMode(StrEnum):
+    """How a new revision replaces the running one."""
+
+    WARM = "Warm"
+    """Start a standby driver of the new revision first; the running driver stops only when it is ready."""
+    COLD = "Cold"
+    """Stop the running driver with a savepoint, then start the new one."""
+    STATELESS = "Stateless"
+    """Stop the running driver, and start the new one with empty state. Needs `restore.freshState`, too."""
+
+
+class RollbackPolicy(StrEnum):
+    """The behaviour when a new revision fails before it is stable."""
+
+    AUTOMATIC = "Automatic"
+    """Go back to the revision that ran before, from the savepoint of its stop."""
+    MANUAL = "Manual"
+    """Stop as Stalled, with the command that goes back in the message."""
+
+
+class Upgrade(ApiModel):
+    """How a change of the spec that needs a new driver is carried out."""
+
+    mode: Annotated[UpgradeMode, ChangeCost.RELOAD] = UpgradeMode.WARM
+    """`Warm` (default), `Cold` or `Stateless`. `Warm` needs room for a second driver for a few minutes; without it the
+    upgrade is `Cold`."""
+    standby_timeout: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=5)
+    """Time in which the standby of a warm upgrade must find a node; afterwards the upgrade is cold. Also the time in which a
+    started standby must get ready; afterwards the upgrade is blocked. Default 5m."""
+    stable_after: Annotated[int, ChangeCost.RELOAD] = Field(default=3, ge=1, le=1000)
+    """Number of completed checkpoints after which a new revision is stable and is not rolled back any more. Default 3."""
+    rollback: Annotated[RollbackPolicy, ChangeCost.RELOAD] = RollbackPolicy.AUTOMATIC
+    """When a new revision that is not stable yet refuses the state or its job file, or ends three times in a row without a
+    checkpoint: `Automatic` (default) goes back to the revision before, `Manual` stops as Stalled."""
+
+
+STATELESS_MESSAGE = (
+    "upgrade.mode Stateless starts every new revision with empty state; set restore.freshState to true as well, or use Warm "
+    "or Cold, which keep the state"
+)
+STATELESS_RULE = (
+    "!has(self.upgrade) || !has(self.upgrade.mode) || self.upgrade.mode != 'Stateless' || "
+    "(has(self.restore) && has(self.restore.freshState) && self.restore.freshState)"
+)

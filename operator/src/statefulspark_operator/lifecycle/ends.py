@@ -1,0 +1,78 @@
+"""How a driver's process ended: on request, for a reason that a restart cannot change, or otherwise. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from statefulspark.contract.exit_codes import ExitCode
+
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.situation import DriverPod
+
+
+class EndKind(Enum):
+    """The kind of an end, which determines what follows."""
+
+    STOPPED = Reason.DRIVER_STOPPED
+    """It stopped as requested."""
+    DRAINED = Reason.DRIVER_DRAINED
+    """Kubernetes stopped its pod, and it completed a checkpoint. Start again at once."""
+    FINISHED = Reason.DRIVER_FINISHED
+    """All queries ended; nothing is left to do."""
+    REFUSED = Reason.DRIVER_REFUSED
+    """An unchanged restart would fail again."""
+    DISRUPTED = "disrupted"
+    """The cluster removed it: the first restart in a row does not wait."""
+    FAILED = Reason.DRIVER_FAILED
+    """It failed on its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class DriverEnd:
+    """How a driver ended.
+
+    Attributes:
+        kind: The kind of the end.
+        reason: PascalCase, for events and conditions.
+        message: One sentence.
+        code: Exit code, if known.
+    """
+
+    kind: EndKind
+    reason: str
+    message: str
+    code: int | None = None
+
+
+_KIND_BY_CODE = {
+    ExitCode.FINISHED: EndKind.FINISHED,
+    ExitCode.STOPPED: EndKind.STOPPED,
+    ExitCode.DRAINED: EndKind.DRAINED,
+    ExitCode.FENCED: EndKind.FAILED,
+    ExitCode.FAILED: EndKind.FAILED,
+    ExitCode.STORAGE_UNAVAILABLE: EndKind.FAILED,
+    ExitCode.USAGE: EndKind.REFUSED,
+    ExitCode.BAD_JOB: EndKind.REFUSED,
+    ExitCode.INCOMPATIBLE_STATE: EndKind.REFUSED,
+    ExitCode.SNAPSHOT_NOT_FOUND: EndKind.REFUSED,
+    ExitCode.STATE_UNKNOWN: EndKind.REFUSED,
+}
+
+
+def of_pod(pod: DriverPod) -> DriverEnd:
+    """Return how the driver of an ended pod ended."""
+    if pod.exit is None:
+        reason = pod.status_reason or "DriverFailed"
+        detail = pod.status_message or "Kubernetes gives no reason"
+        return DriverEnd(EndKind.DISRUPTED, reason, f"Pod {pod.name} was removed ({reason}): {detail}.")
+    code, report = pod.exit.code, pod.exit.report
+    exit_code = ExitCode(code) if code in ExitCode._value2member_map_ else None
+    kind = _KIND_BY_CODE[exit_code] if exit_code is not None else EndKind.FAILED
+    if report is not None:
+        return DriverEnd(kind, report.reason, report.message, code)
+    reason = pod.exit.reason if pod.exit.reason not in ("", "Error", "Completed") else "DriverFailed"
+    if exit_code is not None and reason == "DriverFailed":
+        reason = "".join(part.capitalize() for part in exit_code.name.split("_"))
+    detail = f": {pod.exit.message}" if pod.exit.message else ""
+    return DriverEnd(kind, reason, f"The driver ended with {ExitCode.describe(code)}{detail}.", code)

@@ -1,0 +1,107 @@
+"""Going back to the revision that ran before, from the savepoint of its stop, while the new one is not stable yet.
+
+A revision that was rolled back is not tried again until the spec changes. Output that it has committed stays where it is and
+is named; sinks that know whose batches they have do not take the same ones again.
+"""
+
+from __future__ import annotations
+
+from statefulspark_operator.api.status import (
+    DriverIntent,
+    DriverState,
+    Phase,
+    RestoreIntent,
+    RevisionOutcome,
+    SnapshotStatus,
+    StallStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
+from statefulspark_operator.api.upgrade import RollbackPolicy
+from statefulspark_operator.lifecycle import steps, trial
+from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, Decision
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.situation import Situation
+
+
+def _failed(situation: Situation) -> tuple[UpgradeStatus, DriverIntent] | None:
+    """Return the upgrade whose trial has failed, and its last driver; None if none has."""
+    upgrade, driver = situation.status.upgrade, situation.intent
+    if upgrade is None or driver is None or driver.state is not DriverState.ENDED or not trial.has_failed(upgrade):
+        return None
+    if driver.revision != upgrade.to_revision or upgrade.to_revision != situation.desired_revision:
+        return None
+    return upgrade, driver
+
+
+def roll_back(situation: Situation) -> Decision | None:
+    """Has a new revision failed before it was stable, and may the operator go back by itself?"""
+    failed = _failed(situation)
+    if failed is None or situation.spec is None or situation.spec.upgrade.rollback is not RollbackPolicy.AUTOMATIC:
+        return None
+    upgrade, driver = failed
+    message = (
+        f"{_verdict(upgrade, driver)} Revision {upgrade.from_revision} starts again from "
+        f"{upgrade.savepoint or 'the latest checkpoint'}. {_committed(situation, upgrade)} Change the spec to try again."
+    )
+    ended = {"state": UpgradeState.ROLLED_BACK, "reason": driver.end_reason or "DriverFailed", "message": message}
+    rolled_back = upgrade.model_copy(update=ended)
+    history = steps.add_to_history(
+        situation.status, rolled_back, RevisionOutcome.ROLLED_BACK, image=situation.spec.image, now=situation.now
+    )
+    restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
+    changes = {"upgrade": rolled_back, "history": history, "restarts": restarts, "stalled": None}
+    status = situation.status.model_copy(update=changes | {"restore": _restore(situation, upgrade, driver)})
+    return Decision(Reason.ROLLED_BACK, message, Phase.RESTARTING, status, (), AT_ONCE)
+
+
+def _restore(situation: Situation, upgrade: UpgradeStatus, driver: DriverIntent) -> RestoreIntent | None:
+    """Return the snapshot to go back to, with an id of its own: the failed revision was started from it as well."""
+    if upgrade.savepoint is None:
+        return None
+    return RestoreIntent(id=f"{situation.job.uid}-rollback-{driver.epoch}", snapshot=upgrade.savepoint)
+
+
+def stall_for_rollback(situation: Situation) -> Decision | None:
+    """Has a new revision failed before it was stable, and does the spec leave the rollback to a person?"""
+    failed = _failed(situation)
+    if failed is None or situation.spec is None or situation.spec.upgrade.rollback is not RollbackPolicy.MANUAL:
+        return None
+    upgrade, driver = failed
+    job = situation.job
+    message = (
+        f"{_verdict(upgrade, driver)} {_committed(situation, upgrade)} To go back to revision {upgrade.from_revision} from "
+        f"{upgrade.savepoint or 'the latest checkpoint'}: kubectl -n {job.namespace} patch ssj {job.name} --type merge -p "
+        '\'{"spec":{"upgrade":{"rollback":"Automatic"}}}\'. Any other change of the spec tries again.'
+    )
+    stalled = StallStatus(generation=job.generation, reason=Reason.ROLLBACK_NEEDED.word, message=message)
+    if situation.status.stalled is not None and situation.status.stalled.reason == stalled.reason:
+        return None
+    status = situation.status.model_copy(update={"stalled": stalled})
+    return Decision(Reason.ROLLBACK_NEEDED, message, Phase.STALLED, status, (), LATER)
+
+
+def _verdict(upgrade: UpgradeStatus, driver: DriverIntent) -> str:
+    completed = trial.of(upgrade).checkpoints
+    after = f"{completed} checkpoints" if completed else "no checkpoint"
+    return f"Revision {upgrade.to_revision} failed after {after}: {driver.end_message or 'it gave no reason.'}"
+
+
+def _committed(situation: Situation, upgrade: UpgradeStatus) -> str:
+    """Name the batches that the failed revision has committed after the savepoint."""
+    before = _batches_of(situation.status.last_savepoint, upgrade)
+    ahead = [
+        (query, batch) for query, batch in sorted(trial.of(upgrade).committed.items()) if batch > before.get(query, -1)
+    ]
+    if not ahead:
+        return "It committed no batch."
+    named = ", ".join(
+        f"{query} {before[query] + 1} to {batch}" if query in before else f"{query} up to {batch}"
+        for query, batch in ahead
+    )
+    return f"It committed these batches, whose output stays: {named}."
+
+
+def _batches_of(savepoint: SnapshotStatus | None, upgrade: UpgradeStatus) -> dict[str, int]:
+    is_it = savepoint is not None and savepoint.location == upgrade.savepoint
+    return savepoint.batches if savepoint is not None and is_it else {}

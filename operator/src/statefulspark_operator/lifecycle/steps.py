@@ -1,0 +1,62 @@
+"""The steps of an upgrade in groups, as rules ask for them: before, during and after the stop of the old driver. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from statefulspark_operator.api.status import (
+    RevisionOutcome,
+    RevisionRecord,
+    StatefulSparkJobStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
+
+HISTORY_LENGTH = 5
+"""Number of upgrades that the status remembers."""
+
+PREPARING = frozenset({UpgradeState.PREPARE, UpgradeState.READY})
+"""A standby gets ready; the old driver does not know of it."""
+STOP_REQUESTED = frozenset({UpgradeState.SAVEPOINT, UpgradeState.SAVEPOINT_PRE_COPY})
+"""The old driver is asked to stop."""
+STARTED = frozenset({UpgradeState.ACTIVATING, UpgradeState.STARTING})
+"""The new revision is started and has completed no checkpoint."""
+ON_TRIAL = STARTED | {UpgradeState.FIRST_CHECKPOINT}
+"""The new revision runs, or should; if it fails, the old one can be started again."""
+CARRIED_OUT = frozenset({UpgradeState.FIRST_CHECKPOINT, UpgradeState.STABLE, UpgradeState.DONE})
+"""The new revision works."""
+WITHHELD = frozenset({UpgradeState.BLOCKED, UpgradeState.ROLLED_BACK})
+"""The new revision is not tried again until the spec changes."""
+OVER = CARRIED_OUT | WITHHELD | {UpgradeState.ABORTED}
+"""Nothing of the upgrade is left to be done."""
+
+
+def withheld_by(status: StatefulSparkJobStatus, revision: str) -> UpgradeStatus | None:
+    """Return the upgrade because of which a requested revision is not carried out; None if it is.
+
+    Args:
+        status: The recorded status.
+        revision: Revision of the current spec.
+    """
+    upgrade = status.upgrade
+    if upgrade is None or upgrade.state not in WITHHELD or upgrade.to_revision != revision:
+        return None
+    return upgrade
+
+
+def add_to_history(
+    status: StatefulSparkJobStatus, upgrade: UpgradeStatus, outcome: RevisionOutcome, *, image: str, now: datetime
+) -> tuple[RevisionRecord, ...]:
+    """Return the history with the end of an upgrade, newest first.
+
+    Args:
+        status: The status with the history so far.
+        upgrade: The upgrade.
+        outcome: How it ended.
+        image: Image of its revision.
+        now: When the end was observed.
+    """
+    record = RevisionRecord(
+        revision=upgrade.to_revision, image=image, snapshot=upgrade.savepoint, outcome=outcome, at=now
+    )
+    return (record, *status.history)[:HISTORY_LENGTH]

@@ -1,0 +1,354 @@
+"""A situation for every branch of the rules about standbys, warm upgrades and rollbacks, by concern and sentence."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import timedelta
+
+from situations import (
+    EMPTY,
+    ENDED,
+    LATER,
+    LONG_AGO,
+    NOW,
+    OTHER,
+    REVISION,
+    STANDBY_POD,
+    a_driver,
+    a_job,
+    a_pod,
+    a_situation,
+    a_spec,
+    a_standby,
+    a_standby_pod,
+    an_operation,
+    an_upgrade,
+    deleted,
+    going,
+    over,
+    preparing,
+    situation_with,
+    standing_by,
+    told,
+    warm,
+)
+from statefulspark.contract.api import JobState
+from statefulspark.contract.api import StandbyState as Preparation
+from statefulspark_operator.api.status import (
+    DriverState,
+    OperationPhase,
+    Phase,
+    QueryProgress,
+    RestartStatus,
+    SnapshotStatus,
+    StallStatus,
+    StandbyState,
+    TrialStatus,
+    UpgradeState,
+)
+from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.lifecycle.situation import (
+    ContainerExit,
+    DriverSilent,
+    PodPhase,
+    SavepointFact,
+    Situation,
+    StorageFacts,
+    Waiting,
+)
+
+SECOND = timedelta(seconds=1)
+SP = "s3://state/sp"
+HOT = a_spec(driver={"standby": True})
+STOPPED = an_operation(OperationPhase.COMPLETED, location=SP, requested_at=NOW, finished_at=NOW)
+FOUND = StorageFacts(newest_epoch=1, savepoint=SavepointFact.FOUND)
+ACTIVATED = a_driver(DriverState.CREATING, epoch=2, revision=OTHER, pod=STANDBY_POD, decided_at=NOW)
+NEW_POD = a_pod(2, name=STANDBY_POD, uid="uid-s1", revision=OTHER)
+
+
+def warming(since_s: int, **changes: object) -> Situation:
+    """A warm upgrade whose standby's process has run for a while."""
+    record = a_standby(StandbyState.WARMING, since=NOW - since_s * SECOND)
+    return preparing(record=record, answer=standing_by(Preparation.WARMING), **changes)
+
+
+def creating(since_s: int, **pod: object) -> Situation:
+    """A warm upgrade whose standby's pod has waited for a while."""
+    record = a_standby(StandbyState.CREATING, since=NOW - since_s * SECOND, uid=None)
+    pods = (a_standby_pod(phase=PodPhase.PENDING, ip=None, **pod),) if pod else ()
+    return preparing(record=record, standbys=pods, answer=None)
+
+
+def ended_standby(code: int, reason: str = "", **changes: object) -> Situation:
+    pod = a_standby_pod(phase=PodPhase.FAILED, exit=ContainerExit(code, reason=reason, message="it says why"))
+    return preparing(record=a_standby(StandbyState.WARMING), standbys=(pod,), answer=None, **changes)
+
+
+def guarded(**changes: object) -> Situation:
+    """A job that runs with a standby of its own revision."""
+    record = changes.pop("record", a_standby(revision=REVISION))
+    base: dict[str, object] = {"spec": HOT, "upgrade": None, "standbys": (a_standby_pod(revision=REVISION),)}
+    return preparing(record=record, answer=changes.pop("answer", standing_by()), **{**base, **changes})
+
+
+def on_trial(failures: int, *, state: UpgradeState = UpgradeState.STARTING, **changes: object) -> Situation:
+    """The new revision's driver has ended; it has failed so often."""
+    trial = TrialStatus(failures=failures, **changes.pop("trial", {}))  # type: ignore[arg-type]
+    base: dict[str, object] = {
+        "driver": a_driver(
+            DriverState.ENDED, epoch=2, revision=OTHER, end_reason="BadJob", end_message="It raises.", exit_code=13
+        ),
+        "spec": warm(rollback=changes.pop("rollback", "Automatic")),
+        "upgrade": an_upgrade(state, savepoint=changes.pop("savepoint", SP), trial=trial),
+        "epoch": 2,
+        "last_savepoint": SnapshotStatus(id=43, completed_at=LONG_AGO, location=SP, batches={"delays": 41}),
+    }
+    return situation_with(ENDED, **{**base, **changes})
+
+
+def trial_end(code: int, **changes: object) -> Situation:
+    """The pod of the new revision's driver has just ended."""
+    pod = a_pod(2, PodPhase.FAILED, revision=OTHER, exit=ContainerExit(code, message="it says why"))
+    base: dict[str, object] = {
+        "driver": a_driver(epoch=2, revision=OTHER),
+        "pods": (pod,),
+        "spec": warm(),
+        "upgrade": an_upgrade(UpgradeState.STARTING, savepoint=SP),
+        "queries": (QueryProgress(uid="delays", batch=44), QueryProgress(uid="new")),
+    }
+    return dataclasses.replace(a_situation(**{**base, **changes}), driver=None)
+
+
+CASES: dict[str, dict[str, Situation]] = {
+    "handover": {
+        "the spec has changed": a_situation(spec=warm()),
+        "the spec has changed for a job with executors": a_situation(
+            spec=a_spec("i:2", upgrade={"mode": "Warm"}, executor={"instances": 2})
+        ),
+        "the spec has changed while the driver starts": told(a_situation(spec=warm()), JobState.STARTING),
+        "the spec has changed while the driver is going": a_situation(spec=warm(), pods=(going(),)),
+        "the spec has changed and a restore is wanted": a_situation(
+            spec=a_spec("i:2", upgrade={"mode": "Warm"}, restore={"from": SP})
+        ),
+        "the spec has changed again": preparing(spec=a_spec("i:3", upgrade={"mode": "Warm"})),
+        "the spec has changed back": preparing(spec=a_spec(upgrade={"mode": "Warm"})),
+        "the pod was recorded and does not exist": creating(1),
+        "the pod could not be created in time": creating(301),
+        "the pod has no node yet": creating(300, unschedulable="0/3 nodes"),
+        "the pod has no node in time": creating(301, unschedulable="0/3 nodes"),
+        "the pod pulls for long": creating(900, waiting=Waiting("ContainerCreating", "")),
+        "a pull failed for the first time": creating(3, waiting=Waiting("ErrImagePull", "not found")),
+        "the image cannot be had": creating(3, waiting=Waiting("ImagePullBackOff", "not found")),
+        "a container cannot be made": creating(3, waiting=Waiting("CreateContainerConfigError", "")),
+        "the process runs and does not answer": preparing(
+            record=a_standby(StandbyState.CREATING), answer=DriverSilent("no answer")
+        ),
+        "the standby warms": warming(300),
+        "the standby warms for too long": warming(301),
+        "the standby refuses": preparing(
+            record=a_standby(StandbyState.WARMING),
+            answer=standing_by(Preparation.REFUSED, reason="NonRestoredState", message="sum has no place."),
+        ),
+        "the standby refuses without a word": preparing(
+            record=a_standby(StandbyState.WARMING), answer=standing_by(Preparation.REFUSED)
+        ),
+        "the standby raised": ended_standby(13),
+        "the standby ran out of memory": ended_standby(137, "OOMKilled"),
+        "the standby was drained": ended_standby(10),
+        "the standby is of an earlier release": ended_standby(2),
+        "the standby is gone": preparing(record=a_standby(StandbyState.WARMING), standbys=(), answer=None),
+        "the next standby is not due": preparing(
+            record=a_standby(StandbyState.ENDED, retry_at=LATER, failures=2), standbys=(), answer=None
+        ),
+        "the next standby is due": preparing(
+            record=a_standby(StandbyState.ENDED, retry_at=NOW, failures=2), standbys=(), answer=None
+        ),
+        "the standby has become ready": preparing(record=a_standby(StandbyState.WARMING)),
+        "the standby is ready": preparing(UpgradeState.READY),
+        "the standby is ready and does not answer": preparing(UpgradeState.READY, answer=DriverSilent("no answer")),
+        "the standby is ready and is going": preparing(
+            UpgradeState.READY, standbys=(a_standby_pod(deletion_deadline=LATER),)
+        ),
+        "there was no room": preparing(upgrade=an_upgrade(UpgradeState.PREPARE, mode=UpgradeMode.COLD)),
+        "the savepoint is being taken": preparing(UpgradeState.SAVEPOINT_PRE_COPY, operation=an_operation()),
+        "the savepoint failed": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY, operation=an_operation(OperationPhase.FAILED, message="the disk is full")
+        ),
+        "the savepoint failed and the standby is gone": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY,
+            operation=an_operation(OperationPhase.FAILED, message="the disk is full"),
+            standbys=(),
+            answer=None,
+        ),
+        "the stop is complete": preparing(UpgradeState.SAVEPOINT_PRE_COPY, operation=STOPPED),
+        "the stop is complete and the standby refuses": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY, operation=STOPPED, answer=standing_by(Preparation.REFUSED)
+        ),
+        "the stop is complete and the job is suspended": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY, operation=STOPPED, spec=a_spec("i:2", suspend=True)
+        ),
+        "the stop is recorded and the old pod still runs": preparing(
+            UpgradeState.STOPPING, operation=STOPPED, driver=a_driver(DriverState.ENDED), storage=FOUND
+        ),
+        "the stop is recorded and storage was not looked at": preparing(
+            UpgradeState.STOPPING, operation=STOPPED, driver=a_driver(DriverState.ENDED)
+        ),
+        "the old pod runs on after its stop": situation_with(
+            {},
+            spec=warm(),
+            driver=ACTIVATED,
+            pods=(a_pod(1), NEW_POD),
+            operation=an_operation(OperationPhase.COMPLETED, location=SP, finished_at=NOW - 31 * SECOND),
+        ),
+        "the new revision has completed a checkpoint too few": a_situation(
+            spec=warm(), driver=a_driver(revision=OTHER),
+            upgrade=an_upgrade(UpgradeState.FIRST_CHECKPOINT, trial=TrialStatus(checkpoints=2)),
+        ),
+        "the spec is stateless": a_situation(
+            spec=a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"freshState": True}),
+            restore_applied="4c5b4ce0cf",
+        ),
+        "an empty start of another revision": situation_with(
+            ENDED, spec=a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"freshState": True})
+        ),
+        "the revision is withheld": a_situation(
+            withheld=OTHER, upgrade=an_upgrade(UpgradeState.BLOCKED, reason="BadJob", message="It was refused.")
+        ),
+        "the revision was withheld and is no longer wanted": a_situation(
+            upgrade=an_upgrade(UpgradeState.BLOCKED, reason="BadJob", message="It was refused.")
+        ),
+    },
+    "standby": {
+        "none is there": a_situation(spec=HOT),
+        "one is there": guarded(),
+        "one was recorded and does not exist": guarded(
+            record=a_standby(StandbyState.CREATING, revision=REVISION, uid=None), standbys=(), answer=None
+        ),
+        "it refuses": guarded(
+            answer=standing_by(Preparation.REFUSED, reason="StateUnknown", message="Storage is odd.")
+        ),
+        "it has ended": guarded(
+            standbys=(a_standby_pod(revision=REVISION, phase=PodPhase.FAILED, exit=ContainerExit(1)),), answer=None
+        ),
+        "its pod was removed": guarded(standbys=(), answer=None),
+        "its node is lost": guarded(standbys=(a_standby_pod(revision=REVISION, deletion_deadline=LONG_AGO),), answer=None),
+        "the next one is not due": guarded(
+            record=a_standby(StandbyState.ENDED, revision=REVISION, retry_at=LATER, failures=1), standbys=(), answer=None
+        ),
+        "the next one is due": guarded(
+            record=a_standby(StandbyState.ENDED, revision=REVISION, retry_at=NOW, failures=1), answer=None
+        ),
+        "none is wanted any more": guarded(spec=a_spec()),
+        "none is wanted any more and its pod is going": guarded(
+            spec=a_spec(), standbys=(a_standby_pod(revision=REVISION, deletion_deadline=LATER),)
+        ),
+        "the job is suspended": guarded(spec=a_spec(driver={"standby": True}, suspend=True)),
+        "the job is stalled": guarded(
+            stalled=StallStatus(generation=1, reason="X", message="m"), driver=a_driver(DriverState.ENDED), pods=()
+        ),
+        "all queries have ended": guarded(driver=a_driver(DriverState.ENDED, exit_code=0), pods=(), storage=EMPTY),
+        "the job is deleted": dataclasses.replace(
+            deleted(spec=HOT, standby=a_standby(revision=REVISION)), standbys=(a_standby_pod(revision=REVISION),)
+        ),
+        "the job is deleted and the standby is going": dataclasses.replace(
+            deleted(spec=HOT), standbys=(a_standby_pod(deletion_deadline=LATER),)
+        ),
+        "one that nobody knows": a_situation(standbys=(a_standby_pod(name="flights-standby-7"),)),
+        "the driver failed": guarded(
+            pods=(a_pod(phase=PodPhase.FAILED, exit=ContainerExit(1)),), driver=a_driver(), storage=EMPTY
+        ),
+        "the driver failed for the second time": guarded(
+            pods=(a_pod(phase=PodPhase.FAILED, exit=ContainerExit(1)),),
+            storage=EMPTY, restarts=RestartStatus(count=1, consecutive=1),
+        ),
+        "the driver has ended": guarded(driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1)),
+        "the driver has ended and the standby warms": guarded(
+            answer=standing_by(Preparation.WARMING),
+            driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1),
+        ),
+        "the driver has ended and empty state is wanted": guarded(
+            spec=a_spec(driver={"standby": True}, restore={"freshState": True}),
+            driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1),
+        ),
+        "the driver is going and does not answer": dataclasses.replace(
+            guarded(pods=(going(),)), driver=DriverSilent("no answer")
+        ),
+        "the driver is going and has not answered for a while": dataclasses.replace(
+            guarded(pods=(going(),), driver=a_driver(ending_since=NOW - 11 * SECOND)), driver=DriverSilent("no answer")
+        ),
+        "the chosen standby has not been labelled": situation_with(
+            ENDED, driver=ACTIVATED, spec=warm(), standbys=(a_standby_pod(),), upgrade=an_upgrade(UpgradeState.ACTIVATING)
+        ),
+        "the chosen standby is gone": situation_with(
+            ENDED, driver=ACTIVATED, spec=warm(), upgrade=an_upgrade(UpgradeState.ACTIVATING)
+        ),
+        "the chosen standby is not wanted any more": situation_with(
+            ENDED, driver=ACTIVATED, spec=a_spec("i:3"), standbys=(a_standby_pod(),)
+        ),
+        "the chosen standby has not heard of it": dataclasses.replace(
+            a_situation(driver=ACTIVATED, spec=warm(), pods=(NEW_POD,)), driver=standing_by()
+        ),
+        "the chosen standby refuses": dataclasses.replace(
+            a_situation(driver=ACTIVATED, spec=warm(), pods=(NEW_POD,), phase=Phase.UPGRADING),
+            driver=standing_by(Preparation.REFUSED, reason="BadJob", message="It raises."),
+        ),
+        "the chosen standby refuses and is going": dataclasses.replace(
+            a_situation(
+                driver=ACTIVATED, spec=warm(), pods=(dataclasses.replace(NEW_POD, deletion_deadline=LATER),)
+            ),
+            driver=standing_by(Preparation.REFUSED),
+        ),
+        "the driver that was fenced is going": situation_with(
+            {}, driver=ACTIVATED, spec=warm(), pods=(going(1), NEW_POD), upgrade=an_upgrade(UpgradeState.ACTIVATING)
+        ),
+    },
+    "rollback": {
+        "a new revision failed": trial_end(1),
+        "a new revision failed for the third time": trial_end(
+            1, upgrade=an_upgrade(UpgradeState.STARTING, savepoint=SP, trial=TrialStatus(failures=2))
+        ),
+        "a new revision failed once more than it may restart": trial_end(
+            1, spec=a_spec("i:2", restart={"maxFailures": 1}), restarts=RestartStatus(consecutive=1)
+        ),
+        "a new revision refused": trial_end(14),
+        "a new revision refused and rollbacks are by hand": trial_end(14, spec=warm(rollback="Manual")),
+        "a new revision refused and there is nothing to go back to": trial_end(
+            14, upgrade=an_upgrade(UpgradeState.FIRST_CHECKPOINT, trial=TrialStatus(checkpoints=1))
+        ),
+        "a new revision was evicted": over(
+            status_reason="Evicted", spec=warm(), driver=a_driver(revision=OTHER), upgrade=an_upgrade(UpgradeState.STARTING)
+        ),
+        "a new revision was stopped as asked": trial_end(1, operation=an_operation(epoch=2)),
+        "a stable revision refused": trial_end(14, upgrade=an_upgrade(UpgradeState.STABLE, savepoint=SP)),
+        "two failures": on_trial(2, storage=FOUND),
+        "three failures": on_trial(3, trial={"committed": {"delays": 44, "late": 7}}),
+        "three failures after a checkpoint": on_trial(
+            3, state=UpgradeState.FIRST_CHECKPOINT, trial={"checkpoints": 2, "committed": {"delays": 41}}
+        ),
+        "three failures without a savepoint": on_trial(3, savepoint=None, trial={"committed": {"delays": 44}}),
+        "three failures without a savepoint and with a checkpoint": on_trial(
+            3, savepoint=None, trial={"checkpoints": 1}, storage=FOUND
+        ),
+        "three failures and rollbacks are by hand": on_trial(3, rollback="Manual"),
+        "three failures and a person was told": on_trial(
+            3, rollback="Manual", stalled=StallStatus(generation=1, reason="RollbackNeeded", message="m")
+        ),
+        "three failures, a person was told, and says yes": on_trial(
+            3, stalled=StallStatus(generation=1, reason="RollbackNeeded", message="m"), job=a_job(generation=2)
+        ),
+        "three failures, a person was told, and tries again": on_trial(
+            3, rollback="Manual", storage=FOUND,
+            stalled=StallStatus(generation=1, reason="RollbackNeeded", message="m"), job=a_job(generation=2),
+        ),
+        "three failures and the spec has changed": on_trial(3, spec=a_spec("i:3"), storage=FOUND),
+        "the old revision starts again": on_trial(
+            3, state=UpgradeState.ROLLED_BACK, spec=a_spec(), withheld=OTHER, storage=FOUND
+        ),
+        "the new revision starts once more": on_trial(
+            1, state=UpgradeState.FIRST_CHECKPOINT, trial={"checkpoints": 2}, storage=FOUND
+        ),
+        "another revision follows one that never worked": on_trial(
+            1, spec=a_spec("i:3"), storage=FOUND
+        ),
+    },
+}  # fmt: skip

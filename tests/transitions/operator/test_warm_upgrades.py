@@ -1,0 +1,492 @@
+"""Upgrades with a standby, pass by pass: the running driver is stopped only for a revision that can take over."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from jobworld import KEY, FakeDriver, JobWorld
+from statefulspark import errors
+from statefulspark.contract.api import StandbyState as Preparation
+from statefulspark.contract.api import StandbyStatus
+from statefulspark.contract.manifest import SnapshotKind
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.status import (
+    DriverState,
+    Phase,
+    RevisionOutcome,
+    StandbyState,
+    StatefulSparkJobStatus,
+    UpgradeState,
+    UpgradeStatus,
+)
+from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.cluster import resources
+
+NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
+OLD_IMAGE: resources.Resource = {"image": "registry.example/flights:1"}
+REFUSAL = StandbyStatus(
+    state=Preparation.REFUSED, reason="BadJob", message="flights.py, line 7: NameError: name 'x' is not defined"
+)
+
+
+def running(spec: resources.Resource | None = None) -> JobWorld:
+    """A job with warm upgrades that runs and has completed a checkpoint."""
+    world = JobWorld()
+    world.change({"upgrade": {"mode": "Warm"}, **(spec or {})})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
+    return world
+
+
+def upgrade_of(world: JobWorld) -> UpgradeStatus:
+    upgrade = world.status.upgrade
+    assert upgrade is not None
+    return upgrade
+
+
+def is_in(world: JobWorld, *states: UpgradeState) -> bool:
+    return world.status.upgrade is not None and world.status.upgrade.state in states
+
+
+def answer(status: StatefulSparkJobStatus, kind: ConditionType) -> tuple[ConditionStatus, str]:
+    return next((found.status, found.reason) for found in status.conditions if found.type is kind)
+
+
+def pods(world: JobWorld) -> list[str]:
+    return [resources.text(pod, "metadata", "name") for pod in world.cluster.pods()]
+
+
+def refuse(world: JobWorld) -> None:
+    """Let every new standby refuse its job."""
+
+    def set_refusal(driver: FakeDriver) -> None:
+        driver.refusal = REFUSAL
+
+    world.on_start = set_refusal
+
+
+def test_the_running_driver_goes_on_until_the_standby_is_ready_and_hands_over_its_savepoint() -> None:
+    world = running()
+    old, seen = world.driver, list[UpgradeState]()
+    world.change(NEW_IMAGE)
+    while not is_in(world, UpgradeState.STABLE):
+        world.run(1)
+        state = upgrade_of(world).state
+        if seen[-1:] != [state]:
+            seen.append(state)
+        assert len(seen) < 10
+        if state is UpgradeState.PREPARE:
+            assert (world.status.phase, old.stop_id) == (Phase.RUNNING, None)
+            assert answer(world.status, ConditionType.UPGRADING)[0] is ConditionStatus.TRUE
+            assert answer(world.status, ConditionType.READY)[0] is ConditionStatus.FALSE
+
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert savepoint.rows == old.rows
+    assert world.driver.restored_from == f"savepoint {savepoint.id}"
+    assert (world.driver.pod, world.driver.epoch) == ("flights-standby-1", 2)
+    assert seen[0] is UpgradeState.PREPARE
+    assert seen[-1] is UpgradeState.STABLE
+    assert (upgrade_of(world).pause_seconds or 99) <= 2
+    assert [reason for reason in world.reasons if reason.startswith(("Upgrade", "Standby"))] == [
+        "StandbyCreated",
+        "UpgradeStarted",
+        "StandbyReady",
+        "UpgradeReady",
+        "StandbyActivated",
+        "UpgradeCompleted",
+        "UpgradeStable",
+    ]
+
+
+def test_the_standby_takes_over_while_the_pod_of_the_old_driver_still_exists() -> None:
+    world = running()
+    world.driver.lingers = True
+    world.lost_nodes.add("node-1")
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT), within_s=60)
+
+    assert "flights-driver-1" in pods(world)
+    assert (upgrade_of(world).pause_seconds or 99) <= 2
+    world.run(40)
+    deleted = world.cluster.objects[("Pod", "demo", "flights-driver-1")]
+    assert "deletionTimestamp" in resources.section(deleted, "metadata")
+
+
+def test_the_service_leads_to_the_pod_that_took_over() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    service = world.cluster.objects[("Service", KEY.namespace, "flights-driver")]
+    selector = resources.section(service, "spec", "selector")
+    labels = resources.section(world.cluster.objects[("Pod", "demo", "flights-standby-1")], "metadata", "labels")
+    assert selector.items() <= labels.items()
+
+
+def test_a_revision_that_refuses_costs_nothing_and_is_not_tried_in_a_loop() -> None:
+    world = running()
+    refuse(world)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
+    rows, created = world.driver.rows, world.status.standby_count
+
+    world.run(300)
+
+    assert world.driver.rows == rows + 300
+    assert (world.status.phase, world.status.epoch, world.status.standby_count) == (Phase.RUNNING, 1, created)
+    assert answer(world.status, ConditionType.UPGRADE_BLOCKED) == (ConditionStatus.TRUE, "BadJob")
+    assert answer(world.status, ConditionType.STALLED)[0] is ConditionStatus.TRUE
+    assert "flights.py, line 7" in (world.status.message or "")
+    assert world.status.standby is not None
+    assert (world.status.standby.state, pods(world)) == (StandbyState.REFUSED, ["flights-driver-1"])
+    assert world.reasons.count("UpgradeBlocked") == 1
+    assert [record.outcome for record in world.status.history] == [RevisionOutcome.BLOCKED]
+
+
+def test_a_crash_while_the_new_revision_is_blocked_restarts_the_old_one() -> None:
+    world = running()
+    refuse(world)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
+    world.kill_driver()
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    pod = world.cluster.objects[("Pod", "demo", "flights-driver-2")]
+    assert resources.items(pod, "spec", "containers")[0]["image"] == "registry.example/flights:1"
+    assert answer(world.status, ConditionType.UPGRADE_BLOCKED)[0] is ConditionStatus.TRUE
+
+
+@pytest.mark.parametrize("change", [{"image": "registry.example/flights:3"}, {"restartNonce": "again"}])
+def test_a_further_change_clears_the_block(change: resources.Resource) -> None:
+    world = running()
+    refuse(world)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
+    world.on_start = lambda _: None
+
+    world.change(change)
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+    assert answer(world.status, ConditionType.UPGRADE_BLOCKED)[0] is ConditionStatus.FALSE
+
+
+def test_going_back_clears_the_block_and_the_same_revision_may_come_again() -> None:
+    world = running()
+    refuse(world)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
+
+    world.change(OLD_IMAGE)
+    world.run(10)
+
+    assert answer(world.status, ConditionType.UPGRADE_BLOCKED)[0] is ConditionStatus.FALSE
+    assert answer(world.status, ConditionType.READY)[0] is ConditionStatus.TRUE
+    assert (world.status.epoch, world.status.standby) == (1, None)
+
+    world.on_start = lambda _: None
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+
+def test_fields_without_a_restart_take_effect_while_a_revision_is_blocked() -> None:
+    world = running()
+    refuse(world)
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
+
+    world.change({"suspend": True})
+
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code == 11)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(13, "BadJob"), (14, "NonRestoredState"), (1, "Failed"), (137, "OOMKilled")]
+)
+def test_a_standby_that_ends_blocks_its_revision(code: int, reason: str) -> None:
+    world = running()
+    world.on_start = lambda driver: driver.end(code, reason, "it ended")
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED))
+    world.run(30)
+
+    assert upgrade_of(world).reason == reason
+    assert (world.status.epoch, world.status.standby_count, world.driver.exit_code) == (1, 1, None)
+
+
+def test_an_image_that_cannot_be_pulled_blocks_its_revision() -> None:
+    world = running()
+    world.kubelet_starts_pods = False
+    world.change(NEW_IMAGE)
+    world.run(2)
+    pod = world.cluster.objects[("Pod", "demo", "flights-standby-1")]
+    state = {"waiting": {"reason": "ErrImagePull", "message": "not found"}}
+    pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": "driver", "state": state}]}
+    world.run(3)
+    assert is_in(world, UpgradeState.PREPARE)
+
+    state["waiting"]["reason"] = "ImagePullBackOff"
+    world.cluster.changes += 1
+    world.run(5)
+
+    assert answer(world.status, ConditionType.UPGRADE_BLOCKED) == (ConditionStatus.TRUE, "ImagePullBackOff")
+    assert pods(world) == ["flights-driver-1"]
+
+
+def test_a_manifest_that_the_api_server_refuses_blocks_its_revision() -> None:
+    world = running()
+
+    def reject(what: str) -> None:
+        if what.startswith("create Pod"):
+            raise errors.SpecRejectedError("ManifestRejected", "spec.containers[0].image: Required value")
+
+    world.cluster.before_write = reject
+    world.change(NEW_IMAGE)
+    world.run(30)
+
+    assert answer(world.status, ConditionType.UPGRADE_BLOCKED) == (ConditionStatus.TRUE, "ManifestRejected")
+    assert (world.status.phase, world.driver.exit_code) == (Phase.RUNNING, None)
+
+
+def test_a_standby_that_never_gets_ready_blocks_its_revision() -> None:
+    world = running({"upgrade": {"mode": "Warm", "standbyTimeout": "30s"}})
+
+    def stick(driver: FakeDriver) -> None:
+        driver.warming_takes = timedelta(hours=1)
+
+    world.on_start = stick
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.BLOCKED), within_s=60)
+
+    assert upgrade_of(world).reason == "StandbyNotReady"
+    assert world.driver.exit_code is None
+
+
+def test_without_room_for_a_standby_the_upgrade_is_cold_after_the_timeout_and_says_so() -> None:
+    world = running({"upgrade": {"mode": "Warm", "standbyTimeout": "30s"}})
+    world.has_room = lambda pod: "standby" not in pod
+    world.change(NEW_IMAGE)
+    world.run(25)
+    assert (world.status.phase, world.driver.stop_id) == (Phase.RUNNING, None)
+    assert "0/2 nodes fit" in (world.status.message or "")
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert (world.driver.pod, upgrade_of(world).mode) == ("flights-driver-2", UpgradeMode.COLD)
+    assert world.reasons.count("UpgradeCold") == 1
+    assert "flights-standby-1" not in pods(world)
+    assert (world.driver.restored_from or "").startswith("savepoint")
+
+
+def test_an_image_of_an_earlier_release_is_upgraded_cold() -> None:
+    world = running()
+    world.on_start = lambda driver: driver.end(2, "Usage", "unrecognized arguments") if driver.standby else None
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert world.driver.pod == "flights-driver-2"
+    assert "UpgradeCold" in world.reasons
+
+
+def test_a_standby_that_the_cluster_removes_is_created_again() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: len(world.standbys) == 1)
+    world.standbys[0].exit_code = 137
+    world.cluster.drop_pod("demo", "flights-standby-1")
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert world.driver.pod == "flights-standby-2"
+    assert "StandbyEnded" in world.reasons
+
+
+def test_a_change_that_is_taken_back_while_the_standby_warms_removes_it_and_nothing_else() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: len(world.standbys) == 1)
+
+    world.change(OLD_IMAGE)
+    world.run(10)
+
+    assert (pods(world), world.status.epoch, world.status.standby) == (["flights-driver-1"], 1, None)
+    assert is_in(world, UpgradeState.ABORTED)
+    assert answer(world.status, ConditionType.READY)[0] is ConditionStatus.TRUE
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        UpgradeState.PREPARE,
+        UpgradeState.SAVEPOINT_PRE_COPY,
+        UpgradeState.ACTIVATING,
+        UpgradeState.FIRST_CHECKPOINT,
+    ],
+)
+@pytest.mark.parametrize("change", [OLD_IMAGE, {"image": "registry.example/flights:3"}], ids=["back", "further"])
+def test_a_change_at_any_step_ends_with_its_revision_running(step: UpgradeState, change: resources.Resource) -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+    for _ in range(400):
+        if is_in(world, step):
+            break
+        world.reconcile()
+        world.pass_time()
+    assert is_in(world, step)
+
+    world.change(change)
+
+    world.run(120)
+    name = world.driver.pod
+    container = resources.items(world.cluster.objects[("Pod", "demo", name)], "spec", "containers")[0]
+    assert container["image"] == change["image"]
+    assert (world.status.phase, world.standbys, world.most_live_pods) == (Phase.RUNNING, [], 1)
+    rows = world.driver.rows
+    world.run(5)
+    assert world.driver.rows == rows + 5
+
+
+def test_a_driver_that_dies_while_the_standby_is_ready_is_followed_by_the_standby() -> None:
+    world = running({"savepoint": {"onFailure": "Wait"}})
+    world.driver.savepoints_fail = True
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: is_in(world, UpgradeState.SAVEPOINT_PRE_COPY) and len(world.standbys) == 1)
+    world.run(3)
+    world.kill_driver()
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert world.driver.pod == "flights-standby-1"
+    assert (world.driver.restored_from or "").startswith("checkpoint")
+
+
+def test_a_standby_that_dies_before_it_hears_of_its_activation_is_replaced_by_a_new_driver() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+
+    def die(what: str) -> None:
+        if what.startswith("label"):
+            world.drivers.running["flights-standby-1"].exit_code = 137
+            world.cluster.drop_pod("demo", "flights-standby-1")
+
+    world.cluster.before_write = die
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert (world.driver.pod, world.driver.restored_from) == ("flights-driver-3", f"savepoint {savepoint.id}")
+
+
+def test_an_activation_that_gets_lost_is_repeated() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+    lost = []
+
+    def lose(what: str) -> None:
+        if what.startswith("activate") and len(lost) < 3:
+            lost.append(what)
+            world.drivers.running["flights-standby-1"].answers = False
+
+    world.drivers.before_request = lose
+    for _ in range(60):
+        world.run(1)
+        for driver in world.drivers.running.values():
+            driver.answers = True
+    assert len(lost) == 3
+    assert is_in(world, UpgradeState.FIRST_CHECKPOINT, UpgradeState.STABLE)
+    assert world.driver.pod == "flights-standby-1"
+
+
+def test_a_standby_that_refuses_to_take_over_is_replaced_by_a_new_driver() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+
+    def turn(what: str) -> None:
+        if what.startswith("label"):
+            world.drivers.running["flights-standby-1"].standby = REFUSAL
+            world.drivers.running["flights-standby-1"].refusal = REFUSAL
+
+    world.cluster.before_write = turn
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert world.driver.pod == "flights-driver-3"
+
+
+def test_deleting_the_job_while_a_standby_warms_leaves_no_pod() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: len(world.standbys) == 1)
+    world.delete()
+
+    world.run_until(lambda: not world.exists)
+
+    assert pods(world) == []
+
+
+def test_suspending_while_a_standby_warms_removes_it() -> None:
+    world = running()
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: len(world.standbys) == 1)
+    world.change({"suspend": True})
+
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and not world.standbys)
+    world.run(10)
+
+    assert world.status.standby is None
+
+
+def test_a_stateless_upgrade_starts_every_revision_empty_and_takes_no_savepoint() -> None:
+    world = running()
+    world.change({"upgrade": {"mode": "Stateless"}, "restore": {"freshState": True}})
+    world.run_until(lambda: world.status.epoch == 2 and world.status.last_checkpoint is not None)
+    world.run(15)
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert (world.driver.restored_from, world.storage.latest(SnapshotKind.SAVEPOINT)) == (None, None)
+
+
+def test_stateless_without_the_second_word_is_refused() -> None:
+    world = running()
+    world.change({**NEW_IMAGE, "upgrade": {"mode": "Stateless"}})
+    world.run(10)
+
+    assert world.status.epoch == 1
+    assert "restore.freshState" in (world.status.message or "")
+
+
+def test_an_operator_that_is_upgraded_in_the_middle_of_a_cold_upgrade_goes_on_with_it() -> None:
+    world = running({"upgrade": {"mode": "Cold"}})
+    world.change(NEW_IMAGE)
+    world.reconcile()
+    assert is_in(world, UpgradeState.SAVEPOINT)
+    world.change({"upgrade": None})  # An earlier release knew no modes; the default is Warm.
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert (world.driver.pod, world.status.standby_count) == ("flights-driver-2", 0)
+
+
+def test_an_upgrade_that_an_earlier_release_had_done_is_left_alone() -> None:
+    world = running()
+    job = world.cluster.objects[(resources.JOB.name, "demo", "flights")]
+    revision = world.status.revision or ""
+    resources.section(job, "status")["upgrade"] = {
+        "fromRevision": "0a1b2c3d4e",
+        "toRevision": revision,
+        "generation": 1,
+        "state": "Done",
+        "requestedAt": "2026-01-01T00:00:00Z",
+    }
+    world.run(20)
+
+    assert (world.status.phase, world.status.epoch) == (Phase.RUNNING, 1)
+    assert is_in(world, UpgradeState.DONE)
+    assert world.status.driver is not None
+    assert world.status.driver.state is DriverState.CREATED
