@@ -200,7 +200,7 @@ def test_failures_wait_longer_each_time_and_end_when_the_budget_is_used_up() -> 
 
     gaps = [later - earlier for earlier, later in itertools.pairwise(starts)]
     assert gaps == sorted(gaps)
-    assert gaps[-1] > 4 * gaps[0]
+    assert gaps[-1] > 3 * gaps[0]
     assert len(starts) == 5
     assert world.status.stalled is not None
     assert world.status.stalled.reason == "BudgetExhausted"
