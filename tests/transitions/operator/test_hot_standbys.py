@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 from jobworld import FakeDriver, JobWorld
+from statefulspark import errors
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus
 from statefulspark_operator.api.status import Phase, StandbyState, UpgradeState
@@ -177,3 +178,24 @@ def test_a_restore_from_another_snapshot_does_not_use_the_standby() -> None:
     world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
 
     assert (world.driver.pod, world.driver.restored_from) == ("flights-driver-2", "checkpoint 1")
+
+
+def test_a_standby_that_a_quota_forbids_costs_the_job_nothing() -> None:
+    world = guarded()
+
+    def forbid(what: str) -> None:
+        if what.startswith("create Pod flights-standby"):
+            raise errors.StateUnknownError("ApiServerRefused", "exceeded quota: pods=2")
+
+    world.cluster.before_write = forbid
+    world.standbys[0].end(1, "Failed", "it failed")
+    world.run(30)
+    assert world.status.standby is not None
+    assert (world.status.standby.state, world.status.standby.reason) == (StandbyState.ENDED, "ApiServerRefused")
+    world.change({"savepointNonce": "now"})
+    world.run_until(lambda: world.status.last_savepoint is not None)
+    world.kill_driver()
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    assert world.driver.pod == "flights-driver-2"

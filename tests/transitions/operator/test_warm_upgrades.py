@@ -490,3 +490,35 @@ def test_an_upgrade_that_an_earlier_release_had_done_is_left_alone() -> None:
     assert is_in(world, UpgradeState.DONE)
     assert world.status.driver is not None
     assert world.status.driver.state is DriverState.CREATED
+
+
+def test_a_standby_that_a_quota_forbids_makes_the_upgrade_cold_after_the_timeout() -> None:
+    world = running({"upgrade": {"mode": "Warm", "standbyTimeout": "30s"}})
+
+    def forbid(what: str) -> None:
+        if what.startswith("create Pod flights-standby"):
+            raise errors.StateUnknownError("ApiServerRefused", "exceeded quota: pods=1")
+
+    world.cluster.before_write = forbid
+    world.change(NEW_IMAGE)
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert (world.driver.pod, upgrade_of(world).mode) == ("flights-driver-2", UpgradeMode.COLD)
+
+
+def test_a_driver_that_ends_while_its_successor_cannot_be_created_is_followed_by_a_new_one() -> None:
+    world = running()
+
+    def forbid(what: str) -> None:
+        if what.startswith("create Pod flights-standby"):
+            raise errors.StateUnknownError("ApiServerRefused", "exceeded quota: pods=1")
+
+    world.cluster.before_write = forbid
+    world.change(NEW_IMAGE)
+    world.run(5)
+    world.kill_driver()
+
+    world.run_until(lambda: is_in(world, UpgradeState.FIRST_CHECKPOINT))
+
+    assert world.driver.pod == "flights-driver-2"

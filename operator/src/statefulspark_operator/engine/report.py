@@ -14,11 +14,12 @@ from statefulspark_operator.api.status import (
     Phase,
     StallStatus,
     StandbyState,
+    StandbyStatus,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.engine.world import Ports
-from statefulspark_operator.lifecycle import announcements
+from statefulspark_operator.lifecycle import actions, announcements, standby_facts
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.situation import Situation
 
@@ -78,12 +79,28 @@ def with_failure(situation: Situation, decision: Decision, error: errors.Statefu
     merged = conditions.merge(status.conditions, (ready, *others))
     changes: dict[str, object] = {"message": error.message, "conditions": merged}
     standby = status.standby
-    if isinstance(error, errors.SpecRejectedError) and standby is not None and standby.state is StandbyState.CREATING:
-        refused = {"state": StandbyState.REFUSED, "reason": error.reason, "message": error.message}
-        changes["standby"] = standby.model_copy(update={**refused, "since": situation.now})
+    if standby is not None and any(isinstance(act, actions.CreateStandby) for act in decision.actions):
+        changes["standby"] = _without_standby(situation, standby, error)
     elif isinstance(error, errors.SpecRejectedError):
         changes |= _stalled(situation, status.driver, error)
     return status.model_copy(update=changes)
+
+
+def _without_standby(situation: Situation, standby: StandbyStatus, error: errors.StatefulSparkError) -> StandbyStatus:
+    """Return the record of a standby that could not be created.
+
+    One that the API server refuses is refused. One of the running revision, for which a right or a quota is missing, is
+    tried again after a delay, so that the job's own passes succeed. All others are tried again in the next pass.
+    """
+    if isinstance(error, errors.SpecRejectedError):
+        return standby_facts.reached(
+            situation, standby, StandbyState.REFUSED, reason=error.reason, message=error.message
+        )
+    driver = situation.intent
+    is_of_upgrade = driver is None or driver.revision != standby.revision
+    if is_of_upgrade or not isinstance(error, errors.StateUnknownError):
+        return standby
+    return standby_facts.ended(situation, standby, error.reason, error.message)
 
 
 def _stalled(situation: Situation, driver: DriverIntent | None, error: errors.SpecRejectedError) -> dict[str, object]:

@@ -12,6 +12,8 @@ from statefulspark_operator.lifecycle.reason import Reason
 AT_ONCE = timedelta(0)
 SOON = timedelta(seconds=1)
 """While a step is in progress."""
+QUICK = timedelta(milliseconds=200)
+"""While a standby waits for the running driver's stop: until it takes over, the job stands still."""
 STEADY = timedelta(seconds=5)
 """While the job runs: the interval at which its progress is observed."""
 LATER = timedelta(seconds=15)

@@ -41,19 +41,20 @@ def current_standby(situation: Situation) -> StandbyStatus | None:
         return _after_end(situation, record, pod)
     if pod.waiting is not None and pod.waiting.reason not in _PASSING_WAITS:
         message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
-        return _reached(situation, record, StandbyState.REFUSED, reason=pod.waiting.reason, message=message)
+        return reached(situation, record, StandbyState.REFUSED, reason=pod.waiting.reason, message=message)
     return _as_it_says(situation, record, pod)
 
 
 def _without_pod(situation: Situation, record: StandbyStatus) -> StandbyStatus:
     """Keep what was never created, and why another revision was refused; everything else has ended."""
-    is_refused = record.state is StandbyState.REFUSED and not _is_of_the_running_revision(situation, record)
+    is_refused = record.state is StandbyState.REFUSED and not is_of_the_running_revision(situation, record)
     if record.uid is None or is_refused:
         return record
-    return _ended(situation, record, "StandbyGone", f"Pod {record.pod} does not exist any more.")
+    return ended(situation, record, "StandbyGone", f"Pod {record.pod} does not exist any more.")
 
 
-def _is_of_the_running_revision(situation: Situation, record: StandbyStatus) -> bool:
+def is_of_the_running_revision(situation: Situation, record: StandbyStatus) -> bool:
+    """Tell whether it is of the revision that runs, so that its end says nothing about a new one."""
     return situation.intent is None or situation.intent.revision == record.revision
 
 
@@ -62,11 +63,11 @@ def _as_it_says(situation: Situation, record: StandbyStatus, pod: DriverPod) -> 
     if isinstance(answer, JobStatus) and answer.standby is not None:
         state = StandbyState(answer.standby.state.value)
         if state is not StandbyState.REFUSED:
-            return _reached(situation, record, state)
+            return reached(situation, record, state)
         reason, message = answer.standby.reason or "StandbyRefused", answer.standby.message or "It gave no reason."
-        return _reached(situation, record, state, reason=reason, message=message)
+        return reached(situation, record, state, reason=reason, message=message)
     if record.state is StandbyState.CREATING and pod.phase is PodPhase.RUNNING:
-        return _reached(situation, record, StandbyState.WARMING)
+        return reached(situation, record, StandbyState.WARMING)
     return record
 
 
@@ -74,13 +75,13 @@ def _after_end(situation: Situation, record: StandbyStatus, pod: DriverPod) -> S
     end = ends.of_pod(pod)
     if pod.is_over and end.code == ExitCode.USAGE:
         message = f"{pod.name} does not know `statefulspark run --standby`; its image has an earlier release."
-        return _reached(situation, record, StandbyState.REFUSED, reason=NOT_SUPPORTED, message=message)
-    if end.kind in (EndKind.DISRUPTED, EndKind.DRAINED) or _is_of_the_running_revision(situation, record):
-        return _ended(situation, record, end.reason, end.message)
-    return _reached(situation, record, StandbyState.REFUSED, reason=end.reason, message=end.message)
+        return reached(situation, record, StandbyState.REFUSED, reason=NOT_SUPPORTED, message=message)
+    if end.kind in (EndKind.DISRUPTED, EndKind.DRAINED) or is_of_the_running_revision(situation, record):
+        return ended(situation, record, end.reason, end.message)
+    return reached(situation, record, StandbyState.REFUSED, reason=end.reason, message=end.message)
 
 
-def _reached(
+def reached(
     situation: Situation,
     record: StandbyStatus,
     state: StandbyState,
@@ -88,6 +89,7 @@ def _reached(
     reason: str | None = None,
     message: str | None = None,
 ) -> StandbyStatus:
+    """Return a standby's record in a state, with the time since when it is in it."""
     if (record.state, record.reason, record.message) == (state, reason, message):
         return record
     changes: dict[str, object] = {"state": state, "reason": reason, "message": message}
@@ -98,8 +100,9 @@ def _reached(
     return record.model_copy(update=changes)
 
 
-def _ended(situation: Situation, record: StandbyStatus, reason: str, message: str) -> StandbyStatus:
+def ended(situation: Situation, record: StandbyStatus, reason: str, message: str) -> StandbyStatus:
+    """Return a standby's record after its end; the next one is created after a delay that grows with each end."""
     failures = record.failures + 1
     wait = backoff.delay(failures, initial=RETRY_INITIAL, longest=RETRY_LONGEST, seed=situation.job.uid)
-    ended = _reached(situation, record, StandbyState.ENDED, reason=reason, message=message)
-    return ended.model_copy(update={"failures": failures, "retry_at": situation.now + wait})
+    record = reached(situation, record, StandbyState.ENDED, reason=reason, message=message)
+    return record.model_copy(update={"failures": failures, "retry_at": situation.now + wait})

@@ -43,7 +43,6 @@ RULES: tuple[Rule, ...] = (
     handover.block,  # A revision that cannot start never touches the running one.
     handover.fall_back,
     handover.prepare,
-    standby.resume_creation,
     handover.note_ready,
     upgrade_rules.replace_driver,  # The spec requests another revision or another state.
     start.drop_superseded,  # A recorded start that the spec no longer requests.
@@ -60,6 +59,7 @@ RULES: tuple[Rule, ...] = (
     progress.show_unschedulable,
     progress.await_start,
     progress.take_savepoint,
+    standby.resume_creation,  # After all that the job itself needs: it may fail for long.
     handover.await_standby,
     standby.keep,
     progress.run,

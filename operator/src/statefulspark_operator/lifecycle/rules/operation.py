@@ -15,7 +15,7 @@ from statefulspark.contract.manifest import SnapshotFormat, Trigger
 from statefulspark_operator.api.spec import Savepoint
 from statefulspark_operator.api.status import OperationKind, OperationPhase, OperationStatus, Phase
 from statefulspark_operator.lifecycle import actions, steps
-from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision
+from statefulspark_operator.lifecycle.decision import AT_ONCE, QUICK, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation
 
@@ -105,7 +105,8 @@ def follow(situation: Situation) -> Decision | None:
     phase = _phase(operation, situation)
     if not isinstance(situation.operation, OperationAbsent):
         message = f"Waiting for the savepoint (request {operation.id})."
-        return Decision(Reason.OPERATION_IN_PROGRESS, message, phase, situation.status, (), SOON)
+        after = QUICK if situation.usable_standby is not None else SOON
+        return Decision(Reason.OPERATION_IN_PROGRESS, message, phase, situation.status, (), after)
     if situation.driver_status is not None and situation.driver_status.state is JobState.STARTING:
         return _fail(situation, operation, "The driver is still starting.")
     act = request_for(situation, operation)

@@ -123,7 +123,7 @@ def resume_creation(situation: Situation) -> Decision | None:
     record = situation.status.standby
     if record is None or record.state is not StandbyState.CREATING or situation.standby_pod is not None:
         return None
-    if record.uid is not None or record.revision != wanted_revision(situation):
+    if record.uid is not None or record.revision != wanted_revision(situation) or situation.live_pod is None:
         return None
     message = f"Creating {record.pod}."
     acts = _creation(situation, record)

@@ -22,7 +22,7 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle import actions, backoff, steps, trial
-from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
+from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.situation import DriverPod, PodPhase, Situation
@@ -147,7 +147,8 @@ def _request(situation: Situation, pod: DriverPod, *, attempt: int) -> Decision:
     status = situation.status.model_copy(update={"operation": operation, "upgrade": upgrade})
     message = f"Taking a savepoint of revision {upgrade.from_revision} to start revision {upgrade.to_revision} from it."
     act = operations.request_for(situation, operation)
-    return Decision(Reason.UPGRADE_REQUESTED, message, Phase.UPGRADING, status, (act,), SOON)
+    after = QUICK if has_standby else SOON
+    return Decision(Reason.UPGRADE_REQUESTED, message, Phase.UPGRADING, status, (act,), after)
 
 
 def _stop_without_savepoint(situation: Situation, pod: DriverPod, why: str) -> Decision:
