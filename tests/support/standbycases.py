@@ -145,6 +145,10 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the standby warms": warming(300),
         "the standby warms for too long": warming(301),
+        "the standby warms for too long and says why": preparing(
+            record=a_standby(StandbyState.WARMING, since=NOW - 301 * SECOND),
+            answer=standing_by(Preparation.WARMING, reason="StorageUnreachable", message="s3://state does not answer."),
+        ),
         "the standby refuses": preparing(
             record=a_standby(StandbyState.WARMING),
             answer=standing_by(Preparation.REFUSED, reason="NonRestoredState", message="sum has no place."),

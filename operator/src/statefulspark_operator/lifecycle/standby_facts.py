@@ -63,7 +63,8 @@ def _as_it_says(situation: Situation, record: StandbyStatus, pod: DriverPod) -> 
     if isinstance(answer, JobStatus) and answer.standby is not None:
         state = StandbyState(answer.standby.state.value)
         if state is not StandbyState.REFUSED:
-            return reached(situation, record, state)
+            # A standby that warms may say what it is waiting for, for example storage that does not answer.
+            return reached(situation, record, state, reason=answer.standby.reason, message=answer.standby.message)
         reason, message = answer.standby.reason or "StandbyRefused", answer.standby.message or "It gave no reason."
         return reached(situation, record, state, reason=reason, message=message)
     if record.state is StandbyState.CREATING and pod.phase is PodPhase.RUNNING:

@@ -80,7 +80,8 @@ def _cause(situation: Situation, standby: StandbyStatus) -> tuple[str, str] | No
         return standby.reason or "StandbyRefused", standby.message or "The standby gave no reason."
     if standby.state is not StandbyState.WARMING or not _is_overdue(situation, standby):
         return None
-    return NOT_READY, f"{standby.pod} was not ready within {_timeout(situation)}; its log says what it is waiting for."
+    obstacle = standby.message or "Its log says what it is waiting for."
+    return NOT_READY, f"{standby.pod} was not ready within {_timeout(situation)}. {obstacle}"
 
 
 def _is_overdue(situation: Situation, standby: StandbyStatus) -> bool:
