@@ -94,8 +94,10 @@ class FakeGateway:
         place = (resources.POD.name, namespace, name)
         with _Write(self, f"label {name}"):
             found = self.objects.get(place)
-            if found is None or resources.text(found, "metadata", "uid") != uid:
+            if found is None:
                 raise errors.PreconditionFailedError("NotFound", f"{place} is gone.")
+            if resources.text(found, "metadata", "uid") != uid:
+                raise errors.PreconditionFailedError("Conflict", f"{place} is another one.")
             resources.section(found, "metadata", "labels").update(labels)
             self._touch(place)
 

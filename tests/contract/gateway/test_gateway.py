@@ -14,6 +14,7 @@ import pytest
 from apiserver import ApiServer
 from fakecluster import FakeGateway
 from statefulspark import errors
+from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, Gateway, JobKey
 from statefulspark_operator.cluster.kubernetes_gateway import KubernetesGateway
@@ -130,6 +131,45 @@ def test_pods_are_listed_by_label(subject: Subject) -> None:
     found = subject(lambda gateway: gateway.list_pods(subject.namespace, "job=b,role=driver"))
 
     assert [resources.text(pod, "metadata", "name") for pod in found] == ["two"]
+
+
+def a_pod(subject: Subject, name: str, **labels: str) -> Resource:
+    pod = subject.manifest(resources.POD, name, spec={"containers": [{"name": "c", "image": "i"}]})
+    resources.section(pod, "metadata")["labels"] = dict(labels)
+    subject(lambda gateway: gateway.create(pod))
+    return subject.read(resources.POD, name)
+
+
+def test_driver_and_standby_pods_of_a_job_are_listed_together(subject: Subject) -> None:
+    a_pod(subject, "driver", **names.driver_labels("flights", epoch=1, revision="a"))
+    a_pod(subject, "standby", **names.standby_labels("flights", revision="b"))
+    a_pod(subject, "other", **names.standby_labels("trains", revision="b"))
+    a_pod(subject, "executor", **names.labels("flights"))
+
+    found = subject(lambda gateway: gateway.list_pods(subject.namespace, names.pod_selector("flights")))
+
+    assert sorted(resources.text(pod, "metadata", "name") for pod in found) == ["driver", "standby"]
+
+
+def test_labels_are_added_to_a_pod_and_others_kept(subject: Subject) -> None:
+    uid = resources.text(a_pod(subject, "one", job="a", role="standby"), "metadata", "uid")
+
+    for _ in range(2):
+        subject(lambda gateway: gateway.label_pod(subject.namespace, "one", {"role": "driver", "epoch": "2"}, uid=uid))
+
+    labels = resources.section(subject.read(resources.POD, "one"), "metadata", "labels")
+    assert labels == {"job": "a", "role": "driver", "epoch": "2"}
+
+
+def test_another_pod_of_the_same_name_is_not_labelled(subject: Subject) -> None:
+    a_pod(subject, "one", role="standby")
+
+    with pytest.raises(errors.PreconditionFailedError, match="Conflict"):
+        subject(lambda gateway: gateway.label_pod(subject.namespace, "one", {"role": "driver"}, uid="another"))
+    with pytest.raises(errors.PreconditionFailedError, match="NotFound"):
+        subject(lambda gateway: gateway.label_pod(subject.namespace, "absent", {"role": "driver"}, uid="another"))
+
+    assert resources.section(subject.read(resources.POD, "one"), "metadata", "labels") == {"role": "standby"}
 
 
 def test_delete_spares_another_object_of_the_same_name(subject: Subject) -> None:

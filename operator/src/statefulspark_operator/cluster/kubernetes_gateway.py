@@ -115,7 +115,11 @@ class KubernetesGateway:
     async def label_pod(self, namespace: str, name: str, labels: Mapping[str, str], *, uid: str) -> None:
         """Add labels to a pod."""
         body: Resource = {"metadata": {"uid": uid, "labels": dict(labels)}}
-        await self._call("PATCH", resources.POD.path(namespace, name), body=body, content_type=_MERGE)
+        try:
+            await self._call("PATCH", resources.POD.path(namespace, name), body=body, content_type=_MERGE)
+        except errors.SpecRejectedError as error:
+            # Kubernetes answers a wrong uid with 422 "field is immutable", and nothing else of this patch can be wrong.
+            raise errors.PreconditionFailedError("Conflict", f"Pod {name} is another one: {error.message}") from error
 
     async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
         """Patch a job's status if the job has not changed since it was read, and return its new version."""
