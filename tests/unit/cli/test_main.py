@@ -107,3 +107,19 @@ def test_a_reader_that_closes_early_is_no_traceback() -> None:
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
 
     assert (ended.returncode, ended.stderr) == (1, "")
+
+
+def test_a_run_waits_for_no_import_of_another_command() -> None:
+    """The JVM is started behind these imports, so each of them makes every start of a driver longer."""
+    code = "import sys; from statefulspark.cli import main; main.build_parser('run'); print(*sys.modules)"
+
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+
+    loaded = {name for name in ended.stdout.split() if name.startswith("statefulspark.cli.")}
+    names = ("api_client", "main", "options", "run", "terminal")
+    assert loaded == {f"statefulspark.cli.{name}" for name in names}
+
+
+@pytest.mark.parametrize("word", [None, "--help", "no-such-command"])
+def test_without_a_known_command_all_of_them_are_explained(word: str | None) -> None:
+    assert list(_commands(main.build_parser(word))) == _ALL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import platform
 import sys
@@ -12,12 +13,15 @@ from typing import NoReturn
 
 from statefulspark import errors, failures
 from statefulspark._version import __version__
-from statefulspark.cli import checkpoint, doctor, options, run, savepoint, state, status, stop, terminal
+from statefulspark.cli import options, terminal
 from statefulspark.contract import formats
 from statefulspark.contract.exit_codes import ExitCode
 
 INTERRUPTED = 130
 """What a shell reports for Ctrl-C."""
+
+_COMMANDS = ("run", "checkpoint", "savepoint", "state", "doctor", "status", "stop")
+"""Modules beside this one; each adds its own parser."""
 
 _EPILOG = """\
 examples:
@@ -57,7 +61,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: For `--help` and for wrong flags.
     """
-    args = build_parser().parse_args(arguments)
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    args = build_parser(words[0] if words else None).parse_args(words)
     try:
         return int(args.handle(args))
     except errors.StatefulSparkError as error:
@@ -71,8 +76,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return ExitCode.FAILED
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Return the parser of the whole command."""
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """Return the parser of the whole command.
+
+    Args:
+        command: The only command that is needed, so that the modules of the others are not imported; all if it is omitted
+            or unknown.
+    """
     parser: argparse.ArgumentParser = _Parser(
         prog="statefulspark",
         description="Run PySpark streaming jobs that keep their state, and manage their checkpoints and savepoints.",
@@ -80,8 +90,8 @@ def build_parser() -> argparse.ArgumentParser:
         formatter_class=options.Help,
     )
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in (run, checkpoint, savepoint, state, doctor, status, stop):
-        command.add_parser(commands)
+    for name in (command,) if command in _COMMANDS else _COMMANDS:
+        importlib.import_module(f"statefulspark.cli.{name}").add_parser(commands)
     _add_version(commands)
     return parser
 
