@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SUPPORT = HERE.parent / "tests" / "support"
-SHARED = {"contenders", "machine", "turns", "workload"}
+SHARED = {"contenders", "machine", "processor_time", "start_picture", "turns", "workload"}
 
 
 def main() -> int:

@@ -131,10 +131,15 @@ class Driver:
         self._process.launch(command)
 
     @property
+    def process(self) -> processes.Process:
+        """Itself, once it was started."""
+        assert self._process is not None
+        return self._process
+
+    @property
     def pid(self) -> int:
         """Its process id."""
-        assert self._process is not None
-        return self._process.pid
+        return self.process.pid
 
     def get(self, path: str) -> Json | None:
         """Ask its API; None while it does not answer."""

@@ -5,6 +5,7 @@ It opens the sinks, starts the queries behind their gates, and builds the snapsh
 
 from __future__ import annotations
 
+import logging
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -47,6 +48,8 @@ if TYPE_CHECKING:
     from statefulspark.evolution.comparison import Evolution
     from statefulspark.recovery.plan import StartPlan
     from statefulspark.storage import ObjectStore, StorageOptions
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,7 @@ def assemble(parts: Parts) -> JobLoop:
     identity = _identity(parts)
     planner = drain.Planner(parts.root.store, parts.root.epoch, _now_ms)
     running = tuple(_start_query(query, parts, gate, committer, planner) for query in parts.built)
+    _log.info("queries started", extra={"queries": len(running)})
     return JobLoop(
         status_tracker=JobStatusTracker(
             identity,

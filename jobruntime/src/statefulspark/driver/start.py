@@ -110,6 +110,7 @@ def up_to_comparison(
         raise_fence(root, spark)
         root = replace(root, seen=None)
     built = build_queries(job, job_config, spark, start_plan)
+    _log.info("queries planned", extra={"queries": len(built.queries)})
     return compare(job_config, root, spark, start_plan, built)
 
 

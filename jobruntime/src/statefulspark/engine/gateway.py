@@ -13,6 +13,7 @@ The JVM ends when its standard input is closed, so it never outlives this proces
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import shlex
 import shutil
@@ -32,6 +33,7 @@ ENV_ARCHIVE = "STATEFULSPARK_JVM_ARCHIVE"
 START_LIMIT_S = 120.0
 DEFAULT_MEMORY = "1g"
 _POLL_INTERVAL_S = 0.02
+_log = logging.getLogger(__name__)
 
 _OPENED_PACKAGES = (
     "java.base/java.lang",
@@ -132,6 +134,7 @@ def connect(conf: Mapping[str, str]) -> None:
     start(conf)
     assert _started.launch is not None  # noqa: S101 - it was just started
     port, secret = wait(_started.launch)
+    _log.info("the JVM answers")
     _started.is_connected = True
     # PySpark connects to the JVM that these variables name.
     os.environ["PYSPARK_GATEWAY_PORT"], os.environ["PYSPARK_GATEWAY_SECRET"] = str(port), secret

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -17,6 +18,8 @@ from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject, JVMView
+
+_log = logging.getLogger(__name__)
 
 _NOISY_LOGGERS = (
     "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # empty state, closed sockets
@@ -71,6 +74,7 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("WARN")
     _reduce_logging(session)
+    _log.info("spark is up", extra={"master": session.sparkContext.master})
     return session
 
 

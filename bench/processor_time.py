@@ -1,0 +1,105 @@
+"""How much processor time a driver has used by when, by what its processes are: the driver, its JVM, Python workers."""
+
+from __future__ import annotations
+
+import enum
+import os
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+LOOKS_EVERY_S = 0.1
+_TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_PARENT, _USER_TIME, _SYSTEM_TIME = 1, 11, 12
+"""Fields of /proc/PID/stat behind the command's name."""
+
+
+class Role(enum.Enum):
+    """What a process is."""
+
+    DRIVER = "driver"
+    """The process that was started."""
+    JVM = "JVM"
+    """What runs java, and what the driver started to start it."""
+    WORKERS = "workers"
+    """All below the JVM."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Processor seconds up to a moment, in seconds since 1970."""
+
+    at_s: float
+    used_s: dict[Role, float]
+
+
+class Watch:
+    """Looks at a process and all below it ten times a second, until it is told to end."""
+
+    def __init__(self, pid: int) -> None:
+        """Begin to look."""
+        self._pid = pid
+        self._samples: list[Sample] = []
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def end(self) -> tuple[Sample, ...]:
+        """Look no more, and return what was seen, oldest first."""
+        self._ending.set()
+        self._thread.join()
+        return tuple(self._samples)
+
+    def _look(self) -> None:
+        seen: dict[int, tuple[Role, float]] = {}
+        while not self._ending.wait(LOOKS_EVERY_S):
+            seen |= _of_family(self._pid)
+            used = {role: sum(used_s for one, used_s in seen.values() if one is role) for role in Role}
+            self._samples.append(Sample(time.time(), used))
+
+
+def used_s(samples: tuple[Sample, ...], at_s: float) -> dict[Role, float]:
+    """Return what was used up to a moment; nothing before the first sample."""
+    before = [sample.used_s for sample in samples if sample.at_s <= at_s]
+    return before[-1] if before else dict.fromkeys(Role, 0.0)
+
+
+def _of_family(root: int) -> dict[int, tuple[Role, float]]:
+    """Return the processes from a root down, with what each has used itself."""
+    stats = _stats()
+    children: dict[int, list[int]] = {}
+    for pid, (parent, _) in stats.items():
+        children.setdefault(parent, []).append(pid)
+    found: dict[int, tuple[Role, float]] = {}
+    waiting = [(root, Role.DRIVER)] if root in stats else []
+    while waiting:
+        pid, role = waiting.pop()
+        found[pid] = role, stats[pid][1]
+        below = _below(pid, role)
+        waiting += [(child, below) for child in children.get(pid, ())]
+    return found
+
+
+def _below(pid: int, role: Role) -> Role:
+    if role is Role.DRIVER:
+        return Role.JVM
+    return Role.WORKERS if role is Role.WORKERS or _is_java(pid) else Role.JVM
+
+
+def _is_java(pid: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/comm").read_text().strip() == "java"
+    return False
+
+
+def _stats() -> dict[int, tuple[int, float]]:
+    """Return parent and processor seconds of every process."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            fields = (folder / "stat").read_text().rpartition(")")[2].split()
+            ticks = int(fields[_USER_TIME]) + int(fields[_SYSTEM_TIME])
+            found[int(folder.name)] = int(fields[_PARENT]), ticks / _TICKS_PER_S
+    return found

@@ -1,0 +1,76 @@
+"""The picture of a start: a bar for each contender, cut at its moments, and what its processes were doing below it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+from matplotlib import patches, pyplot
+
+from bench.processor_time import Role
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from bench.start import Start
+
+INK, MUTED, GRID = "#1f2933", "#7b8794", "#e4e7eb"
+SPANS = ("#2f6f9f", "#7fa8c9")
+ROLES = {Role.DRIVER: "#5b9a68", Role.JVM: "#c8553d", Role.WORKERS: "#7a4fa3"}
+WIDTH_INCHES, INCHES_EACH = 11.0, 2.3
+DPI = 130
+
+
+def draw(starts: Mapping[str, Start], target: Path) -> None:
+    """Write the picture as PNG."""
+    with pyplot.rc_context({"font.family": "DejaVu Sans", "font.size": 9, "text.color": INK, "axes.edgecolor": GRID}):
+        size = (WIDTH_INCHES, INCHES_EACH * len(starts) + 0.9)
+        figure, grid = pyplot.subplots(len(starts), 1, figsize=size, sharex=True, squeeze=False)
+        for axes, (name, start) in zip(grid[:, 0], starts.items(), strict=True):
+            _draw_spans(axes, start)
+            _draw_use(axes, start)
+            axes.set_title(f"{name}: {start.took_s:.1f} s", loc="left", fontweight="bold")
+            _clean(axes)
+        grid[-1, 0].set_xlabel("seconds since the process was started (medians)", color=MUTED)
+        labels = [patches.Rectangle((0, 0), 1, 1, color=color) for color in ROLES.values()]
+        figure.legend(labels, [f"{role.value}, cores" for role in ROLES], loc="upper right", ncols=3, frameon=False)
+        figure.tight_layout()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(target, dpi=DPI)
+        pyplot.close(figure)
+
+
+def _draw_spans(axes: Axes, start: Start) -> None:
+    """Draw the bar, with the name of what ended at each cut."""
+    edges = [0.0, *start.moments_s.values()]
+    for number, ((began_s, ended_s), name) in enumerate(zip(pairwise(edges), start.moments_s, strict=True)):
+        axes.broken_barh([(began_s, ended_s - began_s)], (2.2, 0.5), color=SPANS[number % 2])
+        axes.annotate(name, (ended_s, 2.75), rotation=32, ha="left", va="bottom", fontsize=7.5, color=INK)
+    axes.set_ylim(0, 4.6)
+
+
+def _draw_use(axes: Axes, start: Start) -> None:
+    """Stack how many cores were used in each span, by whom."""
+    edges = [0.0, *start.moments_s.values()]
+    used = [dict.fromkeys(Role, 0.0), *start.used_s.values()]
+    for (began_s, ended_s), (before, after) in zip(pairwise(edges), pairwise(used), strict=True):
+        bottom, length_s = 0.0, max(ended_s - began_s, 1e-3)
+        for role, color in ROLES.items():
+            cores = (after[role] - before[role]) / length_s
+            axes.bar(began_s, cores, length_s, bottom=bottom, align="edge", color=color, linewidth=0)
+            bottom += cores
+    axes.set_yticks([0, 1, 2])
+
+
+def _clean(axes: Axes) -> None:
+    axes.set_axisbelow(True)
+    axes.grid(axis="x", color=GRID)
+    axes.tick_params(colors=MUTED, length=0)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
