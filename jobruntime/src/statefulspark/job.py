@@ -108,12 +108,17 @@ class Job:
         Raises:
             SystemExit: Always; the code says how the job ended.
         """
-        from statefulspark.driver import check, standby, start
+        from statefulspark.engine import session, settings
 
         def work() -> int:
             job_config = launch.current_config(self.name)
             report = launch.requested_report()
             definition = self.definition
+            if definition.queries:
+                session.begin(job_config, settings.storage_options(job_config.storage))
+            # This import takes about a second, during which Spark starts.
+            from statefulspark.driver import check, standby, start
+
             if report:
                 return check.check(definition, job_config, check.ReportFormat(report))
             if launch.requested_role() is launch.Role.STANDBY:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from pyspark import SparkContext
@@ -44,8 +47,36 @@ def hadoop_uri(uri: str) -> str:
     return "file:" + uri.removeprefix("file://") if uri.startswith("file://") else uri
 
 
+@dataclass(slots=True)
+class _Begun:
+    session: Future[SparkSession] | None = None
+
+
+_begun = _Begun()
+
+
+def begin(job: config.JobConfig, options: StorageOptions) -> None:
+    """Start Spark in another thread, and return at once; `build` waits for it and raises what it raised.
+
+    Until Spark's session is built, this process has nothing to do but to import what the driver consists of.
+
+    Args:
+        job: The driver's configuration.
+        options: Endpoint and credentials of the object store.
+    """
+    _begun.session = future = Future[SparkSession]()
+
+    def run() -> None:
+        try:
+            future.set_result(_built(job, options))
+        except BaseException as error:  # noqa: BLE001 - `build` raises it
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="session", daemon=True).start()
+
+
 def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
-    """Start Spark with the settings of a job.
+    """Start Spark with the settings of a job, or wait for it if that was begun.
 
     Args:
         job: The driver's configuration.
@@ -58,6 +89,11 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
         SpecRejectedError: `EngineSettingRefused`: a setting would break a guarantee.
         InternalError: `JarsMissing`: the package was built without its jars. `JavaMissing`, `JvmNotStarted`.
     """
+    begun, _begun.session = _begun.session, None
+    return begun.result() if begun is not None else _built(job, options)
+
+
+def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     if not any(gateway.JARS.glob("statefulspark-checkpoint*.jar")):
         raise errors.InternalError("JarsMissing", f"There are no jars in {gateway.JARS}; build them with `make jars`.")
     check_settings(job.engine.conf)
