@@ -107,6 +107,7 @@ def up_to_comparison(
         spark = starting.result()
     if root.author is not None:
         warming.start_workers(spark)
+        warming.read_storage(spark, f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch)}")
         raise_fence(root, spark)
         root = replace(root, seen=None)
     built = build_queries(job, job_config, spark, start_plan)

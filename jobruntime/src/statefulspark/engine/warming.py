@@ -1,13 +1,18 @@
-"""Starts the first Python workers while the job is being planned, so that the first batch does not wait for them."""
+"""Starts what the first batch needs while the job is being planned: Python workers, and Spark's client of the object store.
+
+Nothing waits for it. If one of these fails, the first batch fails too, and reports why.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from py4j.protocol import Py4JError
+
+from statefulspark.engine import session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -18,12 +23,10 @@ _log = logging.getLogger(__name__)
 def start_workers(spark: SparkSession) -> None:
     """Run an empty Python job on each core; return at once.
 
-    Nothing waits for it. If it fails, the first batch fails too, and reports why.
-
     Args:
         spark: The session.
     """
-    threading.Thread(target=_run, args=(spark,), name="warming", daemon=True).start()
+    _run_beside(lambda: _start_workers(spark), "no Python worker could be started early")
 
 
 def touch_storage(spark: SparkSession, uri: str) -> None:
@@ -33,22 +36,58 @@ def touch_storage(spark: SparkSession, uri: str) -> None:
         spark: The session.
         uri: Of any object, as Hadoop's Path prints it.
     """
-    jvm = spark._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = session.jvm_view(spark)
+    path = jvm.org.apache.hadoop.fs.Path(uri)
+    _try(
+        lambda: path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(path),
+        "storage could not be reached early",
+    )
+
+
+def read_storage(spark: SparkSession, file: str) -> None:
+    """Read a file on storage as Spark does, so that its client is connected and loaded; return at once.
+
+    The first requests of a JVM take it more than a second of processor time.
+
+    Args:
+        spark: The session.
+        file: Hadoop URI of a small file that exists.
+    """
+    _run_beside(lambda: _read(spark, file), "storage could not be read early")
+
+
+def _run_beside(step: Callable[[], object], failed: str) -> None:
+    threading.Thread(target=_try, args=(step, failed), name="warming", daemon=True).start()
+
+
+def _try(step: Callable[[], object], failed: str) -> None:
     try:
-        path = jvm.org.apache.hadoop.fs.Path(uri)
-        path.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf()).exists(path)
+        step()
     except Py4JError as error:
-        _log.warning("storage could not be reached early", extra={"why": str(error).splitlines()[0]})
+        _log.warning(failed, extra={"why": _first_sentence(error)})
 
 
-def _run(spark: SparkSession) -> None:
+def _first_sentence(error: Py4JError) -> str:
+    """Return what Java raised, which py4j puts behind the name of what was called."""
+    called, *raised = str(error).splitlines()
+    return raised[0].removeprefix(": ") if raised else called
+
+
+def _start_workers(spark: SparkSession) -> None:
     context = spark.sparkContext
     cores = context.defaultParallelism
+    context.parallelize(range(cores), cores).foreachPartition(_consume)
+
+
+def _read(spark: SparkSession, file: str) -> None:
+    path = session.jvm_view(spark).org.apache.hadoop.fs.Path(file)
+    file_system = path.getFileSystem(spark._jsc.hadoopConfiguration())
+    file_system.listStatus(path.getParent())
+    stream = file_system.open(path)
     try:
-        context.parallelize(range(cores), cores).foreachPartition(_consume)
-    except Py4JError as error:
-        _log.warning("no Python worker could be started early", extra={"why": str(error).splitlines()[0]})
+        stream.read()
+    finally:
+        stream.close()
 
 
 def _consume(rows: Iterable[int]) -> None:
