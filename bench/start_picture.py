@@ -24,7 +24,9 @@ INK, MUTED, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 SPANS = ("#2f6f9f", "#7fa8c9")
 ROLES = {Role.DRIVER: "#5b9a68", Role.JVM: "#c8553d", Role.WORKERS: "#7a4fa3"}
 WIDTH_INCHES, INCHES_EACH = 11.0, 2.3
-DPI = 130
+DPI = 110
+MOMENT = 0.015
+"""Of the whole: what is closer together is written on one line."""
 
 
 def draw(starts: Mapping[str, Start], target: Path) -> None:
@@ -47,12 +49,25 @@ def draw(starts: Mapping[str, Start], target: Path) -> None:
 
 
 def _draw_spans(axes: Axes, start: Start) -> None:
-    """Draw the bar, with the name of what ended at each cut."""
+    """Draw the bar, with the name of what ended at each cut; what ended within a moment shares a line."""
     edges = [0.0, *start.moments_s.values()]
-    for number, ((began_s, ended_s), name) in enumerate(zip(pairwise(edges), start.moments_s, strict=True)):
+    for number, (began_s, ended_s) in enumerate(pairwise(edges)):
         axes.broken_barh([(began_s, ended_s - began_s)], (2.2, 0.5), color=SPANS[number % 2])
-        axes.annotate(name, (ended_s, 2.75), rotation=32, ha="left", va="bottom", fontsize=7.5, color=INK)
-    axes.set_ylim(0, 4.6)
+    for at_s, names in _together(start.moments_s, edges[-1] * MOMENT):
+        text = names[0] if len(names) == 1 else f"{names[0]} … {names[-1]}"
+        axes.annotate(text, (at_s, 2.75), rotation=24, ha="left", va="bottom", fontsize=7.5, color=INK)
+    axes.set_ylim(0, 4.9)
+
+
+def _together(moments_s: Mapping[str, float], within_s: float) -> list[tuple[float, list[str]]]:
+    """Put moments together that are no further apart than this, at the first of them."""
+    found: list[tuple[float, list[str]]] = []
+    for name, at_s in moments_s.items():
+        if found and at_s - found[-1][0] <= within_s:
+            found[-1][1].append(name)
+        else:
+            found.append((at_s, [name]))
+    return found
 
 
 def _draw_use(axes: Axes, start: Start) -> None:
