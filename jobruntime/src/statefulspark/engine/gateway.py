@@ -71,9 +71,8 @@ START_OPTIONS = (
     "-XX:Tier4CompileThreshold=450000",
     "-XX:Tier4BackEdgeThreshold=1200000",
 )
-"""Thirty times the JVM's own thresholds, so that the optimising compiler leaves a start's code alone: with the JVM's own it
-takes a third of all processor time, with ten times 2.8 s up to the first output, with these 1.0 s. What runs for each row
-still reaches them within a few batches (`bench/RESULTS.md`)."""
+"""Thirty times the JVM's own thresholds, so that the optimising compiler leaves code alone that only a start runs often:
+with ten times it took 2.8 s of the processor until all outputs were visible, with these 1.0 s (`bench/RESULTS.md`)."""
 
 
 @dataclass(frozen=True, slots=True)
