@@ -133,7 +133,7 @@ def test_pods_are_listed_by_label(subject: Subject) -> None:
     assert [resources.text(pod, "metadata", "name") for pod in found] == ["two"]
 
 
-def a_pod(subject: Subject, name: str, **labels: str) -> Resource:
+def a_created_pod(subject: Subject, name: str, **labels: str) -> Resource:
     pod = subject.manifest(resources.POD, name, spec={"containers": [{"name": "c", "image": "i"}]})
     resources.section(pod, "metadata")["labels"] = dict(labels)
     subject(lambda gateway: gateway.create(pod))
@@ -141,10 +141,10 @@ def a_pod(subject: Subject, name: str, **labels: str) -> Resource:
 
 
 def test_driver_and_standby_pods_of_a_job_are_listed_together(subject: Subject) -> None:
-    a_pod(subject, "driver", **names.driver_labels("flights", epoch=1, revision="a"))
-    a_pod(subject, "standby", **names.standby_labels("flights", revision="b"))
-    a_pod(subject, "other", **names.standby_labels("trains", revision="b"))
-    a_pod(subject, "executor", **names.labels("flights"))
+    a_created_pod(subject, "driver", **names.driver_labels("flights", epoch=1, revision="a"))
+    a_created_pod(subject, "standby", **names.standby_labels("flights", revision="b"))
+    a_created_pod(subject, "other", **names.standby_labels("trains", revision="b"))
+    a_created_pod(subject, "executor", **names.labels("flights"))
 
     found = subject(lambda gateway: gateway.list_pods(subject.namespace, names.pod_selector("flights")))
 
@@ -152,7 +152,7 @@ def test_driver_and_standby_pods_of_a_job_are_listed_together(subject: Subject) 
 
 
 def test_labels_are_added_to_a_pod_and_others_kept(subject: Subject) -> None:
-    uid = resources.text(a_pod(subject, "one", job="a", role="standby"), "metadata", "uid")
+    uid = resources.text(a_created_pod(subject, "one", job="a", role="standby"), "metadata", "uid")
 
     for _ in range(2):
         subject(lambda gateway: gateway.label_pod(subject.namespace, "one", {"role": "driver", "epoch": "2"}, uid=uid))
@@ -162,7 +162,7 @@ def test_labels_are_added_to_a_pod_and_others_kept(subject: Subject) -> None:
 
 
 def test_another_pod_of_the_same_name_is_not_labelled(subject: Subject) -> None:
-    a_pod(subject, "one", role="standby")
+    a_created_pod(subject, "one", role="standby")
 
     with pytest.raises(errors.PreconditionFailedError, match="Conflict"):
         subject(lambda gateway: gateway.label_pod(subject.namespace, "one", {"role": "driver"}, uid="another"))

@@ -108,12 +108,12 @@ class SnapshotStorageReader:
         root = self._root(target)
         newest_epoch = epochs.newest(root)
         checkpoint = _latest_checkpoint(root)
-        fact, found = self._check_savepoint(savepoint, target)
+        fact, savepoint_uri = self._check_savepoint(savepoint, target)
         return StorageFacts(
             newest_epoch=newest_epoch,
             latest_checkpoint=_fact(root, checkpoint) if checkpoint else None,
             savepoint=fact,
-            found_savepoint=found,
+            found_savepoint=savepoint_uri,
             is_empty=newest_epoch == 0 and not root.list_names(""),
         )
 

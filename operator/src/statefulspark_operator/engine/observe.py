@@ -116,8 +116,8 @@ async def _list_pods(ports: Ports, job: Job) -> tuple[tuple[DriverPod, ...], tup
     """Return this job's driver and standby pods, without those of an earlier resource with the same name."""
     listed = await ports.gateway.list_pods(job.namespace, names.pod_selector(job.name))
     owned = [pod for pod in listed if _is_owned(pod, job.uid)]
-    driver_pods = [found for pod in owned if (found := pods.read_driver_pod(pod)) is not None]
-    standby_pods = [found for pod in owned if (found := pods.read_standby_pod(pod)) is not None]
+    driver_pods = [driver for pod in owned if (driver := pods.read_driver_pod(pod)) is not None]
+    standby_pods = [standby for pod in owned if (standby := pods.read_standby_pod(pod)) is not None]
     return tuple(sorted(driver_pods, key=lambda pod: pod.epoch)), tuple(standby_pods)
 
 

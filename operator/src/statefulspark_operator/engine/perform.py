@@ -163,8 +163,8 @@ async def _activate(current: Pass, act: actions.ActivateStandby) -> None:
     """
     labels = names.activation_labels(act.epoch)
     await current.ports.gateway.label_pod(current.key.namespace, act.name, labels, uid=act.uid)
-    found = (pod for pod in (*current.situation.standbys, *current.situation.pods) if pod.uid == act.uid)
-    pod, token = next(found, None), await observe.read_token(current.ports, current.situation.job)
+    candidates = (pod for pod in (*current.situation.standbys, *current.situation.pods) if pod.uid == act.uid)
+    pod, token = next(candidates, None), await observe.read_token(current.ports, current.situation.job)
     if pod is None or token is None:
         return
     restore = config.restore_config(current.subject, act.restore) if act.restore is not None else None

@@ -37,8 +37,8 @@ def new_standby(situation: Situation) -> tuple[StandbyStatus, tuple[actions.Acti
         situation: The job; it has a spec.
     """
     name, before = situation.job.name, situation.status.standby
-    known = (names.standby_number(name, pod.name) for pod in (*situation.standbys, *situation.pods))
-    number = max(situation.status.standby_count, before.number if before is not None else 0, *known, 0) + 1
+    numbers = (names.standby_number(name, pod.name) for pod in (*situation.standbys, *situation.pods))
+    number = max(situation.status.standby_count, before.number if before is not None else 0, *numbers, 0) + 1
     revision = situation.desired_revision or ""
     record = StandbyStatus(
         number=number,
@@ -89,10 +89,10 @@ def repeat_activation(situation: Situation) -> Decision | None:
 
 def remove_unwanted(situation: Situation) -> Decision | None:
     """Does a standby exist that nobody wants?"""
-    wanted, record = wanted_revision(situation), situation.status.standby
-    is_kept = record is not None and (record.revision == wanted or _explains_block(situation, record))
+    revision, record = wanted_revision(situation), situation.status.standby
+    is_kept = record is not None and (record.revision == revision or _explains_block(situation, record))
     standby = None if record is None or not is_kept else record
-    unwanted = next((pod for pod in situation.standbys if _is_unwanted(situation, pod, wanted)), None)
+    unwanted = next((pod for pod in situation.standbys if _is_unwanted(situation, pod, revision)), None)
     if unwanted is None and standby == record:
         return None
     status = situation.status.model_copy(update={"standby": standby})

@@ -110,8 +110,8 @@ def drop_lost_standby(situation: Situation) -> Decision | None:
 
 def _chosen_standby(situation: Situation, driver: DriverIntent) -> DriverPod | None:
     """Return the standby pod that a recorded start has chosen, if it still runs."""
-    found = (pod for pod in situation.standbys if pod.name == driver.pod and pod.is_live(situation.now))
-    return next(found, None)
+    chosen = (pod for pod in situation.standbys if pod.name == driver.pod and pod.is_live(situation.now))
+    return next(chosen, None)
 
 
 def resume_start(situation: Situation) -> Decision | None:
