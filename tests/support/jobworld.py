@@ -37,7 +37,7 @@ from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import observe, reconcile
-from statefulspark_operator.engine.world import Ports
+from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle.situation import (
     CheckpointFact,
     DriverPod,

@@ -20,7 +20,7 @@ from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import driver_api, kubernetes_gateway, storage_reader
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.engine import queue, reconcile
-from statefulspark_operator.engine.world import Ports
+from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.telemetry import logs, metrics, server
 
 _LOG = logging.getLogger("statefulspark.operator")

@@ -10,7 +10,7 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine import observe, perform, record, report, validate
-from statefulspark_operator.engine.world import Ports
+from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import decide
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.telemetry.metrics import JobMetrics

@@ -12,7 +12,7 @@ from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine.world import Ports
+from statefulspark_operator.engine.ports import Ports
 
 
 def as_json(status: StatefulSparkJobStatus) -> Resource:

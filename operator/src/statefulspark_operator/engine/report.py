@@ -18,7 +18,7 @@ from statefulspark_operator.api.status import (
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
-from statefulspark_operator.engine.world import Ports
+from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import actions, announcements, standby_facts
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.situation import Situation

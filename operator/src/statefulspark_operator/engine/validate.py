@@ -17,7 +17,7 @@ from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, UpgradeMode
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine.world import Ports
+from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import steps
 from statefulspark_operator.lifecycle.situation import Rejection
 
