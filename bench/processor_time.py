@@ -1,4 +1,4 @@
-"""How much processor time a driver has used by when, by what its processes are: the driver, its JVM, Python workers."""
+"""What a driver uses of a machine, by what its processes are: the driver, its JVM, Python workers."""
 
 from __future__ import annotations
 
@@ -64,6 +64,21 @@ def used_s(samples: tuple[Sample, ...], at_s: float) -> dict[Role, float]:
     """Return what was used up to a moment; nothing before the first sample."""
     before = [sample.used_s for sample in samples if sample.at_s <= at_s]
     return before[-1] if before else dict.fromkeys(Role, 0.0)
+
+
+def memory_bytes(root: int) -> dict[Role, int]:
+    """Return the memory of a process and all below it; what processes share counts in parts."""
+    held = dict.fromkeys(Role, 0)
+    for pid, (role, _) in _of_family(root).items():
+        held[role] += _proportional_bytes(pid)
+    return held
+
+
+def _proportional_bytes(pid: int) -> int:
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
+    return 0
 
 
 def _of_family(root: int) -> dict[int, tuple[Role, float]]:

@@ -36,14 +36,15 @@ UIDS = ("keyed", "aggregated")
 KEYS = 2_000
 TOUCHED_KEYS = 200
 LIMIT_S = 300.0
-_LOGGED = {
+CHECKPOINT = "first checkpoint"
+LOGGED = {
     "the JVM answers": "JVM up",
     "spark is up": "session up",
     "epoch claimed": "epoch claimed",
     "state found": "state found",
     "queries planned": "queries planned",
     "queries started": "queries started",
-    "snapshot completed": "first checkpoint",
+    "snapshot completed": CHECKPOINT,
 }
 """What a driver logs, and the moment that it stands for."""
 BATCH_PLANNED, BATCH_COMMITTED = "first batch planned", "first batch committed"
@@ -149,14 +150,14 @@ class Ours(Contender):
         """See the base."""
         assert self._driver is not None
         assert self.server is not None
-        logged = {name: at_s - began_s for name, at_s in _logged(self._driver.log)}
+        told = {name: at_s - began_s for name, at_s in logged(self._driver.log)}
         root, output = (
             self.server.objects / uri.removeprefix("s3://")
             for uri in (self._driver.uri, str(self._driver.parameters["output"]))
         )
         generations = root / "default" / "starting" / "generations"
         stored = _stored(generations, "*/{}", began_s, output=output, visible="{}/_commits/**/*")
-        return None if stored is None or len(logged) < len(_LOGGED) else {**logged, **stored}
+        return None if stored is None or len(told) < len(LOGGED) else {**told, **stored}
 
 
 @dataclass(slots=True)
@@ -177,13 +178,13 @@ class Bare(Contender):
         )
 
 
-def _logged(log: Path) -> Iterator[tuple[str, float]]:
+def logged(log: Path) -> Iterator[tuple[str, float]]:
     """Yield the first time of each moment in a driver's log."""
     seen = set()
     for line in log.read_text().splitlines() if log.exists() else ():
         with suppress(ValueError):
             record = json.loads(line)
-            name = _LOGGED.get(record["message"])
+            name = LOGGED.get(record["message"])
             if name is not None and name not in seen:
                 seen.add(name)
                 yield name, datetime.fromisoformat(record["time"]).timestamp()
@@ -196,9 +197,9 @@ def _stored(checkpoints: Path, query: str, began_s: float, *, output: Path, visi
     """
     planned, committed, seen = [], [], []
     for uid in UIDS:
-        planned.append(_first(checkpoints, f"{query}/offsets/[0-9]*".format(uid), began_s))
-        committed.append(_first(checkpoints, f"{query}/commits/[0-9]*".format(uid), began_s))
-        seen.append(_first(output, visible.format(uid), began_s + committed[-1]) + committed[-1])
+        planned.append(first(checkpoints, f"{query}/offsets/[0-9]*".format(uid), began_s))
+        committed.append(first(checkpoints, f"{query}/commits/[0-9]*".format(uid), began_s))
+        seen.append(first(output, visible.format(uid), began_s + committed[-1]) + committed[-1])
     if math.inf in (*planned, *committed, *seen):
         return None
     return {
@@ -210,7 +211,7 @@ def _stored(checkpoints: Path, query: str, began_s: float, *, output: Path, visi
     }
 
 
-def _first(root: Path, pattern: str, began_s: float) -> float:
+def first(root: Path, pattern: str, began_s: float) -> float:
     """Return after how many seconds the first file was written; infinite if none was."""
     times = [file.stat().st_mtime - began_s for file in root.glob(pattern) if file.is_file()]
     return min((at_s for at_s in times if at_s >= 0), default=math.inf)
