@@ -18,7 +18,7 @@ from statefulspark.contract import api, config
 from statefulspark.driver import assemble, hooks, standby, start
 from statefulspark.driver.standby_control import StandbyControl
 from statefulspark.operators import functions
-from statefulspark.planning import carry
+from statefulspark.planning import carry, rehearsal
 from statefulspark.testing import stores
 
 if TYPE_CHECKING:
@@ -216,3 +216,24 @@ def test_the_activation_says_where_to_start() -> None:
 
     assert standby.with_restore(CONFIG, asked).restore == wish
     assert standby.with_restore(CONFIG, api.ActivateRequest(request_id="a", epoch=8)) == CONFIG
+
+
+RAISED = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/app/job.py", line 12, in process
+    return rows[0].price / rows[0].count
+ZeroDivisionError: division by zero
+"""
+
+
+def test_a_function_that_raises_on_rows_of_its_source_refuses_and_one_that_got_no_rows_is_not_blamed() -> None:
+    control = StandbyControl(CONFIG, NOON)
+
+    standby.judge("delays", rehearsal.RehearsalOutcome(failure=RAISED, has_rows=False), control)
+    with pytest.raises(errors.UserCodeError, match=r"On rows of its own sources.*ZeroDivisionError") as refused:
+        standby.judge("delays", rehearsal.RehearsalOutcome(failure=RAISED), control)
+
+    assert refused.value.reason == "FunctionRaised"
+    standby.judge("delays", rehearsal.RehearsalOutcome(has_run=True, has_rows=False), control)
+    told = control.status().standby
+    assert told is not None
+    assert told.warmed_queries == ("delays",)

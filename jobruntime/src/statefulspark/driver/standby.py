@@ -106,17 +106,26 @@ def rehearse(control: standby_control.StandbyControl, compared: assemble.Compari
         outcome = _rehearsed(query, control)
         if control.is_activated():
             return
-        text = outcome.failure
-        if outcome.has_run:
-            control.warmed(query.uid)
-        elif text is None:
-            _log.info("a query is not rehearsed", extra={"query": query.uid})
-        elif failures.calls_of_job(text):
-            failure = failures.of_query(query.uid, text, fenced=False)
-            message = f"On rows of its own sources: {failure.message} {usercode.CORRECT_IT}"
-            raise usercode.user_code_error(RuntimeError(text), reason="FunctionRaised", message=message)
-        else:
-            _log.warning("a rehearsal failed", extra={"query": query.uid, "why": failures.essence(text)})
+        judge(query.uid, outcome, control)
+
+
+def judge(query_uid: str, outcome: rehearsal.RehearsalOutcome, control: standby_control.StandbyControl) -> None:
+    """Tell what came of a rehearsal.
+
+    Raises:
+        UserCodeError: `FunctionRaised`: a function of the job raised on rows of its own source.
+    """
+    text = outcome.failure
+    if outcome.has_run:
+        control.warmed(query_uid)
+    elif text is None:
+        _log.info("a query is not rehearsed", extra={"query": query_uid})
+    elif outcome.has_rows and failures.calls_of_job(text):
+        failure = failures.of_query(query_uid, text, fenced=False)
+        message = f"On rows of its own sources: {failure.message} {usercode.CORRECT_IT}"
+        raise usercode.user_code_error(RuntimeError(text), reason="FunctionRaised", message=message)
+    else:
+        _log.warning("a rehearsal failed", extra={"query": query_uid, "why": failures.essence(text)})
 
 
 def _rehearsed(query: assemble.BuiltQuery, control: standby_control.StandbyControl) -> rehearsal.RehearsalOutcome:

@@ -5,8 +5,9 @@ stores are loaded, Python workers import what the functions need. A rehearsal pa
 finds a function that raises before it costs anything.
 
 It runs below a folder of its own on this machine, which is removed. The sources are replaced by a file with their first
-rows, which is read as a stream: no position of a source is kept, no sink is called, no state of the job is touched. A query
-with a source that cannot be read in such a way, or whose executors are elsewhere, is left out.
+rows, which is read as a stream: no position of a source is kept, no sink is called, no state of the job is touched. A source
+that a batch cannot read is replaced by a file without rows: the plan runs to the end, and no function is blamed for what it
+does with that. A query whose executors are elsewhere is left out.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -38,6 +39,8 @@ SAMPLE_ROWS = 200
 LIMIT_S = 60.0
 _FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "avro"})
 _READABLE = frozenset({*_FILE_FORMATS, "kafka"})
+_COUNTING = frozenset({"rate", "rate-micro-batch"})
+"""Spark's sources that make their rows themselves, and are read by streams only."""
 _POSITIONS = ("starting", "ending", "maxoffsets", "minoffsets", "maxfiles", "maxbytes", "maxtrigger", "failondataloss")
 """Beginnings of options that say what a stream reads when; a sample reads the first rows."""
 _POLL_INTERVAL_S = 0.05
@@ -51,10 +54,12 @@ class RehearsalOutcome:
     Attributes:
         has_run: The query read its samples to the end.
         failure: What Spark says of its failure, with the stack of the cause.
+        has_rows: Whether its rows were those of its own sources, every one of them.
     """
 
     has_run: bool = False
     failure: str | None = None
+    has_rows: bool = True
 
 
 def rehearse(frame: DataFrame, mode: str, *, stops: Callable[[], bool]) -> RehearsalOutcome:
@@ -74,11 +79,11 @@ def rehearse(frame: DataFrame, mode: str, *, stops: Callable[[], bool]) -> Rehea
         return RehearsalOutcome()
     try:
         with tempfile.TemporaryDirectory(prefix="statefulspark-rehearsal-", ignore_cleanup_errors=True) as folder:
-            sampled = _with_samples(frame, Path(folder))
-            if sampled is None or stops():
+            sampled, has_rows = _with_samples(frame, Path(folder))
+            if stops():
                 return RehearsalOutcome()
             with _running(sampled, mode, Path(folder) / "checkpoint") as query:
-                return _outcome(query, stops)
+                return replace(_outcome(query, stops), has_rows=has_rows)
     except (Py4JError, PySparkException, OSError) as error:
         _log.warning("a query could not be rehearsed", extra={"why": str(error).splitlines()[0] if str(error) else ""})
         return RehearsalOutcome()
@@ -117,25 +122,32 @@ def _consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     return iter(())
 
 
-def _with_samples(frame: DataFrame, folder: Path) -> DataFrame | None:
-    """Return the query with every source replaced by a stream of a few rows; None if one cannot be sampled."""
+def _with_samples(frame: DataFrame, folder: Path) -> tuple[DataFrame, bool]:
+    """Return the query with every source replaced by a stream of a few rows, and whether each has rows of its own."""
     spark = frame.sparkSession
     analyzed = frame._jdf.queryExecution().analyzed()
     leaves = [node for node in probe.nodes(analyzed) if str(node.getClass().getSimpleName()) in probe.RELATIONS]
+    samples = [_sample(spark, leaf) for leaf in leaves]
     streams: list[JavaObject] = []
-    for number, leaf in enumerate(leaves):
-        sample = _sample(spark, leaf)
-        if sample is None:
-            return None
+    for number, (leaf, sample) in enumerate(zip(leaves, samples, strict=True)):
+        rows = _no_rows(spark, leaf) if sample is None else sample
         sample_uri = (folder / f"source-{number}").as_uri()
-        sample.limit(SAMPLE_ROWS).coalesce(1).write.parquet(sample_uri)
-        stream = spark.readStream.schema(sample.schema).parquet(sample_uri)
+        rows.limit(SAMPLE_ROWS).coalesce(1).write.parquet(sample_uri)
+        stream = spark.readStream.schema(rows.schema).parquet(sample_uri)
         streams.append(_as_leaf(spark, stream, leaf))
     replaced = _replaced(spark, analyzed, iter(streams))
     jvm = spark._jvm
     assert jvm is not None  # noqa: S101 - a classic session always has a JVM
     dataset = getattr(getattr(jvm.org.apache.spark.sql.classic, "Dataset$"), "MODULE$")
-    return _frame(dataset.ofRows(spark._jsparkSession, replaced), spark)
+    return _frame(dataset.ofRows(spark._jsparkSession, replaced), spark), None not in samples
+
+
+def _no_rows(spark: SparkSession, leaf: JavaObject) -> DataFrame:
+    return spark.createDataFrame([], _schema(leaf))
+
+
+def _schema(leaf: JavaObject) -> StructType:
+    return StructType.fromJson(json.loads(leaf.schema().json()))
 
 
 def _frame(java: JavaObject, spark: SparkSession) -> DataFrame:
@@ -149,9 +161,11 @@ def _sample(spark: SparkSession, leaf: JavaObject) -> DataFrame | None:
     is_file = str(leaf.getClass().getSimpleName()) == "StreamingRelation"
     options = _options(leaf.dataSource().options() if is_file else leaf.extraOptions(), is_scala=is_file)
     name = str(leaf.dataSource().className() if is_file else leaf.sourceName()).lower()
+    if name in _COUNTING:
+        return spark.range(SAMPLE_ROWS).selectExpr("current_timestamp() AS timestamp", "id AS value")
     if name not in _READABLE:
         return None
-    schema = StructType.fromJson(json.loads(leaf.schema().json()))
+    schema = _schema(leaf)
     reader = spark.read.format(name).options(**options)
     sample = reader.schema(schema).load() if name in _FILE_FORMATS else reader.load()
     names = [field.name for field in schema.fields]
