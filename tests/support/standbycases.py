@@ -21,6 +21,7 @@ from situations import (
     a_spec,
     a_standby,
     a_standby_pod,
+    a_word,
     an_operation,
     an_upgrade,
     deleted,
@@ -32,7 +33,7 @@ from situations import (
     told,
     warm,
 )
-from statefulspark.contract.api import JobState
+from statefulspark.contract.api import JobState, QueryStatus
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark_operator.api.status import (
     DriverState,
@@ -64,6 +65,15 @@ STOPPED = an_operation(OperationPhase.COMPLETED, location=SP, requested_at=NOW, 
 FOUND = StorageFacts(newest_epoch=1, savepoint=SavepointFact.FOUND)
 ACTIVATED = a_driver(DriverState.CREATING, epoch=2, revision=OTHER, pod=STANDBY_POD, decided_at=NOW)
 NEW_POD = a_pod(2, name=STANDBY_POD, uid="uid-s1", revision=OTHER)
+
+
+def starting_up(*, rows: int) -> Situation:
+    """A job that requests a standby; its driver started a few seconds ago, and its second query has read this much."""
+    queries = tuple(
+        QueryStatus(uid=uid, active=True, batch_id=7, input_rows=read) for uid, read in (("a", 9), ("b", rows))
+    )
+    answer = a_word().model_copy(update={"started_at": NOW - 10 * SECOND, "queries": queries})
+    return dataclasses.replace(a_situation(spec=HOT), driver=answer)
 
 
 def warming(since_s: int, **changes: object) -> Situation:
@@ -224,6 +234,8 @@ CASES: dict[str, dict[str, Situation]] = {
     },
     "standby": {
         "none is there": a_situation(spec=HOT),
+        "none is there, and the driver has just started": starting_up(rows=0),
+        "none is there, and every query of the driver has read": starting_up(rows=300),
         "one is there": guarded(),
         "one was recorded and does not exist": guarded(
             record=a_standby(StandbyState.CREATING, revision=REVISION, uid=None), standbys=(), answer=None

@@ -5,6 +5,8 @@ A standby owns no epoch and writes nothing, so that creating and deleting it nev
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 from statefulspark.contract.api import JobState, JobStatus
 from statefulspark.contract.api import StandbyState as Preparation
 
@@ -15,6 +17,9 @@ from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, STEADY, Dec
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
+
+SETTLES_WITHIN = timedelta(seconds=60)
+"""Time after which a driver without a batch is taken to have nothing to do."""
 
 
 def wanted_revision(situation: Situation) -> str | None:
@@ -136,7 +141,17 @@ def keep(situation: Situation) -> Decision | None:
     spec, pod = situation.spec, situation.live_pod
     if spec is None or pod is None or not spec.driver.standby or situation.is_outdated or not is_due(situation):
         return None
+    if not _has_settled(situation):
+        return None
     record, acts = new_standby(situation)
     status = situation.status.model_copy(update={"standby": record, "standby_count": record.number})
     message = f"Creating {record.pod}, which takes over when the driver ends."
     return Decision(Reason.STANDBY_CREATED, message, Phase.RUNNING, status, acts, STEADY)
+
+
+def _has_settled(situation: Situation) -> bool:
+    """Tell whether the driver is past its first batches, which the start of a second process beside it would slow down."""
+    answer = situation.driver_status
+    if answer is None or situation.now - answer.started_at > SETTLES_WITHIN:
+        return True
+    return all(query.input_rows for query in answer.queries)
