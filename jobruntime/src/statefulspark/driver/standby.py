@@ -24,12 +24,12 @@ from statefulspark import clock, errors, failures, launch, usercode
 from statefulspark.checkpoint import catalog, plans
 from statefulspark.contract import api, config, layout
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.contract.manifest import Manifest
+from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.contract.placement import Placement
 from statefulspark.declaration import JobDefinition
 from statefulspark.driver import assemble, serve, standby_control, start
 from statefulspark.engine import gateway, session, settings, warming
-from statefulspark.planning import rehearsal
+from statefulspark.planning import rehearsal, state_copy
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
@@ -103,7 +103,7 @@ def rehearse(control: standby_control.StandbyControl, compared: assemble.Compari
     """
     warming.touch_storage(compared.spark, session.hadoop_uri(compared.root.store.uri))
     for query in compared.built.queries:
-        outcome = _rehearsed(query, control)
+        outcome = _rehearsed(query, compared, control)
         if control.is_activated():
             return
         judge(query.uid, outcome, control)
@@ -128,13 +128,18 @@ def judge(query_uid: str, outcome: rehearsal.RehearsalOutcome, control: standby_
         _log.warning("a rehearsal failed", extra={"query": query_uid, "why": failures.essence(text)})
 
 
-def _rehearsed(query: assemble.BuiltQuery, control: standby_control.StandbyControl) -> rehearsal.RehearsalOutcome:
+def _rehearsed(
+    query: assemble.BuiltQuery, compared: assemble.Comparison, control: standby_control.StandbyControl
+) -> rehearsal.RehearsalOutcome:
     """Return how the rehearsal of a query ended, or that it did not when an activation came first."""
     outcomes: list[rehearsal.RehearsalOutcome] = []
     stream = query.stream
 
     def work() -> None:
-        outcomes.append(rehearsal.rehearse(stream.frame, stream.mode, stops=control.is_activated))
+        outcome = rehearsal.rehearse(stream.frame, stream.mode, stops=control.is_activated)
+        if outcome.has_run:
+            _rehearse_on_state(query, compared, control)
+        outcomes.append(outcome)
 
     # The thread ends by itself after an activation, which does not wait for what Spark does at that moment.
     thread = threading.Thread(target=work, name="rehearsal", daemon=True)
@@ -142,6 +147,26 @@ def _rehearsed(query: assemble.BuiltQuery, control: standby_control.StandbyContr
     while thread.is_alive() and not control.is_activated():
         thread.join(_REHEARSAL_POLL_S)
     return outcomes[0] if outcomes else rehearsal.RehearsalOutcome()
+
+
+def _rehearse_on_state(
+    query: assemble.BuiltQuery, compared: assemble.Comparison, control: standby_control.StandbyControl
+) -> None:
+    """Run a query on a copy of its state, where that is the state it goes on from.
+
+    Nothing is concluded from a failure: the first rows of a source, which the state may have counted long ago, are no input
+    that the job would get.
+    """
+    restored, change = compared.start_plan.restored, compared.changes.get(query.uid)
+    is_checkpoint = restored is not None and restored.kind is SnapshotKind.CHECKPOINT
+    if not is_checkpoint or change is None or not change.is_empty or not state_copy.is_small_enough(change.query):
+        return
+    fill = functools.partial(
+        state_copy.fill, compared.spark, compared.root.store, change.query, stops=control.is_activated
+    )
+    outcome = rehearsal.rehearse(query.stream.frame, query.stream.mode, stops=control.is_activated, restore=fill)
+    why = failures.essence(outcome.failure) if outcome.failure else None
+    _log.info("rehearsed on state", extra={"query": query.uid, "has_run": outcome.has_run, "why": why})
 
 
 class Standby:

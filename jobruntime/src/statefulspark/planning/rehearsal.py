@@ -27,6 +27,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql.types import StructType
 
+from statefulspark import errors
 from statefulspark.engine import session as spark_session
 from statefulspark.planning import probe
 
@@ -62,13 +63,16 @@ class RehearsalOutcome:
     has_rows: bool = True
 
 
-def rehearse(frame: DataFrame, mode: str, *, stops: Callable[[], bool]) -> RehearsalOutcome:
+def rehearse(
+    frame: DataFrame, mode: str, *, stops: Callable[[], bool], restore: Callable[[Path], None] | None = None
+) -> RehearsalOutcome:
     """Run a query over the first rows of its sources.
 
     Args:
         frame: What the query writes.
         mode: Output mode.
         stops: Asked about twenty times a second; the rehearsal ends when it says so, or after `LIMIT_S`.
+        restore: Fills the checkpoint root with the state to go on from; it begins with none when omitted.
 
     Returns:
         How it ended; neither run nor failed if it was stopped, or could not begin.
@@ -80,11 +84,14 @@ def rehearse(frame: DataFrame, mode: str, *, stops: Callable[[], bool]) -> Rehea
     try:
         with tempfile.TemporaryDirectory(prefix="statefulspark-rehearsal-", ignore_cleanup_errors=True) as folder:
             sampled, has_rows = _with_samples(frame, Path(folder))
+            root = Path(folder) / "checkpoint"
+            if restore is not None and not stops():
+                restore(root)
             if stops():
                 return RehearsalOutcome()
-            with _running(sampled, mode, Path(folder) / "checkpoint") as query:
+            with _running(sampled, mode, root) as query:
                 return replace(_outcome(query, stops), has_rows=has_rows)
-    except (Py4JError, PySparkException, OSError) as error:
+    except (Py4JError, PySparkException, OSError, errors.StatefulSparkError) as error:
         _log.warning("a query could not be rehearsed", extra={"why": str(error).splitlines()[0] if str(error) else ""})
         return RehearsalOutcome()
 
