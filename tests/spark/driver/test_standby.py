@@ -153,6 +153,7 @@ def test_a_standby_takes_over_from_a_killed_driver_and_loses_and_repeats_nothing
     world.is_visible(standby)
 
     assert (ready.warmed_queries, (ready.compared_with or "").startswith("checkpoint")) == (("counts",), True)
+    assert ('"rehearsed on state", "query": "counts", "has_run": true') in standby.output
     assert (accepted[0], accepted[1]["kind"]) == (202, "activate")
     assert standby.activate(2)[0] == 202
     assert standby.activate(3)[1]["reason"] == "AlreadyActivated"
@@ -220,3 +221,37 @@ def test_a_version_that_is_bad_refuses_says_why_and_costs_the_running_one_nothin
     standby.terminate()
     assert standby.ends() == DRAINED, standby.tail
     assert world.driver.ask("/v1/activate", {"requestId": "x", "epoch": 2})[1]["reason"] == "NotAStandby"
+
+
+def test_a_standby_that_is_ended_by_a_signal_has_written_nothing(world: World) -> None:
+    warming, ready = world.standby("warming"), world.standby("ready")
+    warming.until(lambda: warming.is_up, "it serves")
+    warming.terminate()
+    assert warming.ends() == DRAINED, warming.tail
+    told = ready.stands(api.StandbyState.READY)
+    ready.terminate()
+
+    assert ready.ends() == DRAINED, ready.tail
+    assert told.compared_with is None
+    assert [file for folder in (world.state, world.output) if folder.exists() for file in folder.rglob("*")] == []
+
+
+def test_activations_that_die_on_their_way_are_followed_by_one_that_loses_and_repeats_nothing(world: World) -> None:
+    world.feed("a", "b")
+    world.runs()
+    world.driver.stop(signal.SIGKILL)
+    for epoch, moment in enumerate(("epoch claimed", "state found", "generation ready", "queries started"), start=2):
+        world.feed("a", f"key-{epoch}")
+        standby = world.standby(f"standby-{epoch}")
+        standby.until(lambda one=standby: one.is_up, "it serves")  # type: ignore[misc]
+        assert standby.activate(epoch)[0] == 202
+        standby.until(lambda one=standby, what=moment: f'"{what}"' in one.output, moment)  # type: ignore[misc]
+        standby.stop(signal.SIGKILL)
+
+    last = world.standby("last")
+    last.stands(api.StandbyState.READY)
+    last.activate(6)
+    last.runs_job()
+    world.is_visible(last)
+
+    assert world.generations() == ["00000001"]
