@@ -54,6 +54,7 @@ class Driver:
         sink_uid: str = SINK,
         root: str = "",
         sinks: bool = True,
+        visible: str = "checkpoint",
     ) -> None:
         self.clock = clock
         self.job = Job(clock).on(bucket)
@@ -68,7 +69,9 @@ class Driver:
             self.plan.descent,
             takes_over_sinks=bool(restore and restore.take_over_sinks),
         )
-        files_sink = MemoryFiles("memory://bucket/output", compression="none", folder=bucket.child(OUTPUT))
+        files_sink = MemoryFiles(
+            "memory://bucket/output", compression="none", visible=visible, folder=bucket.child(OUTPUT)
+        )
         self.sink = job_sinks.JobSink(who, QUERY, sink_uid, sink or files_sink)
         self.committer = commit.Committer(who, [self.sink] if sinks else [])
         self.announcer = notify.Announcer(self.committer)
@@ -134,6 +137,12 @@ class Driver:
         target = savepoint.resolve_target(self.job.store, request)
         savepoint.take_savepoint(self.job.store, [entry], request, target, completed_at=lambda: self.clock.now)
         return target.uri
+
+    def show(self) -> None:
+        """Do what the loop does when it sees a committed batch."""
+        batches = {QUERY: self.query.batch}
+        if self.announcer.has_batches_to_show(batches):
+            self.announcer.show_batches(batches)
 
     def checkpoint(self) -> Manifest:
         """Complete a checkpoint and announce it."""

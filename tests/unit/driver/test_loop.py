@@ -113,6 +113,8 @@ class FakeAnnouncer:
     before_complete: Callable[[], None] = lambda: None
     told: list[str] = field(default_factory=list)
     retry_message: str | None = None
+    shows_batches: bool = False
+    before_show: Callable[[], None] = lambda: None
 
     def sinks(self) -> tuple[api.SinkStatus, ...]:
         return (api.SinkStatus(query="counts", uid="out", pending_transactions=1),)
@@ -122,6 +124,13 @@ class FakeAnnouncer:
 
     def forget(self, snapshot_id: int) -> None:
         self.told.append(f"forget {snapshot_id}")
+
+    def has_batches_to_show(self, batches: Mapping[str, int]) -> bool:
+        return self.shows_batches and f"show {dict(batches)}" not in self.told
+
+    def show_batches(self, batches: Mapping[str, int]) -> None:
+        self.before_show()
+        self.told.append(f"show {dict(batches)}")
 
     def notify_complete(self, snapshot_id: int) -> None:
         self.before_complete()
@@ -242,6 +251,42 @@ def test_periodic_checkpoints_are_completed_while_the_job_runs(start: Start) -> 
 
     assert job.gate.is_open
     assert [one.id for one in job.loop.checkpoints().history if one.ended_at][-2:] == [2, 1]
+
+
+def test_sinks_that_show_each_batch_are_asked_without_a_checkpoint_one_batch_after_the_other(start: Start) -> None:
+    pause = Pause()
+    announcer = FakeAnnouncer(shows_batches=True, before_show=pause)
+    job = start(announcer=announcer)
+    pause.reached()
+    first = job.loop.status().queries[0].batch_id
+    job.until(lambda: job.loop.status().queries[0].batch_id >= first + 3)
+    waiting = list(announcer.told)
+    pause.release()
+    job.until(lambda: len(announcer.told) >= 2)
+
+    assert waiting == [], "nothing is asked while a commit is under way"
+    shown = [int(told.partition("counts': ")[2].rstrip("}")) for told in announcer.told]
+    assert shown[0] <= first, "it began with what was committed then"
+    assert shown[1] >= first + 3, "what came meanwhile goes together"
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.FencedError("Epoch 8 runs."), ExitCode.FENCED),
+        (errors.StateUnknownError("KafkaMarkerLost", "Look."), ExitCode.FAILED),
+    ],
+)
+def test_a_sink_that_cannot_show_a_batch_ends_the_job(
+    start: Start, error: errors.StatefulSparkError, code: ExitCode
+) -> None:
+    def refuse() -> None:
+        raise error
+
+    job = start(announcer=FakeAnnouncer(shows_batches=True, before_show=refuse))
+    ending = job.ended()
+
+    assert (ending.code, ending.reason) == (code, error.reason)
 
 
 def test_pruning_rests_between_checkpoints_and_is_made_up_for_at_the_end(start: Start) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from datetime import timedelta
 
-import pyarrow as pa
 import pytest
 from sinkdrivers import QUERY, Driver
 from snapshots import Clock
@@ -18,39 +16,8 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.driver import commit, notify
 from statefulspark.retention import pruning, rules
-from statefulspark.sinks.base import SinkContext
 from statefulspark.testing import stores
-
-
-@dataclass
-class FakeSink:
-    """A sink that notes what it is told, and fails as the test says."""
-
-    told: list[str] = field(default_factory=list)
-    before_commit: Callable[[], None] = lambda: None
-    before_open: Callable[[], None] = lambda: None
-    transaction: bytes | None = b"{}"
-    failures: list[errors.StatefulSparkError] = field(default_factory=list)
-
-    def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
-        return None
-
-    def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
-        return self.transaction
-
-    def open(self, context: SinkContext) -> None:
-        self.before_open()
-        self.told.append(f"open {context.generation}/{context.batch_id} by {context.committing_epoch}")
-
-    def commit(self, transaction: bytes, context: SinkContext) -> None:
-        self.before_commit()
-        if self.failures:
-            raise self.failures.pop()
-        where = f"{context.generation}/{context.batch_id} of {context.epoch}"
-        self.told.append(f"commit {where} by {context.committing_epoch}")
-
-    def abort(self, transaction: bytes, context: SinkContext) -> None:
-        self.told.append(f"abort {context.generation}/{context.batch_id} of {context.epoch}: {transaction.decode()}")
+from toldsinks import FakeSink
 
 
 class OtherSink(FakeSink):
@@ -78,8 +45,7 @@ def start(bucket: stores.MemoryStore, sink: FakeSink, restore: RestoreConfig | N
 
 
 def news(sink: FakeSink) -> list[str]:
-    told, sink.told[:] = list(sink.told), []
-    return told
+    return sink.news()
 
 
 def unavailable() -> errors.StatefulSparkError:

@@ -81,6 +81,7 @@ class CommandExecutor(control.ControlEndpoint):
         self._stopped_at: tuple[model.Request, api.SnapshotSummary] | None = None
         self._is_drain_requested = False
         self._was_interrupted = False
+        self._is_showing = False
         self._ending: Ending | None = None
         self._pruning = pacing.Pace()
         self._publish(self._build_status())
@@ -244,6 +245,17 @@ class CommandExecutor(control.ControlEndpoint):
             lambda: self._announcer.notify_complete(command.snapshot_id),
             lambda: self._on_announced(command.request, summary),
         )
+
+    def _show_batches(self) -> None:
+        """Let sinks that show each batch commit what Spark has committed; later batches wait until this is done."""
+        batches = self._committed()
+        if self._is_showing or self._ending is not None or not self._announcer.has_batches_to_show(batches):
+            return
+        self._is_showing = True
+        self._announce(lambda: self._announcer.show_batches(batches), self._on_shown)
+
+    def _on_shown(self) -> None:
+        self._is_showing = False
 
     def _announce(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> None:
         self._background.submit(Lane.ANNOUNCE, work, on_done=lambda _: then(), on_failed=self._on_announcing_failed)

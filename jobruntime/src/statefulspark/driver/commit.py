@@ -1,15 +1,19 @@
-"""Commits the prepared transactions of sinks once a checkpoint covers them: in batch order, and again after a failure.
+"""Commits the prepared transactions of sinks: in batch order, and again after a failure.
 
 A batch's transaction is recorded before Spark commits the batch, and every snapshot names the records that may not be
 committed yet. So every driver that completes or restores a snapshot can commit everything up to it: the driver that
-completed it, or, if that one dies first, the next one before its queries start. Sinks know by generation and batch what
-they have committed. A transaction is aborted only when a completed checkpoint covers its batch without it, because until
-then a replaced driver may still commit the batch; and only when no snapshot of an older generation names it.
+completed it, or, if that one dies first, the next one before its queries start. A sink that shows each batch does not wait
+for the snapshot: after Spark has committed the batch, the driver looks whether it is still the newest one, so that
+whoever replaces it later finds that batch committed and continues after it.
+Sinks know by generation and batch what they have committed. A transaction is aborted only when a completed checkpoint
+covers its batch without it, because until then a replaced driver may still commit the batch; and only when no snapshot of
+an older generation names it.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import logging
 import math
 import threading
@@ -17,16 +21,14 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from statefulspark import clock, errors, storage
-from statefulspark.checkpoint import batch_records, epochs, read_cache
+from statefulspark import clock, errors
+from statefulspark.checkpoint import batch_records, epochs
 from statefulspark.contract import api, layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import OutputRecord, PreparedRecord
-from statefulspark.driver import job_sinks, sink_calls
+from statefulspark.driver import job_sinks, lingering, sink_calls
 from statefulspark.driver.job_sinks import DriverAttempt, JobSink
-from statefulspark.retention import named_transactions
 from statefulspark.sinks.base import SinkContext
-from statefulspark.storage.port import ObjectStore
 
 FIRST_WAIT_S = 1.0
 MAX_WAIT_S = 15.0
@@ -38,24 +40,14 @@ NO_DEADLINE_S = math.inf
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _LingeringRecord:
-    """A record of an earlier driver whose transaction this start does not restore."""
-
-    sink: JobSink
-    store: ObjectStore
-    """The root of its query."""
-    name: batch_records.RecordName
-    is_past: bool
-    """Whether it belongs to an older generation, which no batch will follow."""
-
-
 @dataclass(slots=True)
 class _Progress:
     """The progress of one sink."""
 
     committed: int | None = None
     """The last committed batch; None until the restored transactions are committed."""
+    tried: int = -1
+    """The last batch of Spark's that was looked at by `commit_batches`."""
     prepared: dict[int, PreparedRecord] = field(default_factory=dict)
     """Records of this driver that are not committed yet, by batch."""
 
@@ -73,7 +65,7 @@ class Committer:
         self._driver = driver
         self._sinks = {sink.key: sink for sink in sinks}
         self._progress = {key: _Progress() for key in self._sinks}
-        self._lingering: tuple[_LingeringRecord, ...] = ()
+        self._lingering: tuple[lingering.LingeringRecord, ...] = ()
         self._lock = threading.Lock()
         self._closing = threading.Event()
         self._deadline_s = NO_DEADLINE_S
@@ -122,25 +114,12 @@ class Committer:
         for sink in self.sinks:
             context = sink.context(batches.get(sink.query_uid, -1))
             self._retry(functools.partial(_open, sink, context))
-        seen = read_cache.ReadCache(self._driver.store)
-        self._lingering = tuple(record for sink in self.sinks for record in self._find_lingering(seen, sink, batches))
+        self._lingering = lingering.find(self._driver, self.sinks, batches)
         self._record_outputs(restored, functions or {})
         self.commit(restored)
         for key, progress in self._progress.items():
             progress.committed = max(batches.get(key[0], -1), -1 if progress.committed is None else progress.committed)
         self._deadline_s = NO_DEADLINE_S
-
-    def _find_lingering(
-        self, seen: read_cache.ReadCache, sink: JobSink, batches: Mapping[str, int]
-    ) -> Iterable[_LingeringRecord]:
-        current, restored_batch = self._driver.generation, batches.get(sink.query_uid, -1)
-        names = (layout.parse_number(name) for name in seen.list_names(layout.GENERATIONS))
-        generations = {number for number in names if number is not None and number < current} | {current}
-        for generation in sorted(generations):
-            root = layout.query_root(generation, sink.query_uid)
-            for name in batch_records.BatchRecordLog(seen, root).all_of(batch_records.RecordKind.PREPARED):
-                if name.uid == sink.uid and name.batch > restored_batch:
-                    yield _LingeringRecord(sink, self._driver.store.child(root), name, generation < current)
 
     def _record_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
         """Record which sink or function has a record of each batch from now on, so that a missing record proves its loss.
@@ -251,6 +230,44 @@ class Committer:
             self._advance(sink, query.batch_id)
         self._abort_lingering(queries)
 
+    def has_batches_to_commit(self, batches: Mapping[str, int]) -> bool:
+        """Tell whether a sink that shows each batch was not asked to commit the last committed batch of its query."""
+        return any(
+            batches.get(sink.query_uid, -1) > self._progress[sink.key].tried
+            for sink in self.sinks
+            if sink.shows_batches
+        )
+
+    def commit_batches(self, batches: Mapping[str, int]) -> None:
+        """Commit the batches of sinks that show each one, without waiting for a checkpoint. Idempotent.
+
+        Cost: one HEAD, and what the sinks' commits cost.
+
+        Args:
+            batches: The last committed batch of each query, by uid: its entry in Spark's commit log is durable.
+
+        Raises:
+            FencedError, StatefulSparkError: See `commit`.
+        """
+        due = [(sink, self._ready(sink, batches.get(sink.query_uid, -1))) for sink in self.sinks if sink.shows_batches]
+        if any(records for _, records in due):
+            self._retry(self._require_current)
+        for sink, records in due:
+            for record in records:
+                self._commit_one(sink, record)
+            self._progress[sink.key].tried = batches.get(sink.query_uid, -1)
+
+    def _ready(self, sink: JobSink, batch_id: int) -> tuple[PreparedRecord, ...]:
+        """Return the records after the last committed batch, in order and without a gap.
+
+        Records of a driver that was replaced are left to the next checkpoint, which finds them or proves their loss.
+        """
+        with self._lock:
+            prepared = dict(self._progress[sink.key].prepared)
+            committed = self._progress[sink.key].committed
+        following = range(batch_id + 1 if committed is None else committed + 1, batch_id + 1)
+        return tuple(prepared[batch] for batch in itertools.takewhile(prepared.__contains__, following))
+
     def limit_waiting(self) -> None:
         """Retry for at most `STOP_TIMEOUT_S` from now on, because the job stops or starts."""
         self._deadline_s = time.monotonic() + STOP_TIMEOUT_S
@@ -307,7 +324,7 @@ class Committer:
         """Abort transactions that no snapshot can name any more; failures are retried after the next snapshot."""
         covered = {query.uid: query for query in queries}
         remaining = []
-        is_retained = self._retained_by_others()
+        is_retained = lingering.retained_by_others(self._driver, self._lingering)
         for record in self._lingering:
             query = covered.get(record.sink.query_uid)
             progress = self._progress[record.sink.key].committed
@@ -318,30 +335,18 @@ class Committer:
                 remaining += [] if self._abort_and_remove(record) else [record]
         self._lingering = tuple(remaining)
 
-    def _retained_by_others(self) -> Callable[[_LingeringRecord], bool]:
-        """Return a test whether a snapshot of an older generation names a record; a restore of it needs the transaction."""
-        if not any(record.is_past for record in self._lingering):
-            return lambda _: False
-        store, options = self._driver.store, self._driver.options
+    def _abort_and_remove(self, left: lingering.LingeringRecord) -> bool:
         try:
-            keys = named_transactions.transactions(store, open_store=lambda uri: storage.open_store(uri, options))
-        except errors.StatefulSparkError as error:
-            _log.warning("transactions of older generations are not aborted", extra={"why": str(error)})
-            return lambda _: True
-        return lambda record: f"{record.store.uri}/{record.name.key}".removeprefix(f"{store.uri}/") in keys
-
-    def _abort_and_remove(self, lingering: _LingeringRecord) -> bool:
-        try:
-            body = lingering.store.read(lingering.name.key)
-            record = PreparedRecord.parse(body, f"{lingering.store.uri}/{lingering.name.key}")
+            body = left.store.read(left.name.key)
+            record = PreparedRecord.parse(body, f"{left.store.uri}/{left.name.key}")
         except errors.ObjectNotFoundError:
             return True  # Pruned meanwhile.
         except errors.StatefulSparkError as error:
             _log.warning("a record cannot be read; its transaction is not aborted", extra={"why": str(error)})
             return False
-        is_done = self._abort(lingering.sink, record)
+        is_done = self._abort(left.sink, record)
         if is_done:
-            lingering.store.delete_many([lingering.name.key])
+            left.store.delete_many([left.name.key])
         return is_done
 
     def _abort(self, sink: JobSink, record: PreparedRecord) -> bool:

@@ -11,6 +11,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.declaration import Output
+from statefulspark.sinks import visibility
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.standing import Position, SinkLineage
 from statefulspark.storage.options import StorageOptions
@@ -81,6 +82,11 @@ class JobSink:
     def kind(self) -> str:
         """The name of its class, as in records."""
         return type(self.sink).__name__
+
+    @property
+    def shows_batches(self) -> bool:
+        """Whether it commits each batch as soon as Spark has."""
+        return visibility.of(self.sink) is visibility.Visibility.BATCH
 
     @property
     def log(self) -> batch_records.BatchRecordLog:

@@ -40,6 +40,7 @@ class JobLoop(commands.CommandExecutor):
             self._run_messages()
             self._refresh_queries()
             self._advance_draining()
+            self._show_batches()
             self._step(model.Tick(time.monotonic(), news=self._news()))
             self._acknowledge_stop_at_boundary()
             if self._pruning.begin_if_due(time.monotonic()):

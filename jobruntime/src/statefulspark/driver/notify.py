@@ -1,14 +1,14 @@
 """Announces the end of a snapshot in Flink's order: sinks commit, functions are notified, positions are published.
 
 Completion is announced for checkpoints and for the savepoint of a stop. A savepoint that is taken while the job runs is
-not used for recovery and announces nothing (A.49, A.102). `notify_complete` and `notify_aborted` are called in a lane of
-their own, one after the other.
+not used for recovery and announces nothing (A.49, A.102). Sinks that show each batch commit between snapshots too
+(`show_batches`). It, `notify_complete` and `notify_aborted` are called in a lane of their own, one after the other.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from statefulspark.contract import api
@@ -84,6 +84,19 @@ class Announcer:
             self._covered[snapshot_id] = tuple(query.model_copy(update={"files": ()}) for query in queries)
             for oldest in sorted(self._covered)[:-_REMEMBERED]:
                 del self._covered[oldest]
+
+    def has_batches_to_show(self, batches: Mapping[str, int]) -> bool:
+        """Tell whether sinks that show each batch have one to commit; see `Committer.has_batches_to_commit`."""
+        return self._committer.has_batches_to_commit(batches)
+
+    def show_batches(self, batches: Mapping[str, int]) -> None:
+        """Let sinks that show each batch commit; waits for unavailable sinks.
+
+        Raises:
+            FencedError: A newer driver runs.
+            StatefulSparkError: A sink failed; the job must fail, and the next driver commits.
+        """
+        self._committer.commit_batches(batches)
 
     def forget(self, snapshot_id: int) -> None:
         """Forget a snapshot whose end is not announced."""

@@ -23,6 +23,7 @@ from statefulspark.declaration import Output
 from statefulspark.driver import sink_calls
 from statefulspark.operators import spark_errors
 from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.sinks import visibility
 from statefulspark.sinks.base import ChecksSchema, SinkContext, TwoPhaseSink
 
 if TYPE_CHECKING:
@@ -110,11 +111,12 @@ def two_phase(output: Output) -> TwoPhaseSink:
 
 
 def check_schema(output: Output, options: StorageOptions) -> None:
-    """Refuse a stream whose schema its sink does not accept, before any query starts.
+    """Refuse a stream whose schema its sink does not accept, and a sink with an unknown setting, before any query starts.
 
     Raises:
-        SpecRejectedError: `SinkSchemaMismatch`.
+        SpecRejectedError: `SinkSchemaMismatch`, `SinkSettingRefused`.
     """
+    visibility.of(output.sink)
     if isinstance(output.sink, ChecksSchema):
         schema = arrow_types.to_arrow_schema(output.frame.schema, timezone="UTC")
         with sink_calls.calling(output.sink, output.uid, "check_schema", reason="SinkInvalid"):

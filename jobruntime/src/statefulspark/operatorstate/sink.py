@@ -32,13 +32,17 @@ class FunctionSink:
         parallelism: Number of subtasks.
         broadcast: SQL condition on a row. Matching rows go to `invoke_broadcast` of every subtask, all others to
             `invoke` of one; for a `BroadcastSinkFunction` only. Their order within a batch is undefined.
+        visible: Only `checkpoint`: what the function prepares becomes final in its `notify_checkpoint_complete`, which tells
+            it no batch.
     """
 
     function: SinkFunction[object]
     parallelism: int = 1
     broadcast: str | None = None
+    visible: str = "checkpoint"
 
     def __post_init__(self) -> None:
+        _require_visible_at_checkpoints(self.visible)
         if not isinstance(self.function, SinkFunction):
             raise errors.SpecRejectedError(
                 "FunctionInvalid",
@@ -51,6 +55,16 @@ class FunctionSink:
                 f"{type(self.function).__qualname__} has broadcast={self.broadcast!r}.",
             )
         require_parallelism(self.parallelism)
+
+
+def _require_visible_at_checkpoints(visible: object) -> None:
+    if visible != "checkpoint":
+        raise errors.SpecRejectedError(
+            "SinkSettingRefused",
+            f"A FunctionSink cannot have visible={visible!r}, only 'checkpoint': its function is told of completed "
+            "checkpoints and of no batch, so nothing would tell it which of its effects are repeated after a failure. Use a "
+            "sink that knows batches, such as KafkaSink or PostgresSink.",
+        )
 
 
 def require_parallelism(parallelism: object) -> None:

@@ -72,11 +72,14 @@ class SinkContext:
 class TwoPhaseSink(Protocol):
     """Writes the rows of a batch durably, and makes them visible when a checkpoint covers the batch.
 
-    Guaranteed by the runtime: a driver calls `open` before any other method; `prepare` gets the parts of exactly one
-    attempt at a batch; `commit` is called in the order of batches, only for batches that a completed checkpoint covers, and
-    again after a failure or a restart. A sink stores the last position (lineage, generation, batch) in its target system, in
-    the same transaction as the rows, and ignores positions up to that. If `open` finds another lineage there,
-    `sinks.marker.open_marker` decides: the sink continues, takes over, or is rejected.
+    A sink with an attribute `visible` that is `"batch"` makes them visible as soon as Spark has committed the batch.
+
+    Guaranteed by the runtime: a driver calls `open` before any other method; `prepare` gets the parts of exactly one attempt
+    at a batch; `commit` is called in the order of batches, only for batches that a completed checkpoint covers, or that
+    Spark has committed if the sink shows each batch, and again after a failure or a restart. A sink stores the last position
+    (lineage, generation, batch) in its target system, in the same transaction as the rows, and ignores positions up to that.
+    If `open` finds another lineage there, `sinks.marker.open_marker` decides: the sink continues, takes over, or is
+    rejected.
     """
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:

@@ -1,4 +1,4 @@
-"""The files sink: Parquet on an object store, visible only when a checkpoint covers it.
+"""The files sink: Parquet on an object store, visible only once its batch is committed.
 
 ```
 <uri>/data/00012000/00012345-00000003-00000007-<unique>.parquet    batch, generation, epoch; by the thousand batches
@@ -36,6 +36,7 @@ import pyarrow.parquet as parquet
 
 from statefulspark import clock, storage
 from statefulspark.contract import layout
+from statefulspark.sinks import kinds, visibility
 from statefulspark.sinks.files import commits, orphans
 from statefulspark.sinks.files.commits import PartFile, PreparedFiles
 
@@ -46,15 +47,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FilesSink:
-    """Writes each batch as Parquet files below a folder; a batch is visible when a checkpoint covers it.
+    """Writes each batch as Parquet files below a folder; a batch is visible when it is committed.
 
     Attributes:
         uri: The folder, for example `s3://bucket/out`; used by one sink only.
         compression: Parquet codec.
+        visible: `checkpoint`: a batch is visible when a checkpoint covers it; `batch`: as soon as Spark has committed it.
     """
 
     uri: str
     compression: str = "zstd"
+    visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
+
+    def __post_init__(self) -> None:
+        """Reject an unknown visibility.
+
+        Raises:
+            SpecRejectedError: `SinkSettingRefused`.
+        """
+        visibility.parse(self.visible, kinds.FILES.name)
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Write one partition as one Parquet object under a unique name."""

@@ -1,10 +1,10 @@
 """The Iceberg sink: a batch is one snapshot of the table, which includes the sink's position.
 
-Workers write data files to the table's location. When a checkpoint that covers the batch is complete, the driver
-appends them in one table commit that also sets the position: in the snapshot's summary for information, and in a table
-property that outlives the expiry of snapshots. A commit succeeds only on the table version that was read: the client's
-retries are disabled, because they could commit a batch again that another driver has committed meanwhile. After a
-conflict with another writer the runtime retries with the new table version.
+Workers write data files to the table's location. When the batch is to be visible, the driver appends them in one
+table commit that also sets the position: in the snapshot's summary for information, and in a table property that outlives
+the expiry of snapshots. A commit succeeds only on the table version that was read: the client's retries are disabled,
+because they could commit a batch again that another driver has committed meanwhile. After a conflict with another writer
+the runtime retries with the new table version.
 
 Opening the sink commits an empty snapshot with the driver's epoch, so that running commits of older drivers fail. Files of
 aborted batches are deleted; files of attempts that died before they were recorded are removed by Iceberg's orphan file
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from statefulspark.sinks import kinds, secret
+from statefulspark.sinks import kinds, secret, visibility
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -36,11 +36,21 @@ class IcebergSink:
         catalog: The catalog's properties for pyiceberg (`type`, `uri`, `warehouse`, …), secrets as `ss.Secret`.
             Without any `s3.` property the job's object store and its credentials are used for the table's files.
         catalog_name: Name of the catalog that created its tables; a SQL catalog may have tables of several names.
+        visible: `checkpoint`: a batch is visible when a checkpoint covers it; `batch`: as soon as Spark has committed it.
     """
 
     table: str
     catalog: Mapping[str, str | secret.Secret] = field(repr=False)
     catalog_name: str = "default"
+    visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
+
+    def __post_init__(self) -> None:
+        """Reject an unknown visibility.
+
+        Raises:
+            SpecRejectedError: `SinkSettingRefused`.
+        """
+        visibility.parse(self.visible, kinds.ICEBERG.name)
 
     def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
         """Reject a stream whose columns do not fit the table, before the query starts.

@@ -1,9 +1,9 @@
 """The Kafka sink: a batch's records become visible in one transaction, once.
 
-Workers stage records on the job's object store. When a checkpoint that covers the batch is complete, the driver sends them
-in one Kafka transaction that also moves the sink's marker. After a failure at any point, it does so again after a
-restart: the marker shows whether the transaction was committed. No transaction stays open between prepare and commit,
-so none can expire with data in it, and readers do not wait for checkpoints of other jobs.
+Workers stage records on the job's object store. When the batch is to be visible, the driver sends them in one Kafka
+transaction that also moves the sink's marker. After a failure at any point, it does so again after a restart: the marker
+shows whether the transaction was committed. No transaction stays open between prepare and commit, so none can expire with
+data in it, and readers do not wait for checkpoints of other jobs.
 
 Guaranteed, for consumers with `isolation.level=read_committed`: each record of a committed batch exists once, batches are
 in order, and records are in order within a partition of the stream. A replaced driver writes nothing any more.
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from statefulspark import clock, errors, storage
-from statefulspark.sinks import kinds, marker, secret, staging
+from statefulspark.sinks import kinds, marker, secret, staging, visibility
 from statefulspark.sinks.kafka import records
 from statefulspark.storage import conditional
 
@@ -71,6 +71,7 @@ class KafkaSink:
             `ss.Secret`.
         offsets_kept: Minimum time that the brokers keep offsets of an idle group.
         after_lost_marker: Handling of a lost marker; see `sinks.kafka.sink`.
+        visible: `checkpoint`: a batch is visible when a checkpoint covers it; `batch`: as soon as Spark has committed it.
     """
 
     topic: str
@@ -79,6 +80,7 @@ class KafkaSink:
     options: Mapping[str, str | secret.Secret] = field(default_factory=dict, repr=False)
     offsets_kept: timedelta = timedelta(days=1)
     after_lost_marker: AfterLostMarker | str = AfterLostMarker.FAIL
+    visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
 
     def __post_init__(self) -> None:
         """Reject settings that would break a guarantee.
@@ -92,6 +94,7 @@ class KafkaSink:
                 "SinkSettingRefused", f"These options belong to the Kafka sink; remove them: {'; '.join(refused)}"
             )
         AfterLostMarker(self.after_lost_marker)
+        visibility.parse(self.visible, kinds.KAFKA.name)
 
     def check_schema(self, schema: pa.Schema, options: StorageOptions) -> None:
         """Reject a stream whose columns do not fit a record, before the query starts.

@@ -1,7 +1,7 @@
 """The PostgreSQL sink: a batch's rows and the sink's position change in one transaction.
 
-Workers stage rows on the job's object store. When a checkpoint that covers the batch is complete, the driver locks the
-sink's row in the marker table, sends the rows by COPY unless the batch is already committed, sets the position, and
+Workers stage rows on the job's object store. When the batch is to be visible, the driver locks the sink's row in
+the marker table, sends the rows by COPY unless the batch is already committed, sets the position, and
 commits. After any failure and any number of retries, each row exists once. The lock also fences: a driver of an older epoch
 finds a newer one in the row and stops.
 
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from statefulspark.sinks import kinds, secret, staging
+from statefulspark.sinks import kinds, secret, staging, visibility
 
 if TYPE_CHECKING:
     from statefulspark.sinks.base import SinkContext
@@ -33,11 +33,21 @@ class PostgresSink:
         dsn: Connection string or URL, with its password as a secret: `ss.Secret.env("PG_DSN")`.
         upsert_by: Columns with a unique index: a row replaces the one with the same values in them; the last one in a
             batch wins. Empty appends.
+        visible: `checkpoint`: a batch is visible when a checkpoint covers it; `batch`: as soon as Spark has committed it.
     """
 
     table: str
     dsn: str | secret.Secret = field(repr=False)
     upsert_by: tuple[str, ...] = ()
+    visible: visibility.Visibility | str = visibility.Visibility.CHECKPOINT
+
+    def __post_init__(self) -> None:
+        """Reject an unknown visibility.
+
+        Raises:
+            SpecRejectedError: `SinkSettingRefused`.
+        """
+        visibility.parse(self.visible, kinds.POSTGRES.name)
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         """Stage the rows of one partition on a worker; nothing is sent to PostgreSQL."""

@@ -1,0 +1,45 @@
+"""When readers see a batch of a sink: once a checkpoint covers it, or as soon as Spark has committed it. Pure.
+
+A batch that Spark has committed runs again only if the job goes back to an older snapshot. Who shows it at once takes on
+that such a start is refused, since the same batches could come out otherwise (`standing.SinkLineage.is_left_behind`).
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from statefulspark import errors
+
+
+class Visibility(StrEnum):
+    """When a batch becomes visible."""
+
+    CHECKPOINT = "checkpoint"
+    """When a checkpoint that covers it is complete."""
+    BATCH = "batch"
+    """When Spark has committed it."""
+
+
+def parse(value: object, sink: str) -> Visibility:
+    """Return the visibility that a sink was given.
+
+    Args:
+        value: What its `visible` is.
+        sink: The name of its class, for the error.
+
+    Raises:
+        SpecRejectedError: `SinkSettingRefused`.
+    """
+    if isinstance(value, str) and value in tuple(Visibility):
+        return Visibility(value)
+    allowed = " or ".join(repr(known.value) for known in Visibility)
+    raise errors.SpecRejectedError("SinkSettingRefused", f"visible={value!r} of {sink} is not known; use {allowed}.")
+
+
+def of(sink: object) -> Visibility:
+    """Return the visibility of a sink; sinks without `visible` show their batches at checkpoints.
+
+    Raises:
+        SpecRejectedError: `SinkSettingRefused`.
+    """
+    return parse(getattr(sink, "visible", Visibility.CHECKPOINT), type(sink).__name__)

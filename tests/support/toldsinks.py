@@ -1,0 +1,47 @@
+"""A sink that notes what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+from statefulspark import errors
+from statefulspark.sinks.base import SinkContext
+
+
+@dataclass
+class FakeSink:
+    """A sink that notes what it is told, and fails as the test says."""
+
+    told: list[str] = field(default_factory=list)
+    before_commit: Callable[[], None] = lambda: None
+    before_open: Callable[[], None] = lambda: None
+    transaction: bytes | None = b"{}"
+    failures: list[errors.StatefulSparkError] = field(default_factory=list)
+    visible: str = "checkpoint"
+
+    def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
+        return None
+
+    def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
+        return self.transaction
+
+    def open(self, context: SinkContext) -> None:
+        self.before_open()
+        self.told.append(f"open {context.generation}/{context.batch_id} by {context.committing_epoch}")
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        self.before_commit()
+        if self.failures:
+            raise self.failures.pop()
+        where = f"{context.generation}/{context.batch_id} of {context.epoch}"
+        self.told.append(f"commit {where} by {context.committing_epoch}")
+
+    def abort(self, transaction: bytes, context: SinkContext) -> None:
+        self.told.append(f"abort {context.generation}/{context.batch_id} of {context.epoch}: {transaction.decode()}")
+
+    def news(self) -> list[str]:
+        """Return what was told since the last call."""
+        told, self.told[:] = list(self.told), []
+        return told
