@@ -15,6 +15,7 @@ from statefulspark.checkpoint import catalog, closure, epochs, savepoint
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, Trigger
 from statefulspark.driver import commit, job_sinks, notify
+from statefulspark.recovery import generations, history
 from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.files import commits as files_commits
@@ -68,6 +69,7 @@ class Driver:
             self.plan.generation,
             self.plan.descent,
             takes_over_sinks=bool(restore and restore.take_over_sinks),
+            history=history.of(generations.read_all(self.job.store), self.plan.generation),
         )
         files_sink = MemoryFiles(
             "memory://bucket/output", compression="none", visible=visible, folder=bucket.child(OUTPUT)

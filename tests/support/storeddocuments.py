@@ -192,6 +192,7 @@ KINDS = (
     _sealed("manifest-savepoint", SAVEPOINT, indent=1),
     _sealed("manifest-canonical", CANONICAL, indent=1),
     _sealed("generation", _GENERATION, indent=1),
+    _sealed("generation-with-cut", _GENERATION.model_copy(update={"cut": _ANCESTOR}), indent=1),
     _plain(
         "reservation",
         manifest.ReservationRecord(epoch=7, claimed_at=NOON, holder="epoch 7", claim_id="epoch-7"),

@@ -1,4 +1,4 @@
-"""A sink that notes what it is told."""
+"""Sinks that note what they are told."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 from statefulspark import errors
+from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext
 
 
@@ -45,3 +46,25 @@ class FakeSink:
         """Return what was told since the last call."""
         told, self.told[:] = list(self.told), []
         return told
+
+
+@dataclass
+class MarkedSink(FakeSink):
+    """One with a marker, as sinks that cannot withdraw have it: it shows a batch once, and says what is shown."""
+
+    visible: str = "batch"
+    marker: marker.Marker | None = None
+    shown: list[str] = field(default_factory=list)
+
+    def open(self, context: SinkContext) -> None:
+        self.marker = marker.open_marker(self.marker, context, "the target")
+
+    def commit(self, transaction: bytes, context: SinkContext) -> None:
+        assert self.marker is not None
+        marker.require_newest(self.marker, context, "the target")
+        if not self.marker.covers(context):
+            self.marker = self.marker.after(context)
+            self.shown.append(f"{context.generation}/{context.batch_id}")
+
+    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+        return self.marker

@@ -88,9 +88,12 @@ class Descent:
         """
         if self.lineage == own:
             return self.ancestors
+        return (*self.ancestors, self.cut(queries))
+
+    def cut(self, queries: Sequence[QueryEntry]) -> Ancestor:
+        """Return the cut that a generation is made from, by the snapshot's queries."""
         batches = {query.uid: query.batch_id for query in queries}
-        parent = Ancestor(lineage=self.lineage, root=self.root, generation=self.generation, batches=batches)
-        return (*self.ancestors, parent)
+        return Ancestor(lineage=self.lineage, root=self.root, generation=self.generation, batches=batches)
 
 
 def of_manifest(manifest: Manifest, lineages: Lineages) -> Descent:

@@ -284,6 +284,8 @@ class GenerationRecord(SealedDocument):
     """States of master hooks in the snapshot that it was made from, or that was last restored in it."""
     restored_in_place: int | None = None
     """Number of the savepoint that was last restored in it without a copy."""
+    cut: Ancestor | None = None
+    """The cut that it was made from, which may be of its own lineage; absent for an empty start, and in earlier releases."""
 
 
 class EpochRecord(StoredDocument):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import platform
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -38,7 +38,9 @@ from statefulspark.engine.canonical import online
 from statefulspark.operators import functions
 from statefulspark.operators.keyed import registry
 from statefulspark.planning import carry, describe
+from statefulspark.recovery import generations, history
 from statefulspark.recovery.plan import Author
+from statefulspark.sinks import visibility
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -210,6 +212,8 @@ def _open_sinks(parts: Parts) -> commit.Committer:
         takes_over_sinks=parts.job_config.restore.take_over_sinks,
     )
     outputs = [(query.uid, query.output) for query in parts.built if isinstance(query.output, Output)]
+    if any(visibility.of(output.sink) is visibility.Visibility.BATCH for _, output in outputs):
+        attempt = replace(attempt, history=history.of(generations.read_all(attempt.store), attempt.generation))
     committer = commit.Committer(
         attempt, [job_sinks.JobSink(attempt, uid, output.uid, writing.two_phase(output)) for uid, output in outputs]
     )

@@ -11,6 +11,7 @@ from statefulspark.contract import layout
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
 from statefulspark.declaration import Output
+from statefulspark.recovery import history
 from statefulspark.sinks import visibility
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.standing import Position, SinkLineage
@@ -30,6 +31,7 @@ class DriverAttempt:
         generation: The generation in which it runs.
         descent: Where its state comes from.
         takes_over_sinks: Whether it may write to sinks that another job has written to.
+        history: What its generation descends from; None if no sink shows each batch.
     """
 
     store: ObjectStore
@@ -39,6 +41,7 @@ class DriverAttempt:
     generation: int
     descent: lineage_records.Descent | None = None
     takes_over_sinks: bool = False
+    history: history.History | None = None
 
     def descent_of(self, query_uid: str) -> SinkLineage:
         """Return what a sink of a query needs to know of other lineages."""
@@ -79,6 +82,17 @@ class JobSink:
         return self.query_uid, self.uid
 
     @property
+    def descent(self) -> SinkLineage:
+        """What it needs to know of other lineages, and of what the state descends from if it shows each batch."""
+        driver, descent = self.driver, self.driver.descent_of(self.query_uid)
+        if driver.history is None or not self.shows_batches:
+            return descent
+        line = tuple(
+            Position(cut.lineage, cut.generation, cut.batches.get(self.query_uid, -1)) for cut in driver.history.cuts
+        )
+        return replace(descent, line=line, known_from=driver.history.known_from)
+
+    @property
     def kind(self) -> str:
         """The name of its class, as in records."""
         return type(self.sink).__name__
@@ -98,7 +112,7 @@ class JobSink:
     def context(self, batch_id: int) -> SinkContext:
         """Return the context of a batch that this driver writes."""
         driver = self.driver
-        own = driver.descent_of(self.query_uid)
+        own = self.descent
         return SinkContext(
             job=driver.job,
             query_uid=self.query_uid,

@@ -26,7 +26,7 @@ from statefulspark.checkpoint import epochs, lineage_records, plans, read_cache
 from statefulspark.contract import config, layout
 from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
-from statefulspark.driver import assemble, hooks, job_sinks, serve, snapshot_writer, writing
+from statefulspark.driver import assemble, hooks, job_sinks, serve, shown_batches, snapshot_writer, writing
 from statefulspark.driver.assemble import Built, BuiltQuery, Comparison, JobRoot
 from statefulspark.engine import jvm, session, settings, warming
 from statefulspark.engine.canonical import load
@@ -283,21 +283,21 @@ def compare(
         built: The job as it would run.
 
     Raises:
-        SpecRejectedError: The job cannot restore part of the state.
+        SpecRejectedError: The job cannot restore part of the state, or a sink has shown batches that are not in it.
     """
     allows_lost_state = job_config.restore.allow_non_restored_state
+    outputs = {query.uid: query.output for query in built.queries}
     if not allows_lost_state:
         built.functions.require_place(start_plan.queries)
         built.master_hooks.require_place(start_plan.master_states)
-        job_sinks.require_place(
-            start_plan.queries, job_sinks.keys_of({query.uid: query.output for query in built.queries})
-        )
+        job_sinks.require_place(start_plan.queries, job_sinks.keys_of(outputs))
     changes = comparison.compare(
         start_plan.queries,
         (query.planned for query in built.queries),
         label=start_plan.restored_from or "The state on storage",
         allow_non_restored_state=allows_lost_state,
     )
+    shown_batches.require_contained(job_config, root, start_plan, outputs)
     declared = {operator.uid: operator.states for query in built.queries for operator in query.operators}
     compared = {change.query.uid: keyed_states.compare(change, declared) for change in changes}
     return Comparison(root, spark, start_plan, built, compared)

@@ -121,6 +121,7 @@ def carry_out(
             changes=plan.changes,
             claimed=plan.claim.reference if plan.claim else None,
             master_states=plan.master_states,
+            cut=origin.cut(plan.source.queries) if origin and plan.source else None,
         ),
     )
     beginnings.note(store, generation=number, epoch=author.epoch, now=author.now)

@@ -8,7 +8,7 @@ two-phase commit, with a batch in place of the time between two barriers).
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from statefulspark.sinks.standing import Position, SinkLineage
@@ -16,6 +16,7 @@ from statefulspark.sinks.standing import Position, SinkLineage
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from statefulspark.sinks.marker import Marker
     from statefulspark.storage import StorageOptions
 
 
@@ -61,6 +62,10 @@ class SinkContext:
     def is_inherited(self) -> bool:
         """Whether the batch ran in another root, whose snapshot this root has restored."""
         return not self.descent.is_own(self.lineage)
+
+    def reopening(self) -> SinkContext:
+        """Return the context for opening the sink again after the start, when its batch is any that is committed now."""
+        return replace(self, descent=replace(self.descent, line=None))
 
     @property
     def transactional_id(self) -> str:
@@ -124,5 +129,18 @@ class ChecksSchema(Protocol):
 
         Raises:
             SpecRejectedError: `SinkSchemaMismatch`, naming the columns.
+        """
+        ...
+
+
+@runtime_checkable
+class TellsMarker(Protocol):
+    """A sink that tells what it has committed before it is opened, so that a start is refused before it changes anything."""
+
+    def stored_marker(self, context: SinkContext) -> Marker | None:
+        """Return the marker in the target system, which is not changed; None if the sink was never opened.
+
+        Raises:
+            TransientError: The system is unavailable.
         """
         ...

@@ -108,15 +108,20 @@ def open_marker(stored: Marker | None, context: SinkContext, where: str, *, with
 
     Raises:
         FencedError: A higher epoch of this lineage has opened the sink.
-        SpecRejectedError: `SinkAhead`: it has output after the restored snapshot, which would be repeated. `SinkTaken`:
-            it has output of state that this start does not descend from.
+        SpecRejectedError: `SinkAhead`: it has output after the restored snapshot, which would be repeated; within one
+            lineage only a sink that shows each batch is rejected for it. `SinkTaken`: it has output of state that this
+            start does not descend from.
     """
     if stored is None:
         return NOTHING.beginning(context)
     standing = context.descent.standing(stored.lineage, stored.position)
     if standing is Standing.OWN:
         require_newest(stored, context, where)
-        return stored.opened_by(context)
+        if withdraws or not context.descent.is_left_behind(stored.position, context.position):
+            return stored.opened_by(context)
+        if context.descent.takes_over:
+            return stored.after(context)
+        raise _left_behind_error(stored, context, where)
     if standing is Standing.INHERITED:
         return stored.opened_by(context)
     if context.descent.takes_over or (withdraws and standing is Standing.AHEAD):
@@ -154,6 +159,17 @@ def _ahead_error(stored: Marker, context: SinkContext, where: str) -> errors.Spe
         "older snapshot of it, so the batches in between would be written twice. Start from the newest state of that "
         "job; or "
         f"{REMEDIES}.",
+    )
+
+
+def _left_behind_error(stored: Marker, context: SinkContext, where: str) -> errors.SpecRejectedError:
+    since = f"after batch {context.batch_id}" if context.batch_id >= 0 else "from the beginning"
+    return errors.SpecRejectedError(
+        "SinkAhead",
+        f"The sink {context.uid!r} shows each batch (visible='batch'), and {where} shows batch {stored.batch_id} (generation"
+        f" {stored.generation}), which is not in the state that this start restores: it would continue {since}, and write"
+        " the rows in between again, perhaps others. Start from the newest state instead; or remove those rows and start"
+        " with --take-over-sinks (restore.takeOverSinks), which keeps what is there and writes after it.",
     )
 
 

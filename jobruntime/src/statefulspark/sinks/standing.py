@@ -52,6 +52,9 @@ class SinkLineage:
         cuts: Ancestors of the state, the oldest first: the last batch of this query in each restored snapshot.
         unnamed: Lineage of positions without one, for a root that is older than lineages.
         takes_over: Whether the user allows writing to a sink with any content.
+        line: For a sink that shows each batch, its last batch in each older generation of this lineage that the state
+            descends from; None if what the sink has shown is not compared with it.
+        known_from: Generations below this number count as contained, because nothing is known of them any more.
     """
 
     lineage: str | None = None
@@ -60,6 +63,8 @@ class SinkLineage:
     cuts: tuple[Position, ...] = ()
     unnamed: str | None = None
     takes_over: bool = False
+    line: tuple[Position, ...] | None = None
+    known_from: int = 0
 
     def named(self, lineage: str | None) -> str | None:
         """Return a lineage, with the default for positions without one."""
@@ -99,3 +104,31 @@ class SinkLineage:
             return Standing.FOREIGN
         reached_order, limit = self.order(reached), self.order(cut)
         return Standing.AHEAD if reached_order is None or limit is None or reached_order > limit else Standing.INHERITED
+
+    def is_left_behind(self, reached: Position, restored: Position) -> bool:
+        """Tell whether a batch that this lineage has shown is not in the state of this start.
+
+        Such a batch was shown by a sink that shows each batch, and the job goes back to before it: its records would be
+        produced again, perhaps in other batches.
+
+        Args:
+            reached: The last batch that the sink has committed.
+            restored: The batch after which this start continues.
+        """
+        if self.line is None or reached.batch_id < 0:
+            return False
+        if not self.is_own(reached.lineage):
+            return self._is_after_cut(reached)
+        if reached.generation == restored.generation:
+            return reached.batch_id > restored.batch_id
+        contained = next((cut for cut in self.line if cut.generation == reached.generation), None)
+        if contained is not None:
+            return reached.batch_id > contained.batch_id
+        return reached.generation >= self.known_from
+
+    def _is_after_cut(self, reached: Position) -> bool:
+        cut = next((cut for cut in reversed(self.cuts) if self.named(cut.lineage) == self.named(reached.lineage)), None)
+        if cut is None:
+            return False
+        reached_order, limit = self.order(reached), self.order(cut)
+        return reached_order is not None and limit is not None and reached_order > limit

@@ -32,7 +32,7 @@ def parse(value: object, sink: str) -> Visibility:
     """
     if isinstance(value, str) and value in tuple(Visibility):
         return Visibility(value)
-    allowed = " or ".join(repr(known.value) for known in Visibility)
+    allowed = " or ".join(repr(visibility.value) for visibility in Visibility)
     raise errors.SpecRejectedError("SinkSettingRefused", f"visible={value!r} of {sink} is not known; use {allowed}.")
 
 

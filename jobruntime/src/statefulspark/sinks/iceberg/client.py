@@ -86,6 +86,11 @@ class IcebergClient:
             reached = marker.open_marker(_marker_of(table, context), context, self._where)
             self._append(table, (), reached, context)
 
+    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+        """Read the position; None if the sink was never opened."""
+        with self._translating("look at"):
+            return _marker_of(self._load(), context)
+
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         """Append a batch once; see `IcebergSink.commit`."""
         written = self._parse(transaction, context)

@@ -22,6 +22,7 @@ import pyarrow as pa
 from statefulspark.sinks import kinds, secret, visibility
 
 if TYPE_CHECKING:
+    from statefulspark.sinks import marker
     from statefulspark.sinks.base import SinkContext
     from statefulspark.sinks.iceberg import client
     from statefulspark.storage import StorageOptions
@@ -74,6 +75,14 @@ class IcebergSink:
             return None
         files = tuple(file for part in written for file in part.files)
         return written[0].model_copy(update={"files": files}).to_json().encode()
+
+    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+        """Read the position from the table.
+
+        Raises:
+            SpecRejectedError, TransientError: See `open`.
+        """
+        return self._client(context.options).stored_marker(context)
 
     def open(self, context: SinkContext) -> None:
         """Fence drivers of older epochs.

@@ -102,6 +102,14 @@ class Session:
         """
         self._require_topic()
         self._call("open a transaction", lambda: self._producer.init_transactions(_OPEN_TIMEOUT_S))
+        return self._marker()
+
+    def stored_marker(self) -> marker.Marker | None:
+        """Return the marker without fencing anybody; see `open`."""
+        self._require_topic()
+        return self._marker()
+
+    def _marker(self) -> marker.Marker | None:
         committed = self._call(
             "read the marker",
             lambda: self._consumer.committed([TopicPartition(self._target.topic, 0)], _LOOKUP_TIMEOUT_S),

@@ -113,6 +113,15 @@ class KafkaSink:
         staged = staging.merge(parts)
         return None if staged is None else staged.to_json().encode()
 
+    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+        """Read the committed position without fencing anybody.
+
+        Raises:
+            SpecRejectedError: `KafkaTopicMissing`, `KafkaAccessDenied`, `SecretMissing`, `ExtraMissing`.
+            TransientError: `KafkaUnavailable`.
+        """
+        return _sessions.stored_marker(self, context)
+
     def open(self, context: SinkContext) -> None:
         """Fence drivers of older epochs and read the committed position.
 
@@ -198,6 +207,16 @@ class _Sessions:
         self._open[_key(sink, context)] = session, reached
         return reached
 
+    def stored_marker(self, sink: KafkaSink, context: SinkContext) -> marker.Marker | None:
+        kinds.KAFKA.require_client()
+        from statefulspark.sinks.kafka import session as sessions
+
+        session = sessions.Session(_target(sink, context))
+        try:
+            return recovered_marker(session.stored_marker(), _read_note(context), clock.utc_now())
+        finally:
+            session.close()
+
     def commit(self, sink: KafkaSink, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
         """Commit, with a new session after a failure; return the new position."""
         from statefulspark.sinks.kafka import session as sessions
@@ -206,7 +225,7 @@ class _Sessions:
             return self._commit_once(sink, staged, context)
         except sessions.ProducerLostError:
             # Another producer fenced this one: the marker shows whether a newer driver has replaced this driver.
-            reached = self.open(sink, context)
+            reached = self.open(sink, context.reopening())
         except errors.TransientError:
             self._close(sink, context)
             raise
@@ -234,7 +253,7 @@ class _Sessions:
 
     def _current(self, sink: KafkaSink, context: SinkContext) -> tuple[sessions.Session, marker.Marker]:
         if _key(sink, context) not in self._open:
-            self.open(sink, context)
+            self.open(sink, context.reopening())
         return self._open[_key(sink, context)]
 
     def _close(self, sink: KafkaSink, context: SinkContext) -> None:

@@ -104,6 +104,18 @@ class PostgresClient:
             reached = marker.open_marker(None if inserted.rowcount else stored, context, self.where)
             self._update_marker(connection, markers, context, reached)
 
+    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+        """Read the sink's row; None if there is none, or if a release without lineages wrote the table."""
+        with self._connected("look at") as connection:
+            markers = self._markers(connection)
+            if not self._has_columns(connection, markers):
+                return None
+            row = connection.execute(
+                sql.SQL("SELECT {} FROM {} WHERE sink = %s").format(_marker_columns(), markers),
+                [context.transactional_id],
+            ).fetchone()
+        return None if row is None else marker.Marker(**dict(zip(_MARKER, row, strict=True)))
+
     def commit(self, staged: staging.StagedRows, context: SinkContext) -> marker.Marker:
         """Write a batch once; return the new position; see `PostgresSink.commit`."""
         with self._connected(f"commit batch {context.batch_id} to") as connection, connection.transaction():
@@ -152,11 +164,7 @@ class PostgresClient:
 
     def _add_columns(self, connection: psycopg.Connection, markers: sql.Identifier) -> None:
         """Add columns to a marker table of a release without lineages."""
-        has = connection.execute(
-            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) AND NOT attisdropped",
-            [markers.as_string(connection), list(_ADDED)],
-        ).fetchone()
-        if has is not None and has[0] == len(_ADDED):
+        if self._has_columns(connection, markers):
             return
         additions = sql.SQL(", ").join(
             sql.SQL("ADD COLUMN IF NOT EXISTS {} text").format(name) for name in _names(_ADDED)
@@ -170,6 +178,14 @@ class PostgresClient:
                 f"The table {MARKER_TABLE} beside {self.where} lacks columns of this release, and the user may not add "
                 f"them; its owner must run: {change.as_string(connection)}",
             ) from error
+
+    def _has_columns(self, connection: psycopg.Connection, markers: sql.Identifier) -> bool:
+        """Tell whether the marker table exists with the columns of this release."""
+        has = connection.execute(
+            "SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass(%s) AND attname = ANY(%s) AND NOT attisdropped",
+            [markers.as_string(connection), list(_ADDED)],
+        ).fetchone()
+        return has is not None and has[0] == len(_ADDED)
 
     def _lock_marker(
         self, connection: psycopg.Connection, markers: sql.Identifier, context: SinkContext

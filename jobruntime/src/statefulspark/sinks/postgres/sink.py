@@ -20,6 +20,7 @@ import pyarrow as pa
 from statefulspark.sinks import kinds, secret, staging, visibility
 
 if TYPE_CHECKING:
+    from statefulspark.sinks import marker
     from statefulspark.sinks.base import SinkContext
     from statefulspark.storage import StorageOptions
 
@@ -66,6 +67,14 @@ class PostgresSink:
             TransientError: `PostgresUnavailable`.
         """
         self._client().check(schema)
+
+    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+        """Read the sink's row without a lock.
+
+        Raises:
+            SpecRejectedError, TransientError: See `open`.
+        """
+        return self._client().stored_marker(context)
 
     def open(self, context: SinkContext) -> None:
         """Create the marker table if missing, and fence drivers of older epochs.
