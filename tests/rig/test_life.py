@@ -41,10 +41,21 @@ def test_every_start_and_every_deed_happens_sooner_or_later() -> None:
     raise AssertionError(f"these never happen: {sorted(wanted)}")
 
 
+def test_a_life_in_which_each_batch_is_shown_loses_nothing_and_repeats_nothing(
+    seed: int, request: pytest.FixtureRequest
+) -> None:
+    """Sinks that do not wait for a checkpoint; going back behind what they have shown needs the word."""
+    _lived(seed, request.config.getoption("rig_cycles"), "batch")
+
+
+def test_going_back_behind_what_was_shown_happens_and_is_refused() -> None:
+    assert any("with the word" in _lived(seed, 10, "batch") for seed in SEEDS)
+
+
 @functools.cache
-def _lived(seed: int, cycles: int) -> frozenset[str]:
+def _lived(seed: int, cycles: int, visible: str = "checkpoint") -> frozenset[str]:
     """Live a life, once; return what happened in it."""
-    with World(seed).entered() as world:
+    with World(seed, visible).entered() as world:
         lived = life.Life(world)
         lived.run(cycles)
         return frozenset(lived.done)

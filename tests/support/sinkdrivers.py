@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -29,6 +29,8 @@ OUTPUT = "output"
 
 Row = tuple[int, int]
 """A value, and the generation in which it was written."""
+Rows = Callable[[int, int], Iterator[pa.RecordBatch]]
+"""The rows of a batch of a generation."""
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,17 @@ class Driver:
         root: str = "",
         sinks: bool = True,
         visible: str = "checkpoint",
+        options: StorageOptions | None = None,
+        rows: Rows | None = None,
     ) -> None:
+        self.rows = rows or _rows
         self.clock = clock
         self.job = Job(clock).on(bucket)
         self.job.store = bucket.child(f"{root}/{JOB}".lstrip("/"))
         self.plan = self.job.boot(restore)
         who = job_sinks.DriverAttempt(
             self.job.store,
-            StorageOptions(),
+            options or StorageOptions(),
             JOB,
             self.job.epoch,
             self.plan.generation,
@@ -90,7 +95,7 @@ class Driver:
         """Do everything of a batch that comes before Spark commits it."""
         number = self.query.plan_batch()
         context = self.sink.context(number)
-        part = self.sink.sink.write_part(_rows(number, self.plan.generation), context)
+        part = self.sink.sink.write_part(self.rows(number, self.plan.generation), context)
         parts = () if part is None else (part,)
         self.committer.record_prepared(self.sink, number, self.sink.sink.prepare(parts, context))
         return number

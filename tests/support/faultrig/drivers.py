@@ -45,6 +45,7 @@ class Wish:
         restore: What was asked for.
         is_changed: Whether the job's plan has changed, so that its state moves into a new generation.
         name: The job's name.
+        visible: When the batches of both sinks are visible.
     """
 
     area: str
@@ -53,6 +54,7 @@ class Wish:
     restore: config.RestoreConfig = field(default_factory=config.RestoreConfig)
     is_changed: bool = False
     name: str = "flights"
+    visible: str = "checkpoint"
 
     @property
     def job_config(self) -> config.JobConfig:
@@ -116,6 +118,16 @@ class Driver(engine.EngineProcess):
         if self.bugs:
             return self.bugs[0]
         return "killed" if self.is_dead else "frozen" if self.is_frozen else "running"
+
+    @property
+    def committed(self) -> dict[str, int]:
+        """The last batch that each of its queries has committed."""
+        return {query.uid: query.committed_batch for query in self.loop._queries} if self.loop else {}
+
+    @property
+    def has_lost_a_race(self) -> bool:
+        """Whether a driver that was replaced committed a batch that this one ran too."""
+        return self.loop is not None and any(query.lost_races for query in self.loop._queries)
 
     @property
     def last_checkpoint(self) -> api.SnapshotSummary | None:
@@ -185,8 +197,9 @@ class Driver(engine.EngineProcess):
         return loop
 
     def _built(self, uid: str, frame: DataFrame) -> assemble.BuiltQuery:
-        files = FilesSink(f"s3://rig/{self.wish.output}", compression="none")
-        sink = files if uid == TOTALS else ledger.LedgerSink(self.wish.ledger)
+        visible = self.wish.visible
+        files = FilesSink(f"s3://rig/{self.wish.output}", compression="none", visible=visible)
+        sink = files if uid == TOTALS else ledger.LedgerSink(self.wish.ledger, visible)
         output = Output(frame, sink, SINKS[uid], "update", None)
         planned = plans.PlannedQuery(uid, (_TOTAL,), (plans.PlannedSource("numbers"),))
         return assemble.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

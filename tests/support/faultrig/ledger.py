@@ -34,6 +34,7 @@ class LedgerSink:
     """Appends each batch to a ledger in one transaction; implements `sinks.base.TwoPhaseSink`."""
 
     ledger: Ledger
+    visible: str = "checkpoint"
 
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         return staging.stage((batch for batch in batches if batch.num_rows), context)
@@ -41,6 +42,9 @@ class LedgerSink:
     def prepare(self, parts: tuple[bytes, ...], context: SinkContext) -> bytes | None:
         staged = staging.merge(parts)
         return None if staged is None else staged.to_json().encode()
+
+    def stored_marker(self, context: SinkContext) -> marker.Marker | None:
+        return self.ledger.markers.get(context.transactional_id)
 
     def open(self, context: SinkContext) -> None:
         def raise_epoch() -> None:

@@ -27,6 +27,7 @@ STARTS = {
     "fresh state": 1,
 }
 """Ways to begin a cycle, with their weights."""
+GOING_BACK = ("older checkpoint", "older savepoint", "fresh state")
 DEEDS = {"batches": 5, "checkpoint": 4, "savepoint": 1, "savepoint elsewhere": 1, "rival": 1, "wake": 3, "deliver": 2}
 """What is done while faults are armed, with their weights."""
 PLACES = (
@@ -63,6 +64,8 @@ class Life:
         self.done: Counter[str] = Counter()
         self.left: set[str] = set()
         """Keys of manifests of futures that were left; a files sink does not promise to bring their rows back."""
+        self.goes_back = False
+        """Whether the start may be refused by a sink that shows each batch."""
         self._numbers = itertools.count(1)
 
     def run(self, cycles: int) -> None:
@@ -96,8 +99,10 @@ class Life:
         self.done[way] += 1
         self.world.log(f"begins: {way}")
         expected, wounds = self._prepare(way)
+        self.goes_back = way in GOING_BACK
         self._start(expected, wounds)
-        self.wish = replace(self.wish, is_changed=False)
+        word_is_over = self.wish.restore.model_copy(update={"take_over_sinks": False})
+        self.wish = replace(self.wish, is_changed=False, restore=word_is_over)
 
     def _prepare(self, way: str) -> tuple[dict[str, int] | None, list[damage.Damage]]:
         """Bring about what a start is about; return where it must go on, if that is known."""
@@ -197,9 +202,20 @@ class Life:
                 self.world.fail(f"{driver.name} neither runs nor ends")
             if wounds and driver.failure is not None and not driver.is_disturbed:
                 self._heal(wounds, driver)
+            elif self._is_refused_by_a_sink(driver) and self.goes_back:
+                self._say_the_word()
             elif not wounds and not driver.is_disturbed:
                 self._require_excuse(driver)
         self.world.fail(f"no driver comes up: {driver.outcome}")
+
+    def _is_refused_by_a_sink(self, driver: drivers.Driver) -> bool:
+        """Tell whether a sink that shows each batch has shown some that the snapshot does not contain."""
+        return driver.wish.visible == "batch" and driver.failure is not None and driver.failure.reason == "SinkAhead"
+
+    def _say_the_word(self) -> None:
+        self.world.log("with the word")
+        self.done["with the word"] += 1
+        self.wish = replace(self.wish, restore=self.wish.restore.model_copy(update={"take_over_sinks": True}))
 
     def _heal(self, wounds: list[damage.Damage], driver: drivers.Driver) -> None:
         """Undo damage that a start refuses to go on with; it says so by its reason."""
@@ -298,7 +314,10 @@ class Life:
         if self.driver is not None and self.driver.is_up and not self.driver.is_frozen:
             self.driver.faults.clear()
             self.world.lag(0)
-            if self.world.batches(self.driver) and self.world.completes_a_checkpoint(self.driver):
+            has_run = self.world.batches(self.driver)
+            if has_run:
+                self.world.judge_shown(self.driver)
+            if has_run and self.world.completes_a_checkpoint(self.driver):
                 self.world.judge_sinks(self.driver)
                 self.world.judge()
                 return

@@ -32,10 +32,12 @@ class World:
 
     Args:
         seed: Decides the order of everything.
+        visible: When the batches of sinks are visible.
     """
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, visible: str = "checkpoint") -> None:
         self.seed = seed
+        self.visible = visible
         self.random = random.Random(seed)
         self.clock = Clock()
         self.scheduler = fibers.Scheduler(self.random)
@@ -101,7 +103,7 @@ class World:
         name: str = "flights",
     ) -> Wish:
         target = self.ledgers.setdefault(book, ledger.Ledger())
-        return Wish(area, output, target, restore or RestoreConfig(), is_changed, name)
+        return Wish(area, output, target, restore or RestoreConfig(), is_changed, name, self.visible)
 
     def begin(
         self, wish: Wish | None = None, *, arm: Callable[[drivers.Driver], None] = lambda _: None
@@ -273,6 +275,7 @@ class World:
         driver.faults.clear()
         self.lag(0)
         self.batches(driver, count)
+        self.judge_shown(driver)
         if not self.completes_a_checkpoint(driver):
             self.fail(f"{driver.name} cannot complete a checkpoint: {driver.outcome}")
         self.judge_sinks(driver)
@@ -295,6 +298,19 @@ class World:
         self.oracle.judge_state(drivers.ENTRIES, entries)
         self.oracle.judge_files(driver.wish.output, totals, base[drivers.TOTALS])
         self.oracle.judge_ledger(driver.wish.ledger.rows, entries, base[drivers.ENTRIES])
+
+    def judge_shown(self, driver: drivers.Driver) -> None:
+        """Compare sinks that show each batch with the last committed batches of a driver that rests, checkpoint or not."""
+        if driver.wish.visible != "batch" or driver.has_lost_a_race or not driver.is_up:
+            return
+        assert driver.plan is not None
+        base = self.bases[driver.wish.output]
+        cuts = {
+            uid: self.oracle.cut_of(driver.wish.root, driver.plan.generation, uid, batch)
+            for uid, batch in driver.committed.items()
+        }
+        self.oracle.judge_files(driver.wish.output, cuts[drivers.TOTALS], base[drivers.TOTALS])
+        self.oracle.judge_ledger(driver.wish.ledger.rows, cuts[drivers.ENTRIES], base[drivers.ENTRIES])
 
     def judge(self) -> None:
         """Check what holds at every moment.
