@@ -18,6 +18,8 @@ from statefulspark_operator.api.status import (
     OperationPhase,
     OperationStatus,
     RestartStatus,
+    RevisionOutcome,
+    RevisionRecord,
     StandbyState,
     StandbyStatus,
     StatefulSparkJobStatus,
@@ -41,6 +43,7 @@ EMPTY = StorageFacts()
 
 
 REVISION = revision.revision_of(a_spec())
+FIRST = RevisionRecord(revision=REVISION, image="i:1", outcome=RevisionOutcome.STABLE, at=LONG_AGO)
 OTHER = revision.revision_of(a_spec("i:2"))
 
 
@@ -83,7 +86,14 @@ _STORED = frozenset(StatefulSparkJobStatus.model_fields) - {"driver", "operation
 
 def a_situation(**changes: object) -> Situation:
     """A job that runs well, with what a case changes."""
-    status = {"driver": a_driver(), "epoch": 1, "operation": None, "restore": None, "restarts": RestartStatus()}
+    status = {
+        "driver": a_driver(),
+        "epoch": 1,
+        "operation": None,
+        "restore": None,
+        "restarts": RestartStatus(),
+        "history": (FIRST,),
+    }
     stored = {name: changes.pop(name) for name in tuple(changes) if name in status or name in _STORED}
     word = a_word() if stored.get("driver", True) else None
     base = Situation(
@@ -98,7 +108,7 @@ def a_situation(**changes: object) -> Situation:
 
 
 ENDED = {"driver": a_driver(DriverState.ENDED), "pods": (), "storage": EMPTY}
-NEW = {"driver": None, "epoch": None, "pods": (), "storage": EMPTY}
+NEW = {"driver": None, "epoch": None, "history": (), "pods": (), "storage": EMPTY}
 
 
 def situation_with(defaults: dict[str, object], **changes: object) -> Situation:

@@ -10,6 +10,7 @@ from statefulspark_operator.api.status import Phase, RevisionOutcome, UpgradeSta
 from statefulspark_operator.cluster import resources
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
+OLD_IMAGE = "registry.example/flights:1"
 MODES = pytest.mark.parametrize("mode", ["Warm", "Cold"])
 
 
@@ -65,7 +66,7 @@ def test_three_ends_without_a_checkpoint_lead_back_to_the_savepoint_of_the_stop(
     assert savepoint is not None
     assert (image_of(world), world.driver.restored_from) == ("registry.example/flights:1", f"savepoint {savepoint.id}")
     assert condition(world, ConditionType.UPGRADE_BLOCKED) is ConditionStatus.TRUE
-    assert [record.outcome for record in world.status.history] == [RevisionOutcome.ROLLED_BACK]
+    assert [record.outcome for record in world.status.history] == [RevisionOutcome.ROLLED_BACK, RevisionOutcome.RUNNING]
     assert world.status.history[0].snapshot == savepoint.location
     message = message_of(world, "RolledBack")
     assert f"delays {savepoint.rows + 1} to" in message
@@ -112,7 +113,7 @@ def test_a_stable_revision_is_not_rolled_back() -> None:
 
     assert world.status.phase is Phase.STALLED
     assert is_in(world, UpgradeState.STABLE)
-    assert [record.outcome for record in world.status.history] == [RevisionOutcome.STABLE]
+    assert [record.outcome for record in world.status.history] == [RevisionOutcome.STABLE, RevisionOutcome.REPLACED]
 
 
 def test_checkpoints_of_all_drivers_of_a_revision_make_it_stable() -> None:
@@ -205,3 +206,30 @@ def test_the_history_keeps_the_latest_five_upgrades() -> None:
         )
 
     assert [record.image[-1] for record in world.status.history] == ["8", "7", "6", "5", "4"]
+
+
+def test_the_history_begins_with_the_first_revision_which_becomes_stable() -> None:
+    world = JobWorld()
+    world.change({"upgrade": {"stableAfter": 2}})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+    first = world.status.history
+    assert [(record.image, record.outcome) for record in first] == [(OLD_IMAGE, RevisionOutcome.RUNNING)]
+
+    world.run_until(lambda: world.status.history != first)
+
+    assert [(record.image, record.outcome) for record in world.status.history] == [(OLD_IMAGE, RevisionOutcome.STABLE)]
+    assert world.driver.checkpoints == 2
+    world.kill_driver()
+    world.run(60)
+    assert [record.outcome for record in world.status.history] == [RevisionOutcome.STABLE]
+
+
+def test_the_first_revision_of_a_job_of_an_earlier_release_is_recorded() -> None:
+    world = running("Cold")
+    stored = resources.section(world.cluster.objects[("StatefulSparkJob", "demo", "flights")], "status")
+    del stored["history"]
+    assert world.status.history == ()
+
+    world.run(10)
+
+    assert [record.image for record in world.status.history] == [OLD_IMAGE]

@@ -143,7 +143,7 @@ def test_a_revision_that_refuses_costs_nothing_and_is_not_tried_in_a_loop() -> N
     assert world.status.standby is not None
     assert (world.status.standby.state, pods(world)) == (StandbyState.REFUSED, ["flights-driver-1"])
     assert world.reasons.count("UpgradeBlocked") == 1
-    assert [record.outcome for record in world.status.history] == [RevisionOutcome.BLOCKED]
+    assert [record.outcome for record in world.status.history] == [RevisionOutcome.BLOCKED, RevisionOutcome.STABLE]
 
 
 def test_a_crash_while_the_new_revision_is_blocked_restarts_the_old_one() -> None:

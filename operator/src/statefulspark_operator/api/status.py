@@ -274,8 +274,12 @@ class StandbyStatus(ApiModel):
 
 
 class RevisionOutcome(StrEnum):
-    """How an upgrade to a revision ended."""
+    """How a revision turned out."""
 
+    RUNNING = "Running"
+    """It is the job's first revision, and has not completed enough checkpoints to be stable."""
+    REPLACED = "Replaced"
+    """It was the job's first revision, and another one became stable before it did."""
     STABLE = "Stable"
     """It completed enough checkpoints."""
     ROLLED_BACK = "RolledBack"
@@ -294,7 +298,7 @@ class RevisionRecord(ApiModel):
     snapshot: str | None = None
     """The savepoint that it started from."""
     outcome: RevisionOutcome
-    """How the upgrade to it ended."""
+    """How it turned out."""
     at: UtcDatetime
     """When that was observed."""
 
@@ -375,7 +379,7 @@ class StatefulSparkJobStatus(ApiModel):
     standby_count: int = 0
     """Number of standby pods created so far."""
     history: tuple[RevisionRecord, ...] = ()
-    """The latest upgrades and how they ended, newest first; at most 5."""
+    """The first revision and the latest upgrades, and how they turned out, newest first; at most 5."""
     last_checkpoint: SnapshotStatus | None = None
     """The latest completed checkpoint."""
     last_savepoint: SnapshotStatus | None = None

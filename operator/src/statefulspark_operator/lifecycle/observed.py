@@ -29,7 +29,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import standby_facts, steps, trial, upgrade_facts
+from statefulspark_operator.lifecycle import history, standby_facts, trial, upgrade_facts
 from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation, StorageFacts
 
 PROGRESS_INTERVAL = timedelta(seconds=5)
@@ -235,10 +235,26 @@ def note_upgrade(situation: Situation) -> Situation:
     )
     if upgrade.state is not UpgradeState.STABLE or status.upgrade.state is UpgradeState.STABLE:
         return with_status(situation, upgrade=upgrade)
-    history = steps.add_to_history(
+    revisions = history.with_upgrade(
         status, upgrade, RevisionOutcome.STABLE, image=situation.spec.image, now=situation.now
     )
-    return with_status(situation, upgrade=upgrade, history=history)
+    return with_status(situation, upgrade=upgrade, history=revisions)
+
+
+def note_first_revision(situation: Situation) -> Situation:
+    """Record the first revision of a job that an earlier release started, and that a first revision has become stable."""
+    status, driver, spec = situation.status, situation.status.driver, situation.spec
+    if driver is None or spec is None or driver.state is not DriverState.CREATED:
+        return situation
+    revisions = status.history
+    if driver.revision == situation.desired_revision:
+        revisions = history.begun(
+            status, driver.revision, image=spec.image, restore=driver.restore, now=driver.decided_at
+        )
+    completed = situation.driver_status.checkpoints.completed if situation.driver_status is not None else 0
+    if has_completed_checkpoint(situation) and completed >= spec.upgrade.stable_after:
+        revisions = history.stable(revisions, driver.revision, now=situation.now)
+    return with_status(situation, history=revisions)
 
 
 FOLDS: tuple[Callable[[Situation], Situation], ...] = (
@@ -252,6 +268,7 @@ FOLDS: tuple[Callable[[Situation], Situation], ...] = (
     note_operation,
     note_standby,
     note_upgrade,
+    note_first_revision,
 )
 """Applied in this order: later functions use the results of earlier ones."""
 

@@ -2,18 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
-from statefulspark_operator.api.status import (
-    RevisionOutcome,
-    RevisionRecord,
-    StatefulSparkJobStatus,
-    UpgradeState,
-    UpgradeStatus,
-)
-
-HISTORY_LENGTH = 5
-"""Number of upgrades that the status remembers."""
+from statefulspark_operator.api.status import StatefulSparkJobStatus, UpgradeState, UpgradeStatus
 
 PREPARING = frozenset({UpgradeState.PREPARE, UpgradeState.READY})
 """A standby gets ready; the old driver does not know of it."""
@@ -42,21 +31,3 @@ def withheld_by(status: StatefulSparkJobStatus, revision: str) -> UpgradeStatus 
     if upgrade is None or upgrade.state not in WITHHELD or upgrade.to_revision != revision:
         return None
     return upgrade
-
-
-def add_to_history(
-    status: StatefulSparkJobStatus, upgrade: UpgradeStatus, outcome: RevisionOutcome, *, image: str, now: datetime
-) -> tuple[RevisionRecord, ...]:
-    """Return the history with the end of an upgrade, newest first.
-
-    Args:
-        status: The status with the history so far.
-        upgrade: The upgrade.
-        outcome: How it ended.
-        image: Image of its revision.
-        now: When the end was observed.
-    """
-    record = RevisionRecord(
-        revision=upgrade.to_revision, image=image, snapshot=upgrade.savepoint, outcome=outcome, at=now
-    )
-    return (record, *status.history)[:HISTORY_LENGTH]

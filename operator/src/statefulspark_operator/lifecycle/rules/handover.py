@@ -19,7 +19,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
-from statefulspark_operator.lifecycle import standby_facts, steps
+from statefulspark_operator.lifecycle import history, standby_facts, steps
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, Decision
 from statefulspark_operator.lifecycle.ends import DriverEnd, EndKind
 from statefulspark_operator.lifecycle.reason import Reason
@@ -66,11 +66,11 @@ def block(situation: Situation) -> Decision | None:
         "keeps running; change the spec to try another one, or restartNonce to try this one again."
     )
     blocked = upgrade.model_copy(update={"state": UpgradeState.BLOCKED, "reason": reason, "message": message})
-    history = steps.add_to_history(
+    revisions = history.with_upgrade(
         situation.status, blocked, RevisionOutcome.BLOCKED, image=situation.spec.image, now=situation.now
     )
     refused = prepared[1].model_copy(update={"state": StandbyState.REFUSED, "reason": reason, "message": why})
-    status = situation.status.model_copy(update={"upgrade": blocked, "history": history, "standby": refused})
+    status = situation.status.model_copy(update={"upgrade": blocked, "history": revisions, "standby": refused})
     return Decision(Reason.UPGRADE_BLOCKED, message, _phase(situation), status, (), AT_ONCE)
 
 

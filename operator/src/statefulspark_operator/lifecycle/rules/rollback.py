@@ -18,7 +18,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import steps, trial
+from statefulspark_operator.lifecycle import history, trial
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import Situation
@@ -46,11 +46,11 @@ def roll_back(situation: Situation) -> Decision | None:
     )
     ended = {"state": UpgradeState.ROLLED_BACK, "reason": driver.end_reason or "DriverFailed", "message": message}
     rolled_back = upgrade.model_copy(update=ended)
-    history = steps.add_to_history(
+    revisions = history.with_upgrade(
         situation.status, rolled_back, RevisionOutcome.ROLLED_BACK, image=situation.spec.image, now=situation.now
     )
     restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
-    changes = {"upgrade": rolled_back, "history": history, "restarts": restarts, "stalled": None}
+    changes = {"upgrade": rolled_back, "history": revisions, "restarts": restarts, "stalled": None}
     status = situation.status.model_copy(update=changes | {"restore": _restore(situation, upgrade, driver)})
     return Decision(Reason.ROLLED_BACK, message, Phase.RESTARTING, status, (), AT_ONCE)
 

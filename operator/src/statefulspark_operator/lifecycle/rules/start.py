@@ -22,7 +22,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
-from statefulspark_operator.lifecycle import actions, steps, trial
+from statefulspark_operator.lifecycle import actions, history, steps, trial
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
@@ -218,6 +218,7 @@ def start(situation: Situation) -> Decision | None:
             "stalled": None,
             "upgrade": upgrade,
             "standby": situation.status.standby if standby is None else None,
+            "history": _history(situation, driver),
         }
     )
     verb = "Starting" if standby is None else f"{standby.name} takes over as"
@@ -285,6 +286,14 @@ def _upgrade(situation: Situation, target: str, state: UpgradeState) -> UpgradeS
         return upgrade
     begun = upgrades.new_upgrade(situation, target, state)
     return begun.model_copy(update={"stopped_at": driver.ended_at})
+
+
+def _history(situation: Situation, driver: DriverIntent) -> history.History:
+    """Return the history with the first revision, if this is the job's first start."""
+    spec, status = situation.spec, situation.status
+    if spec is None or situation.intent is not None:
+        return status.history
+    return history.begun(status, driver.revision, image=spec.image, restore=driver.restore, now=situation.now)
 
 
 def _started_again(upgrade: UpgradeStatus, driver: DriverIntent | None, state: UpgradeState) -> UpgradeStatus:

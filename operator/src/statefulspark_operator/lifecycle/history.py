@@ -1,0 +1,82 @@
+"""The history of a job's revisions: its first one, then one record for each upgrade, newest first. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from statefulspark_operator.api.status import (
+    RestoreIntent,
+    RevisionOutcome,
+    RevisionRecord,
+    StatefulSparkJobStatus,
+    UpgradeStatus,
+)
+
+LENGTH = 5
+"""Number of revisions that the status remembers."""
+
+History = tuple[RevisionRecord, ...]
+
+
+def begun(
+    status: StatefulSparkJobStatus, revision: str, *, image: str, restore: RestoreIntent | None, now: datetime
+) -> History:
+    """Return the history with the first revision of a job, unless it has one.
+
+    Args:
+        status: The status with the history so far.
+        revision: Revision of the driver that starts or runs.
+        image: Its image.
+        restore: The snapshot that it starts from, if it is not the latest checkpoint.
+        now: When the start was decided.
+    """
+    if status.history or status.upgrade is not None:
+        return status.history
+    snapshot = restore.snapshot if restore is not None else None
+    outcome = RevisionOutcome.RUNNING
+    return (RevisionRecord(revision=revision, image=image, snapshot=snapshot, outcome=outcome, at=now),)
+
+
+def stable(history: History, revision: str, *, now: datetime) -> History:
+    """Return the history in which a first revision that runs is stable; unchanged if there is none of this revision.
+
+    Args:
+        history: The history so far.
+        revision: The revision that has completed enough checkpoints.
+        now: When that was observed.
+    """
+    return tuple(
+        record.model_copy(update={"outcome": RevisionOutcome.STABLE, "at": now})
+        if record.outcome is RevisionOutcome.RUNNING and record.revision == revision
+        else record
+        for record in history
+    )
+
+
+def with_upgrade(
+    status: StatefulSparkJobStatus, upgrade: UpgradeStatus, outcome: RevisionOutcome, *, image: str, now: datetime
+) -> History:
+    """Return the history with the end of an upgrade.
+
+    Args:
+        status: The status with the history so far.
+        upgrade: The upgrade.
+        outcome: How it ended.
+        image: Image of its revision.
+        now: When the end was observed.
+    """
+    record = RevisionRecord(
+        revision=upgrade.to_revision, image=image, snapshot=upgrade.savepoint, outcome=outcome, at=now
+    )
+    before = _replaced(status.history) if outcome is RevisionOutcome.STABLE else status.history
+    return (record, *before)[:LENGTH]
+
+
+def _replaced(history: History) -> History:
+    """Return the history in which a first revision that never became stable is replaced."""
+    return tuple(
+        record.model_copy(update={"outcome": RevisionOutcome.REPLACED})
+        if record.outcome is RevisionOutcome.RUNNING
+        else record
+        for record in history
+    )
