@@ -42,6 +42,7 @@ class FakeGateway:
 
     def __post_init__(self) -> None:
         self._versions = itertools.count(1)
+        self._identities = itertools.count(1)
 
     # What the operator may do.
 
@@ -131,7 +132,7 @@ class FakeGateway:
         """Create an object as the API server does."""
         stored = copy.deepcopy(manifest)
         metadata = resources.section(stored, "metadata")
-        metadata["uid"] = str(uuid.uuid4())
+        metadata["uid"] = str(uuid.UUID(int=next(self._identities)))
         metadata["creationTimestamp"] = _stamp(self.now())
         metadata["generation"] = 1
         place = _place(stored)

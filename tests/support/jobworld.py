@@ -413,7 +413,7 @@ class JobWorld:
         except errors.StatefulSparkError:
             return timedelta(seconds=1)
 
-    def _reconcile_if_due(self) -> None:
+    def reconcile_if_due(self) -> None:
         """Run a pass if the queue would: something has changed, or the time that the last pass asked for has come."""
         if self.time < self._look_at and self._seen_changes == self.cluster.changes:
             return
@@ -437,7 +437,7 @@ class JobWorld:
         for _ in range(seconds):
             for _ in range(4):
                 if self.exists:
-                    self._reconcile_if_due()
+                    self.reconcile_if_due()
             self.pass_time()
 
     def run_until(self, condition: Callable[[], bool], *, within_s: int = 120) -> None:

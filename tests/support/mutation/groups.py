@@ -32,6 +32,10 @@ def _rules(*names: str) -> tuple[str, ...]:
     return tuple(f"statefulspark_operator/lifecycle/rules/{name}.py" for name in names)
 
 
+def _lifecycle(*names: str) -> tuple[str, ...]:
+    return tuple(f"statefulspark_operator/lifecycle/{name}.py" for name in names)
+
+
 def _unit(folder: str, *names: str) -> tuple[str, ...]:
     return tuple(f"unit/{folder}/test_{name}.py" for name in names)
 
@@ -79,9 +83,11 @@ GROUPS = (
     Group("operator-starts", _rules("start"), _DECISIONS),
     Group("operator-changes", _rules("operation", "progress", "upgrade"), _DECISIONS),
     Group("operator-deletions", _rules("deletion", "ownership", "suspension"), _DECISIONS),
+    Group("operator-handovers", _rules("handover", "rollback", "standby"), _DECISIONS),
+    Group("operator-facts", _lifecycle("standby_facts", "steps", "trial", "upgrade_facts"), _DECISIONS),
     Group(
         "operator-decisions",
-        ("statefulspark_operator/lifecycle/backoff.py", "statefulspark_operator/lifecycle/decide.py"),
+        _lifecycle("backoff", "decide"),
         (*_DECISIONS, *_unit("operator", "parts")),
     ),
 )

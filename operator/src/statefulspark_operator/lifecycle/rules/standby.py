@@ -80,8 +80,8 @@ def repeat_activation(situation: Situation) -> Decision | None:
     driver, pod, answer = situation.intent, situation.live_pod, situation.driver
     if driver is None or pod is None or pod.deletion_deadline is not None or not isinstance(answer, JobStatus):
         return None
-    if answer.state is not JobState.STANDBY:
-        return None
+    if answer.state is not JobState.STANDBY or pod.name != driver.pod:
+        return None  # A pod that got its epoch from somebody else is not the one that was chosen.
     phase = situation.status.phase or Phase.STARTING
     if answer.standby is not None and answer.standby.state is Preparation.REFUSED:
         message = f"{pod.name} refuses to take over: {answer.standby.message or answer.standby.reason}"

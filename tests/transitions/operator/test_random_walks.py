@@ -1,0 +1,67 @@
+"""Lives of a job: whatever happens in whichever state of an upgrade, the promises hold and the job comes to rest."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from statefulspark_operator.api.status import UpgradeState
+from walks import STEPS, Step, Walk
+
+MOMENTS = (
+    *(
+        ("Warm", state)
+        for state in ("Prepare", "Ready", "SavepointPreCopy", "Stopping", "Activating", "FirstCheckpoint")
+    ),
+    *(("Cold", state) for state in ("Savepoint", "Stopping", "Starting")),
+    ("Warm", "Blocked"),
+)
+DISTURBANCES: tuple[Step, ...] = (
+    ("change the image", 0),
+    ("change the image", 2),
+    ("change the image", 3),
+    ("restart", 5),
+    ("savepoint", 1),
+    ("suspend or resume", 2),
+    ("kill the driver", 1),
+    ("the driver fails", 1),
+    ("delete the driver's pod", 1),
+    ("the standby ends", 1),
+    ("the standby ends", 2),
+    ("the driver is silent", 25),
+    ("savepoints fail or work", 2),
+    ("a node is lost or back", 2),
+    ("a node is lost or back", 1),
+    ("storage is away or back", 2),
+    ("the operator dies soon", 1),
+    ("the operator is away", 30),
+    ("delete", 30),
+)
+SEVERAL = st.lists(st.tuples(st.sampled_from(sorted(STEPS)), st.integers(1, 30)), min_size=1, max_size=14)
+
+
+@pytest.mark.parametrize(("mode", "state"), MOMENTS, ids=[f"{mode}, {state}" for mode, state in MOMENTS])
+@pytest.mark.parametrize("disturbance", DISTURBANCES, ids=[f"{name} {number}" for name, number in DISTURBANCES])
+def test_anything_may_happen_in_any_state_of_an_upgrade(mode: str, state: str, disturbance: Step) -> None:
+    walk = Walk()
+    walk.world.change({"upgrade": {"mode": mode}})
+    walk.run(20)
+    walk.world.change({"image": "registry.example/flights:bad" if state == "Blocked" else "registry.example/flights:2"})
+    assert walk.reach(UpgradeState(state))
+
+    walk.take(disturbance)
+
+    walk.settle()
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(SEVERAL)
+def test_a_job_keeps_its_promises_and_comes_to_rest_whatever_happens(steps: list[Step]) -> None:
+    walk = Walk()
+    walk.run(20)
+
+    for step in steps:
+        walk.take(step)
+        walk.run(1)
+
+    walk.settle()
