@@ -6,6 +6,7 @@ of `BAD_IMAGE` cannot start: its standby refuses, its driver ends at once with a
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping
 
 from jobworld import KEY, FakeDriver, JobWorld, OperatorDiedError
@@ -92,6 +93,12 @@ class Walk:
             self.world.pass_time()
             self.check()
         return False
+
+    def die_before_the_next_request(self) -> None:
+        """Let the operator record what it is going to do, and die."""
+        self.dies_in = 1
+        with contextlib.suppress(OperatorDiedError):
+            self.world.reconcile_if_due()
 
     def settle(self) -> None:
         """Take away everything that disturbs, and require that the job comes to rest."""

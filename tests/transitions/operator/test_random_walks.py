@@ -65,3 +65,36 @@ def test_a_job_keeps_its_promises_and_comes_to_rest_whatever_happens(steps: list
         walk.run(1)
 
     walk.settle()
+
+
+def test_a_stop_that_was_not_heard_is_withdrawn_when_the_spec_changes_to_a_revision_that_cannot_start() -> None:
+    walk = Walk()
+    walk.run(20)
+    walk.world.change({"image": "registry.example/flights:2"})
+    assert walk.reach(UpgradeState.READY)
+    walk.die_before_the_next_request()
+    assert walk.world.status.operation is not None
+    assert walk.world.driver.stop_id is None
+
+    walk.take(("change the image", 3))
+    walk.settle()
+
+    assert (walk.world.driver.epoch, walk.world.driver.stop_id) == (1, None)
+
+
+@pytest.mark.parametrize("mode", ["Warm", "Cold"])
+def test_a_change_that_is_taken_back_after_its_savepoint_failed_is_over(mode: str) -> None:
+    walk = Walk()
+    walk.world.change({"upgrade": {"mode": mode}})
+    walk.run(20)
+    walk.world.driver.savepoints_fail = True
+    walk.world.change({"image": "registry.example/flights:2"})
+    assert walk.reach(UpgradeState.SAVEPOINT_PRE_COPY if mode == "Warm" else UpgradeState.SAVEPOINT)
+    walk.run(5)
+
+    walk.take(("change the image", 0))
+    walk.settle()
+
+    assert walk.world.status.upgrade is not None
+    assert walk.world.status.upgrade.state is UpgradeState.ABORTED
+    assert walk.world.driver.epoch == 1

@@ -35,12 +35,19 @@ def current_upgrade(situation: Situation, upgrade: UpgradeStatus, *, has_checkpo
 def _taken_back(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
     """End an upgrade whose spec was changed back, so that the same spec is tried again if it is applied once more."""
     driver = situation.status.driver
-    if upgrade.state not in steps.PREPARING | steps.WITHHELD or driver is None or situation.withheld is not None:
+    if driver is None or situation.withheld is not None or not _may_be_taken_back(situation, upgrade):
         return upgrade
     if driver.revision != situation.desired_revision or driver.revision == upgrade.to_revision:
         return upgrade
     message = f"The spec was changed back to revision {driver.revision}."
     return upgrade.model_copy(update={"state": UpgradeState.ABORTED, "message": message})
+
+
+def _may_be_taken_back(situation: Situation, upgrade: UpgradeStatus) -> bool:
+    """Tell whether the old driver goes on if the spec is changed back: it is not asked to stop, or its savepoint failed."""
+    operation = situation.status.operation
+    has_failed = operation is not None and operation.state is OperationPhase.FAILED
+    return upgrade.state in steps.PREPARING | steps.WITHHELD or (upgrade.state in steps.STOP_REQUESTED and has_failed)
 
 
 def _saved(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
