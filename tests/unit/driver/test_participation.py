@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
@@ -157,3 +158,22 @@ def test_a_transaction_that_a_listing_hides_declines_for_the_sinks() -> None:
         a_writer(job, query, announcer=SimpleNamespace(snapshot_covers=hidden)).complete(an_order(), {query.uid: 0})
 
     assert raised.value.participant == "sinks"
+
+
+def test_a_query_tells_since_when_its_batch_is_running() -> None:
+    query = Query("").running
+    idle = query.status().batch_since
+    query.refresh(replace(_FACT, last_offsets=8))
+    first = query.status().batch_since
+    query.refresh(replace(_FACT, last_offsets=8))
+    later = query.status().batch_since
+    query.refresh(replace(_FACT, last_offsets=9, last_committed=8))
+    second = query.status().batch_since
+    query.refresh(replace(_FACT, last_offsets=9, last_committed=9))
+
+    assert idle is None
+    assert first is not None
+    assert later == first
+    assert second is not None
+    assert second > first
+    assert query.status().batch_since is None

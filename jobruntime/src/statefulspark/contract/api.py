@@ -70,6 +70,8 @@ class QueryStatus(WireModel):
     rows_per_second: float = 0.0
     """Processed rows per second of the last batch."""
     batch_duration_ms: int = 0
+    batch_since: UtcDatetime | None = None
+    """Since when the batch after `batch_id` is running; absent between two batches."""
     error: str | None = None
 
 
@@ -189,6 +191,7 @@ class JobStatus(WireModel):
     last_savepoint: SnapshotSummary | None = None
     last_failure: FailedCheckpoint | None = None
     message: str | None = None
+    """While it starts: the step that it is at, since when. While it runs: what people should know."""
     standby: StandbyStatus | None = None
     """How far a standby is prepared; absent for a driver."""
 

@@ -6,9 +6,10 @@ import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from statefulspark import failures, usercode
+from statefulspark import clock, failures, usercode
 from statefulspark.contract import api
 from statefulspark.engine.jvm import Gate, GateFact
 
@@ -76,6 +77,7 @@ class RunningQuery:
     starts_at_s: float | None = None
     """When it is restarted, on the monotonic clock; None while it runs or has ended."""
     _progress: _Progress = field(default_factory=_Progress)
+    _batch_since: datetime | None = None
 
     def __post_init__(self) -> None:
         self.begin = self.alternatives.held if self.is_held and self.alternatives else self.start
@@ -108,10 +110,18 @@ class RunningQuery:
         """
         if fact.last_committed > self.fact.last_committed:
             self.slow_starts = 0
+        self._note_batch(fact)
         self.fact = fact
         if not self.is_starting:
             self._refresh_handle()
         return self._restart_if_due()
+
+    def _note_batch(self, fact: GateFact) -> None:
+        """Note since when a batch is running: its offsets are written, and it is not committed."""
+        if fact.last_offsets <= fact.last_committed:
+            self._batch_since = None
+        elif self._batch_since is None or fact.last_committed > self.fact.last_committed:
+            self._batch_since = clock.utc_now()
 
     def _refresh_handle(self) -> None:
         self.active = self.handle.isActive
@@ -187,6 +197,7 @@ class RunningQuery:
             input_rows=self._progress.input_rows,
             rows_per_second=round(self._progress.rows_per_second, 1),
             batch_duration_ms=self._progress.duration_ms,
+            batch_since=self._batch_since,
             error=self.error,
         )
 

@@ -10,6 +10,7 @@ run next to the driver that owns the job, and it compares what the next start co
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import logging
 import os
@@ -26,7 +27,16 @@ from statefulspark.checkpoint import epochs, lineage_records, plans, read_cache
 from statefulspark.contract import config, layout
 from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
-from statefulspark.driver import assemble, hooks, job_sinks, serve, shown_batches, snapshot_writer, writing
+from statefulspark.driver import (
+    assemble,
+    hooks,
+    job_sinks,
+    serve,
+    shown_batches,
+    snapshot_writer,
+    start_control,
+    writing,
+)
 from statefulspark.driver.assemble import Built, BuiltQuery, Comparison, JobRoot
 from statefulspark.engine import jvm, session, settings, warming
 from statefulspark.engine.canonical import load
@@ -63,11 +73,24 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         StatefulSparkError: It could not be started; the job's state is unchanged.
     """
     started_at = clock.utc_now()
-    claiming = functools.partial(claim, job_config, started_at)
-    parts = prepare(job_config, up_to_comparison(job, job_config, claiming), started_at)
-    ending = start(parts)
+    control = start_control.StartControl(job_config, started_at, epoch=_assigned_epoch() or 0)
+    # Without an operator, the driver before it may have the same address until it is fenced.
+    is_alone = _assigned_epoch() is not None
+    with serve.serving(control, job_config) if is_alone else contextlib.nullcontext():
+        control.at("Claiming the job, finding its state and planning its queries")
+        compared = up_to_comparison(job, job_config, functools.partial(claim, job_config, started_at))
+        origin = compared.start_plan.restored_from or "empty state"
+        control.at(f"Preparing to go on from {origin}", epoch=compared.root.epoch)
+        parts = prepare(job_config, compared, started_at)
+        control.at(f"Starting the queries from {origin}")
+        ending = start(parts, functools.partial(_drive, control) if is_alone else serve.serve)
     location = ending.snapshot.location if ending.snapshot else None
     return launch.finish(ending.code, ending.reason, ending.message, location)
+
+
+def _drive(control: start_control.StartControl, loop: JobLoop, _: config.JobConfig) -> snapshot_writer.Ending:
+    control.hand_over(loop)
+    return serve.drive(loop)
 
 
 def check(job: JobDefinition, job_config: config.JobConfig) -> Comparison:
@@ -155,8 +178,7 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
         namespace=job_config.namespace, job=job_config.name, owner_id=job_config.owner_id, created_at=now
     )
     epochs.ensure_owner(store, owner, take_over=job_config.take_over)
-    variable = os.environ.get(config.ENV_EPOCH)
-    assigned = epoch or (int(variable) if variable else None)
+    assigned = epoch or _assigned_epoch()
     holder = os.environ.get(config.ENV_HOLDER) or f"{socket.gethostname()}/{os.getpid()}"
     claimed = epochs.claim(store, assigned=assigned, holder=holder, claim_id=uuid.uuid4().hex, now=now)
     _log.info("epoch claimed", extra={"epoch": claimed, "holder": holder, "root": store.uri})
@@ -175,6 +197,12 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
         lineages=lineages,
     )
     return replace(root, author=author, seen=cache)
+
+
+def _assigned_epoch() -> int | None:
+    """Return the epoch that the operator has assigned; None without an operator."""
+    variable = os.environ.get(config.ENV_EPOCH)
+    return int(variable) if variable else None
 
 
 def raise_fence(root: JobRoot, spark: SparkSession) -> None:

@@ -1,0 +1,58 @@
+"""A whole driver that an operator starts: it answers from its first moment, and says which step it is at."""
+
+from __future__ import annotations
+
+import http.client
+from pathlib import Path
+
+import driverprocess
+import pytest
+from statefulspark.contract import api, config
+
+pytestmark = pytest.mark.spark
+
+JOB = Path(__file__).with_name("standby_job.py")
+TOKEN = "a-token"
+
+
+def status_of(driver: driverprocess.Driver) -> api.JobStatus:
+    connection = http.client.HTTPConnection("127.0.0.1", driver.port, timeout=60)
+    try:
+        connection.request("GET", "/v1/status", headers={"Authorization": f"Bearer {TOKEN}"})
+        return api.JobStatus.model_validate_json(connection.getresponse().read())
+    finally:
+        connection.close()
+
+
+def test_a_driver_answers_while_it_starts_and_then_for_its_queries(tmp_path: Path) -> None:
+    (tmp_path / "input").mkdir()
+    driver = driverprocess.Driver(
+        JOB,
+        (tmp_path / "state").as_uri(),
+        tmp_path / "log",
+        *(
+            "--allow-local-files",
+            "--conf",
+            "spark.sql.shuffle.partitions=2",
+            "--parameter",
+            f"input={tmp_path / 'input'}",
+        ),
+        *("--parameter", f"output={(tmp_path / 'out').as_uri()}", "--parameter", "version=good"),
+        environment={config.ENV_TOKEN: TOKEN, config.ENV_EPOCH: "1"},
+    )
+    steps: list[str] = []
+    try:
+        driver.start()
+        driver.until(lambda: driver.is_up, "it serves")
+
+        def runs() -> bool:
+            status = status_of(driver)
+            steps.append(f"{status.state}: {(status.message or '').partition(',')[0]}")
+            return status.state is api.JobState.RUNNING
+
+        driver.until(runs, "its queries run")
+        assert status_of(driver).epoch == 1
+        assert steps[0] == "Starting: Claiming the job"
+        assert driver.drains() == 10
+    finally:
+        driver.stop()
