@@ -7,7 +7,7 @@ are waited out: a look that fails changes nothing and the next one sees what it 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from oracle import results
@@ -19,7 +19,6 @@ from statefulspark.storage import ObjectStore
 from demo import failure, kubectl, resources, story, timeline
 
 KINDS = "statefulsparkjobs,pods,events"
-DRIVER_POD = f"{resources.JOB}-driver-"
 QUERIES = ("aircraft", "carriers")
 FAILED_LOOKS_MAX = 20
 
@@ -33,14 +32,20 @@ class JobView:
         message: `status.message`.
         restored_from: What the running driver started from.
         stalled: The operator has given up until somebody changes something.
-        driver_pods: Names of the driver pods that exist and are not ending, the one of the highest epoch last.
+        driver_pod: The pod of the newest driver, None while there is none.
+        pods: Names of all pods of the job that exist and are not ending.
+        has_standby: A standby is ready.
+        is_blocked: The revision in the spec was refused.
     """
 
     phase: str = ""
     message: str = ""
     restored_from: str | None = None
     stalled: bool = False
-    driver_pods: tuple[str, ...] = ()
+    driver_pod: str | None = None
+    pods: tuple[str, ...] = ()
+    has_standby: bool = False
+    is_blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class Observer:
         self._sinks = {query: output.child(query) for query in QUERIES}
         self._job_root = job_root
         self._commits: dict[tuple[str, int, int], timeline.CommitPoint] = {}
+        self._files: dict[tuple[str, int, int], str] = {}
         self._newest: dict[str, int] = dict.fromkeys(QUERIES, -1)
         self._events: set[str] = set()
         self._job = JobView()
@@ -80,12 +86,21 @@ class Observer:
         self._version = 1
         self._failed_looks = 0
         self.manifests: dict[int, Manifest] = {}
-        self.first_version_2_epoch: int | None = None
 
     @property
     def commits(self) -> tuple[timeline.CommitPoint, ...]:
         """Every commit seen so far, in the order of time."""
         return tuple(sorted(self._commits.values(), key=lambda point: point.at))
+
+    def commits_as_written(self) -> tuple[timeline.CommitPoint, ...]:
+        """Return every commit with the time at which storage got its rows. Cost: a listing of the output."""
+        written = {
+            (query, found.key): found.modified_at for query, sink in self._sinks.items() for found in sink.list("")
+        }
+        return tuple(
+            replace(point, written_at=written.get((point.query, self._files.get(key, ""))))
+            for key, point in sorted(self._commits.items(), key=lambda item: item[1].at)
+        )
 
     def look(self) -> Look:
         """Look once.
@@ -113,8 +128,10 @@ class Observer:
             scored_flights=self._scored,
             epoch=max((point.epoch for point in points), default=0),
             version=self._version,
-            driver_pod=self._job.driver_pods[-1] if self._job.driver_pods else None,
+            driver_pod=self._job.driver_pod,
             last_commit_at=points[-1].at if points else None,
+            has_standby=self._job.has_standby,
+            is_blocked=self._job.is_blocked,
         )
 
     def _look_at_output(self) -> None:
@@ -124,7 +141,7 @@ class Observer:
             for commit in found:
                 self._remember(query, commit)
             if query == "carriers" and found and found[-1].files:
-                self._look_at_scores(results.read_batch(sink, found[-1]), found[-1].epoch)
+                self._look_at_scores(results.read_batch(sink, found[-1]))
 
     def _remember(self, query: str, commit: results.Commit) -> None:
         key = (query, commit.batch_id, commit.epoch)
@@ -133,15 +150,15 @@ class Observer:
         rows = commit.rows if commit.batch_id > self._newest[query] else 0
         point = timeline.CommitPoint(commit.committed_at, query, commit.batch_id, commit.epoch, rows)
         self._commits[key] = point
+        if commit.files:
+            self._files[key] = commit.files[-1]
         self._newest[query] = max(self._newest[query], commit.batch_id)
 
-    def _look_at_scores(self, batch: results.Batch, epoch: int) -> None:
+    def _look_at_scores(self, batch: results.Batch) -> None:
         counted = [int(row.get("last_flight_id") or 0) for row in batch.rows]
         versions = [int(row.get("job_version") or 1) for row in batch.rows]
         self._scored = max([self._scored, *counted])
         self._version = max([self._version, *versions])
-        if self._version > 1 and self.first_version_2_epoch is None:
-            self.first_version_2_epoch = epoch
 
     def _look_at_snapshots(self) -> list[timeline.Mark]:
         marks = []
@@ -183,16 +200,20 @@ class Observer:
 
 
 def job_view(objects: Sequence[kubectl.Json]) -> JobView:
-    """Read the resource and its driver pods out of what the namespace holds."""
+    """Read the resource and its pods out of what the namespace holds."""
     job = kubectl.one(objects, "StatefulSparkJob", resources.JOB)
     pods = [candidate for candidate in objects if candidate.get("kind") == "Pod"]
-    names = [kubectl.text(pod, "metadata", "name") or "" for pod in pods if not _is_ending(pod)]
+    names = {kubectl.text(pod, "metadata", "name") or "" for pod in pods if not _is_ending(pod)}
+    driver_pod = kubectl.text(job, "status", "driver", "pod")
     return JobView(
         phase=kubectl.text(job, "status", "phase") or "",
         message=kubectl.text(job, "status", "message") or "",
         restored_from=kubectl.text(job, "status", "restoredFrom"),
         stalled=kubectl.text(job, "status", "phase") == "Stalled",
-        driver_pods=tuple(sorted((name for name in names if name.startswith(DRIVER_POD)), key=lambda n: (len(n), n))),
+        driver_pod=driver_pod if driver_pod in names else None,
+        pods=tuple(sorted(names)),
+        has_standby=kubectl.text(job, "status", "standby", "state") == "Ready",
+        is_blocked=kubectl.text(job, "status", "upgrade", "state") == "Blocked",
     )
 
 

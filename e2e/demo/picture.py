@@ -1,11 +1,10 @@
-"""The picture of the demo: flights per second over time, with the kill, the upgrade and the snapshots marked."""
+"""The picture of the demo: flights per second over time, with every kill, every upgrade and the snapshots marked."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
 
 import matplotlib
 
@@ -19,6 +18,12 @@ from demo import report, timeline
 BIN_S = 2.0
 INK, MUTED, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 FLOW, STOP, CHANGE, SAVED = "#2f6f9f", "#c8553d", "#7a4fa3", "#5b9a68"
+_STEPS = (
+    (timeline.MarkKind.KILLED, "driver killed", STOP),
+    (timeline.MarkKind.KILLED_GUARDED, "killed, standby ready", STOP),
+    (timeline.MarkKind.CHANGED, "version 2, warm", CHANGE),
+    (timeline.MarkKind.CHANGED_COLD, "cold upgrade", CHANGE),
+)
 SIZE_INCHES = (11.0, 5.4)
 DPI = 150
 
@@ -42,26 +47,27 @@ def draw(outcome: report.Outcome, target: Path) -> None:
 
 def _headline(outcome: report.Outcome) -> str:
     found = outcome.comparison
-    return f"{outcome.flights:,} flights through a kill and an upgrade: {found.lost} lost, {found.repeated} repeated"
+    return f"{outcome.flights:,} flights through two kills and three upgrades: {found.lost} lost, {found.repeated} repeated"
 
 
 def _subtitle(outcome: report.Outcome) -> str:
     machine = outcome.machine
     return (
-        f"Rows of the per-flight ledger committed per second, averaged over {BIN_S:.0f} s   ·   "
+        f"Rows of the per-flight ledger written per second, averaged over {BIN_S:.0f} s   ·   "
         f"{machine.get('cpus', '?')} CPUs, {machine.get('memory', '?')}, {outcome.started_at:%Y-%m-%d}"
     )
 
 
 def _draw_flow(axes: Axes, outcome: report.Outcome) -> None:
-    commits = [point for point in outcome.history.commits if point.query == "aircraft"]
+    ledger = (point for point in outcome.history.commits if point.query == "aircraft")
+    commits = sorted(ledger, key=lambda point: point.worked_until)
     points = timeline.throughput(commits, outcome.started_at, BIN_S)
     seconds, rates = [at for at, _ in points], [rate for _, rate in points]
     axes.fill_between(seconds, rates, step="mid", color=FLOW, alpha=0.28, linewidth=0)
     axes.step(seconds, rates, where="mid", color=FLOW, linewidth=1.4)
     end_s = (outcome.finished_at - outcome.started_at).total_seconds()
     axes.set_xlim(0, end_s)
-    axes.set_ylim(0, max(rates, default=1.0) * 1.32)
+    axes.set_ylim(0, max(rates, default=1.0) * 1.6)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.set_ylabel("flights per second", color=MUTED)
     axes.grid(axis="y", color=GRID)
@@ -70,40 +76,45 @@ def _draw_flow(axes: Axes, outcome: report.Outcome) -> None:
 
 def _draw_pauses(axes: Axes, outcome: report.Outcome) -> None:
     history = outcome.history
-    killed_at, changed_at = history.first(timeline.MarkKind.KILLED), history.first(timeline.MarkKind.CHANGED)
-    recovery_s, pause_s = history.recovery_s(), history.upgrade_pause_s()
-    if killed_at is not None:
-        killed_s = _at_s(outcome, killed_at)
-        text = "driver killed" + (f"\nfirst commit after {recovery_s:.1f} s" if recovery_s else "\nnever came back")
-        _mark(axes, (killed_s, killed_s + (recovery_s or 0)), text, color=STOP, side="right")
-    if changed_at is not None:
-        changed_s = _at_s(outcome, changed_at)
-        text = "changed to version 2" + (f"\nsavepoint, pause of {pause_s:.1f} s" if pause_s else "\nnever came back")
-        _mark(axes, (changed_s, _first_of_version_2(outcome) or changed_s), text, color=CHANGE, side="left")
+    for level, (kind, what, color) in enumerate(_STEPS):
+        at, pause = history.first(kind), history.pause(kind)
+        if at is None:
+            continue
+        span = (pause.began_at, pause.ended_at) if pause is not None else (at, at)
+        took = f"{pause.seconds:.1f} s without output" if pause is not None else "never came back"
+        _mark(axes, outcome, at, span, f"{what}\n{took}", color=color, level=level)
+    broken_at, blocked_at = history.first(timeline.MarkKind.BROKEN), history.first(timeline.MarkKind.BLOCKED)
+    if broken_at is not None:
+        text = f"broken version\n{history.bad_upgrade_downtime_s() or 0:.0f} s without output"
+        _mark(axes, outcome, broken_at, (broken_at, blocked_at or broken_at), text, color=MUTED, level=len(_STEPS))
 
 
-def _first_of_version_2(outcome: report.Outcome) -> float | None:
-    epoch = outcome.history.first_version_2_epoch
-    times = [point.at for point in outcome.history.commits if epoch is not None and point.epoch >= epoch]
-    return _at_s(outcome, min(times)) if times else None
-
-
-def _mark(axes: Axes, span_s: tuple[float, float], text: str, *, color: str, side: Literal["left", "right"]) -> None:
-    """Mark a span and write beside its beginning; texts of the two spans stand on different sides, so as not to meet."""
-    axes.axvspan(*span_s, color=color, alpha=0.12, linewidth=0)
-    axes.axvline(span_s[0], color=color, linewidth=1.6)
+def _mark(
+    axes: Axes,
+    outcome: report.Outcome,
+    at: datetime,
+    span: tuple[datetime, datetime],
+    text: str,
+    *,
+    color: str,
+    level: int,
+) -> None:
+    """Mark a moment and the span that it cost; texts of neighbours stand at different heights, so as not to meet."""
+    at_s = _at_s(outcome, at)
+    axes.axvspan(_at_s(outcome, span[0]), _at_s(outcome, span[1]), color=color, alpha=0.14, linewidth=0)
+    axes.axvline(at_s, color=color, linewidth=1.4)
     top = axes.get_ylim()[1]
     axes.annotate(
         text,
-        (span_s[0], top * 0.97),
-        xytext=(6 if side == "left" else -6, 0),
+        (at_s, top * (0.98 - 0.13 * (level % 2))),
+        xytext=(5, 0),
         textcoords="offset points",
         va="top",
-        ha=side,
+        ha="left",
         color=color,
         fontweight="bold",
-        fontsize=9.5,
-        linespacing=1.4,
+        fontsize=8.5,
+        linespacing=1.3,
     )
 
 

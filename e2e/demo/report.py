@@ -39,9 +39,8 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """Tell whether the promise was kept: nothing lost, repeated or different, through a kill and an upgrade."""
-        figures = (self.history.recovery_s(), self.history.upgrade_pause_s())
-        return self.comparison.is_exact and None not in figures
+        """Tell whether the promise was kept: nothing lost, repeated or different, through every kill and upgrade."""
+        return self.comparison.is_exact and None not in downtimes(self.history).values()
 
 
 def build(outcome: Outcome) -> Report:
@@ -49,14 +48,14 @@ def build(outcome: Outcome) -> Report:
     comparison, history = outcome.comparison, outcome.history
     kinds = [manifest.kind for manifest in outcome.snapshots.values()]
     starts = restored_from(outcome.snapshots)
-    recovered = history.first_after_kill()
+    recovered = history.pause(timeline.MarkKind.KILLED)
     return {
         "flights": outcome.flights,
         "lost": comparison.lost,
         "repeated": comparison.repeated,
         "different": comparison.different,
-        "recovery_s": _rounded(history.recovery_s()),
-        "upgrade_pause_s": _rounded(history.upgrade_pause_s()),
+        **{name: _rounded(seconds) for name, seconds in downtimes(history).items()},
+        "bad_upgrade_gap_s": _rounded(history.bad_upgrade_gap_s()),
         "checkpoints": kinds.count(SnapshotKind.CHECKPOINT),
         "savepoints": kinds.count(SnapshotKind.SAVEPOINT),
         "restored_from": starts.get(recovered.epoch) if recovered else None,
@@ -71,10 +70,28 @@ def build(outcome: Outcome) -> Report:
             {"at_s": _since(outcome, mark.at), "kind": mark.kind.value, "text": mark.text} for mark in history.marks
         ],
         "commits": [
-            {"at_s": _since(outcome, c.at), "query": c.query, "batch": c.batch_id, "epoch": c.epoch, "rows": c.rows}
+            {
+                "at_s": _since(outcome, c.at),
+                "written_at_s": _since(outcome, c.worked_until),
+                "query": c.query,
+                "batch": c.batch_id,
+                "epoch": c.epoch,
+                "rows": c.rows,
+            }
             for c in history.commits
         ],
         "machine": dict(outcome.machine),
+    }
+
+
+def downtimes(history: timeline.Timeline) -> dict[str, float | None]:
+    """Return each pause, from the last output visible before to the first of a later driver; None if it did not end."""
+    return {
+        "recovery_s": history.recovery_s(),
+        "standby_recovery_s": history.standby_recovery_s(),
+        "upgrade_pause_s": history.upgrade_pause_s(),
+        "cold_upgrade_pause_s": history.cold_upgrade_pause_s(),
+        "bad_upgrade_downtime_s": history.bad_upgrade_downtime_s(),
     }
 
 
@@ -90,7 +107,7 @@ def restored_from(snapshots: Mapping[int, Manifest]) -> dict[int, str | None]:
 def sentences(outcome: Outcome) -> tuple[str, ...]:
     """Say the result to a person."""
     report = build(outcome)
-    comparison = outcome.comparison
+    comparison, history = outcome.comparison, outcome.history
     verdict = "Every result is exact" if comparison.is_exact else "The results are WRONG"
     lines = (
         f"{verdict}: {comparison.keys:,} keys and {comparison.fields:,} values compared with the truth.",
@@ -99,12 +116,20 @@ def sentences(outcome: Outcome) -> tuple[str, ...]:
         f"  lost             {comparison.lost:>9,}",
         f"  repeated         {comparison.repeated:>9,}",
         f"  different        {comparison.different:>9,}",
-        f"  kill to commit   {_seconds(outcome.history.recovery_s()):>9}   went on from {report['restored_from']}",
-        f"  upgrade's pause  {_seconds(outcome.history.upgrade_pause_s()):>9}   last commit of version 1 to first of 2",
+        "  without output, from the last before to the first of the next driver:",
+        f"  a kill           {_seconds(history.recovery_s()):>9}   went on from {report['restored_from']}",
+        f"  beside a standby {_seconds(history.standby_recovery_s()):>9}",
+        f"  warm upgrade     {_seconds(history.upgrade_pause_s()):>9}   to version 2",
+        f"  cold upgrade     {_seconds(history.cold_upgrade_pause_s()):>9}",
+        f"  broken version   {_seconds(history.bad_upgrade_downtime_s()):>9}   {_longest(history)}",
         f"  checkpoints      {report['checkpoints']:>9}",
         f"  savepoints       {report['savepoints']:>9}",
     )
     return (*lines, *(f"  ! {example}" for example in comparison.examples))
+
+
+def _longest(history: timeline.Timeline) -> str:
+    return f"it never stopped; the longest time between two outputs was {_seconds(history.bad_upgrade_gap_s())}"
 
 
 def _since(outcome: Outcome, at: datetime) -> float:

@@ -15,6 +15,9 @@ JOB = "flights"
 RESOURCE = f"statefulsparkjob/{JOB}"
 INPUT, OUTPUT, STATE = "input", "output", "state"
 VERSION_2_FILE = "/opt/job/flights_v2.py"
+BROKEN_FILE = "/opt/job/flights_broken.py"
+TRIGGER = "2 seconds"
+"""Time between two batches: on a quick machine, too, there shall be flights left for the last chapter."""
 
 Document = dict[str, object]
 
@@ -42,6 +45,21 @@ def change_to_version_2() -> kubectl.Json:
     return {"spec": {"job": {"file": VERSION_2_FILE}}}
 
 
+def keep_standby() -> kubectl.Json:
+    """Return the change of the spec after which a standby is kept."""
+    return {"spec": {"driver": {"standby": True}}}
+
+
+def break_job() -> kubectl.Json:
+    """Return a change of the spec whose revision cannot start."""
+    return {"spec": {"job": {"file": BROKEN_FILE}}}
+
+
+def change_cold() -> kubectl.Json:
+    """Return a change of the spec that is carried out without a standby of the new revision."""
+    return {"spec": {"upgrade": {"mode": "Cold"}, "sparkConf": {"spark.ui.showConsoleProgress": "false"}}}
+
+
 def _secret(connection: cluster.Connection, chosen: settings.Settings) -> Document:
     keys = {"AWS_ACCESS_KEY_ID": connection.access_key, "AWS_SECRET_ACCESS_KEY": connection.secret_key}
     return {"metadata": {"namespace": chosen.namespace}, "stringData": keys}
@@ -52,6 +70,7 @@ def _job(connection: cluster.Connection, chosen: settings.Settings) -> Document:
         "input": connection.uri(INPUT).replace("s3://", "s3a://"),
         "output": connection.uri(OUTPUT),
         "files_per_batch": str(chosen.files_per_batch),
+        "trigger": TRIGGER,
     }
     storage = {
         "uri": connection.uri(STATE),

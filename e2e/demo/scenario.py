@@ -5,6 +5,7 @@ It holds what happens in between: marks of the person-visible steps, the logs, t
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,13 +15,29 @@ from oracle.compare import Comparison, compare
 from oracle.results import read_batches
 from statefulspark.contract import layout
 
-from demo import cluster, console, failure, logs, observer, progress, resources, settings, setup, story, timeline
+from demo import (
+    cluster,
+    console,
+    failure,
+    kubectl,
+    logs,
+    observer,
+    progress,
+    resources,
+    settings,
+    setup,
+    story,
+    timeline,
+)
 
 LOOK_INTERVAL_S = 1.0
 CHAPTERS = {
-    story.Stage.STREAMING: "The job streams; at a third of the flights its driver will be killed",
-    story.Stage.RECOVERED: "It goes on where it was; at two thirds it will be changed to version 2",
-    story.Stage.UPGRADED: "Version 2 goes on with the state of version 1, to the end of the input",
+    story.Stage.STREAMING: "The job streams; soon its driver will be killed",
+    story.Stage.RECOVERED: "It goes on where it was; from now on it keeps a standby, and is killed again once that is ready",
+    story.Stage.TAKEN_OVER: "The standby goes on as the driver",
+    story.Stage.BLOCKED: "The broken version was refused before it ran; the job has not noticed",
+    story.Stage.UPGRADED: "Version 2 goes on with the state of version 1",
+    story.Stage.RESTARTED: "The same goes on to the end of the input",
 }
 
 
@@ -72,13 +89,15 @@ class Run:
             self._act(action, look)
             if state.stage is not before and state.stage in CHAPTERS:
                 self.show.title(CHAPTERS[state.stage])
+            if state.stage is not before and state.stage is story.Stage.BLOCKED:
+                self._mark(timeline.MarkKind.BLOCKED, "the broken version is blocked")
             time.sleep(LOOK_INTERVAL_S)
         self.show.end_status()
 
     def history(self) -> timeline.Timeline:
         """Return what happened so far."""
         marks = tuple(sorted(self.marks, key=lambda mark: mark.at))
-        return timeline.Timeline(self.observer.commits, marks, self.observer.first_version_2_epoch)
+        return timeline.Timeline(self.observer.commits_as_written(), marks)
 
     def compare(self, expected: truth.Truth) -> Comparison:
         """Read everything that was committed and compare it with the truth."""
@@ -87,7 +106,7 @@ class Run:
 
     def _look(self, state: story.Story) -> observer.Look:
         look = self.observer.look()
-        self.followers.follow(self._kube, look.job.driver_pods)
+        self.followers.follow(self._kube, look.job.pods)
         for mark in look.news:
             self.marks.append(mark)
             self.show.say(progress.news(mark, self.started_at))
@@ -107,20 +126,37 @@ class Run:
     def _act(self, action: story.Action, look: observer.Look) -> None:
         match action:
             case story.Action.KILL_DRIVER:
-                pod = look.seen.driver_pod or ""
-                self.show.title("The driver is killed, without grace")
-                self.show.say("$ " + self._kube.shown("delete", "pod", pod, "--grace-period=0", "--force"))
-                self._mark(timeline.MarkKind.KILLED, f"pod {pod} deleted with grace period 0")
-                self._kube.delete_pod_now(pod)
+                self._kill(timeline.MarkKind.KILLED, "The driver is killed, without grace", look)
+            case story.Action.KEEP_STANDBY:
+                self._change(timeline.MarkKind.GUARDED, resources.keep_standby())
+            case story.Action.KILL_GUARDED:
+                self._kill(timeline.MarkKind.KILLED_GUARDED, "The driver is killed, and has a standby", look)
+            case story.Action.BREAK_JOB:
+                self.show.title("A version that cannot start is applied")
+                self._change(timeline.MarkKind.BROKEN, resources.break_job())
             case story.Action.CHANGE_JOB:
-                self.show.title("The job is changed to version 2; the operator takes a savepoint by itself")
-                self.show.say(f"spec.job.file: {resources.VERSION_2_FILE}")
-                self._mark(timeline.MarkKind.CHANGED, f"spec.job.file set to {resources.VERSION_2_FILE}")
-                self._kube.patch(resources.RESOURCE, resources.change_to_version_2())
+                self.show.title("The job is changed to version 2; its standby gets ready before version 1 stops")
+                self._change(timeline.MarkKind.CHANGED, resources.change_to_version_2())
+            case story.Action.CHANGE_COLD:
+                self.show.title("One more change, carried out cold: the driver stops, and another one starts")
+                self._change(timeline.MarkKind.CHANGED_COLD, resources.change_cold())
             case story.Action.FINISH:
                 self._mark(timeline.MarkKind.FINISHED, "every flight is out of both queries")
             case story.Action.WAIT:
                 pass
+
+    def _kill(self, kind: timeline.MarkKind, title: str, look: observer.Look) -> None:
+        pod = look.seen.driver_pod or ""
+        self.show.title(title)
+        self.show.say("$ " + self._kube.shown("delete", "pod", pod, "--grace-period=0", "--force"))
+        self._mark(kind, f"pod {pod} deleted with grace period 0")
+        self._kube.delete_pod_now(pod)
+
+    def _change(self, kind: timeline.MarkKind, change: kubectl.Json) -> None:
+        text = json.dumps(change)
+        self.show.say("$ " + self._kube.shown("patch", resources.RESOURCE, "--type", "merge", "--patch", text))
+        self._mark(kind, text)
+        self._kube.patch(resources.RESOURCE, change)
 
     def _mark(self, kind: timeline.MarkKind, text: str) -> None:
         self.marks.append(timeline.Mark(datetime.now(UTC), kind, text))

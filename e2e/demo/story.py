@@ -1,7 +1,8 @@
 """What happens when: the demo as a small state machine, without clock or I/O.
 
-The job starts, streams, loses its driver at a third of the flights, recovers, is changed to version 2 at two thirds,
-and ends when every flight has come out of both queries. Every wait has a deadline, and a deadline has a sentence.
+The job starts and streams. Its driver is killed, and a cold one follows; then a standby is kept, and it is killed again. A
+broken version is applied and refused, version 2 takes over warm, and one more change is carried out cold. It ends when every
+flight has come out of both queries. Every wait has a deadline, and a deadline has a sentence.
 """
 
 from __future__ import annotations
@@ -9,6 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
+
+KILL_AT = 0.15
+KILL_GUARDED_AT = 0.3
+BREAK_AT = 0.4
+UPGRADE_AT = 0.5
+UPGRADE_COLD_AT = 0.75
+"""Shares of the flights at which each step is taken, or later, when what it needs is there."""
 
 
 class Stage(StrEnum):
@@ -18,8 +26,14 @@ class Stage(StrEnum):
     STREAMING = "streaming"
     RECOVERING = "recovering from the kill"
     RECOVERED = "recovered"
+    TAKING_OVER = "the standby takes over"
+    TAKEN_OVER = "the standby has taken over"
+    BREAKING = "a broken version is tried"
+    BLOCKED = "the broken version is blocked"
     UPGRADING = "upgrading to version 2"
     UPGRADED = "version 2 runs"
+    RESTARTING = "upgrading cold"
+    RESTARTED = "upgraded cold"
     FINISHED = "finished"
 
 
@@ -29,8 +43,16 @@ class Action(Enum):
     WAIT = auto()
     KILL_DRIVER = auto()
     """Delete the driver's pod without grace."""
+    KEEP_STANDBY = auto()
+    """Let a standby be kept from now on."""
+    KILL_GUARDED = auto()
+    """Delete the pod of a driver that has a standby."""
+    BREAK_JOB = auto()
+    """Put a version into the spec that cannot start."""
     CHANGE_JOB = auto()
     """Put version 2 into the spec."""
+    CHANGE_COLD = auto()
+    """Change the spec once more, without a standby of the new revision."""
     FINISH = auto()
     """Everything is out; compare."""
 
@@ -47,6 +69,8 @@ class Seen:
         version: Version of the job that wrote the carriers' newest row.
         driver_pod: The pod of the driver, None while there is none.
         last_commit_at: Time of the newest commit of any query.
+        has_standby: A standby of the running revision is ready.
+        is_blocked: The revision in the spec was refused.
     """
 
     at: datetime
@@ -56,6 +80,8 @@ class Seen:
     version: int = 1
     driver_pod: str | None = None
     last_commit_at: datetime | None = None
+    has_standby: bool = False
+    is_blocked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,15 +122,9 @@ class Story:
     epoch: int = 0
     deadlines: Deadlines = Deadlines()
 
-    @property
-    def kill_at(self) -> int:
-        """Committed flights at which the driver is killed."""
-        return self.total // 3
-
-    @property
-    def upgrade_at(self) -> int:
-        """Committed flights at which the job is changed."""
-        return self.total * 2 // 3
+    def is_at(self, seen: Seen, share: float) -> bool:
+        """Tell whether a share of all flights is committed."""
+        return seen.flights >= int(self.total * share)
 
 
 def begin(total: int, now: datetime, patience: float = 1.0) -> Story:
@@ -114,39 +134,71 @@ def begin(total: int, now: datetime, patience: float = 1.0) -> Story:
 
 def advance(story: Story, seen: Seen) -> tuple[Story, Action]:
     """Take what is seen and say what is next; at most one action per look."""
+    found = _next(story, seen)
+    if found is None:
+        return story, Action.WAIT
+    stage, action = found
+    return replace(story, stage=stage, since=seen.at, epoch=seen.epoch), action
+
+
+def _next(story: Story, seen: Seen) -> tuple[Stage, Action] | None:
+    return _next_of_deaths(story, seen) or _next_of_changes(story, seen)
+
+
+def _next_of_deaths(story: Story, seen: Seen) -> tuple[Stage, Action] | None:
     match story.stage:
         case Stage.STARTING if seen.epoch > 0:
-            return _enter(story, Stage.STREAMING, seen), Action.WAIT
-        case Stage.STREAMING if seen.flights >= story.kill_at and seen.driver_pod:
-            return _enter(story, Stage.RECOVERING, seen), Action.KILL_DRIVER
+            return Stage.STREAMING, Action.WAIT
+        case Stage.STREAMING if story.is_at(seen, KILL_AT) and seen.driver_pod:
+            return Stage.RECOVERING, Action.KILL_DRIVER
         case Stage.RECOVERING if seen.epoch > story.epoch:
-            return _enter(story, Stage.RECOVERED, seen), Action.WAIT
-        case Stage.RECOVERED if seen.flights >= story.upgrade_at:
-            return _enter(story, Stage.UPGRADING, seen), Action.CHANGE_JOB
-        case Stage.UPGRADING if seen.version > 1:
-            return _enter(story, Stage.UPGRADED, seen), Action.WAIT
-        case Stage.UPGRADED if _is_all_out(story, seen):
-            return _enter(story, Stage.FINISHED, seen), Action.FINISH
+            return Stage.RECOVERED, Action.KEEP_STANDBY
+        case Stage.RECOVERED if story.is_at(seen, KILL_GUARDED_AT) and seen.driver_pod and seen.has_standby:
+            return Stage.TAKING_OVER, Action.KILL_GUARDED
+        case Stage.TAKING_OVER if seen.epoch > story.epoch:
+            return Stage.TAKEN_OVER, Action.WAIT
         case _:
-            return story, Action.WAIT
+            return None
+
+
+def _next_of_changes(story: Story, seen: Seen) -> tuple[Stage, Action] | None:
+    match story.stage:
+        case Stage.TAKEN_OVER if story.is_at(seen, BREAK_AT):
+            return Stage.BREAKING, Action.BREAK_JOB
+        case Stage.BREAKING if seen.is_blocked:
+            return Stage.BLOCKED, Action.WAIT
+        case Stage.BLOCKED if story.is_at(seen, UPGRADE_AT):
+            return Stage.UPGRADING, Action.CHANGE_JOB
+        case Stage.UPGRADING if seen.version > 1:
+            return Stage.UPGRADED, Action.WAIT
+        case Stage.UPGRADED if story.is_at(seen, UPGRADE_COLD_AT):
+            return Stage.RESTARTING, Action.CHANGE_COLD
+        case Stage.RESTARTING if seen.epoch > story.epoch:
+            return Stage.RESTARTED, Action.WAIT
+        case Stage.RESTARTED if _is_all_out(story, seen):
+            return Stage.FINISHED, Action.FINISH
+        case _:
+            return None
 
 
 def overdue(story: Story, seen: Seen) -> str | None:
     """Say what did not happen in time, or None while everything is in time."""
     waited = seen.at - story.since
     limits = story.deadlines
-    match story.stage:
-        case Stage.STARTING:
-            return _late(waited, limits.start, "the first commit of the job")
-        case Stage.RECOVERING:
-            return _late(waited, limits.recovery, "the first commit after the driver was killed")
-        case Stage.UPGRADING:
-            return _late(waited, limits.upgrade, "the first commit of version 2 after the spec was changed")
-        case Stage.STREAMING | Stage.RECOVERED | Stage.UPGRADED:
-            idle = seen.at - max(story.since, seen.last_commit_at or story.since)
-            return _late(idle, limits.commit, f"the next commit; {seen.flights:,} of {story.total:,} flights are out")
-        case Stage.FINISHED:
-            return None
+    awaited = {
+        Stage.STARTING: (limits.start, "the first commit of the job"),
+        Stage.RECOVERING: (limits.recovery, "the first commit after the driver was killed"),
+        Stage.TAKING_OVER: (limits.recovery, "the first commit of the standby after the driver was killed"),
+        Stage.BREAKING: (limits.upgrade, "the refusal of the broken version"),
+        Stage.UPGRADING: (limits.upgrade, "the first commit of version 2 after the spec was changed"),
+        Stage.RESTARTING: (limits.upgrade, "the first commit after the cold upgrade"),
+    }.get(story.stage)
+    if awaited is not None:
+        return _late(waited, *awaited)
+    if story.stage is Stage.FINISHED:
+        return None
+    idle = seen.at - max(story.since, seen.last_commit_at or story.since)
+    return _late(idle, limits.commit, f"the next commit; {seen.flights:,} of {story.total:,} flights are out")
 
 
 def _is_all_out(story: Story, seen: Seen) -> bool:
@@ -155,10 +207,6 @@ def _is_all_out(story: Story, seen: Seen) -> bool:
         return False
     idle = seen.at - (seen.last_commit_at or seen.at)
     return seen.flights >= story.total or idle > story.deadlines.settle
-
-
-def _enter(story: Story, stage: Stage, seen: Seen) -> Story:
-    return replace(story, stage=stage, since=seen.at, epoch=seen.epoch)
 
 
 def _late(waited: timedelta, limit: timedelta, what: str) -> str | None:

@@ -10,6 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from itertools import pairwise
+
+LATE_AFTER_S = 10.0
+"""Output becomes visible with a checkpoint, every 5 s; a gap of two is nothing out of the ordinary."""
 
 
 class MarkKind(StrEnum):
@@ -17,12 +21,22 @@ class MarkKind(StrEnum):
 
     APPLIED = "applied"
     KILLED = "killed"
+    GUARDED = "guarded"
+    """A standby is kept from now on."""
+    KILLED_GUARDED = "killed beside a standby"
+    BROKEN = "broken"
+    """A version that cannot start was applied."""
+    BLOCKED = "blocked"
     CHANGED = "changed"
+    CHANGED_COLD = "changed cold"
     PHASE = "phase"
     CHECKPOINT = "checkpoint"
     SAVEPOINT = "savepoint"
     EVENT = "event"
     FINISHED = "finished"
+
+
+_KILLS = frozenset({MarkKind.KILLED, MarkKind.KILLED_GUARDED})
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +56,43 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class CommitPoint:
-    """One commit of one query."""
+    """One commit of one query.
+
+    Attributes:
+        at: When its output became visible, which a checkpoint makes it.
+        query: The query.
+        batch_id: The batch.
+        epoch: Of the driver that worked on it.
+        rows: Rows of output.
+        written_at: When its rows were written, which was before; None if it has no file.
+    """
 
     at: datetime
     query: str
     batch_id: int
     epoch: int
     rows: int
+    written_at: datetime | None = None
+
+    @property
+    def worked_until(self) -> datetime:
+        """When the batch was done."""
+        return self.written_at or self.at
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """A time without output: from the last that was visible before to the first of a later driver."""
+
+    began_at: datetime
+    ended_at: datetime
+    epoch: int
+    """Of the driver that ended it."""
+
+    @property
+    def seconds(self) -> float:
+        """How long it was."""
+        return (self.ended_at - self.began_at).total_seconds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,45 +101,73 @@ class Timeline:
 
     commits: tuple[CommitPoint, ...]
     marks: tuple[Mark, ...]
-    first_version_2_epoch: int | None = None
 
     def first(self, kind: MarkKind) -> datetime | None:
         """Return the time of the first mark of a kind."""
         return next((mark.at for mark in self.marks if mark.kind is kind), None)
 
     def recovery_s(self) -> float | None:
-        """Return the seconds from the kill to the first commit of a later driver, of whichever query."""
-        killed_at, first = self.first(MarkKind.KILLED), self.first_after_kill()
-        return (first.at - killed_at).total_seconds() if killed_at and first else None
+        """Return the seconds without output when the driver was killed, and a cold one followed."""
+        return _seconds(self.pause(MarkKind.KILLED))
 
-    def first_after_kill(self) -> CommitPoint | None:
-        """Return the first commit of a later driver than the one that was killed."""
-        killed_at = self.first(MarkKind.KILLED)
-        if killed_at is None:
-            return None
-        killed_epoch = max((point.epoch for point in self.commits if point.at <= killed_at), default=0)
-        later = [point for point in self.commits if point.epoch > killed_epoch and point.at > killed_at]
-        return min(later, key=lambda point: point.at, default=None)
+    def standby_recovery_s(self) -> float | None:
+        """Return the seconds without output when a driver was killed whose standby was ready."""
+        return _seconds(self.pause(MarkKind.KILLED_GUARDED))
 
     def upgrade_pause_s(self) -> float | None:
-        """Return the seconds without output: from the last commit before version 2 to its first one."""
-        epoch = self.first_version_2_epoch
-        if epoch is None:
+        """Return the seconds without output when version 2 took over, warm."""
+        return _seconds(self.pause(MarkKind.CHANGED))
+
+    def cold_upgrade_pause_s(self) -> float | None:
+        """Return the seconds without output when a change was carried out cold."""
+        return _seconds(self.pause(MarkKind.CHANGED_COLD))
+
+    def pause(self, kind: MarkKind) -> Pause | None:
+        """Return the pause after a mark; None if the mark, or output of a later driver, is missing.
+
+        After a kill, what the next driver finds of the one before, and makes visible, neither begins nor ends the pause.
+        """
+        at = self.first(kind)
+        if at is None:
             return None
-        before = [point.at for point in self.commits if point.epoch < epoch]
-        after = [point.at for point in self.commits if point.epoch >= epoch]
-        return (min(after) - max(before)).total_seconds() if before and after else None
+        epoch = max((point.epoch for point in self.commits if point.at <= at), default=0)
+        after = min((p for p in self.commits if p.epoch > epoch and p.at > at), key=lambda p: p.at, default=None)
+        if after is None:
+            return None
+        until = at if kind in _KILLS else after.at
+        before = [point.at for point in self.commits if point.epoch <= epoch and point.at <= until]
+        return Pause(max(before, default=at), after.at, after.epoch)
+
+    def bad_upgrade_gap_s(self) -> float | None:
+        """Return the longest time between two outputs while a version that cannot start was tried."""
+        began_at, ended_at = self.first(MarkKind.BROKEN), self.first(MarkKind.BLOCKED)
+        if began_at is None or ended_at is None:
+            return None
+        times = [point.at for point in self.commits]
+        before = max((at for at in times if at <= began_at), default=began_at)
+        after = min((at for at in times if at >= ended_at), default=ended_at)
+        inside = sorted(at for at in times if before <= at <= after)
+        return max(((later - at).total_seconds() for at, later in pairwise(inside)), default=0.0)
+
+    def bad_upgrade_downtime_s(self) -> float | None:
+        """Return by how much output was late meanwhile: a gap counts beyond the time of two checkpoints."""
+        gap_s = self.bad_upgrade_gap_s()
+        return None if gap_s is None else max(0.0, gap_s - LATE_AFTER_S)
+
+
+def _seconds(pause: Pause | None) -> float | None:
+    return pause.seconds if pause is not None else None
 
 
 def throughput(commits: Sequence[CommitPoint], start: datetime, bin_s: float) -> tuple[tuple[float, float], ...]:
     """Return rows per second over time, in bins of equal length.
 
-    A batch's rows are spread evenly over the time since the query's commit before it in the same epoch, since they
+    A batch's rows are spread evenly over the time since the query's batch before it was done, in the same epoch, since they
     were worked on all that time and not only at the end. The first batch of an epoch is taken to have lasted as long as
     the second one.
 
     Args:
-        commits: Of one query, in the order of time.
+        commits: Of one query, in the order in which they were worked on.
         start: Second 0.
         bin_s: Length of a bin.
 
@@ -104,10 +176,10 @@ def throughput(commits: Sequence[CommitPoint], start: datetime, bin_s: float) ->
     """
     if not commits:
         return ()
-    end_s = (commits[-1].at - start).total_seconds()
+    end_s = (commits[-1].worked_until - start).total_seconds()
     bins = [0.0] * (int(end_s // bin_s) + 1)
     for place, point in enumerate(commits):
-        at_s = (point.at - start).total_seconds()
+        at_s = (point.worked_until - start).total_seconds()
         from_s = max(0.0, at_s - _duration_s(commits, place, otherwise_s=bin_s))
         _spread(bins, bin_s, rows=point.rows, from_s=from_s, to_s=at_s)
     return tuple(((place + 0.5) * bin_s, rows / bin_s) for place, rows in enumerate(bins))
@@ -117,9 +189,9 @@ def _duration_s(commits: Sequence[CommitPoint], place: int, *, otherwise_s: floa
     """Return how long a batch was worked on: since the commit before it, or else until the one after it."""
     point = commits[place]
     if place and commits[place - 1].epoch == point.epoch:
-        return (point.at - commits[place - 1].at).total_seconds()
+        return (point.worked_until - commits[place - 1].worked_until).total_seconds()
     if place + 1 < len(commits) and commits[place + 1].epoch == point.epoch:
-        return (commits[place + 1].at - point.at).total_seconds()
+        return (commits[place + 1].worked_until - point.worked_until).total_seconds()
     return otherwise_s
 
 

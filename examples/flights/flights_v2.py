@@ -107,7 +107,11 @@ def aircraft(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         flights, key="tailnum", function=AircraftLogbook(), uid="aircraft-logbook", schema=AircraftLogbook.schema
     )
     return ss.write(
-        logbook, sink=ss.FilesSink(ctx.parameter("output") + "/aircraft"), uid="aircraft-out", mode="update"
+        logbook,
+        sink=ss.FilesSink(ctx.parameter("output") + "/aircraft"),
+        uid="aircraft-out",
+        mode="update",
+        trigger=ctx.parameter("trigger", "0 seconds"),
     )
 
 

@@ -119,7 +119,6 @@ def test_the_carriers_newest_rows_tell_how_far_they_are_and_which_version_wrote_
 
     assert (first.scored_flights, first.version) == (40, 1)
     assert (second.scored_flights, second.version) == (80, 2)
-    assert watched.first_version_2_epoch == 3
 
 
 def test_a_snapshot_is_news_once_and_only_when_it_is_complete(
@@ -186,17 +185,37 @@ def test_what_the_kubelet_says_of_a_start_is_left_out(
     assert len([mark for mark in watch(world, cluster).look().news if mark.kind is MarkKind.EVENT]) == shown
 
 
-def test_only_driver_pods_that_live_are_named(world: storage.ObjectStore, cluster: type[FakeKubectl]) -> None:
+@pytest.mark.parametrize(("driver", "named"), [("flights-standby-2", "flights-standby-2"), ("flights-driver-1", None)])
+def test_the_driver_is_the_pod_that_the_status_names_while_it_lives(
+    world: storage.ObjectStore, cluster: type[FakeKubectl], driver: str, named: str | None
+) -> None:
     pods = [
         {"kind": "Pod", "metadata": {"name": "flights-driver-1"}, "status": {"phase": "Failed"}},
-        {"kind": "Pod", "metadata": {"name": "flights-driver-2", "deletionTimestamp": "x"}, "status": {}},
-        {"kind": "Pod", "metadata": {"name": "flights-driver-3"}, "status": {"phase": "Running"}},
-        {"kind": "Pod", "metadata": {"name": "flights-driver-10"}, "status": {"phase": "Pending"}},
-        {"kind": "Pod", "metadata": {"name": "something-else"}, "status": {"phase": "Running"}},
+        {"kind": "Pod", "metadata": {"name": "flights-standby-2"}, "status": {"phase": "Running"}},
+        {"kind": "Pod", "metadata": {"name": "flights-standby-3", "deletionTimestamp": "x"}, "status": {}},
     ]
-    cluster.objects = (JOB, *pods)
+    status = {"driver": {"pod": driver}, "standby": {"state": "Ready"}, "upgrade": {"state": "Blocked"}}
+    cluster.objects = ({**JOB, "status": status}, *pods)
 
-    assert watch(world, cluster).look().job.driver_pods == ("flights-driver-3", "flights-driver-10")
+    look = watch(world, cluster).look()
+
+    assert (look.job.driver_pod, look.job.pods) == (named, ("flights-standby-2",))
+    assert (look.seen.has_standby, look.seen.is_blocked) == (True, True)
+
+
+def test_a_commit_has_the_time_at_which_its_rows_were_written(
+    world: storage.ObjectStore, cluster: type[FakeKubectl]
+) -> None:
+    watched = watch(world, cluster)
+    commit(world, "aircraft", 0, [{"flight_id": 1}])
+    watched.look()
+
+    (point,) = watched.commits_as_written()
+
+    (written,) = (
+        found.modified_at for found in world.child("output/aircraft").list("") if found.key.endswith("parquet")
+    )
+    assert (point.written_at, point.worked_until) == (written, written)
 
 
 def test_failed_looks_are_waited_out_but_not_for_ever(world: storage.ObjectStore, cluster: type[FakeKubectl]) -> None:

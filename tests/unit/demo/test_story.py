@@ -30,20 +30,29 @@ def in_stage(stage: Stage, epoch: int = 1) -> story.Story:
     return replace(story.begin(TOTAL, START), stage=stage, epoch=epoch)
 
 
-def test_the_story_kills_and_upgrades_once_each_and_then_finishes() -> None:
+def test_the_story_does_each_thing_once_and_then_finishes() -> None:
     looks = [
         seen(0, epoch=0),
         seen(10, flights=10),
-        seen(20, flights=299),
-        seen(30, flights=300),
-        seen(31, flights=310),
-        seen(40, flights=310),
-        seen(45, flights=320, epoch=2),
-        seen(60, flights=600, epoch=2),
-        seen(61, flights=610, epoch=2),
-        seen(70, flights=620, epoch=3, version=2),
-        seen(90, flights=900, epoch=3, version=2, scored=880),
-        seen(91, flights=900, epoch=3, version=2, scored=900),
+        seen(20, flights=134),
+        seen(30, flights=135),
+        seen(31, flights=140),
+        seen(45, flights=150, epoch=2),
+        seen(60, flights=270, epoch=2),
+        replace(seen(61, flights=280, epoch=2), has_standby=True),
+        seen(65, flights=285, epoch=2),
+        seen(68, flights=290, epoch=3),
+        seen(75, flights=360, epoch=3),
+        seen(76, flights=361, epoch=3),
+        replace(seen(80, flights=400, epoch=3), is_blocked=True),
+        replace(seen(85, flights=450, epoch=3), is_blocked=True),
+        seen(88, flights=480, epoch=3),
+        seen(90, flights=500, epoch=4, version=2),
+        seen(99, flights=675, epoch=4, version=2),
+        seen(100, flights=680, epoch=4, version=2),
+        seen(120, flights=690, epoch=5, version=2),
+        seen(130, flights=900, epoch=5, version=2, scored=880),
+        seen(131, flights=900, epoch=5, version=2, scored=900),
     ]
     state, actions = story.begin(TOTAL, START), []
     for look in looks:
@@ -52,7 +61,11 @@ def test_the_story_kills_and_upgrades_once_each_and_then_finishes() -> None:
 
     assert [action for action in actions if action is not Action.WAIT] == [
         Action.KILL_DRIVER,
+        Action.KEEP_STANDBY,
+        Action.KILL_GUARDED,
+        Action.BREAK_JOB,
         Action.CHANGE_JOB,
+        Action.CHANGE_COLD,
         Action.FINISH,
     ]
     assert state.stage is Stage.FINISHED
@@ -64,14 +77,22 @@ def test_the_story_kills_and_upgrades_once_each_and_then_finishes() -> None:
         (Stage.STREAMING, replace(seen(flights=400), driver_pod=None)),
         (Stage.RECOVERING, seen(flights=500, epoch=1)),
         (Stage.UPGRADING, seen(flights=700, epoch=5, version=1)),
-        (Stage.UPGRADED, seen(flights=900, scored=899)),
-        (Stage.UPGRADED, seen(flights=899, scored=900)),
+        (Stage.RECOVERED, seen(flights=700)),
+        (Stage.TAKING_OVER, seen(flights=700, epoch=1)),
+        (Stage.BREAKING, seen(flights=700)),
+        (Stage.RESTARTING, seen(flights=900, epoch=1)),
+        (Stage.RESTARTED, seen(flights=900, scored=899)),
+        (Stage.RESTARTED, seen(flights=899, scored=900)),
         (Stage.FINISHED, seen(flights=900, scored=900)),
     ],
     ids=[
         "no kill while there is no driver pod",
         "no recovery before a later driver has committed",
         "no upgrade before version 2 has written, whatever restarts in between",
+        "no second kill before a standby is ready",
+        "no takeover before the standby has committed",
+        "no version 2 before the broken one is refused",
+        "no end of the cold upgrade before its driver has committed",
         "no end before the carriers have counted the last flight",
         "no end while a flight of the ledger may still come",
         "nothing after the end",
@@ -86,7 +107,7 @@ def test_the_story_waits(stage: Stage, look: Seen) -> None:
 def test_input_that_ended_with_a_flight_missing_is_compared_all_the_same() -> None:
     quiet = replace(seen(100, flights=899, scored=900), last_commit_at=START + timedelta(seconds=70))
 
-    _, action = story.advance(in_stage(Stage.UPGRADED), quiet)
+    _, action = story.advance(in_stage(Stage.RESTARTED), quiet)
 
     assert action is Action.FINISH
 
@@ -99,6 +120,9 @@ def test_input_that_ended_with_a_flight_missing_is_compared_all_the_same() -> No
         (Stage.RECOVERING, 180, "after the driver was killed"),
         (Stage.RECOVERED, 120, "the next commit"),
         (Stage.UPGRADING, 240, "first commit of version 2"),
+        (Stage.TAKING_OVER, 180, "of the standby"),
+        (Stage.BREAKING, 240, "the refusal"),
+        (Stage.RESTARTING, 240, "after the cold upgrade"),
         (Stage.UPGRADED, 120, "12 of 900 flights are out"),
     ],
     ids=str,

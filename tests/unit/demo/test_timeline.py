@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -19,36 +20,66 @@ def commit(seconds: float, *, epoch: int = 1, rows: int = 100, query: str = "air
     return CommitPoint(at(seconds), query, batch, epoch, rows)
 
 
-def killed(seconds: float) -> Mark:
-    return Mark(at(seconds), MarkKind.KILLED, "pod gone")
+def mark(seconds: float, kind: MarkKind = MarkKind.KILLED) -> Mark:
+    return Mark(at(seconds), kind, kind.value)
 
 
-def test_recovery_is_the_time_from_the_kill_to_the_first_commit_of_a_later_driver() -> None:
-    history = Timeline((commit(1), commit(9), commit(22.5, epoch=2), commit(24, epoch=2)), (killed(10),))
+def test_a_recovery_is_the_time_from_the_last_output_before_the_kill_to_the_first_of_a_later_driver() -> None:
+    history = Timeline((commit(1), commit(9), commit(22.5, epoch=2), commit(24, epoch=2)), (mark(10),))
 
-    assert history.recovery_s() == 12.5
+    assert history.recovery_s() == 13.5
 
 
-def test_a_last_commit_of_the_dying_driver_is_no_recovery() -> None:
-    history = Timeline((commit(9), commit(10.4, epoch=1), commit(20, epoch=2)), (killed(10),))
+def test_what_the_dying_driver_left_is_no_recovery_and_no_output_before_the_kill() -> None:
+    history = Timeline((commit(9), commit(10.4, epoch=1), commit(20, epoch=2)), (mark(10),))
 
-    assert history.recovery_s() == 10.0
+    assert history.recovery_s() == 11.0
 
 
 @pytest.mark.parametrize(
     "history",
-    [Timeline((commit(1),), ()), Timeline((commit(9),), (killed(10),))],
+    [Timeline((commit(1),), ()), Timeline((commit(9),), (mark(10),))],
     ids=["nothing was killed", "nothing was committed afterwards"],
 )
 def test_without_a_recovery_there_is_no_figure(history: Timeline) -> None:
     assert history.recovery_s() is None
 
 
-def test_the_upgrades_pause_is_the_time_without_any_commit() -> None:
-    commits = (commit(30, epoch=2), commit(31, epoch=2, query="carriers"), commit(45, epoch=3), commit(46, epoch=3))
+def test_each_step_has_the_pause_of_its_own() -> None:
+    commits = tuple(
+        commit(s, epoch=e) for s, e in ((9, 1), (20, 2), (30, 2), (33, 3), (50, 3), (54, 4), (70, 4), (85, 5))
+    )
+    marks = (
+        mark(10),
+        mark(30, MarkKind.KILLED_GUARDED),
+        mark(40, MarkKind.CHANGED),
+        mark(65, MarkKind.CHANGED_COLD),
+    )
 
-    assert Timeline(commits, (), first_version_2_epoch=3).upgrade_pause_s() == 14.0
-    assert Timeline(commits, ()).upgrade_pause_s() is None
+    history = Timeline(commits, marks)
+
+    assert (history.recovery_s(), history.standby_recovery_s()) == (11.0, 3.0)
+    assert (history.upgrade_pause_s(), history.cold_upgrade_pause_s()) == (4.0, 15.0)
+
+
+@pytest.mark.parametrize(("seconds", "gap_s", "downtime_s"), [((8, 13, 18, 23), 5.0, 0.0), ((8, 26), 18.0, 8.0)])
+def test_a_broken_version_costs_what_output_is_late_beyond_two_checkpoints(
+    seconds: tuple[int, ...], gap_s: float, downtime_s: float
+) -> None:
+    marks = (mark(10, MarkKind.BROKEN), mark(20, MarkKind.BLOCKED))
+
+    history = Timeline(tuple(commit(s) for s in seconds), marks)
+
+    assert (history.bad_upgrade_gap_s(), history.bad_upgrade_downtime_s()) == (gap_s, downtime_s)
+    assert Timeline(history.commits, ()).bad_upgrade_downtime_s() is None
+
+
+def test_throughput_shows_batches_when_they_were_written_and_not_when_a_checkpoint_made_them_visible() -> None:
+    visible = [replace(commit(8, rows=400, batch=s), written_at=at(s)) for s in (4, 6, 8)]
+
+    points = timeline.throughput(visible, START, 2.0)
+
+    assert [rate for _, rate in points[1:4]] == [200.0, 200.0, 200.0]
 
 
 def test_throughput_keeps_every_row_and_shows_the_pause_as_nothing() -> None:

@@ -99,6 +99,7 @@ def test_the_example_is_applied_with_this_clusters_addresses() -> None:
         "input": "s3a://bucket/run-1/input",
         "output": "s3://bucket/run-1/output",
         "files_per_batch": "9",
+        "trigger": "2 seconds",
     }
 
 
@@ -114,8 +115,10 @@ def test_version_2_of_the_job_is_the_file_beside_version_1() -> None:
     changed = resources.change_to_version_2()
 
     assert changed == {"spec": {"job": {"file": "/opt/job/flights_v2.py"}}}
-    assert (EXAMPLE / "flights_v2.py").exists()
-    assert "flights_v2.py" in (EXAMPLE / "Dockerfile").read_text("utf-8")
+    for change in (changed, resources.break_job()):
+        name = Path(change["spec"]["job"]["file"]).name  # type: ignore[index]
+        assert (EXAMPLE / name).exists()
+        assert name in (EXAMPLE / "Dockerfile").read_text("utf-8")
 
 
 def test_the_progress_line_says_where_the_job_is() -> None:
@@ -139,13 +142,26 @@ def an_outcome(comparison: Comparison) -> report.Outcome:
         return timeline.Mark(START + timedelta(seconds=second), kind, kind.value)
 
     history = timeline.Timeline(
-        commits=(commit(5, 1, 0), commit(9, 1, 1), commit(22, 2, 2), commit(30, 2, 3), commit(41, 3, 4)),
+        commits=(
+            commit(5, 1, 0),
+            commit(9, 1, 1),
+            commit(22, 2, 2),
+            commit(23, 2, 3),
+            commit(26, 3, 4),
+            commit(28, 3, 5),
+            commit(30, 3, 6),
+            commit(32, 4, 7),
+            commit(41, 5, 8),
+        ),
         marks=(
             mark(0, timeline.MarkKind.APPLIED),
             mark(10, timeline.MarkKind.KILLED),
+            mark(24, timeline.MarkKind.KILLED_GUARDED),
+            mark(27, timeline.MarkKind.BROKEN),
+            mark(29, timeline.MarkKind.BLOCKED),
             mark(31, timeline.MarkKind.CHANGED),
+            mark(33, timeline.MarkKind.CHANGED_COLD),
         ),
-        first_version_2_epoch=3,
     )
     return report.Outcome(
         flights=500,
@@ -179,7 +195,10 @@ def test_the_report_has_every_promised_figure() -> None:
         "repeated",
         "different",
         "recovery_s",
+        "standby_recovery_s",
         "upgrade_pause_s",
+        "cold_upgrade_pause_s",
+        "bad_upgrade_downtime_s",
         "checkpoints",
         "savepoints",
     )
@@ -188,8 +207,11 @@ def test_the_report_has_every_promised_figure() -> None:
         "lost": 0,
         "repeated": 0,
         "different": 0,
-        "recovery_s": 12.0,
-        "upgrade_pause_s": 11.0,
+        "recovery_s": 13.0,
+        "standby_recovery_s": 3.0,
+        "upgrade_pause_s": 2.0,
+        "cold_upgrade_pause_s": 9.0,
+        "bad_upgrade_downtime_s": 0.0,
         "checkpoints": 2,
         "savepoints": 1,
     }
