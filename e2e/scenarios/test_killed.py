@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from demo import kubectl
 from testbed import bed, claims, job, waiting
-
-STOPPING = ("Savepoint", "Stopping")
 
 
 def test_driver_process_killed(subject: job.Job) -> None:
@@ -15,9 +14,7 @@ def test_driver_process_killed(subject: job.Job) -> None:
     batch = subject.wait_batch(3)
     subject.wait_checkpoint()
 
-    pod = subject.driver_pod()
-    # The oldest process with this command line is the driver; tini, the container's pid 1, ends with it.
-    subject.kube.call("exec", pod, "--", "sh", "-c", "kill -9 $(pgrep -o -f '/statefulspark run ')")
+    subject.kill_driver_process()
 
     seen = subject.wait_running(epoch=2)
     subject.wait_batch(batch + 3)
@@ -27,13 +24,14 @@ def test_driver_process_killed(subject: job.Job) -> None:
     assert subject.see().epoch == 2
 
 
-def test_operator_killed_during_an_upgrade(subject: job.Job, cluster: bed.Bed) -> None:
+@pytest.mark.parametrize("step", ["Prepare", "SavepointPreCopy"])
+def test_operator_killed_during_an_upgrade(subject: job.Job, cluster: bed.Bed, step: str) -> None:
     subject.apply()
     batch = subject.wait_batch(2)
     subject.wait_checkpoint()
 
     subject.change(sparkConf={"spark.sql.shuffle.partitions": "3"})
-    waiting.until(subject.see, lambda seen: _upgrade(seen) in STOPPING, "the upgrade is on its way")
+    waiting.until(subject.see, lambda seen: _upgrade(seen) == step, f"the upgrade is at {step}")
     operator = cluster.operator()
     pods = json.loads(operator.call("get", "pods", "--output", "json"))["items"]
     for pod in pods:

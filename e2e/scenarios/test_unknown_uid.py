@@ -6,7 +6,7 @@ from testbed import claims, job, totals
 
 
 def test_unknown_uid_waits_for_a_person(subject: job.Job) -> None:
-    subject.apply()
+    subject.apply(upgrade={"mode": "Cold"})
     subject.wait_batch(2)
     subject.wait_checkpoint()
 

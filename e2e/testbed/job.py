@@ -22,6 +22,8 @@ SECRET = "s3"  # noqa: S105 - the name of an object, not a secret
 FILES = Path(__file__).with_name("jobs")
 FOLDER = "/opt/scenario"
 FILE = f"{FOLDER}/totals.py"
+TIRES = "        if count > 2500:\n            raise ValueError('it is tired')\n"
+"""What makes a version fail some seconds after it has taken over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ class Job:
         files = {
             "totals.py": good,
             "renamed.py": good.replace('uid="a"', 'uid="b"'),
+            "tires.py": good.replace("        yield key,", TIRES + "        yield key,"),
             "raises.py": FILES.joinpath("raises.py").read_text("utf-8"),
         }
         self.kube.apply(
@@ -203,6 +206,16 @@ class Job:
     def driver_pod(self) -> str:
         """Return the name of the current driver's pod."""
         return kubectl.text(self.see().status, "driver", "pod") or ""
+
+    def committed(self) -> int:
+        """Return the number of the last committed batch, -1 before the first."""
+        return totals.committed(self.output)
+
+    def kill_driver_process(self) -> None:
+        """Kill the process of the driver; its pod is left to say so."""
+        # The oldest process with this command line is the driver; tini, the container's pid 1, ends with it.
+        kill = "kill -9 $(pgrep -o -f '/statefulspark run ')"
+        self.kube.call("exec", self.driver_pod(), "--", "sh", "-c", kill)
 
     def forget(self) -> None:
         """Delete the namespace without waiting; the operator takes its finalizer off by itself."""
