@@ -22,6 +22,8 @@ SECRET = "s3"  # noqa: S105 - the name of an object, not a secret
 FILES = Path(__file__).with_name("jobs")
 FOLDER = "/opt/scenario"
 FILE = f"{FOLDER}/totals.py"
+BALLAST_MB_PER_BATCH = 30
+"""How much of the ballast in `jobs/totals.py` a batch adds."""
 TIRES = "        if count > 2500:\n            raise ValueError('it is tired')\n"
 """What makes a version fail some seconds after it has taken over."""
 

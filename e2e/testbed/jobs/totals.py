@@ -1,10 +1,13 @@
 """The smallest job whose output tells every lost and every repeated row: counts and sums of three keys.
 
+With the parameter `ballast_mb` its state has that size.
+
 Spark's `rate-micro-batch` source gives batch N the values N * 300 to N * 300 + 299, whenever and however often it runs.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 
 import statefulspark as ss
@@ -13,18 +16,33 @@ from pyspark.sql import SparkSession
 job = ss.Job("totals")
 
 
+BALLAST_BYTES = 1 << 20
+
+
 class Totals(ss.KeyedProcessFunction):
-    """Counts and adds up the values of each key."""
+    """Counts and adds up the values of each key.
+
+    Args:
+        ballast: Pieces of a MiB that each key keeps besides, ten more with each batch; they do not compress.
+    """
+
+    def __init__(self, ballast: int) -> None:
+        """Keep what is to be kept."""
+        self.pieces = ballast
 
     def open(self, ctx: ss.KeyedContext) -> None:
         """Declare the state: how many values, and their sum."""
         self.totals = ctx.state(ss.ValueState("totals"))
+        self.ballast = ctx.state(ss.MapState("ballast"))
 
     def process(self, key: int, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[int, int, int]]:
         """Yield the key's totals after this batch."""
         count, total = self.totals.value() or (0, 0)
         count, total = count + len(rows), total + sum(row.value for row in rows)
         self.totals.update((count, total))
+        batch = count // 100 - 1
+        for piece in range(batch * 10, min((batch + 1) * 10, self.pieces)):
+            self.ballast.put(piece, os.urandom(BALLAST_BYTES))
         yield key, count, total
 
 
@@ -35,7 +53,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     totals = ss.keyed_process(
         source.selectExpr("value % 3 AS key", "value"),
         key="key",
-        function=Totals(),
+        function=Totals(int(ctx.parameter("ballast_mb", "0")) // 3),
         uid="a",
         schema="key BIGINT, count BIGINT, total BIGINT",
         max_parallelism=4,

@@ -1,0 +1,116 @@
+"""How long a job on the bundled cluster has no output: upgraded, killed, and given a version that cannot start.
+
+One job runs. In each turn every kind is done to it once: a warm upgrade, a kill beside a standby, a kill, a version that
+cannot start, a cold upgrade; and plain PySpark is started in a pod until its first batch is done. Needs root and the images
+(`make images`), or KUBECONFIG and what the scenarios need. At the end everything that was ever given out is compared with
+the truth. A run that was interrupted goes on where it was: what was measured is in the file of `--runs`.
+
+    PYTHONPATH=tests/support:e2e python -m bench.downtime --turns 3 --runs build/downtime.jsonl
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from bench import machine
+
+sys.path.insert(0, str(machine.ROOT / "e2e"))
+
+from testbed import bed, claims, job, pauses
+
+BARE = "bare-spark"
+NAMES = {
+    "warm": "warm upgrade",
+    "hot": "kill, a standby is ready",
+    "kill": "kill",
+    "bad": "version that cannot start",
+    "cold": "cold upgrade",
+    BARE: "bare Spark, first batch",
+}
+
+
+def main() -> None:
+    """Take the turns that are missing, print the distribution, and write the figures."""
+    parser = machine.parser("downtime", __doc__)
+    parser.add_argument("--turns", type=int, default=20, help="how often each is done (default: %(default)s)")
+    parser.add_argument("--kinds", nargs="+", choices=tuple(NAMES), default=list(NAMES), metavar="KIND")
+    parser.add_argument(
+        "--runs", type=Path, default=Path("build", "downtime.jsonl"), help="what was measured; is added to"
+    )
+    parser.add_argument("--state-size", type=int, default=0, metavar="MB", help="of the job, besides its sums")
+    options = parser.parse_args()
+    print(f"Machine: {machine.described()}")
+    options.runs.parent.mkdir(parents=True, exist_ok=True)
+    if missing(read(options.runs), options.kinds, options.turns, options.state_size):
+        measure(options.runs, options.kinds, options.turns, options.state_size)
+    figures = {kind: seconds(read(options.runs), kind, options.state_size) for kind in options.kinds}
+    machine.table(
+        ["seconds without output", "n", "p50", "p95", "least", "most"], [_row(k, figures[k]) for k in figures]
+    )
+    machine.finish(options.json, {"state_mb": options.state_size, "seconds": figures})
+
+
+def measure(runs: Path, kinds: Sequence[str], turns: int, state_mb: int) -> None:
+    """Bring the cluster up, let every kind have its turns, and compare all output with the truth."""
+    raised = bed.raise_up(os.environ)
+    try:
+        subject = job.Job(raised, f"downtime-{time.time_ns()}")
+        subject.prepare()
+        subject.apply(job={"parameters": {"ballast_mb": str(state_mb)}})
+        _fill(subject, state_mb)
+        while todo := missing(read(runs), kinds, turns, state_mb):
+            _take(subject, todo[0], runs, state_mb)
+        claims.is_exact(subject)
+        print("Every sum that was given out is exact.", flush=True)
+    finally:
+        bed.take_down(raised)
+
+
+def _fill(subject: job.Job, state_mb: int) -> None:
+    subject.wait_batch(3 + -(-state_mb // job.BALLAST_MB_PER_BATCH))
+    subject.wait_checkpoint()
+
+
+def _take(subject: job.Job, kind: str, runs: Path, state_mb: int) -> None:
+    turn = pauses.bare_spark(subject) if kind == BARE else pauses.KINDS[kind](subject)
+    record = {"kind": kind, "state_mb": state_mb, "pause_s": turn.pause_s, "longest_gap_s": turn.longest_gap_s}
+    with runs.open("a") as file:
+        file.write(json.dumps(record | {"at": time.time(), "load": os.getloadavg()[0]}) + "\n")
+    print(f"{NAMES[kind]:<28}{turn.pause_s:8.1f} s   load {os.getloadavg()[0]:.1f}", flush=True)
+
+
+def read(runs: Path) -> list[Mapping[str, object]]:
+    """Return what was measured so far."""
+    return [json.loads(line) for line in runs.read_text().splitlines()] if runs.exists() else []
+
+
+def seconds(records: Sequence[Mapping[str, object]], kind: str, state_mb: int) -> list[float]:
+    """Return the pauses of a kind."""
+    return [
+        float(str(record["pause_s"])) for record in records if (record["kind"], record["state_mb"]) == (kind, state_mb)
+    ]
+
+
+def missing(records: Sequence[Mapping[str, object]], kinds: Sequence[str], turns: int, state_mb: int) -> list[str]:
+    """Return the kinds that have had the fewest turns, while that is fewer than all shall have."""
+    taken = {kind: len(seconds(records, kind, state_mb)) for kind in kinds}
+    fewest = min(taken.values())
+    return [kind for kind in kinds if taken[kind] == fewest] if fewest < turns else []
+
+
+def _row(kind: str, found: Sequence[float]) -> list[object]:
+    if not found:
+        return [NAMES[kind], 0, "-", "-", "-", "-"]
+    p95 = statistics.quantiles(found, n=20, method="inclusive")[-1] if len(found) > 1 else found[0]
+    shown = (statistics.median(found), p95, min(found), max(found))
+    return [NAMES[kind], len(found), *(f"{value:.1f}" for value in shown)]
+
+
+if __name__ == "__main__":
+    main()

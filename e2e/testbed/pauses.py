@@ -1,0 +1,182 @@
+"""The ways in which a driver is replaced, each done once to a job that runs, and the time without output that it cost.
+
+A pause lasts from the last output that was visible before to the first of the next driver, by the times that are on storage.
+What a new driver makes visible of the one before it does not end a pause.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from demo import kubectl, timeline
+from demo.timeline import MarkKind
+from oracle import results
+
+from testbed import waiting
+from testbed.job import FILE, FOLDER, Job, Seen
+
+BROKEN = f"{FOLDER}/raises.py"
+INTERVAL_S = 3.0
+"""The checkpoint interval of the testbed's job."""
+CALM_BATCHES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One replacement.
+
+    Attributes:
+        pause_s: Seconds without output.
+        longest_gap_s: The longest time between two outputs while nothing was replaced, of a version that cannot start.
+    """
+
+    pause_s: float
+    longest_gap_s: float | None = None
+
+
+def warm(job: Job) -> Turn:
+    """Change the spec; the standby of the new revision takes over."""
+    return _upgrade(job, "Warm")
+
+
+def cold(job: Job) -> Turn:
+    """Change the spec; the driver stops, and then another one starts."""
+    return _upgrade(job, "Cold")
+
+
+def kill(job: Job) -> Turn:
+    """Delete the driver's pod without grace; another driver starts."""
+    return _killed(job, MarkKind.KILLED)
+
+
+def hot(job: Job) -> Turn:
+    """Delete the pod of a driver whose standby is ready."""
+    job.change(driver={"standby": True})
+    waiting.until(job.see, _has_standby, "a standby is ready")
+    turn = _killed(job, MarkKind.KILLED_GUARDED)
+    job.change(driver={"standby": False})
+    return turn
+
+
+def bad(job: Job) -> Turn:
+    """Apply a version that cannot start, until it is refused; then go back.
+
+    Raises:
+        AssertionError: The running driver was touched.
+    """
+    settle(job)
+    driver, marks = job.driver_pod(), [_mark(MarkKind.BROKEN)]
+    job.change(upgrade={"mode": "Warm"}, job={"file": BROKEN})
+    waiting.until(job.see, lambda seen: _upgrade_state(seen) == "Blocked", "the version is refused")
+    marks.append(_mark(MarkKind.BLOCKED))
+    job.wait_batch(job.committed() + CALM_BATCHES)
+    job.change(job={"file": FILE})
+    waiting.until(job.see, lambda seen: _upgrade_state(seen) != "Blocked", "it is taken back")
+    assert job.driver_pod() == driver, f"{driver} was replaced by {job.driver_pod()}."
+    history = timeline.Timeline(commits(job), tuple(marks))
+    gap_s = history.bad_upgrade_gap_s() or 0.0
+    return Turn(max(0.0, gap_s - 2 * INTERVAL_S), gap_s)
+
+
+KINDS: Mapping[str, Callable[[Job], Turn]] = {"warm": warm, "hot": hot, "kill": kill, "bad": bad, "cold": cold}
+"""By name, in the order in which they take turns."""
+
+
+def settle(job: Job) -> None:
+    """Wait until the job has no upgrade on its way, and gives out batch after batch."""
+    job.wait_running()
+    waiting.until(job.see, lambda seen: _upgrade_state(seen) in (None, "Stable", "Aborted"), "no upgrade")
+    job.wait_batch(job.committed() + CALM_BATCHES)
+    job.wait_checkpoint()
+
+
+def commits(job: Job) -> tuple[timeline.CommitPoint, ...]:
+    """Return everything that is visible, in the order of time."""
+    found = results.read_commits(job.output)
+    points = (timeline.CommitPoint(one.committed_at, "numbers", one.batch_id, one.epoch, one.rows) for one in found)
+    return tuple(sorted(points, key=lambda point: point.at))
+
+
+def _upgrade(job: Job, mode: str) -> Turn:
+    settle(job)
+    mark = _mark(MarkKind.CHANGED)
+    job.change(upgrade={"mode": mode}, sparkConf={"spark.statefulspark.turn": str(time.time_ns())})
+    return _ended(job, mark)
+
+
+def _killed(job: Job, kind: MarkKind) -> Turn:
+    settle(job)
+    mark, pod = _mark(kind), job.driver_pod()
+    job.kube.delete_pod_now(pod)
+    return _ended(job, mark)
+
+
+def _ended(job: Job, mark: timeline.Mark) -> Turn:
+    def pause() -> timeline.Pause | None:
+        return timeline.Timeline(commits(job), (mark,)).pause(mark.kind)
+
+    found = waiting.until(
+        pause, lambda seen: seen is not None, "output of the next driver", explain=lambda: str(job.see())
+    )
+    assert found is not None
+    return Turn(round(found.seconds, 3))
+
+
+def _mark(kind: MarkKind) -> timeline.Mark:
+    return timeline.Mark(datetime.now(UTC), kind, kind.value)
+
+
+def _has_standby(seen: Seen) -> bool:
+    return kubectl.text(seen.status, "standby", "state") == "Ready"
+
+
+def _upgrade_state(seen: Seen) -> str | None:
+    return kubectl.text(seen.status, "upgrade", "state")
+
+
+def bare_spark(job: Job) -> Turn:
+    """Start plain PySpark in a pod like a driver's, until its first batch is done: the time that no start is below.
+
+    Raises:
+        AssertionError: It has failed.
+    """
+    name = f"bare-{time.time_ns()}"
+    limits = {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"memory": "3Gi"}}
+    container = {
+        "name": "spark",
+        "image": job.bed.chosen.job_image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python", "-c", _BARE],
+        "resources": limits,
+    }
+    spec = {"restartPolicy": "Never", "containers": [container]}
+    began_at = datetime.now(UTC)
+    job.kube.apply([{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}])
+    ended = ("Succeeded", "Failed")
+    phase = waiting.until(lambda: _phase(job, name), lambda phase: phase in ended, f"{name} has ended")
+    log = job.kube.call("logs", name)
+    assert phase == "Succeeded", log
+    job.kube.delete_pod_now(name)
+    first_at = datetime.fromtimestamp(float(log.split("first batch at ")[1].split()[0]), UTC)
+    return Turn(round((first_at - began_at) / timedelta(seconds=1), 3))
+
+
+def _phase(job: Job, pod: str) -> str:
+    return job.kube.call("get", "pod", pod, "--output", "jsonpath={.status.phase}")
+
+
+_BARE = """
+import time
+from pyspark.sql import SparkSession
+spark = SparkSession.builder.master("local[*]").config("spark.sql.shuffle.partitions", "2").getOrCreate()
+source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 300).load()
+counted = source.groupBy((source.value % 3).alias("key")).count()
+query = counted.writeStream.format("noop").outputMode("update").option("checkpointLocation", "/tmp/bare").start()
+while query.lastProgress is None:
+    time.sleep(0.05)
+print("first batch at", time.time(), flush=True)
+query.stop()
+"""
