@@ -13,7 +13,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SUPPORT = HERE.parent / "tests" / "support"
-SHARED = {"contenders", "machine", "processor_time", "start_picture", "turns", "workload"}
+SHARED = {"contenders", "machine", "older_image", "processor_time", "start_picture", "turns", "workload"}
 ON_A_CLUSTER = {"downtime"}
 """They need root or a cluster, and the images: each is run by its name."""
 

@@ -18,13 +18,13 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from bench import machine
+from bench import machine, older_image
 
 sys.path.insert(0, str(machine.ROOT / "e2e"))
 
 from testbed import bed, claims, job, pauses
 
-BARE = "bare-spark"
+BARE, BEFORE = "bare-spark", "before"
 NAMES = {
     "warm": "warm upgrade",
     "hot": "kill, a standby is ready",
@@ -32,6 +32,7 @@ NAMES = {
     "bad": "version that cannot start",
     "cold": "cold upgrade",
     BARE: "bare Spark, first batch",
+    BEFORE: "kill, the older image",
 }
 
 
@@ -39,7 +40,8 @@ def main() -> None:
     """Take the turns that are missing, print the distribution, and write the figures."""
     parser = machine.parser("downtime", __doc__)
     parser.add_argument("--turns", type=int, default=20, help="how often each is done (default: %(default)s)")
-    parser.add_argument("--kinds", nargs="+", choices=tuple(NAMES), default=list(NAMES), metavar="KIND")
+    parser.add_argument("--kinds", nargs="+", choices=tuple(NAMES), default=list(NAMES)[:-1], metavar="KIND")
+    parser.add_argument("--before", metavar="COMMIT", help="kill a job of this commit's image, too")
     parser.add_argument(
         "--runs", type=Path, default=Path("build", "downtime.jsonl"), help="what was measured; is added to"
     )
@@ -47,25 +49,29 @@ def main() -> None:
     options = parser.parse_args()
     print(f"Machine: {machine.described()}")
     options.runs.parent.mkdir(parents=True, exist_ok=True)
-    if missing(read(options.runs), options.kinds, options.turns, options.state_size):
-        measure(options.runs, options.kinds, options.turns, options.state_size)
-    figures = {kind: seconds(read(options.runs), kind, options.state_size) for kind in options.kinds}
+    kinds = [kind for kind in options.kinds if kind != BEFORE] + ([BEFORE] if options.before else [])
+    if missing(read(options.runs), kinds, options.turns, options.state_size):
+        older = older_image.build(options.before) if options.before else None
+        measure(options.runs, kinds, options.turns, options.state_size, older)
+    figures = {kind: seconds(read(options.runs), kind, options.state_size) for kind in kinds}
     machine.table(
         ["seconds without output", "n", "p50", "p95", "least", "most"], [_row(k, figures[k]) for k in figures]
     )
     machine.finish(options.json, {"state_mb": options.state_size, "seconds": figures})
 
 
-def measure(runs: Path, kinds: Sequence[str], turns: int, state_mb: int) -> None:
+def measure(runs: Path, kinds: Sequence[str], turns: int, state_mb: int, older: tuple[str, Path] | None) -> None:
     """Bring the cluster up, let every kind have its turns, and compare all output with the truth."""
     raised = bed.raise_up(os.environ)
     try:
+        if older is not None and raised.chosen.foreign is None:
+            older_image.load(bed.COMMAND, older[1])
         subject = job.Job(raised, f"downtime-{time.time_ns()}")
         subject.prepare()
         subject.apply(job={"parameters": {"ballast_mb": str(state_mb)}})
         _fill(subject, state_mb)
         while todo := missing(read(runs), kinds, turns, state_mb):
-            _take(subject, todo[0], runs, state_mb)
+            _take(subject, todo[0], runs, state_mb, older[0] if older else "")
         claims.is_exact(subject)
         print("Every sum that was given out is exact.", flush=True)
     finally:
@@ -77,8 +83,13 @@ def _fill(subject: job.Job, state_mb: int) -> None:
     subject.wait_checkpoint()
 
 
-def _take(subject: job.Job, kind: str, runs: Path, state_mb: int) -> None:
-    turn = pauses.bare_spark(subject) if kind == BARE else pauses.KINDS[kind](subject)
+def _take(subject: job.Job, kind: str, runs: Path, state_mb: int, older: str) -> None:
+    if kind == BARE:
+        turn = pauses.bare_spark(subject)
+    elif kind == BEFORE:
+        turn = pauses.kill_of(subject, older)
+    else:
+        turn = pauses.KINDS[kind](subject)
     record = {"kind": kind, "state_mb": state_mb, "pause_s": turn.pause_s, "longest_gap_s": turn.longest_gap_s}
     with runs.open("a") as file:
         file.write(json.dumps(record | {"at": time.time(), "load": os.getloadavg()[0]}) + "\n")

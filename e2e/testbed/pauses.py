@@ -81,6 +81,20 @@ def bad(job: Job) -> Turn:
     return Turn(max(0.0, gap_s - 2 * INTERVAL_S), gap_s)
 
 
+def kill_of(job: Job, image: str) -> Turn:
+    """Kill the driver of another job, which runs from another image, while this one is suspended."""
+    job.change(suspend=True)
+    waiting.until(job.see, lambda seen: seen.phase == "Suspended", "Suspended")
+    other = Job(job.bed, f"{job.namespace}-{time.time_ns()}")
+    other.prepare()
+    other.apply(image=image)
+    try:
+        return kill(other)
+    finally:
+        other.forget()
+        job.change(suspend=False)
+
+
 KINDS: Mapping[str, Callable[[Job], Turn]] = {"warm": warm, "hot": hot, "kill": kill, "bad": bad, "cold": cold}
 """By name, in the order in which they take turns."""
 
