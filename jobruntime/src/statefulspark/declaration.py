@@ -122,7 +122,7 @@ def write(
 
     Args:
         frame: A streaming DataFrame.
-        sink: Receives each row exactly once; rows are visible when a checkpoint covers them.
+        sink: Receives each row exactly once; rows are visible when a checkpoint covers them, or as its `visible` says.
         uid: Name of the sink in the job.
         mode: Spark's output mode; `append` where an operator requires it (stream-stream joins, some windows).
         trigger: Shortest time between two batches, for example `1 second`; as fast as possible when omitted.

@@ -1,6 +1,6 @@
 """A job that kills itself around the prepare and the commit of its files sink.
 
-Parameters: `output`, the folder; `kill`, a point and the batch in which it is reached, for example `commit:3`.
+Parameters: `output`, the folder; `kill`, a point and the batch in which it is reached, for example `commit:3`; `visible`.
 Spark's `rate-micro-batch` source gives batch N the values N * 20 to N * 20 + 19, whenever and however often it runs.
 """
 
@@ -41,6 +41,10 @@ class ExplodingSink:
     files: ss.FilesSink
     bomb: Bomb
 
+    @property
+    def visible(self) -> str:
+        return self.files.visible
+
     def write_part(self, batches: Iterator[pa.RecordBatch], context: SinkContext) -> bytes | None:
         return self.files.write_part(batches, context)
 
@@ -53,6 +57,7 @@ class ExplodingSink:
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         self.bomb.at("commit", context.batch_id)
         self.files.commit(transaction, context)
+        self.bomb.at("committed", context.batch_id)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         self.files.abort(transaction, context)
@@ -74,7 +79,7 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     bomb = Bomb(ctx.parameter("kill", ""))
     explode_after_the_record(bomb)
     source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", ROWS).option("numPartitions", 2).load()
-    sink = ExplodingSink(ss.FilesSink(ctx.parameter("output")), bomb)
+    sink = ExplodingSink(ss.FilesSink(ctx.parameter("output"), visible=ctx.parameter("visible", "checkpoint")), bomb)
     return ss.write(source.select("value"), sink=sink, uid="out", mode="append", trigger="200 milliseconds")
 
 

@@ -11,6 +11,7 @@ import driverprocess
 import pyarrow.parquet as parquet
 import pytest
 from statefulspark import storage
+from statefulspark.checkpoint import catalog
 from statefulspark.sinks.files import commits as files_commits
 
 pytestmark = pytest.mark.spark
@@ -22,15 +23,27 @@ POINTS = ("recorded", "commit")
 """The two moments that need Spark: the transaction is recorded, and Spark has not committed; the checkpoint is complete, and
 the commit file is not there. `tests/unit/sinks/test_files_crashes.py` dies at every write of all the others."""
 
+SHOWING = ("recorded", "commit", "committed")
+"""The same for a sink that shows each batch, and the moment after its commit."""
+
 
 class Driver(driverprocess.Driver):
     """Starts of one job, one after the other, and a reader of its output."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, interval: str = "500ms", visible: str = "checkpoint") -> None:
         output = (folder / "out").as_uri()
-        flags = ("--allow-local-files", "--checkpoint-interval", "500ms", "--parameter", f"output={output}")
+        parameters = ("--parameter", f"output={output}", "--parameter", f"visible={visible}")
+        flags = ("--allow-local-files", "--checkpoint-interval", interval, *parameters)
         super().__init__(JOB, (folder / "state").as_uri(), folder / "driver.log", *flags)
-        self._reader = storage.open_store(output, storage.StorageOptions(allow_local_files=True))
+        options = storage.StorageOptions(allow_local_files=True)
+        self._reader = storage.open_store(output, options)
+        self._state = storage.open_store((folder / "state").as_uri(), options).child("default/files_job")
+
+    def covered(self) -> int:
+        """Return how many batches the completed checkpoints cover."""
+        names = self._state.list_names("checkpoints")
+        manifests = [catalog.read_manifest(self._state, f"checkpoints/{name.rstrip('/')}") for name in names]
+        return max((query.batch_id + 1 for manifest in manifests for query in manifest.queries), default=0)
 
     def visible(self) -> list[list[int]]:
         """Return the values of each visible batch, in order."""
@@ -70,6 +83,31 @@ def test_a48_killed_around_prepare_and_commit_each_record_is_read_once(driver: D
     driver.until(lambda: len(driver.visible()) >= seen + 3, "three more batches are visible")
 
     assert driver.drains() == DRAINED, driver.tail
+    visible = driver.visible()
+    assert len(visible) >= seen + 3
+    assert visible == expected(len(visible))
+
+
+def test_batches_are_seen_without_a_checkpoint_and_once_when_the_driver_is_killed_at_every_point(
+    tmp_path: Path,
+) -> None:
+    """`visible="batch"`: between prepare, Spark's commit, the sink's, and what the driver notes of it."""
+    driver = Driver(tmp_path, interval="1h", visible="batch")
+    seen = 0
+
+    try:
+        for point in SHOWING:
+            driver.start("--parameter", f"kill={point}:{seen + 3}")
+            code = driver.ends()
+            visible = driver.visible()
+            assert (point, code, visible) == (point, KILLED, expected(len(visible))), driver.tail
+            assert len(visible) > max(seen, driver.covered()), "they were seen before a checkpoint covered them"
+            seen = len(visible)
+        driver.start("--parameter", "kill=")
+        driver.until(lambda: len(driver.visible()) >= seen + 3, "three more batches are visible")
+        assert driver.drains() == DRAINED, driver.tail
+    finally:
+        driver.stop()
     visible = driver.visible()
     assert len(visible) >= seen + 3
     assert visible == expected(len(visible))
