@@ -20,6 +20,7 @@ from snapshots import Clock
 from statefulspark import errors, storage
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.sinks import visibility
+from statefulspark.sinks.kafka import sink as kafka_sink
 from statefulspark.storage import ObjectStore, StorageOptions
 
 MARKED = ("kafka", "postgres", "iceberg")
@@ -175,6 +176,22 @@ def test_a_sink_tells_what_it_has_shown_and_nobody_notices(place: Place) -> None
 
     assert (opened.batch_id, shown.generation, shown.batch_id, shown.epoch) == (-1, 1, 1, 1)
     assert place.read() == rows(1, 0, 1, 2)
+
+
+@every_marked_sink
+def test_an_earlier_batch_committed_again_on_a_new_connection_is_no_way_back(place: Place) -> None:
+    """Kafka opens the sink anew for it, with the batch for a position that is behind what was shown."""
+    driver = place.start()
+    driver.batch()
+    record = driver.committer._progress[driver.sink.key].prepared[0]
+    driver.show()
+    driver.batch()
+    driver.show()
+    kafka_sink._sessions._open.clear()
+    assert record.transaction is not None
+    driver.sink.sink.commit(record.transaction.encode(), driver.sink.context_of(record))
+
+    assert place.read() == rows(1, 0, 1)
 
 
 @every_marked_sink

@@ -6,6 +6,7 @@ import itertools
 
 import pytest
 from manifests import NEW_YEAR
+from sinkcontexts import a_sink_context
 from sinkdrivers import QUERY, Driver
 from snapshots import Clock, Job
 from statefulspark import errors
@@ -17,6 +18,7 @@ from statefulspark.declaration import Output
 from statefulspark.driver import assemble, shown_batches
 from statefulspark.recovery import generations, history, recovery
 from statefulspark.recovery.plan import StartPlan
+from statefulspark.sinks import marker
 from statefulspark.sinks.standing import Position, SinkLineage
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
@@ -321,6 +323,15 @@ def test_a_batch_is_left_behind(reached: Position, is_left: bool) -> None:
 def test_what_is_older_than_every_record_counts_as_contained() -> None:
     line = SinkLineage(OWN, 4, line=(Position(OWN, 3, 7),), known_from=3)
     assert not line.is_left_behind(Position(OWN, 2, 99), Position(OWN, 4, 9))
+
+
+def test_a_sink_that_withdraws_is_opened_behind_what_it_has_shown() -> None:
+    stored = marker.Marker(generation=3, batch_id=8, epoch=1, lineage=OWN)
+    context = a_sink_context(generation=4, batch_id=9, epoch=2, lineage=OWN, descent=LINE)
+
+    assert marker.open_marker(stored, context, "the folder", withdraws=True).position == stored.position
+    with pytest.raises(errors.SpecRejectedError, match="the folder shows batch 8"):
+        marker.open_marker(stored, context, "the folder")
 
 
 def test_nothing_is_left_behind_where_nobody_compares() -> None:
