@@ -69,6 +69,21 @@ def test_batches_are_committed_in_order_when_a_checkpoint_covers_them(
     assert [entry.batch_id for entry in second.queries[0].prepared] == [3, 4], "what is committed is not named again"
 
 
+def test_a_driver_that_takes_over_commits_what_was_left_and_not_all_that_there_is_a_record_of(
+    bucket: stores.MemoryStore, sink: FakeSink
+) -> None:
+    dead = start(bucket, sink)
+    for count in (3, 2):
+        dead.batch(count)
+        dead.checkpoint()
+    dead.batch()
+    news(sink)
+
+    start(bucket, sink)
+
+    assert news(sink) == ["open 1/5 by 2", *(f"commit 1/{batch} of 1 by 2" for batch in (3, 4, 5))]
+
+
 def test_what_could_not_be_committed_goes_with_the_next_checkpoint(bucket: stores.MemoryStore, sink: FakeSink) -> None:
     """A.47: a completion may be missed; the next one implies it."""
     driver = start(bucket, sink)

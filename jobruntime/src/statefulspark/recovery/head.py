@@ -153,11 +153,23 @@ def _query(store: read_cache.ReadCache, generation: int, uid: str, base_by_uid: 
     if newest == base.batch_id:
         return base
     builder = closure.ClosureBuilder(store, path, base=base)
-    entry = builder.close_over(newest)
+    entry = _with_transactions_of(base, builder.close_over(newest, _committed(store, path, base)))
     _require_unchanged(store, entry, base, builder.corrupt_files)
     _require_sound(store, entry, base)
     _require_readable_states(store, entry, base)
     return entry
+
+
+def _committed(store: read_cache.ReadCache, path: str, base: QueryEntry) -> dict[str, int]:
+    """Return up to which batch the checkpoint tells each sink's transactions: it names those that it leaves open."""
+    listed = listing.below(store, path)
+    records = batch_records.between(listed, batch_records.RecordKind.PREPARED, after_batch=-1, to_batch=base.batch_id)
+    return dict.fromkeys((record.uid for record in records), base.batch_id)
+
+
+def _with_transactions_of(base: QueryEntry, entry: QueryEntry) -> QueryEntry:
+    """Name the transactions that a checkpoint left open before those of the batches since."""
+    return entry.model_copy(update={"prepared": (*base.prepared, *entry.prepared)})
 
 
 def _newest_commit(store: read_cache.ReadCache, path: str, base_batch: int) -> int:
