@@ -85,6 +85,9 @@ def _defaults() -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         # Counting rows needs one more lookup of each key before it is written, and again when changelogs are replayed.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+        # Hadoop's default reads ahead in threads of its own, which small files of logs and state only pay for: a third more
+        # processor time for each file of 3 kB, and twice as much for one of 60 MB.
+        "spark.hadoop.fs.s3a.input.stream.type": "classic",
     }
 
 
