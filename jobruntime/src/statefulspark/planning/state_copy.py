@@ -57,8 +57,8 @@ def fill(spark: SparkSession, store: ObjectStore, entry: QueryEntry, root: Path,
         if rewrite.is_spark_file(file.path) and new != _METADATA:
             target = root / new
             target.parent.mkdir(parents=True, exist_ok=True)
-            paths = (jvm.org.apache.hadoop.fs.Path(one) for one in (f"{uri}/{file.path}", target.as_uri()))
-            file_system.copyToLocalFile(_KEEP_SOURCE, *paths, _WITHOUT_CHECKSUM_FILE)
+            source, copy = (jvm.org.apache.hadoop.fs.Path(name) for name in (f"{uri}/{file.path}", target.as_uri()))
+            file_system.copyToLocalFile(_KEEP_SOURCE, source, copy, _WITHOUT_CHECKSUM_FILE)
     for old, new in rewrite.files_to_rewrite(entry, moved):
         key = f"{entry.path}/{old}"
         body = moved.body(old, store.read(key), f"{store.uri}/{key}", root.as_uri())
