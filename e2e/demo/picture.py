@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -18,14 +19,27 @@ from demo import report, timeline
 BIN_S = 2.0
 INK, MUTED, GRID = "#1f2933", "#7b8794", "#e4e7eb"
 FLOW, STOP, CHANGE, SAVED = "#2f6f9f", "#c8553d", "#7a4fa3", "#5b9a68"
-_STEPS = (
+_REPLACEMENTS = (
     (timeline.MarkKind.KILLED, "driver killed", STOP),
     (timeline.MarkKind.KILLED_GUARDED, "killed, standby ready", STOP),
     (timeline.MarkKind.CHANGED, "version 2, warm", CHANGE),
     (timeline.MarkKind.CHANGED_COLD, "cold upgrade", CHANGE),
 )
+_LATE = 0.85
+"""Beyond this share of the width a text stands to the left of its line."""
 SIZE_INCHES = (11.0, 5.4)
 DPI = 150
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """One replacement: when it was asked for, the time without output, and what is written beside it."""
+
+    at: datetime
+    began_at: datetime
+    ended_at: datetime
+    text: str
+    color: str
 
 
 def draw(outcome: report.Outcome, target: Path) -> None:
@@ -53,7 +67,7 @@ def _headline(outcome: report.Outcome) -> str:
 def _subtitle(outcome: report.Outcome) -> str:
     machine = outcome.machine
     return (
-        f"Rows of the per-flight ledger written per second, averaged over {BIN_S:.0f} s   ·   "
+        f"Rows of the per-flight ledger written per second, averaged over {BIN_S:.0f} s; seconds are without output   ·   "
         f"{machine.get('cpus', '?')} CPUs, {machine.get('memory', '?')}, {outcome.started_at:%Y-%m-%d}"
     )
 
@@ -75,43 +89,39 @@ def _draw_flow(axes: Axes, outcome: report.Outcome) -> None:
 
 
 def _draw_pauses(axes: Axes, outcome: report.Outcome) -> None:
-    history = outcome.history
-    for level, (kind, what, color) in enumerate(_STEPS):
+    for level, step in enumerate(sorted(_steps(outcome.history), key=lambda step: step.at)):
+        _mark(axes, outcome, step, level)
+
+
+def _steps(history: timeline.Timeline) -> Iterator[_Step]:
+    for kind, what, color in _REPLACEMENTS:
         at, pause = history.first(kind), history.pause(kind)
-        if at is None:
-            continue
-        span = (pause.began_at, pause.ended_at) if pause is not None else (at, at)
-        took = f"{pause.seconds:.1f} s without output" if pause is not None else "never came back"
-        _mark(axes, outcome, at, span, f"{what}\n{took}", color=color, level=level)
-    broken_at, blocked_at = history.first(timeline.MarkKind.BROKEN), history.first(timeline.MarkKind.BLOCKED)
-    if broken_at is not None:
-        text = f"broken version\n{history.bad_upgrade_downtime_s() or 0:.0f} s without output"
-        _mark(axes, outcome, broken_at, (broken_at, blocked_at or broken_at), text, color=MUTED, level=len(_STEPS))
+        if at is not None:
+            began_at, ended_at = (pause.began_at, pause.ended_at) if pause is not None else (at, at)
+            took = f"{pause.seconds:.1f} s" if pause is not None else "never came back"
+            yield _Step(at, began_at, ended_at, f"{what}\n{took}", color)
+    at, blocked_at = history.first(timeline.MarkKind.BROKEN), history.first(timeline.MarkKind.BLOCKED)
+    if at is not None:
+        text = f"broken version\n{history.bad_upgrade_downtime_s() or 0:.1f} s"
+        yield _Step(at, at, blocked_at or at, text, MUTED)
 
 
-def _mark(
-    axes: Axes,
-    outcome: report.Outcome,
-    at: datetime,
-    span: tuple[datetime, datetime],
-    text: str,
-    *,
-    color: str,
-    level: int,
-) -> None:
+def _mark(axes: Axes, outcome: report.Outcome, step: _Step, level: int) -> None:
     """Mark a moment and the span that it cost; texts of neighbours stand at different heights, so as not to meet."""
-    at_s = _at_s(outcome, at)
-    axes.axvspan(_at_s(outcome, span[0]), _at_s(outcome, span[1]), color=color, alpha=0.14, linewidth=0)
-    axes.axvline(at_s, color=color, linewidth=1.4)
-    top = axes.get_ylim()[1]
+    at_s = _at_s(outcome, step.at)
+    axes.axvspan(
+        _at_s(outcome, step.began_at), _at_s(outcome, step.ended_at), color=step.color, alpha=0.14, linewidth=0
+    )
+    axes.axvline(at_s, color=step.color, linewidth=1.4)
+    top, is_late = axes.get_ylim()[1], at_s > _LATE * axes.get_xlim()[1]
     axes.annotate(
-        text,
-        (at_s, top * (0.98 - 0.13 * (level % 2))),
-        xytext=(5, 0),
+        step.text,
+        (at_s, top * (0.98 - 0.12 * (level % 3))),
+        xytext=(-5 if is_late else 5, 0),
         textcoords="offset points",
         va="top",
-        ha="left",
-        color=color,
+        ha="right" if is_late else "left",
+        color=step.color,
         fontweight="bold",
         fontsize=8.5,
         linespacing=1.3,

@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import Enum, StrEnum, auto
 
-KILL_AT = 0.15
-KILL_GUARDED_AT = 0.3
-BREAK_AT = 0.4
-UPGRADE_AT = 0.5
-UPGRADE_COLD_AT = 0.75
+KILL_AT = 0.1
+KILL_GUARDED_AT = 0.2
+BREAK_AT = 0.3
+UPGRADE_AT = 0.4
+UPGRADE_COLD_AT = 0.65
 """Shares of the flights at which each step is taken, or later, when what it needs is there."""
 
 

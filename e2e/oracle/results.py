@@ -1,7 +1,9 @@
 """What the job has committed, read the way any consumer would: through the commit files of the sink and nothing else.
 
 A batch is visible, once a checkpoint covers it, through `_commits/<batch, 8 digits>.json`, which lists the batch's Parquet
-files; a file that no commit lists does not exist for a reader. This reader shares no code with the sink.
+files; a file that no commit lists does not exist for a reader. A commit that is marked as withdrawn is none: a driver that
+starts puts one where its predecessor might still commit, and replaces it by its own. This reader shares no code with the
+sink.
 """
 
 from __future__ import annotations
@@ -73,7 +75,7 @@ def read_commits(store: ReadableStore, after_batch: int = -1) -> tuple[Commit, .
     names = [name for name in store.list_names(COMMITS) if name.endswith(".json")]
     keys = [f"{COMMITS}/{name}" for name in names if int(name.removesuffix(".json")) > after_batch]
     bodies = store.read_many(keys) if keys else {}
-    return tuple(_parse(key, bodies[key]) for key in keys)
+    return tuple(_parse(key, bodies[key]) for key in keys if not json.loads(bodies[key]).get("withdrawn"))
 
 
 def read_batches(store: ReadableStore) -> tuple[Batch, ...]:

@@ -34,9 +34,9 @@ def test_the_story_does_each_thing_once_and_then_finishes() -> None:
     looks = [
         seen(0, epoch=0),
         seen(10, flights=10),
-        seen(20, flights=134),
-        seen(30, flights=135),
-        seen(31, flights=140),
+        seen(20, flights=89),
+        seen(30, flights=90),
+        seen(31, flights=95),
         seen(45, flights=150, epoch=2),
         seen(60, flights=270, epoch=2),
         replace(seen(61, flights=280, epoch=2), has_standby=True),

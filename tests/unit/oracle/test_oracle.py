@@ -54,6 +54,17 @@ class Folder:
         self.objects[f"_commits/{batch_id:08d}.json"] = json.dumps(document).encode()
 
 
+def test_a_withdrawn_commit_is_none_until_the_driver_that_put_it_there_has_one() -> None:
+    store = Folder()
+    store.commit(0, [{"flight_id": 1}])
+    fence = {"batchId": 1, "epoch": 2, "committedAt": "2026-01-01T00:00:00Z", "files": [], "withdrawn": True}
+    store.objects["_commits/00000001.json"] = json.dumps(fence).encode()
+
+    assert [commit.batch_id for commit in results.read_commits(store)] == [0]
+    store.commit(1, [{"flight_id": 2}, {"flight_id": 3}])
+    assert [commit.rows for commit in results.read_commits(store, after_batch=0)] == [2]
+
+
 @pytest.fixture(scope="module")
 def flights() -> tuple[truth.Flight, ...]:
     days = {(2013, 1, day) for day in range(1, DAYS + 1)}
