@@ -15,14 +15,14 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench import machine, older_image
 
 sys.path.insert(0, str(machine.ROOT / "e2e"))
 
-from testbed import bed, claims, job, pauses
+from testbed import bed, claims, job, pauses, records
 
 BARE, BEFORE = "bare-spark", "before"
 NAMES = {
@@ -50,10 +50,10 @@ def main() -> None:
     print(f"Machine: {machine.described()}")
     options.runs.parent.mkdir(parents=True, exist_ok=True)
     kinds = [kind for kind in options.kinds if kind != BEFORE] + ([BEFORE] if options.before else [])
-    if missing(read(options.runs), kinds, options.turns, options.state_size):
+    if records.missing(records.read(options.runs), kinds, options.turns, options.state_size):
         older = older_image.build(options.before) if options.before else None
         measure(options.runs, kinds, options.turns, options.state_size, older)
-    figures = {kind: seconds(read(options.runs), kind, options.state_size) for kind in kinds}
+    figures = {kind: records.seconds(records.read(options.runs), kind, options.state_size) for kind in kinds}
     machine.table(
         ["seconds without output", "n", "p50", "p95", "least", "most"], [_row(k, figures[k]) for k in figures]
     )
@@ -70,7 +70,7 @@ def measure(runs: Path, kinds: Sequence[str], turns: int, state_mb: int, older: 
         subject.prepare()
         subject.apply(job={"parameters": {"ballast_mb": str(state_mb)}})
         _fill(subject, state_mb)
-        while todo := missing(read(runs), kinds, turns, state_mb):
+        while todo := records.missing(records.read(runs), kinds, turns, state_mb):
             _take(subject, todo[0], runs, state_mb, older[0] if older else "")
         claims.is_exact(subject)
         print("Every sum that was given out is exact.", flush=True)
@@ -90,29 +90,10 @@ def _take(subject: job.Job, kind: str, runs: Path, state_mb: int, older: str) ->
         turn = pauses.kill_of(subject, older)
     else:
         turn = pauses.KINDS[kind](subject)
-    record = {"kind": kind, "state_mb": state_mb, "pause_s": turn.pause_s, "longest_gap_s": turn.longest_gap_s}
+    taken = {"kind": kind, "state_mb": state_mb, "pause_s": turn.pause_s, "longest_gap_s": turn.longest_gap_s}
     with runs.open("a") as file:
-        file.write(json.dumps(record | {"at": time.time(), "load": os.getloadavg()[0]}) + "\n")
+        file.write(json.dumps(taken | {"at": time.time(), "load": os.getloadavg()[0]}) + "\n")
     print(f"{NAMES[kind]:<28}{turn.pause_s:8.1f} s   load {os.getloadavg()[0]:.1f}", flush=True)
-
-
-def read(runs: Path) -> list[Mapping[str, object]]:
-    """Return what was measured so far."""
-    return [json.loads(line) for line in runs.read_text().splitlines()] if runs.exists() else []
-
-
-def seconds(records: Sequence[Mapping[str, object]], kind: str, state_mb: int) -> list[float]:
-    """Return the pauses of a kind."""
-    return [
-        float(str(record["pause_s"])) for record in records if (record["kind"], record["state_mb"]) == (kind, state_mb)
-    ]
-
-
-def missing(records: Sequence[Mapping[str, object]], kinds: Sequence[str], turns: int, state_mb: int) -> list[str]:
-    """Return the kinds that have had the fewest turns, while that is fewer than all shall have."""
-    taken = {kind: len(seconds(records, kind, state_mb)) for kind in kinds}
-    fewest = min(taken.values())
-    return [kind for kind in kinds if taken[kind] == fewest] if fewest < turns else []
 
 
 def _row(kind: str, found: Sequence[float]) -> list[object]:
