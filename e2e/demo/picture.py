@@ -116,7 +116,7 @@ def _mark(axes: Axes, outcome: report.Outcome, step: _Step, level: int) -> None:
     top, is_late = axes.get_ylim()[1], at_s > _LATE * axes.get_xlim()[1]
     axes.annotate(
         step.text,
-        (at_s, top * (0.98 - 0.12 * (level % 3))),
+        (at_s, top * (0.98 - 0.105 * (level % 4))),
         xytext=(-5 if is_late else 5, 0),
         textcoords="offset points",
         va="top",
