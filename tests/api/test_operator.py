@@ -13,6 +13,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import processes
@@ -165,7 +166,7 @@ def serving() -> Iterator[DriverPort]:
 @pytest.fixture(scope="module")
 def operator(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("operator")
-    namespaces = tuple(f"operator-{number}" for number in range(1, 8))
+    namespaces = tuple(f"operator-{number}" for number in range(1, 9))
     for namespace in namespaces:
         api_server.call("create", "namespace", namespace)
     process = Operator(as_operator(api_server, namespaces, folder), namespaces, folder)
@@ -251,6 +252,27 @@ def test_a_standby_becomes_the_driver_by_its_labels_with_the_charts_rights(scene
         assert standby.config.restore.snapshot == savepoint
         assert "flights-driver-2" not in scene.server.names(scene.namespace, "pods")
         assert resources.number(scene.status(), "driver", "epoch") == 2
+
+
+def condition(scene: Scene, kind: str) -> tuple[str, str]:
+    found = next(one for one in resources.items(scene.status(), "conditions") if one["type"] == kind)
+    return resources.text(found, "status"), resources.text(found, "reason")
+
+
+def test_a_job_whose_batch_does_not_end_is_not_ready_and_then_restarted(scene: Scene) -> None:
+    scene.apply(health={"progressTimeout": "2s", "stallTimeout": "1h"})
+    driver = scene.play_driver(1)
+    scene.until_phase("Running")
+    scene.until("progress", lambda: condition(scene, "Progressing") == ("True", "Progressing"))
+
+    driver.batch_since = datetime.now(UTC)
+    scene.until("no progress", lambda: condition(scene, "Progressing") == ("False", "BatchRunning"))
+    assert condition(scene, "Ready") == ("False", "BatchRunning")
+    assert "flights-driver-1" in scene.server.names(scene.namespace, "pods")
+    scene.apply(health={"progressTimeout": "2s", "stallTimeout": "3s"})
+
+    scene.until("the next driver", lambda: "flights-driver-2" in scene.server.names(scene.namespace, "pods"))
+    assert resources.text(scene.status(), "restarts", "lastReason") == "BatchRunning"
 
 
 def test_a_job_that_cannot_be_loaded_stalls_and_is_not_started_again(scene: Scene) -> None:

@@ -157,6 +157,9 @@ class FakeDriver:
     answers: bool = True
     lingers: bool = False
     """Whether its process goes on after a completed stop."""
+    hangs_since: datetime | None = None
+    """Since when its batch has been running that never ends."""
+    has_committed: bool = False
     standby: StandbyStatus | None = None
     """What a standby says of itself; None for a driver."""
     refusal: StandbyStatus | None = None
@@ -180,8 +183,10 @@ class FakeDriver:
             if now >= (self.starts_at or self.started_at + START_TAKES):
                 self._restore(now)
             return
+        if self.hangs_since is not None:
+            return
         if self.state is JobState.RUNNING:
-            self.rows += 1
+            self.rows, self.has_committed = self.rows + 1, True
         self._finish_operations(now)
         if self.exit_code is None and self.state is JobState.RUNNING and now >= self.next_checkpoint_at:
             self._checkpoint(now, Trigger.PERIODIC)
@@ -202,7 +207,10 @@ class FakeDriver:
         return None
 
     def drain(self, now: datetime) -> None:
-        """SIGTERM."""
+        """SIGTERM; a batch that hangs outlives the grace period."""
+        if self.hangs_since is not None:
+            self.exit_code = 137
+            return
         if self.state is JobState.RUNNING:
             self._checkpoint(now, Trigger.STOP)
         self.end(10, "Drained", "The driver was told to end.")
@@ -260,7 +268,12 @@ class FakeDriver:
 
     def status(self) -> JobStatus:
         query = QueryStatus(
-            uid="delays", active=self.state is JobState.RUNNING, batch_id=self.rows, input_rows=self.rows
+            uid="delays",
+            active=self.state is JobState.RUNNING,
+            batch_id=self.rows,
+            input_rows=self.rows,
+            batch_since=self.hangs_since,
+            last_commit_at=self.started_at if self.has_committed else None,
         )
         return JobStatus(
             job=KEY.name,

@@ -59,6 +59,7 @@ class LoopbackDriver:
         self.token = self._read_token(job)
         self.stop_requests: list[str] = []
         self.activations: list[ActivateRequest] = []
+        self.batch_since: datetime | None = None
         self._operations: dict[str, Operation] = {}
         self._started_at = datetime.now(UTC)
         self._checkpoint: Manifest | None = None
@@ -124,7 +125,7 @@ class LoopbackDriver:
             checkpoints=CheckpointCounts(completed=1 if checkpoint else 0),
             started_at=self._started_at,
             restored_from=self.config.restore.snapshot,
-            queries=(QueryStatus(uid="delays", active=True, batch_id=1),),
+            queries=(QueryStatus(uid="delays", active=True, batch_id=1, batch_since=self.batch_since),),
             last_checkpoint=self._summary(checkpoint, layout.checkpoint(checkpoint.id)) if checkpoint else None,
         )
 

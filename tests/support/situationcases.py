@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from situations import (
     EMPTY,
@@ -18,6 +18,7 @@ from situations import (
     a_pod,
     a_situation,
     a_spec,
+    a_word,
     absent,
     an_operation,
     an_upgrade,
@@ -31,7 +32,7 @@ from situations import (
     situation_with,
     told,
 )
-from statefulspark.contract.api import ExitReport, JobState
+from statefulspark.contract.api import ExitReport, JobState, QueryStatus
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.status import (
     DriverState,
@@ -71,6 +72,33 @@ REPORT = ExitReport(exit_code=13, reason="JobFileRaised", message="ValueError in
 STOPPED_REPORT = ExitReport(exit_code=11, reason="Stopped", message="As asked.", snapshot=SP)
 SAVE = a_spec(deletionPolicy="Savepoint")
 LAST = "uid-deletion-1"
+
+
+def hanging(
+    since_s: int,
+    *,
+    state: JobState = JobState.RUNNING,
+    is_first: bool = False,
+    others: tuple[datetime, ...] = (),
+    **changes: object,
+) -> Situation:
+    """A batch of the driver has been running for a while."""
+    commit = None if is_first else LONG_AGO
+    queries = tuple(
+        QueryStatus(uid=f"q{number}", active=True, batch_id=6, batch_since=since, last_commit_at=commit)
+        for number, since in enumerate((NOW - timedelta(seconds=since_s), *others))
+    )
+    word = a_word(state).model_copy(update={"queries": queries})
+    return dataclasses.replace(a_situation(**changes), driver=word)
+
+
+def a_silent_driver(for_s: int) -> Situation:
+    """A driver that has not answered for a while."""
+    quiet = a_situation(phase=Phase.RUNNING, silent_since=NOW - timedelta(seconds=for_s))
+    return dataclasses.replace(quiet, driver=DriverSilent("no answer"))
+
+
+STOP_THAT_FAILED = an_operation(OperationPhase.FAILED, requested_at=NOW - timedelta(seconds=700))
 
 CASES: dict[str, dict[str, Situation]] = {
     "deletion": {
@@ -386,6 +414,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "a job runs that has no checkpoint": a_situation(),
         "a job runs": a_situation(last_checkpoint=CHECKPOINT),
         "a job runs from a savepoint": silent(last_checkpoint=CHECKPOINT, restored_from=SP),
+        "the driver says which step it is at": dataclasses.replace(
+            a_situation(), driver=a_word(JobState.STARTING).model_copy(update={"message": "Restoring, since 12:00 UTC."})
+        ),
         "pods of ended drivers are left": a_situation(
             driver=a_driver(epoch=9), pods=(
                 a_pod(5, PodPhase.FAILED), a_pod(3, PodPhase.SUCCEEDED), a_pod(7, PodPhase.FAILED),
@@ -394,6 +425,36 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "two pods of ended drivers are kept": silent(
             driver=a_driver(epoch=9), pods=(a_pod(3, PodPhase.FAILED), a_pod(5, PodPhase.FAILED), a_pod(9))
+        ),
+    },
+    "health": {
+        "the first batch runs": hanging(1, is_first=True),
+        "the first batch runs in an upgrade": hanging(
+            1, is_first=True, upgrade=an_upgrade(UpgradeState.STARTING, to=REVISION)
+        ),
+        "another first batch runs": hanging(1, is_first=True, phase=Phase.RUNNING),
+        "a batch runs": hanging(300),
+        "a batch runs for too long": hanging(301),
+        "a batch runs up to the stall timeout": hanging(3600),
+        "a batch hangs": hanging(3601),
+        "a batch hangs while the job stops": hanging(3601, state=JobState.STOPPING),
+        "a batch hangs and the driver is being deleted": hanging(3601, pods=(going(),)),
+        "a batch hangs and that is recorded": hanging(3601, driver=a_driver(ending_since=NOW)),
+        "two batches run": hanging(301, others=(NOW - timedelta(seconds=302),)),
+        "the driver falls silent": dataclasses.replace(
+            a_situation(phase=Phase.RUNNING, pods=(a_pod(is_ready=False),)), driver=DriverSilent("no answer")
+        ),
+        "the driver is silent": a_silent_driver(301),
+        "the driver is silent for an hour": a_silent_driver(3601),
+        "the driver answers again": a_situation(silent_since=NOW),
+        "a change after a batch hung for the whole stop": hanging(
+            700, spec=policy("Wait"), operation=STOP_THAT_FAILED
+        ),
+        "a change after a savepoint failed while a batch ran": hanging(
+            600, spec=policy("Wait"), operation=an_operation(OperationPhase.FAILED, requested_at=NOW - timedelta(seconds=9))
+        ),
+        "a change after a batch that is younger than the stop": hanging(
+            699, spec=policy("Wait"), operation=STOP_THAT_FAILED
         ),
     },
 }  # fmt: skip

@@ -31,7 +31,9 @@ class Walk:
 
     def __init__(self) -> None:
         self.world = JobWorld()
-        self.world.change({"upgrade": {"mode": "Warm"}, "savepoint": {"timeout": "60s"}})
+        self.world.change(
+            {"upgrade": {"mode": "Warm"}, "savepoint": {"timeout": "60s"}, "health": {"stallTimeout": "10m"}}
+        )
         self.world.on_start = self._start
         self.world.cluster.before_write = self._before_write
         self.world.cluster.after_write = self._count
@@ -132,6 +134,7 @@ class Walk:
         has_cause = self._spec("image") == BAD_IMAGE or self.has_killed_a_standby
         is_withheld = upgrade is not None and upgrade.state in steps.WITHHELD and has_cause
         is_alone = len(self._live_drivers()) == 1 and self.world.driver.state is JobState.RUNNING
+        is_alone &= self.world.driver.hangs_since is None
         return status.phase is Phase.RUNNING and is_over and is_alone and (is_wanted or is_withheld)
 
     def _check_savepoints(self) -> None:
@@ -260,6 +263,11 @@ def _linger(walk: Walk, _number: int) -> None:
         driver.lingers = True
 
 
+def _hang(walk: Walk, _number: int) -> None:
+    for driver in walk._live_drivers()[-1:]:
+        driver.hangs_since = walk.world.time
+
+
 def _break_savepoints(walk: Walk, number: int) -> None:
     for driver in walk._live_drivers()[-1:]:
         driver.savepoints_fail = number % 2 == 0
@@ -318,6 +326,7 @@ STEPS: Mapping[str, Callable[[Walk, int], None]] = {
     "the standby ends": _kill_standby,
     "the driver is silent": _silence,
     "the driver lingers": _linger,
+    "a batch hangs": _hang,
     "savepoints fail or work": _break_savepoints,
     "a node is lost or back": _lose_node,
     "no room or room": _fill,

@@ -29,6 +29,7 @@ DISTURBANCES: tuple[Step, ...] = (
     ("the standby ends", 1),
     ("the standby ends", 2),
     ("the driver is silent", 25),
+    ("a batch hangs", 1),
     ("savepoints fail or work", 2),
     ("a node is lost or back", 2),
     ("a node is lost or back", 1),
@@ -80,6 +81,21 @@ def test_a_stop_that_was_not_heard_is_withdrawn_when_the_spec_changes_to_a_revis
     walk.settle()
 
     assert (walk.world.driver.epoch, walk.world.driver.stop_id) == (1, None)
+
+
+@pytest.mark.parametrize("corrected", [0, 2], ids=["the revision before", "another revision"])
+def test_a_correction_that_comes_before_the_end_of_a_driver_that_cannot_start_is_carried_out(corrected: int) -> None:
+    walk = Walk()
+    walk.run(20)
+    walk.world.change({"image": "registry.example/flights:2"})
+    assert walk.reach(UpgradeState.STOPPING)
+    walk.take(("change the image", 3))
+    walk.run(1)
+
+    walk.take(("change the image", corrected))
+    walk.settle()
+
+    assert walk.world.status.stalled is None
 
 
 @pytest.mark.parametrize("mode", ["Warm", "Cold"])

@@ -51,6 +51,8 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "restart.maxFailures": "RELOAD",
         "restart.initialBackoff": "RELOAD",
         "restart.maxBackoff": "RELOAD",
+        "health.progressTimeout": "RELOAD",
+        "health.stallTimeout": "RELOAD",
         "suspend": "RELOAD",
         "deletionPolicy": "RELOAD",
         "savepointNonce": "RELOAD",

@@ -482,6 +482,7 @@ def test_the_order_of_the_rules_is_the_design() -> None:
         "handover.release_driver",
         "operation.end_stopped_driver",
         "operation.follow",
+        "health.restart_stalled",
         "rollback.roll_back",
         "rollback.stall_for_rollback",
         "standby.remove_unwanted",

@@ -156,7 +156,7 @@ def test_the_defaults_of_restarts_are_what_the_pages_say() -> None:
     restart = spec.Restart()
 
     assert (restart.max_failures, restart.initial_backoff, restart.max_backoff) == (
-        10,
+        None,
         timedelta(seconds=1),
         timedelta(minutes=5),
     )

@@ -102,7 +102,7 @@ CASES: list[tuple[str, Situation, Reason]] = [
     ),
     (
         "a failure beyond the budget is the last",
-        silent(pods=(), restarts=RestartStatus(consecutive=10)),
+        silent(pods=(), restarts=RestartStatus(consecutive=10), spec=a_spec(restart={"maxFailures": 10})),
         Reason.BUDGET_EXHAUSTED,
     ),
     (

@@ -23,6 +23,8 @@ class ConditionType(StrEnum):
     """Is the operator still applying the spec?"""
     STALLED = "Stalled"
     """Has the operator stopped retrying until the spec or the cluster changes?"""
+    PROGRESSING = "Progressing"
+    """Are batches committed as long as there is input?"""
     CHECKPOINT_HEALTHY = "CheckpointHealthy"
     """Do checkpoints complete?"""
     STORAGE_REACHABLE = "StorageReachable"

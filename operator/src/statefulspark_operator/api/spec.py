@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, JsonValue, field_validator
 from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
+from statefulspark_operator.api.health import Health
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, Upgrade
 
 STORAGE_MESSAGE = (
@@ -326,8 +327,10 @@ class Restore(ApiModel):
 class Restart(ApiModel):
     """How a failed driver is restarted."""
 
-    max_failures: Annotated[int, ChangeCost.RELOAD] = Field(default=10, ge=0, le=100_000)
-    """Number of consecutive failures without a completed checkpoint after which the job stops as Stalled. Default 10."""
+    max_failures: Annotated[int | None, ChangeCost.RELOAD] = Field(default=None, ge=0, le=100_000)
+    """Number of consecutive failures without a completed checkpoint after which the job stops as Stalled. Default: no limit,
+    because an outage of a source, of storage or of the cluster may last. A failure that only a change can mend, for example
+    a job file that raises, always stops the job at once."""
     initial_backoff: Annotated[Duration, ChangeCost.RELOAD] = timedelta(seconds=1)
     """Delay of the restart after a first failure; it doubles with each consecutive failure. Default 1s."""
     max_backoff: Annotated[Duration, ChangeCost.RELOAD] = timedelta(minutes=5)
@@ -361,6 +364,8 @@ class StatefulSparkJobSpec(ApiModel):
     """The snapshot to start from, if it is not the latest completed checkpoint."""
     restart: Restart = Restart()
     """How a failed driver is restarted."""
+    health: Health = Health()
+    """When a job that makes no progress is not ready, and when it is restarted."""
     upgrade: Upgrade = Upgrade()
     """How a change of the spec that needs a new driver is carried out."""
     suspend: Annotated[bool, ChangeCost.RELOAD] = False

@@ -359,7 +359,8 @@ class StatefulSparkJobStatus(ApiModel):
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
     )
-    """Answers for tools: Ready, Reconciling, Stalled, CheckpointHealthy, StorageReachable, Upgrading, UpgradeBlocked."""
+    """Answers for tools: Ready, Reconciling, Stalled, Progressing, CheckpointHealthy, StorageReachable, Upgrading,
+    UpgradeBlocked."""
     epoch: int | None = None
     """Highest epoch assigned to a driver."""
     revision: str | None = None
@@ -399,3 +400,5 @@ class StatefulSparkJobStatus(ApiModel):
     """Progress by query, updated every few seconds."""
     progress_at: UtcDatetime | None = None
     """When the progress was updated."""
+    silent_since: UtcDatetime | None = None
+    """Since when the driver, which answered before, has not answered."""

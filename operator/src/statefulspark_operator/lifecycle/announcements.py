@@ -127,6 +127,14 @@ def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         )
 
 
+def _restart(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
+    """Tell why a driver that still runs is restarted; one that has ended is told with its end."""
+    is_ended = after.driver is None or after.driver.state is DriverState.ENDED
+    if after.restarts.count > before.restarts.count and not is_ended:
+        reason, message = after.restarts.last_reason, after.restarts.last_message
+        yield Announcement(reason or "DriverRestarted", message or "The driver is restarted.", is_warning=True)
+
+
 def _stall(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     if after.stalled is not None and after.stalled != before.stalled:
         yield Announcement(after.stalled.reason, f"Stalled: {after.stalled.message}", is_warning=True)
@@ -149,6 +157,7 @@ _FINDERS: tuple[Callable[[StatefulSparkJobStatus, StatefulSparkJobStatus], Itera
     _driver,
     _standby,
     _upgrade,
+    _restart,
     _stall,
     _phase,
 )

@@ -7,7 +7,7 @@ from statefulspark.contract.api import JobState
 from statefulspark_operator.api import conditions
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState, UpgradeStatus
-from statefulspark_operator.lifecycle import steps
+from statefulspark_operator.lifecycle import health, steps
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import Situation, StorageFacts, StorageUnreadable
@@ -34,6 +34,7 @@ def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
         ConditionType.READY: _ready(situation, decision),
         ConditionType.RECONCILING: _reconciling(situation, decision),
         ConditionType.STALLED: _stalled(situation, decision),
+        ConditionType.PROGRESSING: _progressing(situation),
         ConditionType.CHECKPOINT_HEALTHY: _checkpoint_healthy(situation, decision),
         ConditionType.STORAGE_REACHABLE: _storage_reachable(situation),
         ConditionType.UPGRADING: _upgrading(decision),
@@ -76,6 +77,9 @@ def _ready(situation: Situation, decision: Decision) -> Answer:
     driver = decision.status.driver
     if decision.phase is Phase.SUSPENDED and driver is not None and situation.live_pod is not None:
         return NO, decision.reason.word, decision.message
+    hindrance = health.hindrance(situation)
+    if hindrance is not None:
+        return NO, hindrance.reason, hindrance.message
     return YES, decision.reason.word, decision.message
 
 
@@ -97,6 +101,15 @@ def _stalled(situation: Situation, decision: Decision) -> Answer:
     if _is_aborted(situation, decision):
         return YES, decision.reason.word, decision.message
     return NO, "NotStalled", ""
+
+
+def _progressing(situation: Situation) -> Answer:
+    hindrance, answer = health.hindrance(situation), situation.driver_status
+    if hindrance is not None:
+        return NO, hindrance.reason, hindrance.message
+    if answer is None or answer.state is not JobState.RUNNING or health.first_batch(situation) is not None:
+        return UNKNOWN, "NotRunning", "No batch of this driver is committed yet."
+    return YES, "Progressing", ""
 
 
 def _checkpoint_healthy(situation: Situation, decision: Decision) -> Answer:

@@ -59,6 +59,9 @@ _KIND_BY_CODE = {
     ExitCode.STATE_UNKNOWN: EndKind.REFUSED,
 }
 
+_HEALED_BY_A_START = frozenset({"BatchSkipped", "SourceOffsetUnknown"})
+"""Reasons of the runtime for an unknown state that the next start determines from what is stored."""
+
 
 def of_pod(pod: DriverPod) -> DriverEnd:
     """Return how the driver of an ended pod ended."""
@@ -70,6 +73,7 @@ def of_pod(pod: DriverPod) -> DriverEnd:
     exit_code = ExitCode(code) if code in ExitCode._value2member_map_ else None
     kind = _KIND_BY_CODE[exit_code] if exit_code is not None else EndKind.FAILED
     if report is not None:
+        kind = EndKind.FAILED if report.reason in _HEALED_BY_A_START else kind
         return DriverEnd(kind, report.reason, report.message, code)
     reason = pod.exit.reason if pod.exit.reason not in ("", "Error", "Completed") else "DriverFailed"
     if exit_code is not None and reason == "DriverFailed":

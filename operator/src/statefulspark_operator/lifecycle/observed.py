@@ -20,6 +20,7 @@ from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
     OperationStatus,
+    Phase,
     QueryProgress,
     RestartStatus,
     RevisionOutcome,
@@ -29,8 +30,8 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import history, standby_facts, trial, upgrade_facts
-from statefulspark_operator.lifecycle.situation import OperationAbsent, Situation, StorageFacts
+from statefulspark_operator.lifecycle import health, history, standby_facts, trial, upgrade_facts
+from statefulspark_operator.lifecycle.situation import DriverSilent, OperationAbsent, Situation, StorageFacts
 
 PROGRESS_INTERVAL = timedelta(seconds=5)
 """Minimum time between two updates of rates and batch numbers, which limits the load of the API server."""
@@ -154,11 +155,20 @@ def note_progress(situation: Situation) -> Situation:
     return with_status(situation, queries=queries, progress_at=situation.now)
 
 
+def note_silence(situation: Situation) -> Situation:
+    """Record since when a driver that ran has not answered."""
+    status, pod = situation.status, situation.live_pod
+    if pod is None or not isinstance(situation.driver, DriverSilent):
+        return with_status(situation, silent_since=None)
+    has_run = status.phase is Phase.RUNNING or pod.is_ready
+    return with_status(situation, silent_since=status.silent_since or (situation.now if has_run else None))
+
+
 def has_completed_checkpoint(situation: Situation) -> bool:
     """Tell whether the driver of the current epoch has completed a checkpoint of its own work."""
     driver, driver_status = situation.status.driver, situation.driver_status
-    if driver is None:
-        return False
+    if driver is None or health.first_batch(situation) is not None:
+        return False  # A checkpoint before the first batch proves nothing about a driver that has input.
     if driver_status is not None and (latest := driver_status.last_checkpoint) is not None:
         # A standby's process is older than its epoch, so its start says nothing about whose checkpoint the latest is.
         if situation.is_activation and driver_status.checkpoints.completed == 0:
@@ -264,6 +274,7 @@ FOLDS: tuple[Callable[[Situation], Situation], ...] = (
     note_snapshots,
     note_origin,
     note_progress,
+    note_silence,
     credit_progress,
     note_operation,
     note_standby,

@@ -62,6 +62,7 @@ class Reason(Enum):
     CONTAINER_WAITING = "The driver's container cannot be started."
     UNSCHEDULABLE = "No node has room for the driver's pod."
     DRIVER_STARTING = "The driver is starting."
+    STALL_ENDED = "A batch did not end, or the driver did not answer, within spec.health.stallTimeout; it is restarted."
     SAVEPOINT_REQUESTED = "A new savepointNonce requested a savepoint."
     RUNNING = "All queries run."
 

@@ -13,6 +13,7 @@ from statefulspark_operator.lifecycle.rules import (
     deletion,
     failure,
     handover,
+    health,
     operation,
     ownership,
     progress,
@@ -36,6 +37,7 @@ RULES: tuple[Rule, ...] = (
     handover.release_driver,  # A standby takes over as soon as the stop is complete.
     operation.end_stopped_driver,  # A driver that has completed its stop must end.
     operation.follow,  # A running request is followed to its end.
+    health.restart_stalled,  # A savepoint or stop has its own timeout.
     rollback.roll_back,  # A revision that has failed its trial is not started again.
     rollback.stall_for_rollback,
     standby.remove_unwanted,  # Before anything that may create another one.

@@ -92,6 +92,8 @@ def record_end(situation: Situation, end: DriverEnd) -> Decision | None:
     )
     if end.kind is EndKind.REFUSED and trial.may_go_back(status.upgrade, situation.spec):
         return _count_failure(situation, status, end)
+    if end.kind is EndKind.REFUSED and situation.is_outdated:
+        return _count_failure(situation, status, end)  # It says nothing about the revision that the spec requests now.
     if end.kind is EndKind.REFUSED:
         return _refuse(situation, status, end)
     if end.kind in (EndKind.STOPPED, EndKind.DRAINED, EndKind.FINISHED) or _was_requested(situation):
@@ -152,7 +154,7 @@ def _on_trial(situation: Situation, end: DriverEnd, upgrade: UpgradeStatus | Non
     if end.kind not in (EndKind.FAILED, EndKind.REFUSED):
         return upgrade
     policy = situation.spec.restart if situation.spec else Restart()
-    is_last = end.kind is EndKind.REFUSED or situation.status.restarts.consecutive >= policy.max_failures
+    is_last = end.kind is EndKind.REFUSED or _is_beyond(policy, situation.status.restarts.consecutive + 1)
     failures = trial.BUDGET if is_last else trial.of(upgrade).failures + 1
     batches = {query.uid: query.batch for query in situation.status.queries if query.batch >= 0}
     return trial.record(upgrade, failures=failures, committed=trial.of(upgrade).committed | batches)
@@ -206,9 +208,14 @@ def _count_failure(situation: Situation, status: StatefulSparkJobStatus, end: Dr
         }
     )
     status = status.model_copy(update={"restarts": counted})
-    if consecutive > policy.max_failures and not trial.may_go_back(status.upgrade, situation.spec):
+    is_retried = situation.is_outdated or trial.may_go_back(status.upgrade, situation.spec)
+    if _is_beyond(policy, consecutive) and not is_retried:
         return _stall(situation, status, end)
     return Decision(Reason.DRIVER_FAILED, end.message, Phase.RESTARTING, status, (), AT_ONCE)
+
+
+def _is_beyond(policy: Restart, consecutive: int) -> bool:
+    return policy.max_failures is not None and consecutive > policy.max_failures
 
 
 def _stall(situation: Situation, status: StatefulSparkJobStatus, end: DriverEnd) -> Decision:

@@ -6,10 +6,10 @@ is usually watching.
 
 from __future__ import annotations
 
-from statefulspark.contract.api import JobState
+from statefulspark.contract.api import JobState, JobStatus
 
 from statefulspark_operator.api.status import OperationKind, Phase, UpgradeState
-from statefulspark_operator.lifecycle import actions, steps
+from statefulspark_operator.lifecycle import actions, health, steps
 from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -66,12 +66,24 @@ def await_start(situation: Situation) -> Decision | None:
     if pod is None:
         return None
     if driver_status is not None and driver_status.state is JobState.RUNNING:
-        return None
+        return _await_first_batch(situation)
     if driver_status is None and pod.is_ready:
         return None
-    state = driver_status.state.value if driver_status is not None else _silence(situation)
+    state = _step(driver_status) if driver_status is not None else _silence(situation)
     message = f"{pod.name}: {state}."
     return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
+
+
+def _step(answer: JobStatus) -> str:
+    return (answer.message or answer.state.value).rstrip(".")
+
+
+def _await_first_batch(situation: Situation) -> Decision | None:
+    """Wait for the first batch of a driver that has input; afterwards the job runs, whatever its batches do."""
+    first = health.first_batch(situation)
+    if first is None or situation.status.phase is Phase.RUNNING:
+        return None
+    return Decision(Reason.DRIVER_STARTING, first.message, _phase(situation), situation.status, (), SOON)
 
 
 def _silence(situation: Situation) -> str:

@@ -21,7 +21,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
-from statefulspark_operator.lifecycle import actions, backoff, steps, trial
+from statefulspark_operator.lifecycle import actions, backoff, health, steps, trial
 from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -180,6 +180,9 @@ def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) 
         status = situation.status.model_copy(update={"upgrade": upgrade})
         message = f"{why} Revision {upgrade.from_revision} keeps running until the spec changes again."
         return Decision(Reason.UPGRADE_ABORTED, message, Phase.RUNNING, status, (), STEADY)
+    held_up = _held_up(situation, stop)
+    if held_up is not None:
+        return _stop_without_savepoint(situation, pod, f"{why} {held_up.message}")
     wait = backoff.delay(stop.attempt, initial=RETRY_INITIAL, longest=RETRY_LONGEST, seed=situation.job.uid)
     due_at = (stop.finished_at or stop.requested_at) + wait
     if situation.now >= due_at:
@@ -191,3 +194,11 @@ def _after_failure(situation: Situation, pod: DriverPod, stop: OperationStatus) 
     return Decision(
         Reason.UPGRADE_RETRY_LATER, message, Phase.UPGRADING, status, (), min(STEADY, due_at - situation.now)
     )
+
+
+def _held_up(situation: Situation, stop: OperationStatus) -> health.Obstacle | None:
+    """Return what kept the driver from its stop for the whole time of the savepoint, so that another one would fail, too."""
+    cause, spec = health.obstacle(situation), situation.spec
+    if cause is None or spec is None or cause.since > stop.requested_at:
+        return None
+    return cause if health.has_lasted(situation, cause, spec.savepoint.timeout) else None

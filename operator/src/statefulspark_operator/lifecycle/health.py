@@ -1,0 +1,77 @@
+"""What holds a running driver up: a batch that does not end, or a driver that does not answer; and since when. Pure.
+
+A batch that is running means that there is input. Between two batches a job waits for input, however long that takes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from statefulspark.contract.api import JobState
+
+from statefulspark_operator.api.health import Health
+from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacle:
+    """What holds a driver up.
+
+    Attributes:
+        reason: PascalCase.
+        message: One sentence, with the query and since when.
+        since: When it began.
+    """
+
+    reason: str
+    message: str
+    since: datetime
+
+
+def obstacle(situation: Situation) -> Obstacle | None:
+    """Return what holds the current driver up, the oldest first; None if it waits for input or no driver runs."""
+    if situation.live_pod is None:
+        return None
+    silent_since = situation.status.silent_since
+    if silent_since is not None and isinstance(situation.driver, DriverSilent):
+        message = f"The driver has not answered since {silent_since:%H:%M:%S} UTC: {situation.driver.message}."
+        return Obstacle("DriverSilent", message, silent_since)
+    return _oldest_batch(situation)
+
+
+def _oldest_batch(situation: Situation) -> Obstacle | None:
+    answer = situation.driver_status
+    if answer is None or answer.state not in (JobState.RUNNING, JobState.STOPPING):
+        return None
+    running = [(query.batch_since, query.uid, query.batch_id + 1) for query in answer.queries if query.batch_since]
+    if not running:
+        return None
+    since, query, batch = min(running)
+    return Obstacle(
+        "BatchRunning", f"Batch {batch} of query {query} has been running since {since:%H:%M:%S} UTC.", since
+    )
+
+
+def has_lasted(situation: Situation, cause: Obstacle | None, timeout: timedelta) -> bool:
+    """Tell whether something has held the driver up for longer than a time."""
+    return cause is not None and situation.now - cause.since > timeout
+
+
+def settings(situation: Situation) -> Health:
+    """Return the job's settings."""
+    return situation.spec.health if situation.spec is not None else Health()
+
+
+def hindrance(situation: Situation) -> Obstacle | None:
+    """Return what has held the driver up for longer than `spec.health.progressTimeout`; None if the job is well."""
+    cause = obstacle(situation)
+    return cause if has_lasted(situation, cause, settings(situation).progress_timeout) else None
+
+
+def first_batch(situation: Situation) -> Obstacle | None:
+    """Return the first batch of this driver, while none is committed; None if one is, or if there is no input."""
+    answer = situation.driver_status
+    if answer is None or any(query.last_commit_at is not None for query in answer.queries):
+        return None
+    return _oldest_batch(situation)

@@ -1,0 +1,169 @@
+"""A job that makes no progress: people are told, it is restarted, and a change gets past it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from jobworld import FakeDriver, JobWorld
+from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from statefulspark_operator.api.status import Phase, UpgradeState
+from statefulspark_operator.cluster import resources
+
+
+def running(**spec: resources.Resource) -> JobWorld:
+    """A job that runs and has completed a checkpoint."""
+    world = JobWorld()
+    world.change({"savepoint": {"timeout": "60s"}, **spec})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
+    return world
+
+
+def hang(world: JobWorld) -> FakeDriver:
+    driver = world.driver
+    driver.hangs_since = world.time
+    return driver
+
+
+def condition(world: JobWorld, kind: ConditionType) -> Condition:
+    return next(found for found in world.status.conditions if found.type is kind)
+
+
+def test_a_job_whose_batch_does_not_end_says_which_and_since_when_and_is_not_ready() -> None:
+    world = running()
+    assert condition(world, ConditionType.PROGRESSING).status is ConditionStatus.TRUE
+    driver = hang(world)
+    since = world.time
+
+    world.run(290)
+    assert condition(world, ConditionType.READY).status is ConditionStatus.TRUE
+    world.run(20)
+
+    told = condition(world, ConditionType.PROGRESSING)
+    assert (told.status, told.reason) == (ConditionStatus.FALSE, "BatchRunning")
+    assert told.message == f"Batch {driver.rows + 1} of query delays has been running since {since:%H:%M:%S} UTC."
+    assert condition(world, ConditionType.READY).status is ConditionStatus.FALSE
+    assert (world.status.phase, world.status.epoch) == (Phase.RUNNING, 1)
+
+
+def test_a_job_whose_batch_hangs_is_restarted_after_the_stall_timeout() -> None:
+    world = running(health={"stallTimeout": "15m"})
+    hang(world)
+
+    world.run(890)
+    assert world.status.epoch == 1
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=60)
+
+    assert (world.status.restarts.count, world.status.restarts.last_reason) == (1, "BatchRunning")
+    assert world.reasons.count("BatchRunning") == 1
+    assert (world.driver.restored_from or "").startswith("checkpoint")
+    world.run(10)
+    assert condition(world, ConditionType.READY).status is ConditionStatus.TRUE
+
+
+def test_a_driver_that_ran_and_does_not_answer_is_not_ready_and_restarted() -> None:
+    world = running(health={"progressTimeout": "1m", "stallTimeout": "5m"})
+    world.driver.answers = False
+
+    world.run(70)
+    assert condition(world, ConditionType.PROGRESSING).reason == "DriverSilent"
+    assert condition(world, ConditionType.READY).status is ConditionStatus.FALSE
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING, within_s=300)
+
+    assert world.status.silent_since is None
+    assert world.status.restarts.last_reason == "DriverSilent"
+
+
+def test_a_silence_that_ends_is_forgotten() -> None:
+    world = running()
+    world.driver.answers = False
+    world.run(30)
+    assert world.status.silent_since is not None
+
+    world.driver.answers = True
+    world.run(10)
+
+    assert world.status.silent_since is None
+
+
+@pytest.mark.parametrize("mode", ["Warm", "Cold"])
+@pytest.mark.parametrize("policy", ["Wait", "UseLatestCheckpoint"])
+def test_a_corrected_revision_gets_past_a_batch_that_hangs(mode: str, policy: str) -> None:
+    world = running(upgrade={"mode": mode}, savepoint={"timeout": "60s", "onFailure": policy})
+    hang(world)
+    world.run(5)
+    world.change({"image": "registry.example/flights:2"})
+
+    world.run_until(
+        lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.STABLE, within_s=200
+    )
+
+    assert (world.driver.restored_from or "").startswith("checkpoint")
+    assert "UpgradeWithoutSavepoint" in world.reasons
+
+
+def test_a_batch_that_began_after_the_stop_was_requested_is_waited_for() -> None:
+    world = running()
+    world.driver.savepoints_fail = True
+    world.change({"image": "registry.example/flights:2"})
+    world.run(3)
+    hang(world)
+
+    world.run(8)
+
+    assert world.driver.epoch == 1
+    assert world.driver.exit_code is None
+
+
+def test_a_driver_with_input_runs_once_its_first_batch_is_committed() -> None:
+    world = JobWorld()
+    world.on_start = lambda driver: setattr(driver, "hangs_since", world.time)
+    world.run(30)
+    world.driver.state, told = type(world.driver.state).RUNNING, world.status.phase
+    world.run(10)
+    assert (told, world.status.phase) == (Phase.STARTING, Phase.STARTING)
+    assert "Batch 1 of query delays" in (world.status.message or "")
+
+    world.driver.hangs_since = None
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING, within_s=10)
+
+
+def test_a_checkpoint_before_the_first_batch_is_no_success_of_a_new_revision() -> None:
+    world = running(upgrade={"mode": "Cold", "stableAfter": 1})
+    world.change({"image": "registry.example/flights:2"})
+    world.on_start = lambda driver: setattr(driver, "has_committed", False)
+    world.run_until(lambda: world.driver.epoch == 2 and world.driver.restored_from is not None)
+    driver = hang(world)
+    driver.has_committed = False
+    driver._checkpoint(world.time + timedelta(seconds=1), driver.storage.snapshots[0].trigger)
+
+    world.run(20)
+
+    assert world.status.upgrade is not None
+    assert world.status.upgrade.state is UpgradeState.STARTING
+
+
+def test_an_outage_of_hours_is_outlasted_without_a_person() -> None:
+    world = running()
+    world.on_start = lambda driver: driver.end(16, "StorageUnavailable", "s3://state does not answer.")
+    world.kill_driver()
+
+    world.run(7200)
+    assert world.status.stalled is None
+    assert world.status.restarts.consecutive > 10
+    world.on_start = lambda _driver: None
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING, within_s=400)
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"), [(16, "AccessDenied"), (16, "StorageFailed"), (17, "BatchSkipped"), (17, "SourceOffsetUnknown")]
+)
+def test_what_cannot_be_told_is_tried_again(code: int, reason: str) -> None:
+    world = running()
+    world.fail_driver(code, reason, "It cannot be told.")
+
+    world.run_until(lambda: world.status.epoch == 2 and world.status.phase is Phase.RUNNING)
+
+    assert world.status.stalled is None
