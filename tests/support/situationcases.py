@@ -98,6 +98,7 @@ def a_silent_driver(for_s: int) -> Situation:
     return dataclasses.replace(quiet, driver=DriverSilent("no answer"))
 
 
+STATELESS = a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"freshState": True})
 STOP_THAT_FAILED = an_operation(OperationPhase.FAILED, requested_at=NOW - timedelta(seconds=700))
 
 CASES: dict[str, dict[str, Situation]] = {
@@ -425,6 +426,24 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "two pods of ended drivers are kept": silent(
             driver=a_driver(epoch=9), pods=(a_pod(3, PodPhase.FAILED), a_pod(5, PodPhase.FAILED), a_pod(9))
+        ),
+    },
+    "facts": {
+        "a first start from a savepoint": situation_with(NEW, spec=restoring(**{"from": SP})),
+        "another revision starts empty, by both words": situation_with(
+            ENDED, spec=STATELESS, restore_applied=revision.restore_id(STATELESS)
+        ),
+        "the same revision starts again, with both words": situation_with(
+            ENDED, spec=STATELESS, restore_applied=revision.restore_id(STATELESS),
+            driver=a_driver(DriverState.ENDED, revision=revision.revision_of(STATELESS)),
+        ),
+        "a stray driver, and a stop of another one": silent(
+            driver=a_driver(epoch=5), pods=(a_pod(3), a_pod(5)),
+            operation=an_operation(OperationPhase.COMPLETED, finished_at=NOW),
+        ),
+        "a stray driver at the end of its time to leave": silent(
+            driver=a_driver(epoch=5), pods=(a_pod(3), a_pod(5)),
+            operation=an_operation(OperationPhase.COMPLETED, epoch=3, finished_at=NOW - timedelta(seconds=30)),
         ),
     },
     "health": {

@@ -33,14 +33,16 @@ from situations import (
     told,
     warm,
 )
-from statefulspark.contract.api import JobState, QueryStatus
+from statefulspark.contract.api import CheckpointCounts, JobState, QueryStatus, SnapshotSummary
 from statefulspark.contract.api import StandbyState as Preparation
+from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api.status import (
     DriverState,
     OperationPhase,
     Phase,
     QueryProgress,
     RestartStatus,
+    RestoreIntent,
     SnapshotStatus,
     StallStatus,
     StandbyState,
@@ -124,16 +126,46 @@ def trial_end(code: int, **changes: object) -> Situation:
         "pods": (pod,),
         "spec": warm(),
         "upgrade": an_upgrade(UpgradeState.STARTING, savepoint=SP),
-        "queries": (QueryProgress(uid="delays", batch=44), QueryProgress(uid="new")),
+        "queries": (
+            QueryProgress(uid="delays", batch=44),
+            QueryProgress(uid="new"),
+            QueryProgress(uid="young", batch=0),
+        ),
     }
     return dataclasses.replace(a_situation(**{**base, **changes}), driver=None)
+
+
+def new_revision(
+    *, completed: int = 0, state: UpgradeState = UpgradeState.STARTING, to: str = OTHER, **upgrade: object
+) -> Situation:
+    """The driver of a new revision runs, and has completed so many checkpoints."""
+    answer = a_word()
+    if completed:
+        answer = answer.model_copy(
+            update={"checkpoints": CheckpointCounts(completed=completed), "last_checkpoint": CHECKPOINT_44}
+        )
+    record = an_upgrade(state, to=to, **upgrade)
+    return dataclasses.replace(a_situation(spec=warm(), driver=a_driver(revision=OTHER), upgrade=record), driver=answer)
+
+
+def withheld_by_standby(state: StandbyState, revision: str = OTHER) -> Situation:
+    """The spec is withheld, the revision before runs, and a standby without a pod is recorded."""
+    record = a_standby(state, revision=revision, reason="BadJob", message="It raises.")
+    blocked = an_upgrade(UpgradeState.BLOCKED, reason="BadJob", message="It was refused.")
+    return a_situation(withheld=OTHER, upgrade=blocked, standby=record)
+
+
+CHECKPOINT_44 = SnapshotSummary(
+    kind=SnapshotKind.CHECKPOINT, id=44, location="s3://state/cp", trigger=Trigger.PERIODIC,
+    triggered_at=NOW, completed_at=NOW, size_bytes=1,
+)  # fmt: skip
 
 
 CASES: dict[str, dict[str, Situation]] = {
     "handover": {
         "the spec has changed": a_situation(spec=warm()),
         "the spec has changed for a job with executors": a_situation(
-            spec=a_spec("i:2", upgrade={"mode": "Warm"}, executor={"instances": 2})
+            spec=a_spec("i:2", upgrade={"mode": "Warm"}, executor={"instances": 1})
         ),
         "the spec has changed while the driver starts": told(a_situation(spec=warm()), JobState.STARTING),
         "the spec has changed while the driver is going": a_situation(spec=warm(), pods=(going(),)),
@@ -218,6 +250,56 @@ CASES: dict[str, dict[str, Situation]] = {
             spec=warm(), driver=a_driver(revision=OTHER),
             upgrade=an_upgrade(UpgradeState.FIRST_CHECKPOINT, trial=TrialStatus(checkpoints=2)),
         ),
+        "another change after one that worked": a_situation(
+            spec=warm("i:3"), upgrade=an_upgrade(UpgradeState.STABLE, to=REVISION, from_revision="0000000000")
+        ),
+        "the number of the standby is above those that were created": a_situation(spec=warm(), standby_count=4),
+        "the number of the standby is above the recorded one": preparing(
+            record=a_standby(StandbyState.ENDED, number=6, retry_at=NOW), standbys=(), answer=None, standby_count=4
+        ),
+        "the number of the standby is above those of drivers": a_situation(
+            spec=warm(), driver=a_driver(pod="flights-standby-8"), pods=(a_pod(name="flights-standby-8"),)
+        ),
+        "the refused standby is gone": preparing(record=a_standby(StandbyState.REFUSED), standbys=(), answer=None),
+        "the standby refuses and the driver has ended": preparing(
+            record=a_standby(StandbyState.REFUSED, reason="BadJob", message="It raises."),
+            standbys=(), answer=None, driver=a_driver(DriverState.ENDED), pods=(),
+        ),
+        "the standby warms and says why": preparing(
+            record=a_standby(StandbyState.WARMING, since=NOW - SECOND, failures=2),
+            answer=standing_by(Preparation.WARMING, reason="StorageUnreachable", message="s3://state does not answer."),
+        ),
+        "a further standby has become ready": preparing(record=a_standby(StandbyState.WARMING, failures=2)),
+        "the savepoint has just failed": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY,
+            operation=an_operation(OperationPhase.FAILED, message="the disk is full", finished_at=NOW),
+        ),
+        "the new revision runs": new_revision(savepoint_completed_at=NOW - timedelta(seconds=1.23456)),
+        "the new revision runs after a stop without a savepoint": new_revision(stopped_at=NOW - timedelta(seconds=2.5)),
+        "the new revision runs and nobody saw the stop": new_revision(),
+        "the new revision has run before": new_revision(started_at=LONG_AGO, stopped_at=LONG_AGO),
+        "the new revision restores": told(new_revision(stopped_at=LONG_AGO), JobState.STARTING),
+        "another revision runs": new_revision(stopped_at=LONG_AGO, to="0000000000"),
+        "the new revision completes its first checkpoint": new_revision(
+            completed=1, started_at=LONG_AGO, trial=TrialStatus(failures=2)
+        ),
+        "the new revision completes a checkpoint after those of its driver before": new_revision(
+            completed=1, state=UpgradeState.FIRST_CHECKPOINT, trial=TrialStatus(checkpoints=1, checkpoints_before=1)
+        ),
+        "the new revision becomes stable": new_revision(
+            completed=2, state=UpgradeState.FIRST_CHECKPOINT, trial=TrialStatus(checkpoints=2, checkpoints_before=1)
+        ),
+        "the new revision counts on from what was counted": new_revision(
+            completed=1, state=UpgradeState.FIRST_CHECKPOINT, trial=TrialStatus(checkpoints=2)
+        ),
+        "a checkpoint of another revision": new_revision(completed=1, started_at=LONG_AGO, to="0000000000"),
+        "a checkpoint after the upgrade is over": new_revision(completed=1, state=UpgradeState.STABLE),
+        "the revision was rolled back": a_situation(
+            withheld=OTHER, upgrade=an_upgrade(UpgradeState.ROLLED_BACK, message="It failed.")
+        ),
+        "the withheld revision runs, because the one before is not stored": a_situation(
+            upgrade=an_upgrade(UpgradeState.BLOCKED, to=REVISION, message="It was refused.")
+        ),
         "the spec is stateless": a_situation(
             spec=a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"freshState": True}),
             restore_applied="4c5b4ce0cf",
@@ -286,6 +368,46 @@ CASES: dict[str, dict[str, Situation]] = {
             spec=a_spec(driver={"standby": True}, restore={"freshState": True}),
             driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1),
         ),
+        "the driver does not answer": dataclasses.replace(guarded(), driver=DriverSilent("no answer")),
+        "the driver is going and has not answered for just as long": dataclasses.replace(
+            guarded(pods=(going(),), driver=a_driver(ending_since=NOW - 10 * SECOND)), driver=DriverSilent("no answer")
+        ),
+        "the driver is asked to stop, is going and has not answered for a while": dataclasses.replace(
+            guarded(pods=(going(),), driver=a_driver(ending_since=NOW - 11 * SECOND), operation=an_operation()),
+            driver=DriverSilent("no answer"),
+        ),
+        "the driver has ended and the standby does not answer": guarded(
+            answer=None, driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1)
+        ),
+        "the driver has ended and its stop left a savepoint": guarded(
+            driver=a_driver(DriverState.ENDED), pods=(), storage=FOUND, restore=RestoreIntent(id="stop", snapshot=SP)
+        ),
+        "a driver that was a standby has ended": situation_with(
+            ENDED, driver=a_driver(DriverState.ENDED, epoch=2, pod=STANDBY_POD), storage=StorageFacts(newest_epoch=2)
+        ),
+        "the node of the chosen standby is lost": situation_with(
+            ENDED, driver=ACTIVATED, spec=warm(), standbys=(a_standby_pod(deletion_deadline=LONG_AGO),)
+        ),
+        "the chosen standby is gone and there is another": situation_with(
+            ENDED, driver=ACTIVATED, spec=warm(), standbys=(a_standby_pod(name="flights-standby-2"),),
+            standby=a_standby(number=2, pod="flights-standby-2", uid=None),
+        ),
+        "a start is recorded and a standby is not wanted": situation_with(
+            ENDED, driver=a_driver(DriverState.CREATING, epoch=2, pod="flights-driver-2"), standbys=(a_standby_pod(),)
+        ),
+        "the chosen standby has not heard of it, nor from where": dataclasses.replace(
+            a_situation(
+                driver=ACTIVATED.model_copy(update={"restore": RestoreIntent(id="stop", snapshot=SP)}),
+                spec=warm(), pods=(NEW_POD,),
+            ),
+            driver=standing_by(),
+        ),
+        "a pod with the epoch that was not chosen stands by": dataclasses.replace(
+            a_situation(driver=ACTIVATED, spec=warm(), pods=(a_pod(2, revision=OTHER),)), driver=standing_by()
+        ),
+        "it explains why the spec is withheld": withheld_by_standby(StandbyState.REFUSED),
+        "it refused a revision before the one that is withheld": withheld_by_standby(StandbyState.REFUSED, "0000000000"),
+        "it is of the withheld revision and did not refuse": withheld_by_standby(StandbyState.ENDED),
         "the driver is going and does not answer": dataclasses.replace(
             guarded(pods=(going(),)), driver=DriverSilent("no answer")
         ),
@@ -320,6 +442,11 @@ CASES: dict[str, dict[str, Situation]] = {
     },
     "rollback": {
         "a new revision failed": trial_end(1),
+        "a new revision failed that had committed other batches before": trial_end(
+            1, upgrade=an_upgrade(
+                UpgradeState.STARTING, savepoint=SP, trial=TrialStatus(failures=1, committed={"late": 7})
+            )
+        ),
         "a new revision failed for the third time": trial_end(
             1, upgrade=an_upgrade(UpgradeState.STARTING, savepoint=SP, trial=TrialStatus(failures=2))
         ),
@@ -338,6 +465,24 @@ CASES: dict[str, dict[str, Situation]] = {
         "a stable revision refused": trial_end(14, upgrade=an_upgrade(UpgradeState.STABLE, savepoint=SP)),
         "two failures": on_trial(2, storage=FOUND),
         "three failures": on_trial(3, trial={"committed": {"delays": 44, "late": 7}}),
+        "three failures and the next attempt was waited for": on_trial(
+            3, restarts=RestartStatus(count=4, consecutive=3, next_attempt_at=LATER),
+            stalled=StallStatus(generation=1, reason="X", message="m"), trial={"committed": {"new": 0}},
+        ),
+        "three failures without a reason": on_trial(
+            3, driver=a_driver(DriverState.ENDED, epoch=2, revision=OTHER, exit_code=1)
+        ),
+        "three failures of a revision without one before": on_trial(
+            3, upgrade=an_upgrade(UpgradeState.STARTING, from_revision="", trial=TrialStatus(failures=3)), storage=FOUND
+        ),
+        "the new revision starts in a new pod after its standby failed": on_trial(
+            1, state=UpgradeState.ACTIVATING, storage=FOUND,
+            driver=a_driver(DriverState.ENDED, epoch=2, revision=OTHER, ended_at=NOW),
+        ),
+        "the new revision starts in a new pod, and its predecessor stopped long ago": on_trial(
+            1, storage=FOUND, driver=a_driver(DriverState.ENDED, epoch=2, revision=OTHER, ended_at=NOW),
+            upgrade=an_upgrade(UpgradeState.ACTIVATING, stopped_at=LONG_AGO, trial=TrialStatus(failures=1)),
+        ),
         "three failures after a checkpoint": on_trial(
             3, state=UpgradeState.FIRST_CHECKPOINT, trial={"checkpoints": 2, "committed": {"delays": 41}}
         ),

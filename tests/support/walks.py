@@ -190,6 +190,7 @@ class Walk:
             return
         is_newest = driver.epoch == self.world.storage.newest_epoch
         works = driver.state is JobState.RUNNING and driver.exit_code is None and is_newest and driver.answers
+        works = works and driver.hangs_since is None
         if not works or self._spec("suspend") is True or self._spec("image") != BAD_IMAGE:
             return
         assert self._image_of(pod) == BAD_IMAGE or not self.world.has_room("x"), f"{pod} is stopped for a bad revision"

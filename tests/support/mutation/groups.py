@@ -85,6 +85,7 @@ GROUPS = (
     Group("operator-deletions", _rules("deletion", "ownership", "suspension"), _DECISIONS),
     Group("operator-handovers", _rules("handover", "rollback", "standby"), _DECISIONS),
     Group("operator-facts", _lifecycle("standby_facts", "steps", "trial", "upgrade_facts"), _DECISIONS),
+    Group("operator-health", (*_rules("health"), *_lifecycle("health", "history")), _DECISIONS),
     Group(
         "operator-decisions",
         _lifecycle("backoff", "decide"),
