@@ -37,6 +37,7 @@ class FakeGateway:
     after_write: Callable[[str], None] = lambda _what: None
     """Called after each write; raising there is an operator that dies just after it."""
 
+    secret_reads: int = 0
     changes: int = 0
     """Grows with every change of an object, so that a test can wake the operator as a watch would."""
 
@@ -55,6 +56,7 @@ class FakeGateway:
         return tuple(copy.deepcopy(pod) for pod in found if _has_labels(pod, wanted))
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
+        self.secret_reads += 1
         secret = self.objects.get(("Secret", namespace, name))
         if secret is None:
             return None

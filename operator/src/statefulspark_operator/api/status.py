@@ -397,7 +397,7 @@ class StatefulSparkJobStatus(ApiModel):
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]},
     )
-    """Progress by query, updated every few seconds."""
+    """Progress by query, updated every 30 seconds, and at once if a query starts or ends."""
     progress_at: UtcDatetime | None = None
     """When the progress was updated."""
     silent_since: UtcDatetime | None = None

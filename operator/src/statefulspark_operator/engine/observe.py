@@ -143,6 +143,8 @@ async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, li
     if token is None:
         return DriverAnswer(DriverSilent(f"Secret {names.token(job.name)} with its token is missing"))
     answer = await ports.drivers.status(pod, token)
+    if isinstance(answer, DriverSilent):
+        forget_token(ports, job)
     operation = status.operation
     if isinstance(answer, DriverSilent) or operation is None or operation.epoch != pod.epoch:
         return DriverAnswer(answer)
@@ -162,13 +164,30 @@ async def _ask_standby(
     token = await read_token(ports, job)
     if token is None:
         return DriverSilent(f"Secret {names.token(job.name)} with its token is missing")
-    return await ports.drivers.status(pod, token)
+    answer = await ports.drivers.status(pod, token)
+    if isinstance(answer, DriverSilent):
+        forget_token(ports, job)
+    return answer
 
 
 async def read_token(ports: Ports, job: Job) -> str | None:
-    """Return the token of a job's driver API; None if its Secret is missing."""
+    """Return the token of a job's driver API; None if its Secret is missing.
+
+    The Secret is read once, and again after a driver did not answer: it may have another token.
+    """
+    remembered = ports.tokens.get(job.uid)
+    if remembered is not None:
+        return remembered
     secret = await ports.gateway.read_secret(job.namespace, names.token(job.name))
-    return secret.get("token") if secret else None
+    token = secret.get("token") if secret else None
+    if token is not None:
+        ports.tokens[job.uid] = token
+    return token
+
+
+def forget_token(ports: Ports, job: Job) -> None:
+    """Have the token of a job's driver API read again."""
+    ports.tokens.pop(job.uid, None)
 
 
 def _needs_storage(job: Job, accepted: Accepted, live: list[DriverPod]) -> bool:

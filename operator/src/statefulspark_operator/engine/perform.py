@@ -101,6 +101,8 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
 async def _set_finalizer(current: Pass, *, is_present: bool) -> None:
     others = tuple(name for name in observe.finalizers(current.resource) if name != names.FINALIZER)
     chosen = (*others, names.FINALIZER) if is_present else others
+    if not is_present:
+        observe.forget_token(current.ports, current.situation.job)
     await current.ports.gateway.set_finalizers(current.key, chosen, resource_version=current.resource_version)
 
 

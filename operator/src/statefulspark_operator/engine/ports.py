@@ -27,6 +27,7 @@ class Ports:
         storage: Shared storage.
         now: The clock, UTC.
         new_token: Creates a token for a driver's API.
+        tokens: Tokens of the drivers' APIs as they were read last, by the uid of their job.
     """
 
     gateway: Gateway
@@ -34,3 +35,4 @@ class Ports:
     storage: StorageReader
     now: Callable[[], datetime] = utc_now
     new_token: Callable[[], str] = field(default=lambda: secrets.token_urlsafe(32))
+    tokens: dict[str, str] = field(default_factory=dict)

@@ -30,11 +30,13 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import health, history, standby_facts, trial, upgrade_facts
+from statefulspark_operator.lifecycle import health, history, standby_facts, steps, trial, upgrade_facts
 from statefulspark_operator.lifecycle.situation import DriverSilent, OperationAbsent, Situation, StorageFacts
 
-PROGRESS_INTERVAL = timedelta(seconds=5)
+PROGRESS_INTERVAL = timedelta(seconds=30)
 """Minimum time between two updates of rates and batch numbers, which limits the load of the API server."""
+TRIAL_INTERVAL = timedelta(seconds=5)
+"""The same while a new revision is on trial: a rollback names the batches that it had committed."""
 
 
 def with_status(situation: Situation, **changes: object) -> Situation:
@@ -134,11 +136,9 @@ def note_origin(situation: Situation) -> Situation:
 
 
 def note_progress(situation: Situation) -> Situation:
-    """Record each query's progress, unless it was updated within `PROGRESS_INTERVAL`."""
+    """Record each query's progress: every `PROGRESS_INTERVAL`, and at once if a query has come, gone, started or ended."""
     driver_status, status = situation.driver_status, situation.status
-    if driver_status is None or (
-        status.progress_at is not None and situation.now - status.progress_at < PROGRESS_INTERVAL
-    ):
+    if driver_status is None:
         return situation
     queries = tuple(
         QueryProgress(
@@ -150,9 +150,19 @@ def note_progress(situation: Situation) -> Situation:
         )
         for query in driver_status.queries
     )
-    if queries == status.queries:
+    is_seen = {(query.uid, query.active) for query in queries} != {
+        (query.uid, query.active) for query in status.queries
+    }
+    if queries == status.queries or not (is_seen or _is_progress_due(situation)):
         return situation
     return with_status(situation, queries=queries, progress_at=situation.now)
+
+
+def _is_progress_due(situation: Situation) -> bool:
+    status = situation.status
+    on_trial = status.upgrade is not None and status.upgrade.state in steps.ON_TRIAL
+    interval = TRIAL_INTERVAL if on_trial else PROGRESS_INTERVAL
+    return status.progress_at is None or situation.now - status.progress_at >= interval
 
 
 def note_silence(situation: Situation) -> Situation:
