@@ -58,6 +58,7 @@ class Driver:
         root: str = "",
         sinks: bool = True,
         visible: str = "checkpoint",
+        output: str = OUTPUT,
         options: StorageOptions | None = None,
         rows: Rows | None = None,
     ) -> None:
@@ -77,7 +78,7 @@ class Driver:
             history=history.of(generations.read_all(self.job.store), self.plan.generation),
         )
         files_sink = MemoryFiles(
-            "memory://bucket/output", compression="none", visible=visible, folder=bucket.child(OUTPUT)
+            f"memory://bucket/{output}", compression="none", visible=visible, folder=bucket.child(output)
         )
         self.sink = job_sinks.JobSink(who, QUERY, sink_uid, sink or files_sink)
         self.committer = commit.Committer(who, [self.sink] if sinks else [])
@@ -158,9 +159,9 @@ class Driver:
         return manifest
 
 
-def visible(bucket: ObjectStore) -> list[Row]:
+def visible(bucket: ObjectStore, output: str = OUTPUT) -> list[Row]:
     """Return what a reader of the sink's folder sees."""
-    folder = bucket.child(OUTPUT)
+    folder = bucket.child(output)
     listed = [file for commit in files_commits.read_commits(folder) for file in commit.files]
     return [row for file in listed for row in _read(folder, file.path)]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
+import sinkdrivers
 from manifests import NEW_YEAR
 from sinkcontexts import a_sink_context
 from sinkdrivers import QUERY, Driver
@@ -154,8 +155,6 @@ def test_empty_state_is_refused_in_front_of_what_was_shown(bucket: stores.Memory
 
 def test_a_files_sink_withdraws_what_the_checkpoint_does_not_contain(bucket: stores.MemoryStore) -> None:
     """It needs no word: nothing is there twice."""
-    import sinkdrivers
-
     driver = Driver(bucket, Clock(), visible="batch")
     driver.batch(2)
     older = driver.checkpoint()
@@ -342,3 +341,18 @@ def test_a_cut_names_the_batches_of_every_query() -> None:
     descent = lineage_records.Descent(OWN, 3, "s3://b/team/flights")
     queries = (QueryEntry(uid=QUERY, path="p", batch_id=5), QueryEntry(uid="counts", path="q", batch_id=-1))
     assert descent.cut(queries).batches == {QUERY: 5, "counts": -1}
+
+
+def test_empty_state_withdraws_the_output_of_a_job_that_began_at_a_later_batch(bucket: stores.MemoryStore) -> None:
+    """A job that was started elsewhere from a savepoint has no commit of batch 0."""
+    first = Driver(bucket, Clock())
+    first.batch(2)
+    place = first.savepoint()
+    begun = Driver(bucket, Clock(), to(place), root="other", output="other-output", visible="batch")
+    begun.batch(2)
+    begun.show()
+    before = sinkdrivers.visible(bucket, "other-output")
+    Driver(bucket, Clock(), RestoreConfig(fresh=True, id="anew"), root="other", output="other-output", visible="batch")
+
+    assert [value for value, _ in before] == list(range(6, 12))
+    assert sinkdrivers.visible(bucket, "other-output") == []

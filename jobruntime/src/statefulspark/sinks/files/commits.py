@@ -238,12 +238,25 @@ def _commit_of(
 def _write_fence(store: ObjectStore, context: SinkContext, tombstone: Callable[..., BatchCommit]) -> int:
     """Write a fence under the first free number after the restored batch, and return the number."""
     while True:
-        number = listing.highest(store, context.batch_id, commit_key) + 1
+        number = _last_commit(store, context) + 1
         newest = read(store, number - 1) if number - 1 > context.batch_id else None
         if newest is not None and newest.body.withdrawn and _is_of_this_start(newest.body, store, context):
             return number - 1
         if _put(store, tombstone(batch_id=number), None):
             return number
+
+
+def _last_commit(store: ObjectStore, context: SinkContext) -> int:
+    """Return the number of the last commit, or the restored batch if there is none after it.
+
+    Numbers have no gap, but they begin where the first job in the folder began, which may be after batch 0. Only a start
+    with empty state is before that: it lists the commits if there is no first one.
+    """
+    highest = listing.highest(store, context.batch_id, commit_key)
+    if highest >= 0:
+        return highest
+    numbers = (layout.parse_number(name.removesuffix(".json")) for name in store.list_names(COMMITS))
+    return max((number for number in numbers if number is not None), default=highest)
 
 
 def _is_settled(present: BatchCommit, store: ObjectStore, context: SinkContext) -> bool:
