@@ -127,7 +127,8 @@ def test_version_that_fails_later_goes_back(subject: job.Job) -> None:
 
     seen = wait_state(subject, "upgrade", "RolledBack")
     assert outcomes(seen)[0] == "RolledBack"
-    claims.says(seen, "tires.py", "it is tired", "Change the spec to try again")
+    why = str(seen.condition("UpgradeBlocked")["message"])
+    assert all(words in why for words in ("tires.py", "it is tired", "Change the spec to try again")), why
     batch = subject.committed()
     seen = waiting.until(subject.see, lambda seen: seen.phase == "Running", "Running")
     subject.wait_batch(batch + 4)
