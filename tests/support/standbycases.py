@@ -54,6 +54,7 @@ from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
     DriverSilent,
     PodPhase,
+    Rejection,
     SavepointFact,
     Situation,
     StorageFacts,
@@ -447,6 +448,13 @@ CASES: dict[str, dict[str, Situation]] = {
                 UpgradeState.STARTING, savepoint=SP, trial=TrialStatus(failures=1, committed={"late": 7})
             )
         ),
+        "a new revision failed as often as it may restart": trial_end(
+            1, spec=a_spec("i:2", restart={"maxFailures": 2}), restarts=RestartStatus(consecutive=1)
+        ),
+        "a new revision failed and no spec can be read": trial_end(
+            1, spec=None, rejection=Rejection("SpecInvalid", "It cannot be read.")
+        ),
+        "a new revision refused and another one is requested": trial_end(14, spec=a_spec("i:3"), upgrade=None),
         "a new revision failed for the third time": trial_end(
             1, upgrade=an_upgrade(UpgradeState.STARTING, savepoint=SP, trial=TrialStatus(failures=2))
         ),
