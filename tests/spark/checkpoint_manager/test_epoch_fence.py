@@ -107,6 +107,23 @@ def test_local_folders_are_fenced_too(spark: SparkSession, tmp_path: Path) -> No
     assert [path.name for path in (tmp_path / "q" / "offsets").iterdir()] == ["0"]
 
 
+@pytest.mark.parametrize("file", ["sources/0/1", "sources/0/9.compact", "metadata"])
+def test_what_a_start_reads_back_is_fenced_as_log_entries_are(spark: SparkSession, tmp_path: Path, file: str) -> None:
+    """A replaced driver wrote into the log of its file source, which made its successor's first batch fail."""
+    manager = streams.checkpoint_manager(spark, f"file://{tmp_path}/q", {})
+    path = spark._jvm.org.apache.hadoop.fs.Path(f"file://{tmp_path}/q/{file}")
+    streams.fence(spark).configure(f"file://{tmp_path}/{NEXT_EPOCH}")
+    (tmp_path / "epochs").mkdir()
+    (tmp_path / NEXT_EPOCH).write_text("{}")
+    try:
+        with pytest.raises(Py4JJavaError, match=SENTENCE):
+            _log_entry(manager, path).close()
+    finally:
+        streams.fence(spark).disable()
+
+    assert not (tmp_path / "q" / file).exists()
+
+
 def _log_entry(manager: JavaObject, path: JavaObject) -> JavaObject:
     overwrite_if_possible = False
     return manager.createAtomic(path, overwrite_if_possible)

@@ -17,8 +17,8 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  *
  * <p>Files that must not be overwritten (offsets, commits, metadata) are PUT with If-None-Match, so exactly one of several
  * drivers writes a log entry. Every failure of {@code close()} is reported to Spark; the manager of spark-hadoop-cloud
- * ignores it, so that a batch counts as committed without its file. Log entries pass the {@link QueryGate} and the
- * {@link EpochFence}.
+ * ignores it, so that a batch counts as committed without its file. These files pass the {@link EpochFence}, and the
+ * entries of offsets and commits the {@link QueryGate}, too.
  *
  * <p>Local folders work in the same way for development: a temporary file is linked or renamed to its name.
  */
@@ -55,7 +55,7 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
         QueryGate.pass(entry);
       }
       FilePublisher.Draft draft = overwriteIfPossible ? publisher.replace(path) : publisher.create(path);
-      return new Output(draft, path, entry);
+      return new Output(draft, path, entry, !overwriteIfPossible);
     } catch (IOException e) {
       throw sneaky(e);
     }
@@ -66,13 +66,20 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
     private final FilePublisher.Draft draft;
     private final Path path;
     private final LogEntry entry;
+    private final boolean isFenced;
     private boolean done;
 
-    Output(FilePublisher.Draft draft, Path path, LogEntry entry) {
+    /**
+     * @param entry the entry of a write-ahead log that the file is, or null
+     * @param isFenced whether a newer driver forbids the file: all that Spark writes once and reads back at a start, so
+     *     the logs of sources as well. What it replaces, files of state, has names that no other driver uses.
+     */
+    Output(FilePublisher.Draft draft, Path path, LogEntry entry, boolean isFenced) {
       super(draft.stream());
       this.draft = draft;
       this.path = path;
       this.entry = entry;
+      this.isFenced = isFenced;
     }
 
     @Override
@@ -89,18 +96,22 @@ public final class ConditionalCheckpointFileManager implements CheckpointFileMan
         return;
       }
       done = true;
-      if (entry == null) {
-        draft.publish();
-        return;
+      if (isFenced) {
+        passFence();
       }
+      draft.publish();
+      if (entry != null) {
+        QueryGate.written(entry);
+      }
+    }
+
+    private void passFence() throws IOException {
       try {
         EpochFence.check(configuration, path);
       } catch (IOException e) {
         draft.discard();
         throw e;
       }
-      draft.publish();
-      QueryGate.written(entry);
     }
   }
 

@@ -13,7 +13,7 @@ import org.apache.hadoop.fs.s3a.S3AFileSystem;
  * Stops the writes of a driver whose job another driver has taken over.
  *
  * <p>A driver claims the job by creating {@code epochs/<n>.json}; its successor creates {@code epochs/<n+1>.json}. Before
- * every log entry of any query this fence checks, with one request, whether that next epoch exists. If it does, the write
+ * every file of a query that Spark writes once, this fence checks, with one request, whether that next epoch exists. If it does, the write
  * and every later one fail with {@link FencedException}. If the check fails, the write fails, too: an unknown state is
  * never treated as absence.
  *
