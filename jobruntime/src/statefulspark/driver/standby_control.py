@@ -11,18 +11,17 @@ from __future__ import annotations
 
 import threading
 from datetime import datetime
-from typing import NoReturn
 
 from statefulspark import errors
-from statefulspark.contract import api, config, statistics
-from statefulspark.coordinator import stats
+from statefulspark.contract import api, config
+from statefulspark.driver import forwarding
 from statefulspark.driver.operations import Operations
 from statefulspark.server.control import Control
 
 _ACTIVATE = "activate"
 
 
-class StandbyControl:
+class StandbyControl(forwarding.ForwardingControl):
     """Implements `server.control.Control` for a standby, and for the driver that it becomes."""
 
     def __init__(self, job_config: config.JobConfig, started_at: datetime) -> None:
@@ -32,22 +31,17 @@ class StandbyControl:
             job_config: The job.
             started_at: UTC.
         """
-        self._config = job_config
-        self._started_at = started_at
+        super().__init__(job_config, started_at)
         self._lock = threading.Lock()
         self._activated = threading.Event()
         self._operations = Operations()
         self._standby = api.StandbyStatus(state=api.StandbyState.WARMING)
         self._request: api.ActivateRequest | None = None
-        self._driver: Control | None = None
 
     # What is asked
 
-    def status(self) -> api.JobStatus:
-        """Return the status of the standby: `Starting` once it was activated, and then the driver's."""
-        driver = self._driver
-        if driver is not None:
-            return driver.status()
+    def _own_status(self) -> api.JobStatus:
+        """Return the status of the standby: `Starting` once it was activated."""
         with self._lock:
             request, standby = self._request, self._standby
         return api.JobStatus(
@@ -61,40 +55,9 @@ class StandbyControl:
             standby=None if request else standby,
         )
 
-    def checkpoints(self) -> statistics.Checkpoints:
-        """Return the statistics of the driver; none while it stands by."""
-        if self._driver is not None:
-            return self._driver.checkpoints()
-        return stats.answer(stats.begin(history_size=self._config.checkpoint.history))
-
-    def checkpoint(self, snapshot_id: int) -> statistics.SnapshotDetails | None:
-        """Return a snapshot of the driver; none while it stands by."""
-        return self._driver.checkpoint(snapshot_id) if self._driver is not None else None
-
-    def config(self) -> statistics.EffectiveConfig | None:
-        """Return the configuration."""
-        return statistics.EffectiveConfig.of(self._config)
-
     def operation(self, request_id: str) -> api.Operation | None:
         """Return the activation, or an operation of the driver."""
-        own = self._operations.get(request_id)
-        return own if own is not None or self._driver is None else self._driver.operation(request_id)
-
-    def is_alive(self) -> bool:
-        """Tell whether the process is well; while it stands by, it ends when it is not."""
-        return self._driver is None or self._driver.is_alive()
-
-    def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
-        """Hand over to the driver; a standby refuses."""
-        return self._driver.request_checkpoint(request) if self._driver else self._refuse("checkpoint")
-
-    def request_savepoint(self, request: api.SavepointRequest) -> api.Operation:
-        """Hand over to the driver; a standby refuses."""
-        return self._driver.request_savepoint(request) if self._driver else self._refuse("savepoint")
-
-    def request_stop(self, request: api.StopRequest) -> api.Operation:
-        """Hand over to the driver; a standby refuses."""
-        return self._driver.request_stop(request) if self._driver else self._refuse("stop")
+        return self._operations.get(request_id) or super().operation(request_id)
 
     def request_activation(self, request: api.ActivateRequest) -> api.Operation:
         """Accept the first activation; a repeated one is the same.
@@ -182,7 +145,7 @@ class StandbyControl:
         with self._lock:
             self._standby = standby
 
-    def _refuse(self, what: str) -> NoReturn:
-        raise errors.PreconditionFailedError(
+    def _refusal(self, what: str) -> errors.PreconditionFailedError:
+        return errors.PreconditionFailedError(
             "StandingBy", f"A {what} is what the driver does; this is its standby. Ask the driver."
         )
