@@ -143,8 +143,7 @@ def _with_samples(frame: DataFrame, folder: Path) -> tuple[DataFrame, bool]:
         stream = spark.readStream.schema(rows.schema).parquet(sample_uri)
         streams.append(_as_leaf(spark, stream, leaf))
     replaced = _replaced(spark, analyzed, iter(streams))
-    jvm = spark._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = spark_session.jvm_view(spark)
     dataset = getattr(getattr(jvm.org.apache.spark.sql.classic, "Dataset$"), "MODULE$")
     return _frame(dataset.ofRows(spark._jsparkSession, replaced), spark), None not in samples
 
@@ -190,8 +189,7 @@ def _options(options: JavaObject, *, is_scala: bool) -> dict[str, str]:
 
 def _as_leaf(spark: SparkSession, stream: DataFrame, leaf: JavaObject) -> JavaObject:
     """Return the plan of a stream under the identities of a leaf's columns, which the plan above it refers to."""
-    jvm = spark._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = spark_session.jvm_view(spark)
     catalyst = jvm.org.apache.spark.sql.catalyst
     plan = stream._jdf.queryExecution().analyzed()
     none = jvm.PythonUtils.toSeq([])
@@ -211,6 +209,5 @@ def _replaced(spark: SparkSession, node: JavaObject, streams: Iterator[JavaObjec
     new = [_replaced(spark, child, streams) for child in children]
     if all(after is before for after, before in zip(new, children, strict=True)):
         return node
-    jvm = spark._jvm
-    assert jvm is not None  # noqa: S101 - a classic session always has a JVM
+    jvm = spark_session.jvm_view(spark)
     return cast("JavaObject", node.withNewChildren(jvm.PythonUtils.toSeq(new)))

@@ -13,9 +13,9 @@ import org.apache.hadoop.fs.s3a.S3AFileSystem;
  * Stops the writes of a driver whose job another driver has taken over.
  *
  * <p>A driver claims the job by creating {@code epochs/<n>.json}; its successor creates {@code epochs/<n+1>.json}. Before
- * every file of a query that Spark writes once, this fence checks, with one request, whether that next epoch exists. If it does, the write
- * and every later one fail with {@link FencedException}. If the check fails, the write fails, too: an unknown state is
- * never treated as absence.
+ * every file of a query that Spark writes once, this fence checks, with one request, whether that next epoch exists. If it
+ * does, the write and every later one fail with {@link FencedException}. If the check fails, the write fails, too: an
+ * unknown state is never treated as absence.
  *
  * <p>The check and the write are two requests, so a batch may still be committed between them. That commit is valid, and
  * the conditional PUT makes it exclusive; the successor finds it and continues from there.
