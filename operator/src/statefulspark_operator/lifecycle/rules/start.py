@@ -85,12 +85,17 @@ def drop_superseded(situation: Situation) -> Decision | None:
         return None
     if not situation.is_outdated:
         return None
+    message = f"Epoch {driver.epoch} was replaced by a newer spec before it started."
+    return _give_up(situation, driver, Reason.SUPERSEDED, message)
+
+
+def _give_up(situation: Situation, driver: DriverIntent, reason: Reason, message: str) -> Decision:
+    """End a recorded start that no pod has heard of; the next pass decides anew."""
     ended = driver.model_copy(
         update={"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": Reason.SUPERSEDED.word}
     )
     status = situation.status.model_copy(update={"driver": ended})
-    message = f"Epoch {driver.epoch} was replaced by a newer spec before it started."
-    return Decision(Reason.SUPERSEDED, message, _phase(situation), status, (), AT_ONCE)
+    return Decision(reason, message, _phase(situation), status, (), AT_ONCE)
 
 
 def drop_lost_standby(situation: Situation) -> Decision | None:
@@ -100,12 +105,8 @@ def drop_lost_standby(situation: Situation) -> Decision | None:
         return None
     if not situation.is_activation or _chosen_standby(situation, driver) is not None:
         return None
-    ended = driver.model_copy(
-        update={"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": Reason.SUPERSEDED.word}
-    )
-    status = situation.status.model_copy(update={"driver": ended})
     message = f"{driver.pod} ended before it could take over as epoch {driver.epoch}."
-    return Decision(Reason.STANDBY_LOST, message, _phase(situation), status, (), AT_ONCE)
+    return _give_up(situation, driver, Reason.STANDBY_LOST, message)
 
 
 def _chosen_standby(situation: Situation, driver: DriverIntent) -> DriverPod | None:
