@@ -7,8 +7,10 @@ the checkpoint location, start, stop and restore. A job file can be loaded, and 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
-from statefulspark import errors, launch
+import statefulspark
+from statefulspark import errors, launch, librarycalls
 from statefulspark.declaration import JobDefinition, QueryDefinition, QueryFunction, require_uid
 from statefulspark.hooks import DEFAULT_TIMEOUT_S, HookDefinition, MasterHook
 
@@ -114,11 +116,13 @@ class Job:
             job_config = launch.current_config(self.name)
             report = launch.requested_report()
             definition = self.definition
+            settings.require_startable(job_config)
             if definition.queries:
                 session.begin(job_config, settings.storage_options(job_config.storage))
             # This import takes about a second, during which Spark starts.
             from statefulspark.driver import check, standby, start
 
+            self._refuse_wrong_calls()
             if report:
                 return check.check(definition, job_config, check.ReportFormat(report))
             if launch.requested_role() is launch.Role.STANDBY:
@@ -126,3 +130,10 @@ class Job:
             return start.run(definition, job_config)
 
         raise launch.DriverEnded(launch.guard(work) if launch.is_guarded() else launch.run_alone(work))
+
+    def _refuse_wrong_calls(self) -> None:
+        """Look at the files of the query functions for calls of this library that would raise once Spark is up."""
+        codes = (getattr(query.function, "__code__", None) for query in self.queries)
+        for file in dict.fromkeys(Path(code.co_filename) for code in codes if code is not None):
+            if file.is_file():
+                librarycalls.refuse_wrong(launch.parse(file), file, statefulspark)

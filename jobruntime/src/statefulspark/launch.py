@@ -6,6 +6,7 @@ for the author of the job, reported in one sentence, and written to the containe
 
 from __future__ import annotations
 
+import ast
 import logging
 import os
 import runpy
@@ -23,7 +24,7 @@ from types import FrameType
 from pydantic import ValidationError
 
 from statefulspark import errors, telemetry, usercode
-from statefulspark.contract import api, config
+from statefulspark.contract import api, config, flagnames
 from statefulspark.contract.exit_codes import ExitCode
 
 TERMINATION_LOG = Path("/dev/termination-log")
@@ -112,18 +113,36 @@ def read_config(path: Path) -> config.JobConfig:
         raise config_invalid(f"The configuration {path}", error) from error
 
 
-def config_invalid(what: str, error: ValidationError) -> errors.SpecRejectedError:
+def config_invalid(what: str | None, error: ValidationError) -> errors.SpecRejectedError:
     """Return the refusal of a configuration, which names the first wrong field and its value.
 
     Args:
-        what: The configuration, as the beginning of a sentence.
+        what: The configuration, as the beginning of a sentence; None names the flag instead.
         error: The validation error.
     """
     first = error.errors()[0]
     field = ".".join(str(part) for part in first["loc"]) or "the document"
     why, given = first["msg"].removeprefix("Value error, "), first["input"]
     shown = f"{given.total_seconds():g} s" if isinstance(given, timedelta) else repr(given)
-    return errors.SpecRejectedError("ConfigInvalid", f"{what} is wrong at {field}: {why} (got {shown}).")
+    where = f"{what} is wrong at {field}" if what else f"The flag {flagnames.flag_of(field)} is wrong"
+    return errors.SpecRejectedError("ConfigInvalid", f"{where}: {why} (got {shown}).")
+
+
+def located(error: errors.StatefulSparkError, message: str) -> str:
+    """Return the message of a refusal with the line of the job that made the refused call, if there is one."""
+    is_refusal = isinstance(error, errors.SpecRejectedError)
+    calls = usercode.of_error(error) if is_refusal else ()
+    return f"{message} ({calls[-1].file} line {calls[-1].line})" if calls else message
+
+
+def for_reader(message: str) -> str:
+    """Return a message in the words of who started the driver: flags of the command, or fields of the resource."""
+    return flagnames.in_flags(message) if is_by_flags() else message
+
+
+def is_by_flags() -> bool:
+    """Tell whether flags alone configure this process, and no file of a resource does."""
+    return config.ENV_CONFIG not in os.environ
 
 
 def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = None, role: Role = Role.DRIVER) -> int:
@@ -142,10 +161,6 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
     file = path.absolute()
 
     def run() -> int:
-        if not path.is_file():
-            raise errors.SpecRejectedError(
-                "JobFileMissing", f"There is no job file {path}; check job.file, and that the image contains it."
-            )
         config_token, report_token, role_token = _given_config.set(job_config), _report.set(report), _role.set(role)
         sys.path.insert(0, str(path.parent))
         try:
@@ -169,8 +184,27 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
     return guard(run)
 
 
+def parse(file: Path) -> ast.Module:
+    """Return the syntax tree of a job file, without running it.
+
+    Raises:
+        SpecRejectedError: `JobFileMissing`.
+        UserCodeError: `JobFileRaised`: it is no Python.
+    """
+    try:
+        return ast.parse(file.read_bytes(), filename=str(file.absolute()))
+    except OSError as error:
+        raise errors.SpecRejectedError(
+            "JobFileMissing",
+            f"The job file {file} cannot be read: {error.strerror}; check job.file, and that the image contains it.",
+        ) from error
+    except (SyntaxError, ValueError) as error:
+        raise _job_file_raised(file.absolute(), error) from error
+
+
 def _execute(file: Path) -> None:
     """Run a job file as Python does; `Job.run` inside it raises only `DriverEnded`."""
+    parse(file)
     try:
         runpy.run_path(str(file), run_name="__main__")
     except Exception as error:
@@ -181,8 +215,12 @@ def _job_file_raised(file: Path, error: Exception) -> errors.StatefulSparkError:
     if isinstance(error, errors.StatefulSparkError):
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+    if isinstance(error, SyntaxError) and error.filename == str(file):
+        lines, what = [error.lineno], f"{type(error).__name__}: {error.msg}"
+    else:
+        what = usercode.in_one_line(error)
     location = f"{file} line {lines[-1]}" if lines else str(file)
-    message = f"The job file {location} raised {usercode.in_one_line(error)}. {usercode.CORRECT_IT}"
+    message = f"The job file {location} raised {what}. {usercode.CORRECT_IT}"
     return usercode.user_code_error(error, reason="JobFileRaised", message=message)
 
 
@@ -202,7 +240,7 @@ def guard(run: Callable[[], int]) -> int:
         if isinstance(error, errors.UserCodeError) or failures.is_a_bug(error):
             print_stack(error)
         failure = failures.of_error(error)
-        return finish(failure.code, failure.reason, failure.message)
+        return finish(failure.code, failure.reason, located(error, failure.message))
     except Exception as error:  # noqa: BLE001 - the outermost handler: every exception becomes an exit code and a sentence
         print_stack(error)
         failure = failures.of_unexpected(error)
@@ -254,8 +292,13 @@ def exit_on_signals() -> None:
 
 def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = None) -> int:
     """Report how the process ends, in the log and in the termination log, and return the exit code."""
-    level = logging.INFO if code in (ExitCode.FINISHED, ExitCode.DRAINED, ExitCode.STOPPED) else logging.ERROR
-    _log.log(level, "driver ends", extra={"code": code.name, "reason": reason, "why": message})
+    message = for_reader(message)
+    is_clean = code in (ExitCode.FINISHED, ExitCode.DRAINED, ExitCode.STOPPED)
+    is_told_last = telemetry.is_for_people() and not is_clean
+    extra = {"code": code.name, "reason": reason, "why": None if is_told_last else message}
+    _log.log(logging.INFO if is_clean else logging.ERROR, "driver ends", extra=extra)
+    if is_told_last:
+        sys.stderr.write(f"error: {message}\n")
     report = api.ExitReport(exit_code=code, reason=reason, message=message[:TERMINATION_LIMIT], snapshot=snapshot)
     if TERMINATION_LOG.exists():
         TERMINATION_LOG.write_text(report.to_json())
@@ -266,7 +309,9 @@ def print_stack(error: Exception) -> None:
     """Print the calls of the job's code; print the whole stack if there are none, or if logging is verbose."""
     source: BaseException = error.raised if isinstance(error, errors.UserCodeError) else error
     calls = usercode.of_error(source) if isinstance(error, errors.UserCodeError) else ()
-    if telemetry.is_verbose() or not calls:
+    if telemetry.is_verbose() or not (calls or isinstance(source, SyntaxError)):
         traceback.print_exception(source)
-    else:
-        sys.stderr.write(f"{usercode.format_frames(calls)}\n{usercode.in_one_line(source)}\n")
+        return
+    is_syntax = isinstance(source, SyntaxError)  # shows file, line and caret by itself
+    shown = "".join(traceback.format_exception_only(source)) if is_syntax else f"{usercode.in_one_line(source)}\n"
+    sys.stderr.write((f"{usercode.format_frames(calls)}\n" if calls else "") + shown)

@@ -43,6 +43,11 @@ def is_verbose() -> bool:
     return logging.getLogger(_PRODUCT_LOGGER).isEnabledFor(logging.DEBUG)
 
 
+def is_for_people() -> bool:
+    """Tell whether log lines are text, as at a terminal, and not JSON, as in a pod."""
+    return any(isinstance(handler.formatter, TextFormatter) for handler in logging.getLogger().handlers)
+
+
 def configure(
     log_format: LogFormat | None = None, stream: TextIO | None = None, *, detail: Detail = Detail.BRIEF
 ) -> None:

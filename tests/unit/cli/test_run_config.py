@@ -141,7 +141,7 @@ def test_a_wrong_configuration_is_one_sentence(job_file: Path, flags: tuple[str,
 def test_a_name_that_cannot_be_read_from_the_file_is_asked_for(job_file: Path, source: str, reason: str) -> None:
     job_file.write_text(source)
 
-    with pytest.raises(errors.SpecRejectedError) as raised:
+    with pytest.raises(errors.StatefulSparkError) as raised:
         run.declared_name(job_file)
 
     assert raised.value.reason == reason

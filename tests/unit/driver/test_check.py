@@ -57,7 +57,7 @@ def test_a_job_that_does_not_fit_is_told_why() -> None:
     refused = check.Report(fits=False, reason="KeyChanged", message="The state of operator 'a' ...")
 
     assert check.sentences(refused).splitlines() == [
-        "This job cannot start from its state.",
+        "This job cannot start.",
         "KeyChanged: The state of operator 'a' ...",
     ]
 

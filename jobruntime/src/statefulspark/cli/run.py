@@ -121,6 +121,8 @@ def _add_restore(parser: argparse.ArgumentParser) -> None:
                        "once it is subsumed) or LEGACY (as NO_CLAIM)")  # fmt: skip
     group.add_argument("--allow-non-restored-state", action="store_true",
                        help="drop state whose uid is not in the job any more, instead of refusing to start")  # fmt: skip
+    group.add_argument("--take-over", action="store_true",
+                       help="go on with state of another owner, for example of a resource in a cluster")  # fmt: skip
     group.add_argument("--take-over-sinks", action="store_true",
                        help="write to sinks although they hold output of another state, or output newer than what is "
                        "restored; that output stays, and may be repeated")  # fmt: skip
@@ -144,9 +146,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace) -> int:
     job_config = build_config(args)
-    if args.file.is_file():
-        # Spark's JVM starts while the job file and its imports are read.
-        gateway.start(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
+    settings.require_startable(job_config)
+    launch.parse(args.file)
+    # Spark's JVM starts while the job file and its imports are read.
+    gateway.start(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
     try:
         return launch.run_file(args.file, job_config, report=args.check, role=args.role)
     finally:
@@ -170,6 +173,7 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
         **base,
         **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=args.api_port),
         "name": args.name or base.get("name") or declared_name(args.file),
+        "take_over": args.take_over or bool(base.get("take_over")),
         "storage": storage,
         "checkpoint": {**_section(base, "checkpoint"), **_checkpoint_flags(args)},
         "restore": _restore(args, _section(base, "restore")),
@@ -184,16 +188,9 @@ def declared_name(file: Path) -> str:
 
     Raises:
         SpecRejectedError: `JobFileMissing`, or `NameMissing` if no call has a literal name.
+        UserCodeError: `JobFileRaised`: it is no Python.
     """
-    try:
-        tree = ast.parse(file.read_bytes())
-    except OSError as error:
-        raise errors.SpecRejectedError(
-            "JobFileMissing", f"The job file {file} cannot be read: {error.strerror}; check the path."
-        ) from error
-    except (SyntaxError, ValueError) as error:
-        raise errors.SpecRejectedError("JobFileRaised", f"The job file {file} is no Python: {error}.") from error
-    names = [name for node in ast.walk(tree) if (name := _job_name(node)) is not None]
+    names = [name for node in ast.walk(launch.parse(file)) if (name := _job_name(node)) is not None]
     if len(names) != 1:
         raise errors.SpecRejectedError(
             "NameMissing", f'The job file {file} holds {len(names)} calls like Job("name"); name the job with --name.'
@@ -258,7 +255,8 @@ def _validated(fields: _Fields) -> config.JobConfig:
     try:
         return config.JobConfig.model_validate(fields)
     except ValidationError as error:
-        raise launch.config_invalid("The configuration", error) from error
+        what = None if launch.is_by_flags() else "The configuration"
+        raise launch.config_invalid(what, error) from error
 
 
 def _snapshot(text: str) -> str:

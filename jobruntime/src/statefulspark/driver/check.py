@@ -86,7 +86,9 @@ def check(job: JobDefinition, job_config: config.JobConfig, form: ReportFormat) 
         if isinstance(error, errors.UserCodeError):
             launch.print_stack(error)
         code = failures.of_error(error).code
-        report = Report(fits=False, reason=error.reason, message=error.message)
+        report = Report(
+            fits=False, reason=error.reason, message=launch.for_reader(launch.located(error, error.message))
+        )
     sys.stdout.write(report.to_json(indent=2) + "\n" if form is ReportFormat.JSON else sentences(report))
     return int(code)
 
@@ -115,7 +117,7 @@ def report_of(compared: assemble.Comparison) -> Report:
 def sentences(report: Report) -> str:
     """Return a report for people."""
     if not report.fits:
-        return f"This job cannot start from its state.\n{report.reason}: {report.message}\n"
+        return f"This job cannot start.\n{report.reason}: {report.message}\n"
     source = report.restored_from or "empty state"
     lines = [f"This job can start from {source}."]
     for query in report.queries:

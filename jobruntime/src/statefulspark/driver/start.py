@@ -17,7 +17,6 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -121,13 +120,13 @@ def up_to_comparison(
         StatefulSparkError: The job could not start.
     """
     require_queries(job, job_config)
-    session.check_settings(job_config.engine.conf)
+    settings.check_settings(job_config.engine.conf)
     options = settings.storage_options(job_config.storage)
-    with ThreadPoolExecutor(1, thread_name_prefix="session") as executor:
-        starting = executor.submit(session_of, job_config, options)
-        root = root_of()
-        start_plan = find(job.query_uids, job_config, root)
-        spark = starting.result()
+    starting = session.beside(functools.partial(session_of, job_config, options))
+    # What is raised here does not wait for Spark, which nobody needs then.
+    root = root_of()
+    start_plan = find(job.query_uids, job_config, root)
+    spark = starting.result()
     if root.author is not None:
         warming.start_workers(spark)
         warming.read_storage(spark, f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch)}")

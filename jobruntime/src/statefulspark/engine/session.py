@@ -6,7 +6,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
@@ -15,7 +15,7 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from statefulspark import errors, telemetry
-from statefulspark.contract import config, engine
+from statefulspark.contract import config
 from statefulspark.engine import gateway, settings
 from statefulspark.storage import StorageOptions
 
@@ -64,15 +64,25 @@ def begin(job: config.JobConfig, options: StorageOptions) -> None:
         job: The driver's configuration.
         options: Endpoint and credentials of the object store.
     """
-    _begun.session = future = Future[SparkSession]()
+    _begun.session = beside(lambda: _built(job, options))
+
+
+def beside(build_session: Callable[[], SparkSession]) -> Future[SparkSession]:
+    """Build a session in another thread, for which the end of this process does not wait.
+
+    Args:
+        build_session: Builds it; the future has what it raises.
+    """
+    future = Future[SparkSession]()
 
     def run() -> None:
         try:
-            future.set_result(_built(job, options))
-        except BaseException as error:  # noqa: BLE001 - `build` raises it
+            future.set_result(build_session())
+        except BaseException as error:  # noqa: BLE001 - who asks for the result gets it
             future.set_exception(error)
 
     threading.Thread(target=run, name="session", daemon=True).start()
+    return future
 
 
 def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
@@ -96,7 +106,7 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
 def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     if not any(gateway.JARS.glob("statefulspark-checkpoint*.jar")):
         raise errors.InternalError("JarsMissing", f"There are no jars in {gateway.JARS}; build them with `make jars`.")
-    check_settings(job.engine.conf)
+    settings.check_settings(job.engine.conf)
     # Workers must use this interpreter, because it has the job's packages.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = settings.spark_conf(job, options)
@@ -128,24 +138,14 @@ def activate(session: SparkSession) -> None:
 
 
 def _reduce_logging(session: SparkSession) -> None:
-    """Silence warnings that report no problem and appear for each key group and batch, or at every start."""
+    """Silence warnings that report no problem and appear for each key group and batch, or at every start.
+
+    While a person looks on, stacks go to a file (`gateway`), and no logger needs to be silent for that.
+    """
     jvm = jvm_view(session)
     log4j = cast("JavaObject", jvm.org.apache.logging.log4j)
     levels = dict.fromkeys(_NOISY_LOGGERS, log4j.Level.ERROR)
-    if not telemetry.is_verbose():
+    if not telemetry.is_verbose() and not telemetry.is_for_people():
         levels |= {"scheduler.TaskSetManager": log4j.Level.ERROR} | dict.fromkeys(_DUPLICATE_LOGGERS, log4j.Level.OFF)
     for logger, level in levels.items():
         log4j.core.config.Configurator.setLevel(f"org.apache.spark.{logger}", level)
-
-
-def check_settings(conf: Mapping[str, str]) -> None:
-    """Refuse all settings that would break a guarantee, in one error.
-
-    Raises:
-        SpecRejectedError: `EngineSettingRefused`, naming each setting and why.
-    """
-    refused = [f"{setting.key} ({setting.reason})" for setting in engine.find_refused(sorted(conf))]
-    if refused:
-        raise errors.SpecRejectedError(
-            "EngineSettingRefused", "These Spark settings belong to the runtime; remove them: " + "; ".join(refused)
-        )

@@ -7,8 +7,10 @@ default that suits streaming on a few cores, and can be overridden. This module 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 
-from statefulspark.contract import config
+from statefulspark import errors, storage
+from statefulspark.contract import config, engine, layout
 from statefulspark.engine import gateway
 from statefulspark.storage import StorageOptions
 
@@ -18,14 +20,41 @@ STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateSto
 JARS = gateway.JARS
 
 
-def storage_options(storage: config.StorageConfig) -> StorageOptions:
+def storage_options(given: config.StorageConfig) -> StorageOptions:
     """Return the options of the object store: from the configuration, with credentials from the environment."""
     return StorageOptions.from_env(
-        endpoint=storage.endpoint,
-        region=storage.region,
-        path_style=storage.path_style,
-        allow_local_files=storage.allow_local_files,
+        endpoint=given.endpoint,
+        region=given.region,
+        path_style=given.path_style,
+        allow_local_files=given.allow_local_files,
     )
+
+
+def require_startable(job: config.JobConfig) -> None:
+    """Refuse what can be known to be wrong before Spark starts: settings, endpoint and region, and every location.
+
+    Raises:
+        SpecRejectedError: `EngineSettingRefused`, `EndpointInvalid`, `RegionInvalid`, `StorageUriInvalid` or
+            `LocalStorageRefused`.
+    """
+    check_settings(job.engine.conf)
+    options = storage_options(job.storage)
+    for uri in (job.storage.uri, job.savepoint_location, job.restore.snapshot):
+        if uri is not None and not uri.startswith(layout.CHECKPOINT_REFERENCE):
+            storage.require_location(uri.rstrip("/"), options)
+
+
+def check_settings(conf: Mapping[str, str]) -> None:
+    """Refuse all settings that would break a guarantee, in one error.
+
+    Raises:
+        SpecRejectedError: `EngineSettingRefused`, naming each setting and why.
+    """
+    refused = [f"{setting.key} ({setting.reason})" for setting in engine.find_refused(sorted(conf))]
+    if refused:
+        raise errors.SpecRejectedError(
+            "EngineSettingRefused", "These Spark settings belong to the runtime; remove them: " + "; ".join(refused)
+        )
 
 
 def spark_conf(job: config.JobConfig, options: StorageOptions) -> dict[str, str]:

@@ -7,6 +7,7 @@ case, and file:// must be allowed explicitly.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from urllib.parse import unquote, urlsplit
 
 from statefulspark import errors
@@ -17,7 +18,18 @@ from statefulspark.storage.port import ObjectInfo, ObjectStore
 _BUCKET = re.compile(r"[A-Za-z0-9._-]{1,255}|arn:\S+")
 """Bucket names that botocore accepts."""
 
-__all__ = ["ObjectInfo", "ObjectStore", "StorageOptions", "open_store"]
+__all__ = ["ObjectInfo", "ObjectStore", "StorageOptions", "open_store", "require_location"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Bucket:
+    name: str
+    prefix: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    path: str
 
 
 def open_store(uri: str, options: StorageOptions | None = None) -> ObjectStore:
@@ -31,16 +43,32 @@ def open_store(uri: str, options: StorageOptions | None = None) -> ObjectStore:
         SpecRejectedError: `StorageUriInvalid` or `LocalStorageRefused`.
     """
     chosen = options or StorageOptions.from_env()
+    location = _parse(uri, chosen)
+    if isinstance(location, _Folder):
+        return local_store.LocalStore(location.path)
+    # Importing the S3 client takes a second; commands without storage access should not wait for it.
+    from statefulspark.storage import fsspec_store
+
+    return fsspec_store.open_s3(location.name, location.prefix, chosen)
+
+
+def require_location(uri: str, options: StorageOptions) -> None:
+    """Refuse a URI that `open_store` would refuse, without opening it.
+
+    Raises:
+        SpecRejectedError: As of `open_store`.
+    """
+    _parse(uri, options)
+
+
+def _parse(uri: str, options: StorageOptions) -> _Bucket | _Folder:
     scheme, separator, path = uri.partition("://")
     if separator and scheme in ("s3", "s3a"):
         bucket, _, prefix = path.partition("/")
         if _BUCKET.fullmatch(bucket) is not None:
-            # Importing the S3 client takes a second; commands without storage access should not wait for it.
-            from statefulspark.storage import fsspec_store
-
-            return fsspec_store.open_s3(bucket, keys.require_folder(prefix), chosen)
+            return _Bucket(bucket, keys.require_folder(prefix))
     if scheme == "file" or uri.startswith("file:"):
-        return _open_local(uri, chosen)
+        return _parse_local(uri, options)
     raise errors.SpecRejectedError(
         "StorageUriInvalid",
         f"{uri!r} is no storage location for state or output: write s3://bucket/prefix, or file:///folder for development "
@@ -48,7 +76,7 @@ def open_store(uri: str, options: StorageOptions | None = None) -> ObjectStore:
     )
 
 
-def _open_local(uri: str, options: StorageOptions) -> ObjectStore:
+def _parse_local(uri: str, options: StorageOptions) -> _Folder:
     if not options.allow_local_files:
         raise errors.SpecRejectedError(
             "LocalStorageRefused",
@@ -60,4 +88,4 @@ def _open_local(uri: str, options: StorageOptions) -> ObjectStore:
         raise errors.SpecRejectedError(
             "StorageUriInvalid", f"The storage uri {uri!r} must name an absolute folder, for example file:///tmp/state."
         )
-    return local_store.LocalStore(unquote(parts.path).rstrip("/") or "/")
+    return _Folder(unquote(parts.path).rstrip("/") or "/")

@@ -1,0 +1,74 @@
+"""The flags of `statefulspark run` for the fields of a configuration, and messages in the words of who gave the flags.
+
+Messages name fields as the resource does, since most drivers are started for one. A person at a command line has no
+resource: `in_flags` says the same with the flags of the command. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+BY_FIELD = {
+    "name": "--name",
+    "namespace": "--namespace",
+    "takeOver": "--take-over",
+    "parameters": "--parameter",
+    "apiPort": "--api-port",
+    "savepointLocation": "--savepoint-location",
+    "storage.uri": "--storage",
+    "storage.endpoint": "--endpoint",
+    "storage.region": "--region",
+    "storage.allowLocalFiles": "--allow-local-files",
+    "checkpoint.interval": "--checkpoint-interval",
+    "checkpoint.timeout": "--checkpoint-timeout",
+    "checkpoint.minPause": "--min-pause",
+    "checkpoint.maxConcurrent": "--max-concurrent",
+    "checkpoint.tolerableFailures": "--tolerable-failures",
+    "checkpoint.retained": "--retained",
+    "checkpoint.maxAge": "--checkpoint-max-age",
+    "restore.snapshot": "--from",
+    "restore.fresh": "--fresh",
+    "restore.id": "--restore-id",
+    "restore.claimMode": "--claim-mode",
+    "restore.allowNonRestoredState": "--allow-non-restored-state",
+    "restore.takeOverSinks": "--take-over-sinks",
+    "engine.master": "--master",
+    "engine.conf": "--conf",
+}
+"""The flag of each field that has one, by the names of the configuration file."""
+
+_SENTENCES = (
+    (" (restore.takeOverSinks)", ""),
+    ("restore.freshState (on the command line --fresh)", "--fresh"),
+    ("--restore-id, or restore.id in a configuration file", "--restore-id"),
+    ("--endpoint, storage.endpoint, or ", "--endpoint or "),
+    ("--region, storage.region, or ", "--region or "),
+    ("Set restore.takeOver to true", "Add --take-over"),
+    ("another name or storage.uri", "another --name or --storage"),
+    ("Set it in job.parameters, or with --parameter", "Set it with --parameter"),
+    ("driver.memory", "--conf spark.driver.memory=2g"),
+    ("check job.file, and that the image contains it", "check the path"),
+    ("allow local files for development on one machine", "add --allow-local-files for development on one machine"),
+    ("Correct it and apply the job again.", "Correct it and start the job again."),
+)
+_SET_FIELD = re.compile(r"\bset (?=allowNonRestoredState\b)")
+_FIELD = re.compile(r"\b(?:allowNonRestoredState|(?:checkpoint|storage|restore|engine)\.[a-z][A-Za-z]*)\b")
+
+
+def in_flags(message: str) -> str:
+    """Return a message of the product with the flags of the command instead of the fields of a resource."""
+    for of_field, of_flag in _SENTENCES:
+        message = message.replace(of_field, of_flag)
+    return _FIELD.sub(_flag_named, _SET_FIELD.sub("add ", message))
+
+
+def flag_of(field: str) -> str:
+    """Return the flag of a field, in the words of Python or of the configuration file; the field if it has none."""
+    first, *others = field.split("_")
+    camel_case = first + "".join(word.capitalize() for word in others)
+    return BY_FIELD.get(camel_case, field)
+
+
+def _flag_named(match: re.Match[str]) -> str:
+    field = match.group()
+    return BY_FIELD.get(field) or BY_FIELD.get(f"restore.{field}", field)
