@@ -25,9 +25,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from statefulspark import errors
+from statefulspark import errors, telemetry
 
 JARS = Path(__file__).resolve().parents[1] / "jars"
+LOG_CONFIGURATION = Path(__file__).with_name("log4j2-people.properties")
 ENV_ARCHIVE = "STATEFULSPARK_JVM_ARCHIVE"
 """Path of the class-data-sharing archive; the JVM ignores an archive that does not match it."""
 START_LIMIT_S = 120.0
@@ -174,6 +175,7 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> Launch:
         *MODULE_OPTIONS,
         *START_OPTIONS,
         *_archive_option(java_options),
+        *_log_options(conf),
         *java_options,
         *shlex.split(conf.get("spark.driver.defaultJavaOptions", "")),
         *shlex.split(conf.get("spark.driver.extraJavaOptions", "")),
@@ -237,6 +239,24 @@ def _archive_option(java_options: Sequence[str]) -> list[str]:
     archive = os.environ.get(ENV_ARCHIVE, "")
     is_training = any("ArchiveClassesAtExit" in option for option in java_options)
     return [f"-XX:SharedArchiveFile={archive}"] if archive and Path(archive).is_file() and not is_training else []
+
+
+def _log_options(conf: Mapping[str, str]) -> list[str]:
+    """Return the options that send Spark's log to a file, if a person looks on who has not asked for it."""
+    if not telemetry.is_for_people() or telemetry.is_verbose():
+        return []
+    file = log_file(conf.get("spark.app.name", "spark"))
+    _log.info("Spark logs to a file", extra={"file": file})
+    return [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}", f"-Dstatefulspark.spark.log={file}"]
+
+
+def log_file(application: str) -> Path:
+    """Return the file of Spark's log, in a folder of this user; each process has its own."""
+    folder = Path(tempfile.gettempdir()) / f"statefulspark-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+        folder = Path(tempfile.mkdtemp(prefix="statefulspark-"))
+    return folder / f"spark-{application.replace('/', '-')}-{os.getpid()}.log"
 
 
 def _java_path() -> str:
