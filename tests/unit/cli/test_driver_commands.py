@@ -60,7 +60,7 @@ def test_status_is_described(job: Job) -> None:
     assert code == 0
     assert "Job:               default/words\n" in out
     assert "Checkpoints:       3 completed, 0 in progress, 2 failed\n" in out
-    assert out.splitlines()[-1].split() == ["counts", "12", "-", "500", "250", "0", "ms", "running"]
+    assert out.splitlines()[-1].split() == ["counts", "12", "-", "500", "250", "0ms", "running"]
 
 
 def test_ages_in_a_status_count_from_now() -> None:

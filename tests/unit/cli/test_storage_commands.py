@@ -184,6 +184,30 @@ def test_an_empty_root_is_no_error(run: Run, root: ObjectStore) -> None:
     assert json.loads(run("checkpoint", "list", "-o", "json", *at(root)).out) == {"snapshots": []}
 
 
+def test_a_root_of_jobs_is_told_with_the_folders_of_its_jobs(run: Run, root: ObjectStore, tmp_path: Path) -> None:
+    """A list at the storage root said that there were no savepoints."""
+    put_savepoint(root, 43, "nightly")
+    root.write(layout.epoch(1), b"{}")
+
+    result = run("savepoint", "list", "--root", f"file://{tmp_path}/state", "--allow-local-files")
+
+    assert result.err == (
+        f"There are no savepoints at file://{tmp_path}/state. It is no job's folder: name one with --root {root.uri}.\n"
+    )
+
+
+def test_a_folder_of_savepoints_is_told_with_what_it_holds(run: Run, root: ObjectStore, tmp_path: Path) -> None:
+    location = put_elsewhere(root, tmp_path, 44)
+    archive = location.partition("/savepoints/")[0]
+
+    result = run("savepoint", "list", "--root", f"{archive}/savepoints", "--allow-local-files")
+
+    assert result.err == (
+        f"There are no savepoints at {archive}/savepoints. It is no job's folder, and holds {location}: look at one with "
+        "`statefulspark savepoint show URI`.\n"
+    )
+
+
 @pytest.mark.parametrize("wanted", ["42", "latest"])
 def test_a_checkpoint_is_described(run: Run, root: ObjectStore, wanted: str) -> None:
     put_checkpoint(root, 41)

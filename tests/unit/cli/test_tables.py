@@ -32,3 +32,11 @@ def test_pairs_without_a_value_are_left_out() -> None:
 )
 def test_a_size_has_three_digits(size_bytes: int, text: str) -> None:
     assert tables.size(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("duration_ms", "text"), [(0, "0ms"), (340, "340ms"), (999.7, "1.0s"), (2400, "2.4s"), (146_934, "2m26s")]
+)
+def test_a_duration_has_the_unit_that_people_read(duration_ms: float, text: str) -> None:
+    """The duration of a batch was 146934 ms."""
+    assert tables.milliseconds(duration_ms) == text

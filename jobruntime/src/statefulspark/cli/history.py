@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from statefulspark.cli import output, tables
 from statefulspark.contract import durations, statistics
@@ -93,7 +93,5 @@ def _distribution(distribution: statistics.Distribution) -> str:
 
 
 def _milliseconds(value: float | None) -> str:
-    """Write a duration: in milliseconds below one second, else in the format of ages."""
-    if value is None:
-        return ""
-    return f"{value:.0f}ms" if value < 1000 else durations.format_short(timedelta(milliseconds=value))
+    """Write a duration that may be unknown."""
+    return tables.milliseconds(value) if value is not None else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from statefulspark import clock, errors
+from statefulspark import clock, doctor, errors
 from statefulspark.checkpoint import catalog, verify
 from statefulspark.cli import options, output, snapshots, terminal
 from statefulspark.contract.exit_codes import ExitCode
@@ -27,13 +27,26 @@ def list_kind(args: argparse.Namespace, kind: SnapshotKind) -> int:
     is_table = args.output in (terminal.OutputFormat.TABLE, terminal.OutputFormat.WIDE)
     if not listed and is_table:
         if not args.quiet:
-            terminal.note(f"There are no {kind.value}s at {store.uri}.")
+            terminal.note(f"There are no {kind.value}s at {store.uri}.{_hint(store)}")
         return ExitCode.FINISHED
     output.write(snapshots.listed(listed, now=clock.utc_now()), args.output)
     for snapshot in listed if is_table and not args.quiet else ():
         if isinstance(snapshot.manifest, errors.StatefulSparkError):
             terminal.note(f"{snapshot.kind.value} {snapshot.id} cannot be read now: {snapshot.manifest.message}")
     return ExitCode.FINISHED
+
+
+def _hint(store: ObjectStore) -> str:
+    """Return what the folder is, if it is no job's: the root of jobs, or a folder of savepoints."""
+    jobs = doctor.jobs_below(store)
+    if jobs:
+        return f" It is no job's folder: name one with --root {', '.join(f'{store.uri}/{job}' for job in jobs[:5])}."
+    folders = [name.rstrip("/") for name in store.list_names("") if name.endswith("/")]
+    found = [folder for folder in folders[:100] if store.info(f"{folder}/{MANIFEST_NAME}") is not None]
+    if not found:
+        return ""
+    locations = ", ".join(f"{store.uri}/{folder}" for folder in found[:5])
+    return f" It is no job's folder, and holds {locations}: look at one with `statefulspark savepoint show URI`."
 
 
 def _list_external(store: ObjectStore, args: argparse.Namespace) -> list[snapshots.ListedSnapshot]:

@@ -92,6 +92,6 @@ def _query(query: api.QueryStatus, now: datetime) -> tuple[str, ...]:
         f"{durations.format_short(now - query.last_commit_at)} ago" if query.last_commit_at is not None else "",
         str(query.input_rows),
         f"{query.rows_per_second:.0f}",
-        f"{query.batch_duration_ms} ms",
+        tables.milliseconds(query.batch_duration_ms),
         query.error or ("running" if query.active else "ended"),
     )

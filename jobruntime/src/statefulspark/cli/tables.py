@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
+
+from statefulspark.contract import durations
 
 GAP = "   "
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
@@ -38,6 +41,11 @@ def pairs(entries: Sequence[tuple[str, str | None]]) -> str:
 def indent(text: str) -> str:
     """Indent every line by two spaces."""
     return "".join(f"  {line}" for line in text.splitlines(keepends=True))
+
+
+def milliseconds(value: float) -> str:
+    """Write a duration: `340ms` below one second, else `2.4s`, `2m26s` as ages are written."""
+    return f"{value:.0f}ms" if value < 999.5 else durations.format_short(timedelta(milliseconds=value))
 
 
 def size(size_bytes: int) -> str:

@@ -5,7 +5,7 @@ Only an unavailable store raises, because then nothing is known about the folder
 """
 
 from statefulspark.doctor.examination import Examination
-from statefulspark.doctor.folders import examine, examine_job
+from statefulspark.doctor.folders import examine, examine_job, jobs_below
 from statefulspark.doctor.restart import forecast
 
-__all__ = ["Examination", "examine", "examine_job", "forecast"]
+__all__ = ["Examination", "examine", "examine_job", "forecast", "jobs_below"]

@@ -104,6 +104,14 @@ def examine_job(store: ObjectStore, examination: Examination) -> diagnosis.JobHe
     )
 
 
+def jobs_below(store: ObjectStore) -> tuple[str, ...]:
+    """Return the folders of the jobs below a root or a namespace; nothing for a job's own folder. Cost: a listing each."""
+    names = store.list_names("")
+    if _is_job(names):
+        return ()
+    return tuple(path for name in names if name.endswith("/") for path in _jobs_below(store, name))
+
+
 def _is_job(names: Iterable[str]) -> bool:
     folders = {f"{folder}/" for folder in (layout.EPOCHS, layout.GENERATIONS, layout.CHECKPOINTS)}
     return any(name == layout.OWNER or name in folders for name in names)
