@@ -69,7 +69,11 @@ WITHOUT_SPARK = (
     Mistake(
         "no storage",
         GOOD,
-        _usage("StorageMissing", "Name the location of the state: --storage s3://bucket/prefix."),
+        _usage(
+            "StorageMissing",
+            "Name the location of the state: --storage s3://bucket/prefix, or --dev to keep it beside the job file, for "
+            "development on one machine.",
+        ),
         2,
         flags=(),
     ),

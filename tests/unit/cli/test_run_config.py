@@ -38,6 +38,19 @@ def test_a_job_needs_a_file_and_a_storage_only(job_file: Path) -> None:
     assert built == config.JobConfig(name="words", storage=config.StorageConfig(uri="s3://bucket/prefix"))
 
 
+def test_development_on_one_machine_needs_one_flag(job_file: Path) -> None:
+    built = run.build_config(_args(job_file, "--dev"))
+
+    storage = config.StorageConfig(uri=(job_file.parent / ".statefulspark").as_uri(), allow_local_files=True)
+    assert built == config.JobConfig(name="words", storage=storage)
+
+
+def test_a_storage_that_is_named_wins_over_the_one_for_development(job_file: Path) -> None:
+    built = run.build_config(_args(job_file, "--dev", "--storage", "s3://bucket/prefix"))
+
+    assert built.storage.uri == "s3://bucket/prefix"
+
+
 def test_every_flag_arrives(job_file: Path) -> None:
     flags = (
         "--name w2 --namespace team --storage s3://b/p --endpoint http://s3:9000 --region eu --allow-local-files "

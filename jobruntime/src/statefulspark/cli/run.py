@@ -21,7 +21,7 @@ from statefulspark.engine import gateway, settings
 _EPILOG = """\
 examples:
   Try a job on this machine:
-    statefulspark run job.py --storage file:///tmp/state --allow-local-files
+    statefulspark run job.py --dev
 
   Run it on an S3-compatible server, checkpoint every 5 seconds:
     export AWS_ACCESS_KEY_ID=... AWS_SECRET_ACCESS_KEY=...
@@ -44,6 +44,8 @@ exit codes:
   13 bad job file   14 state does not fit the job   15 no such snapshot   16 storage unavailable   17 state unknown
 """
 
+DEVELOPMENT_FOLDER = ".statefulspark"
+"""Where `--dev` keeps state, beside the job file."""
 _Fields = dict[str, object]
 _CHECKPOINT_REFERENCE = re.compile(r"(?:checkpoint:)?([1-9][0-9]*)")
 
@@ -87,6 +89,9 @@ def _add_storage(parser: argparse.ArgumentParser) -> None:
     options.add_connection(parser)
     group = parser.add_argument_group("where state is kept")
     group.add_argument("--storage", metavar="URI", help="s3://bucket/prefix; the job's own folder is below it")
+    group.add_argument("--dev", action="store_true",
+                       help=f"for development on one machine: keep state in {DEVELOPMENT_FOLDER} beside FILE, and permit "
+                       "file:// locations")  # fmt: skip
     group.add_argument("--savepoint-location", metavar="URI", help="default folder for savepoints")
 
 
@@ -167,7 +172,9 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     storage = {**_section(base, "storage"), **_storage_flags(args)}
     if not storage.get("uri"):
         raise errors.SpecRejectedError(
-            "StorageMissing", "Name the location of the state: --storage s3://bucket/prefix."
+            "StorageMissing",
+            "Name the location of the state: --storage s3://bucket/prefix, or --dev to keep it beside the job file, for "
+            "development on one machine.",
         )
     merged = {
         **base,
@@ -207,8 +214,10 @@ def _job_name(node: ast.AST) -> str | None:
 
 
 def _storage_flags(args: argparse.Namespace) -> _Fields:
-    flags = _given(uri=args.storage, endpoint=args.endpoint, region=args.region)
-    return {**flags, "allow_local_files": True} if args.allow_local_files else flags
+    folder = args.file.absolute().parent / DEVELOPMENT_FOLDER
+    uri = args.storage or (folder.as_uri() if args.dev else None)
+    flags = _given(uri=uri, endpoint=args.endpoint, region=args.region)
+    return {**flags, "allow_local_files": True} if args.allow_local_files or args.dev else flags
 
 
 def _checkpoint_flags(args: argparse.Namespace) -> _Fields:
