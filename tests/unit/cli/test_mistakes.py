@@ -18,7 +18,7 @@ from statefulspark.cli import main
 from statefulspark.contract import config
 
 _TIME = re.compile(r"^\d\d:\d\d:\d\d ", re.MULTILINE)
-_NOTED = re.compile(r"^INFO gateway: Spark logs to a file .*\n", re.MULTILINE)
+_NOTED = re.compile(r"^INFO sparklogfile: Spark logs to a file .*\n", re.MULTILINE)
 _JAVA = '#!/bin/sh\n: > "$0.started"\nexec cat > /dev/null\n'
 """Waits for the end of its input, as Spark's JVM does."""
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from statefulspark import clock, errors, launch, telemetry
 from statefulspark.cli import options
 from statefulspark.contract import config
-from statefulspark.engine import gateway, settings
+from statefulspark.engine import gateway, settings, sparklogfile
 
 _EPILOG = """\
 examples:
@@ -154,7 +154,8 @@ def _run(args: argparse.Namespace) -> int:
     settings.require_startable(job_config)
     launch.parse(args.file)
     # Spark's JVM starts while the job file and its imports are read.
-    gateway.start(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
+    conf = settings.spark_conf(job_config, settings.storage_options(job_config.storage))
+    gateway.start(conf, sparklogfile.java_options(conf["spark.app.name"]))
     try:
         return launch.run_file(args.file, job_config, report=args.check, role=args.role)
     finally:

@@ -25,10 +25,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from statefulspark import errors, telemetry
+from statefulspark import errors
 
 JARS = Path(__file__).resolve().parents[1] / "jars"
-LOG_CONFIGURATION = Path(__file__).with_name("log4j2-people.properties")
 ENV_ARCHIVE = "STATEFULSPARK_JVM_ARCHIVE"
 """Path of the class-data-sharing archive; the JVM ignores an archive that does not match it."""
 START_LIMIT_S = 120.0
@@ -111,17 +110,18 @@ class _Started:
 _started = _Started()
 
 
-def start(conf: Mapping[str, str]) -> None:
+def start(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> None:
     """Start the JVM of this process, unless it was started before; return at once.
 
     Args:
         conf: Spark's settings; memory, Java options and packages must be given here, all others may be set later.
+        java_options: Options before those of the settings.
 
     Raises:
         InternalError: `JavaMissing`.
     """
     if _started.launch is None:
-        _started.launch = launch(conf)
+        _started.launch = launch(conf, java_options)
 
 
 def connect(conf: Mapping[str, str]) -> None:
@@ -147,6 +147,11 @@ def abandon() -> None:
     if _started.launch is not None and not _started.is_connected:
         _started.launch.stop()
         _started.launch = None
+
+
+def has_started() -> bool:
+    """Tell whether the JVM of this process was started here."""
+    return _started.launch is not None
 
 
 def has_ended() -> bool:
@@ -175,7 +180,6 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> Launch:
         *MODULE_OPTIONS,
         *START_OPTIONS,
         *_archive_option(java_options),
-        *_log_options(conf),
         *java_options,
         *shlex.split(conf.get("spark.driver.defaultJavaOptions", "")),
         *shlex.split(conf.get("spark.driver.extraJavaOptions", "")),
@@ -239,24 +243,6 @@ def _archive_option(java_options: Sequence[str]) -> list[str]:
     archive = os.environ.get(ENV_ARCHIVE, "")
     is_training = any("ArchiveClassesAtExit" in option for option in java_options)
     return [f"-XX:SharedArchiveFile={archive}"] if archive and Path(archive).is_file() and not is_training else []
-
-
-def _log_options(conf: Mapping[str, str]) -> list[str]:
-    """Return the options that send Spark's log to a file, if a person looks on who has not asked for it."""
-    if not telemetry.is_for_people() or telemetry.is_verbose():
-        return []
-    file = log_file(conf.get("spark.app.name", "spark"))
-    _log.info("Spark logs to a file", extra={"file": file})
-    return [f"-Dlog4j2.configurationFile={LOG_CONFIGURATION}", f"-Dstatefulspark.spark.log={file}"]
-
-
-def log_file(application: str) -> Path:
-    """Return the file of Spark's log, in a folder of this user; each process has its own."""
-    folder = Path(tempfile.gettempdir()) / f"statefulspark-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        folder = Path(tempfile.mkdtemp(prefix="statefulspark-"))
-    return folder / f"spark-{application.replace('/', '-')}-{os.getpid()}.log"
 
 
 def _java_path() -> str:

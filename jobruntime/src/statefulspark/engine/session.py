@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from statefulspark import errors, telemetry
 from statefulspark.contract import config
-from statefulspark.engine import gateway, settings
+from statefulspark.engine import gateway, settings, sparklogfile
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
@@ -111,6 +111,7 @@ def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = settings.spark_conf(job, options)
     if SparkContext._gateway is None:
+        gateway.start(conf, () if gateway.has_started() else sparklogfile.java_options(conf["spark.app.name"]))
         gateway.connect(conf)
     else:
         gateway.abandon()  # The job file has already started Spark.
@@ -140,7 +141,7 @@ def activate(session: SparkSession) -> None:
 def _reduce_logging(session: SparkSession) -> None:
     """Silence warnings that report no problem and appear for each key group and batch, or at every start.
 
-    While a person looks on, stacks go to a file (`gateway`), and no logger needs to be silent for that.
+    While a person looks on, stacks go to a file (`sparklogfile`), and no logger needs to be silent for that.
     """
     jvm = jvm_view(session)
     log4j = cast("JavaObject", jvm.org.apache.logging.log4j)
