@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from statefulspark import telemetry
-from statefulspark.engine import sparklogfile
+from statefulspark import errors, telemetry
+from statefulspark.engine import gateway, sparklogfile
 
 
 @pytest.fixture(autouse=True)
@@ -18,6 +18,7 @@ def restored_logging() -> Iterator[None]:
     loggers = {name: logging.getLogger(name).level for name in ("statefulspark", "py4j")}
     handlers, level = root.handlers[:], root.level
     yield
+    gateway.abandon()
     root.handlers[:] = handlers
     root.setLevel(level)
     for name, before in loggers.items():
@@ -39,15 +40,53 @@ def test_a_person_is_told_the_file_of_spark_s_log(monkeypatch: pytest.MonkeyPatc
     assert f"file={path}" in stream.getvalue()
 
 
+def test_prints_of_a_job_s_functions_are_shown_and_chatter_is_not() -> None:
+    shown = io.StringIO()
+    lines = (
+        b"WARNING: Using incubator modules: jdk.incubator.vector\n",
+        b"Starting Streaming TransformWithStateInPandas Python worker.\n",
+        b"\n",
+        b"looked at key a\n",
+        b"\n",
+        b"Streaming TransformWithStateInPandas Python worker Completed execution of UDF: <x>.\n",
+        b"\n",
+    )
+
+    sparklogfile.forward(io.BytesIO(b"".join(lines)), shown)
+
+    assert shown.getvalue() == "looked at key a\n\n"
+
+
 @pytest.mark.parametrize(
-    ("log_format", "detail"),
-    [(telemetry.LogFormat.JSON, telemetry.Detail.BRIEF), (telemetry.LogFormat.TEXT, telemetry.Detail.VERBOSE)],
-    ids=["in a pod", "verbose"],
+    ("log_format", "detail", "is_in_file"),
+    [
+        (telemetry.LogFormat.TEXT, telemetry.Detail.BRIEF, True),
+        (telemetry.LogFormat.TEXT, telemetry.Detail.VERBOSE, False),
+        (telemetry.LogFormat.JSON, telemetry.Detail.BRIEF, False),
+    ],
+    ids=["for a person", "verbose", "in a pod"],
 )
-def test_spark_s_log_stays_where_it_is(log_format: telemetry.LogFormat, detail: telemetry.Detail) -> None:
+def test_spark_s_log_is_in_a_file_for_a_person_only(
+    log_format: telemetry.LogFormat,
+    detail: telemetry.Detail,
+    is_in_file: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text(
+        f'#!/bin/sh\necho "$@" > {tmp_path}/arguments.new\nmv {tmp_path}/arguments.new {tmp_path}/arguments\n'
+    )
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     telemetry.configure(log_format, io.StringIO(), detail=detail)
 
-    assert sparklogfile.java_options("default/words") == ()
+    sparklogfile.start_jvm({"spark.app.name": "default/words"})
+    with pytest.raises(errors.InternalError, match="ended with code 0"):
+        gateway.connect({})
+
+    assert ("-Dstatefulspark.spark.log=" in (tmp_path / "arguments").read_text()) is is_in_file
 
 
 def test_a_folder_of_another_user_s_making_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -154,8 +154,7 @@ def _run(args: argparse.Namespace) -> int:
     settings.require_startable(job_config)
     launch.parse(args.file)
     # Spark's JVM starts while the job file and its imports are read.
-    conf = settings.spark_conf(job_config, settings.storage_options(job_config.storage))
-    gateway.start(conf, sparklogfile.java_options(conf["spark.app.name"]))
+    sparklogfile.start_jvm(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
     try:
         return launch.run_file(args.file, job_config, report=args.check, role=args.role)
     finally:

@@ -110,18 +110,19 @@ class _Started:
 _started = _Started()
 
 
-def start(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> None:
+def start(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr: int | None = None) -> None:
     """Start the JVM of this process, unless it was started before; return at once.
 
     Args:
         conf: Spark's settings; memory, Java options and packages must be given here, all others may be set later.
         java_options: Options before those of the settings.
+        stderr: Descriptor for its standard error, and that of its workers; that of this process when omitted.
 
     Raises:
         InternalError: `JavaMissing`.
     """
     if _started.launch is None:
-        _started.launch = launch(conf, java_options)
+        _started.launch = launch(conf, java_options, stderr=stderr)
 
 
 def connect(conf: Mapping[str, str]) -> None:
@@ -159,12 +160,13 @@ def has_ended() -> bool:
     return _started.launch is not None and _started.launch.process.poll() is not None
 
 
-def launch(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> Launch:
+def launch(conf: Mapping[str, str], java_options: Sequence[str] = (), *, stderr: int | None = None) -> Launch:
     """Start a JVM; see `start`.
 
     Args:
         conf: Spark's settings.
         java_options: More options for this JVM only.
+        stderr: See `start`.
     """
     java = shutil.which("java", path=_java_path())
     if java is None:
@@ -193,7 +195,7 @@ def launch(conf: Mapping[str, str], java_options: Sequence[str] = ()) -> Launch:
         "PYTHONHASHSEED": "0",  # as Spark's scripts do: workers must agree on hashes
         "_PYSPARK_DRIVER_CONN_INFO_PATH": str(folder / "gateway"),
     }
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, env=env, start_new_session=True)
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=stderr, env=env, start_new_session=True)
     return Launch(process, folder)
 
 

@@ -111,7 +111,7 @@ def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = settings.spark_conf(job, options)
     if SparkContext._gateway is None:
-        gateway.start(conf, () if gateway.has_started() else sparklogfile.java_options(conf["spark.app.name"]))
+        sparklogfile.start_jvm(conf)
         gateway.connect(conf)
     else:
         gateway.abandon()  # The job file has already started Spark.

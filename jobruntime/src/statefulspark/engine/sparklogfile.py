@@ -7,27 +7,70 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import sys
 import tempfile
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO, TextIO
 
 from statefulspark import telemetry
+from statefulspark.engine import gateway
 
 CONFIGURATION = Path(__file__).with_name("log4j2-people.properties")
+_CHATTER = re.compile(
+    rb"WARNING: Using incubator modules|(Starting )?Streaming TransformWithStateInPandas Python worker"
+)
+"""What the JVM and Spark's Python worker on the driver print at every start, each with an empty line below it."""
 _log = logging.getLogger(__name__)
 
 
+def start_jvm(conf: Mapping[str, str]) -> None:
+    """Start the JVM of this process, unless it was started before; while a person looks on, its log goes to a file.
+
+    Args:
+        conf: Spark's settings.
+    """
+    if gateway.has_started():
+        return
+    if not telemetry.is_for_people() or telemetry.is_verbose():
+        gateway.start(conf)
+        return
+    output, stderr = os.pipe()
+    try:
+        gateway.start(conf, java_options(conf["spark.app.name"]), stderr=stderr)
+    finally:
+        os.close(stderr)
+    lines = os.fdopen(output, "rb")
+    threading.Thread(target=forward, args=(lines, sys.stderr), name="spark-stderr", daemon=True).start()
+
+
 def java_options(application: str) -> Sequence[str]:
-    """Return the options of the JVM that send Spark's log to a file, if a person looks on who has not asked for it.
+    """Return the options of the JVM that send Spark's log to a file.
 
     Args:
         application: The job, for the name of the file.
     """
-    if not telemetry.is_for_people() or telemetry.is_verbose():
-        return ()
     file = path_of(application)
     _log.info("Spark logs to a file", extra={"file": file})
     return (f"-Dlog4j2.configurationFile={CONFIGURATION}", f"-Dstatefulspark.spark.log={file}")
+
+
+def forward(lines: IO[bytes], target: TextIO) -> None:
+    """Write what the JVM and its Python workers print, such as the prints of a job's functions, but not their chatter.
+
+    Args:
+        lines: Their standard error.
+        target: Standard error of this process.
+    """
+    was_chatter = False
+    for line in lines:
+        is_chatter = _CHATTER.match(line) is not None or (was_chatter and not line.strip())
+        if not is_chatter:
+            target.write(line.decode(errors="replace"))
+            target.flush()
+        was_chatter = is_chatter
 
 
 def path_of(application: str) -> Path:
