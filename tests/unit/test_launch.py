@@ -274,3 +274,18 @@ def test_of_a_job_file_that_raises_only_its_own_lines_are_shown(tmp_path: Path) 
     assert "runpy" not in brief
     assert "runpy" in verbose
     assert f"The job file {file} line 2 raised ValueError: no" in json.loads(brief.splitlines()[-1])["why"]
+
+
+def test_a_refusal_below_a_library_names_no_line_of_it() -> None:
+    """A store is called through the event loop of its client; a line of that is no line of the job."""
+    library: dict[str, Callable[[Exception], None]] = {}
+    code = compile("def call(error):\n    raise error\n", "/venv/site-packages/looping.py", "exec")
+    exec(code, library)  # noqa: S102 - a library of the test
+
+    with pytest.raises(errors.SpecRejectedError) as raised:
+        library["call"](errors.SpecRejectedError("StorageUriInvalid", "It is no location."))
+
+    below_this_test = raised.tb.tb_next
+    refusal = raised.value.with_traceback(below_this_test)
+    assert below_this_test is not None
+    assert launch.located(refusal, refusal.message) == "It is no location."

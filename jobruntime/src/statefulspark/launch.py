@@ -132,7 +132,8 @@ def located(error: errors.StatefulSparkError, message: str) -> str:
     """Return the message of a refusal with the line of the job that made the refused call, if there is one."""
     is_refusal = isinstance(error, errors.SpecRejectedError)
     calls = usercode.of_error(error) if is_refusal else ()
-    return f"{message} ({calls[-1].file} line {calls[-1].line})" if calls else message
+    is_known = bool(calls) and not calls[-1].is_installed
+    return f"{message} ({calls[-1].file} line {calls[-1].line})" if is_known else message
 
 
 def for_reader(message: str) -> str:

@@ -49,6 +49,11 @@ class Frame:
     source: str = ""
 
     @property
+    def is_installed(self) -> bool:
+        """Whether the file belongs to a library that is installed."""
+        return _INSTALLED.search(self.file) is not None
+
+    @property
     def location(self) -> str:
         """File, line and function, for a sentence."""
         return f"{self.file}:{self.line} in {self.name}"
@@ -156,7 +161,7 @@ def format_frames(frames: Iterable[Frame]) -> str:
 def _job_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
     """Drop frames of Spark, the product, Python and libraries; library frames stay if there are no others."""
     candidates = [frame for frame in frames if not _is_foreign(frame.file)]
-    own = [frame for frame in candidates if _INSTALLED.search(frame.file) is None]
+    own = [frame for frame in candidates if not frame.is_installed]
     return tuple(own or candidates)[-_LIMIT:]
 
 

@@ -42,10 +42,10 @@ def _hint(store: ObjectStore) -> str:
     if jobs:
         return f" It is no job's folder: name one with --root {', '.join(f'{store.uri}/{job}' for job in jobs[:5])}."
     folders = [name.rstrip("/") for name in store.list_names("") if name.endswith("/")]
-    found = [folder for folder in folders[:100] if store.info(f"{folder}/{MANIFEST_NAME}") is not None]
-    if not found:
+    savepoints = [folder for folder in folders[:100] if store.info(f"{folder}/{MANIFEST_NAME}") is not None]
+    if not savepoints:
         return ""
-    locations = ", ".join(f"{store.uri}/{folder}" for folder in found[:5])
+    locations = ", ".join(f"{store.uri}/{folder}" for folder in savepoints[:5])
     return f" It is no job's folder, and holds {locations}: look at one with `statefulspark savepoint show URI`."
 
 
