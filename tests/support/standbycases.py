@@ -500,6 +500,7 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "three failures and rollbacks are by hand": on_trial(3, rollback="Manual"),
         "three failures and a person was told": on_trial(
+        "three failures after one checkpoint": on_trial(3, state=UpgradeState.FIRST_CHECKPOINT, trial={"checkpoints": 1}),
             3, rollback="Manual", stalled=StallStatus(generation=1, reason="RollbackNeeded", message="m")
         ),
         "three failures, a person was told, and says yes": on_trial(

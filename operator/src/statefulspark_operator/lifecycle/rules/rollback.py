@@ -83,7 +83,7 @@ def stall_for_rollback(situation: Situation) -> Decision | None:
 
 def _verdict(upgrade: UpgradeStatus, driver: DriverIntent) -> str:
     completed = trial.of(upgrade).checkpoints
-    after = f"{completed} checkpoints" if completed else "no checkpoint"
+    after = "no checkpoint" if not completed else "1 checkpoint" if completed == 1 else f"{completed} checkpoints"
     return f"Revision {upgrade.to_revision} failed after {after}: {driver.end_message or 'it gave no reason.'}"
 
 
