@@ -201,6 +201,12 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the standby raised": ended_standby(13),
         "the standby ran out of memory": ended_standby(137, "OOMKilled"),
+        "the standby was killed, and not for its memory": ended_standby(137),
+        "the standby was killed for the third time": preparing(
+            record=a_standby(StandbyState.WARMING, failures=2),
+            standbys=(a_standby_pod(phase=PodPhase.FAILED, exit=ContainerExit(137)),),
+            answer=None,
+        ),
         "the standby was drained": ended_standby(10),
         "the standby is of an earlier release": ended_standby(2),
         "the standby is gone": preparing(record=a_standby(StandbyState.WARMING), standbys=(), answer=None),
@@ -494,13 +500,13 @@ CASES: dict[str, dict[str, Situation]] = {
         "three failures after a checkpoint": on_trial(
             3, state=UpgradeState.FIRST_CHECKPOINT, trial={"checkpoints": 2, "committed": {"delays": 41}}
         ),
+        "three failures after one checkpoint": on_trial(3, state=UpgradeState.FIRST_CHECKPOINT, trial={"checkpoints": 1}),
         "three failures without a savepoint": on_trial(3, savepoint=None, trial={"committed": {"delays": 44}}),
         "three failures without a savepoint and with a checkpoint": on_trial(
             3, savepoint=None, trial={"checkpoints": 1}, storage=FOUND
         ),
         "three failures and rollbacks are by hand": on_trial(3, rollback="Manual"),
         "three failures and a person was told": on_trial(
-        "three failures after one checkpoint": on_trial(3, state=UpgradeState.FIRST_CHECKPOINT, trial={"checkpoints": 1}),
             3, rollback="Manual", stalled=StallStatus(generation=1, reason="RollbackNeeded", message="m")
         ),
         "three failures, a person was told, and says yes": on_trial(

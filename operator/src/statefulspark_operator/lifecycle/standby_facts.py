@@ -12,7 +12,7 @@ from statefulspark.contract.api import JobStatus
 from statefulspark.contract.exit_codes import ExitCode
 
 from statefulspark_operator.api.status import StandbyState, StandbyStatus
-from statefulspark_operator.lifecycle import backoff, ends
+from statefulspark_operator.lifecycle import backoff, ends, trial
 from statefulspark_operator.lifecycle.ends import EndKind
 from statefulspark_operator.lifecycle.situation import DriverPod, PodPhase, Situation
 
@@ -21,6 +21,8 @@ RETRY_LONGEST = timedelta(minutes=5)
 NOT_SUPPORTED = "StandbyNotSupported"
 """The image's runtime does not know standbys; the reason is no fault of the job."""
 
+_KILLED, _OUT_OF_MEMORY = 137, "OOMKilled"
+"""The exit code of SIGKILL, which a kubelet, a node or a person may send, and the reason that says it was for memory."""
 _PASSING_WAITS = frozenset({"ContainerCreating", "PodInitializing", "ErrImagePull"})
 """Kubernetes' reasons that may pass: the first failed pull is repeated before it becomes `ImagePullBackOff`."""
 
@@ -78,6 +80,8 @@ def _after_end(situation: Situation, record: StandbyStatus, pod: DriverPod) -> S
         message = f"{pod.name} does not know `statefulspark run --standby`; its image has an earlier release."
         return reached(situation, record, StandbyState.REFUSED, reason=NOT_SUPPORTED, message=message)
     if end.kind in (EndKind.DISRUPTED, EndKind.DRAINED) or is_of_the_running_revision(situation, record):
+        return ended(situation, record, end.reason, end.message)
+    if end.code == _KILLED and end.reason != _OUT_OF_MEMORY and record.failures + 1 < trial.BUDGET:
         return ended(situation, record, end.reason, end.message)
     return reached(situation, record, StandbyState.REFUSED, reason=end.reason, message=end.message)
 
