@@ -160,6 +160,7 @@ class FakeDriver:
     hangs_since: datetime | None = None
     """Since when its batch has been running that never ends."""
     has_committed: bool = False
+    committed_at: datetime | None = None
     standby: StandbyStatus | None = None
     """What a standby says of itself; None for a driver."""
     refusal: StandbyStatus | None = None
@@ -186,7 +187,7 @@ class FakeDriver:
         if self.hangs_since is not None:
             return
         if self.state is JobState.RUNNING:
-            self.rows, self.has_committed = self.rows + 1, True
+            self.rows, self.has_committed, self.committed_at = self.rows + 1, True, now
         self._finish_operations(now)
         if self.exit_code is None and self.state is JobState.RUNNING and now >= self.next_checkpoint_at:
             self._checkpoint(now, Trigger.PERIODIC)
@@ -273,7 +274,7 @@ class FakeDriver:
             batch_id=self.rows,
             input_rows=self.rows,
             batch_since=self.hangs_since,
-            last_commit_at=self.started_at if self.has_committed else None,
+            last_commit_at=self.committed_at if self.has_committed else None,
         )
         return JobStatus(
             job=KEY.name,

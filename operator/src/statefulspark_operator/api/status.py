@@ -219,8 +219,13 @@ class UpgradeStatus(ApiModel):
     """When the new driver was ready."""
     first_checkpoint_at: UtcDatetime | None = None
     """When the new revision completed its first checkpoint."""
+    last_commit_at: UtcDatetime | None = None
+    """When the old revision had committed its last batch, as far as that was seen."""
+    first_commit_at: UtcDatetime | None = None
+    """When the new revision had committed its first batch; absent if there was no input before its first checkpoint."""
     pause_seconds: float | None = None
-    """From the completed savepoint, or the stop, to the new driver being ready."""
+    """From the last batch of the old revision to the first of the new one. It begins with the request to stop if the old one
+    had had no input for a minute, and is absent if the new one had none."""
     savepoint: str | None = None
     """Folder of the savepoint."""
     message: str | None = None

@@ -17,6 +17,7 @@ from statefulspark_operator.api.status import (
     StandbyState,
     StatefulSparkJobStatus,
     UpgradeState,
+    UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle import steps
@@ -98,7 +99,7 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
     if old is not None and old.requested_at == new.requested_at and old.state is new.state:
         return
     if new.state in steps.CARRIED_OUT and (old is None or old.state not in steps.CARRIED_OUT):
-        yield Announcement("UpgradeCompleted", f"Upgrade {route} done; pause {new.pause_seconds} s.")
+        yield Announcement("UpgradeCompleted", f"Upgrade {route} done; {_pause(new)}.")
     if new.state is UpgradeState.STABLE:
         yield Announcement("UpgradeStable", f"Revision {new.to_revision} is stable.")
     if new.state is UpgradeState.READY:
@@ -111,6 +112,12 @@ def _upgrade(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         yield Announcement("UpgradeAborted", f"Upgrade {route} given up: {new.message}", is_warning=True)
     if new.state is UpgradeState.STOPPING and new.savepoint is None and new.message is not None:
         yield Announcement("UpgradeWithoutSavepoint", new.message, is_warning=True)
+
+
+def _pause(upgrade: UpgradeStatus) -> str:
+    if upgrade.pause_seconds is None:
+        return "there was no input, so no pause was seen"
+    return f"{upgrade.pause_seconds:g} s from the last batch of the old revision to the first of the new one"
 
 
 def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api.status import (
@@ -13,6 +15,9 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.lifecycle import steps, trial
 from statefulspark_operator.lifecycle.situation import Situation
+
+IDLE_AFTER = timedelta(minutes=1)
+"""A driver that has committed nothing for so long before it is asked to stop waits for input, and its wait is no pause."""
 
 
 def current_upgrade(situation: Situation, upgrade: UpgradeStatus, *, has_checkpoint: bool) -> UpgradeStatus:
@@ -26,7 +31,7 @@ def current_upgrade(situation: Situation, upgrade: UpgradeStatus, *, has_checkpo
     upgrade = _taken_back(situation, upgrade)
     if upgrade.state in steps.OVER and upgrade.state is not UpgradeState.FIRST_CHECKPOINT:
         return upgrade
-    upgrade = _started(situation, _saved(situation, upgrade))
+    upgrade = _measured(situation, _started(situation, _saved(situation, upgrade)))
     if not has_checkpoint or not _runs_it(situation, upgrade):
         return upgrade
     return _stable(situation, _counted(situation, upgrade))
@@ -72,9 +77,39 @@ def _started(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
         return upgrade
     if driver_status.state is not JobState.RUNNING or driver.revision != upgrade.to_revision:
         return upgrade
-    since = upgrade.savepoint_completed_at or upgrade.stopped_at
-    pause_s = round((situation.now - since).total_seconds(), 3) if since else None
-    return upgrade.model_copy(update={"started_at": situation.now, "pause_seconds": pause_s})
+    return upgrade.model_copy(update={"started_at": situation.now})
+
+
+def _measured(situation: Situation, upgrade: UpgradeStatus) -> UpgradeStatus:
+    """Note the last batch of the old revision and the first of the new one, and with both how long there was no output."""
+    driver, committed_at = situation.status.driver, _last_commit(situation)
+    if driver is None or committed_at is None:
+        return upgrade
+    if driver.revision == upgrade.from_revision and upgrade.state in steps.STOP_REQUESTED | {UpgradeState.STOPPING}:
+        return upgrade.model_copy(update={"last_commit_at": committed_at})
+    is_first = upgrade.state in steps.STARTED and upgrade.first_commit_at is None
+    if not is_first or driver.revision != upgrade.to_revision:
+        return upgrade
+    since = _pause_began(situation, upgrade)
+    pause_s = round(max(0.0, (committed_at - since).total_seconds()), 3) if since is not None else None
+    return upgrade.model_copy(update={"first_commit_at": committed_at, "pause_seconds": pause_s})
+
+
+def _last_commit(situation: Situation) -> datetime | None:
+    answer = situation.driver_status
+    commits = [query.last_commit_at for query in answer.queries if query.last_commit_at] if answer is not None else []
+    return max(commits, default=None)
+
+
+def _pause_began(situation: Situation, upgrade: UpgradeStatus) -> datetime | None:
+    """Return when output ended: with the last batch, but not before the stop if the old revision waited for input."""
+    operation = situation.status.operation
+    is_of_upgrade = operation is not None and operation.requested_at >= upgrade.requested_at
+    asked_at = operation.requested_at if operation is not None and is_of_upgrade else upgrade.stopped_at
+    last = upgrade.last_commit_at
+    if last is None or asked_at is None:
+        return last or asked_at
+    return last if asked_at - last <= IDLE_AFTER else asked_at
 
 
 def _runs_it(situation: Situation, upgrade: UpgradeStatus) -> bool:

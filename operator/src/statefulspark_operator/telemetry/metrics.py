@@ -63,7 +63,10 @@ def job_families(statuses: Mapping[JobKey, StatefulSparkJobStatus]) -> tuple[Met
     checkpoint = _gauge(f"{prefix}_last_checkpoint_timestamp_seconds", "When the latest checkpoint completed.")
     restarts = CounterMetricFamily(f"{prefix}_restarts_total", "Restarts after failures.", labels=_JOB_LABELS)
     epoch = _gauge(f"{prefix}_epoch", "Highest epoch assigned to a driver.")
-    pause = _gauge(f"{prefix}_upgrade_pause_seconds", "Pause of the latest upgrade.")
+    pause = _gauge(
+        f"{prefix}_upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."
+    )
+    executors = _gauge(f"{prefix}_executors", "Executors of the running driver: asked for, running, lost.", "state")
     for key, status in sorted_items(statuses):
         job = (key.namespace, key.name)
         ready.add_metric(job, float(_is_ready(status)))
