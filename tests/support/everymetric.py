@@ -12,6 +12,7 @@ from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
+    ExecutorsStatus,
     Phase,
     RestartStatus,
     SnapshotStatus,
@@ -60,6 +61,7 @@ def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
             restarts=RestartStatus(count=4),
             upgrade=upgrade,
             last_checkpoint=SnapshotStatus(id=1, completed_at=at),
+            executors=ExecutorsStatus(driver="flights-driver-2", asked=3, running=2, lost=4),
         ),
     }
 

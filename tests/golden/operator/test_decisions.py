@@ -10,6 +10,7 @@ import json
 import os
 from pathlib import Path
 
+import executorcases
 import pytest
 import situationcases
 import standbycases
@@ -20,7 +21,7 @@ from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.situation import Situation
 
 FOLDER = Path(__file__).parent / "decisions"
-CASES = situationcases.CASES | standbycases.CASES
+CASES = situationcases.CASES | standbycases.CASES | executorcases.CASES
 
 
 def _action(act: object) -> dict[str, object]:
@@ -30,7 +31,9 @@ def _action(act: object) -> dict[str, object]:
 
 
 def _plain(value: object) -> object:
-    return json.loads(value.to_json()) if isinstance(value, RestoreIntent) else json.loads(json.dumps(value))
+    if isinstance(value, RestoreIntent):
+        return json.loads(value.to_json())
+    return json.loads(json.dumps(value, default=dataclasses.asdict))
 
 
 def _rendered(situation: Situation, decision: Decision) -> dict[str, object]:

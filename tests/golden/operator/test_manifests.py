@@ -16,7 +16,7 @@ from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import RestoreIntent
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.lifecycle.situation import Job
-from statefulspark_operator.render import children, config, driver
+from statefulspark_operator.render import children, config, driver, executor
 from statefulspark_operator.render.base import Manifest, Subject
 
 FOLDER = Path(__file__).parent
@@ -65,6 +65,21 @@ FULL = {
     "savepoint": {"location": "s3://savepoints/flights"},
     "sparkConf": {"spark.sql.shuffle.partitions": "8"},
 }
+GIVEN = {
+    **FULL,
+    "executor": {
+        "instances": 2,
+        "resources": {"requests": {"cpu": "500m"}, "limits": {"cpu": "2", "memory": "4Gi", "example.com/gpu": "1"}},
+        "env": [{"name": "TZ", "value": "UTC"}],
+        "serviceAccountName": "reader-of-buckets",
+        "localDisk": {"size": "20Gi", "storageClassName": "fast"},
+        "template": {
+            "metadata": {"annotations": {"team": "a"}, "labels": {"team": "a", "statefulspark.io/driver": "another"}},
+            "spec": {"nodeSelector": {"disk": "fast"}, "containers": [{"name": "executor", "lifecycle": {}}]},
+        },
+    },
+    "sparkConf": {"spark.authenticate": "false"},
+}
 RESTORE = RestoreIntent(id="uid-upgrade-7-2-1", snapshot="s3://savepoints/flights/00000043-upgrade")
 
 
@@ -85,6 +100,9 @@ CASES: list[tuple[str, Manifest]] = [
     ),
     ("service", children.service(subject(SMALL), epoch=3)),
     ("token", children.token_secret(subject(SMALL), "a-token")),
+    ("network", children.network_secret(subject(FULL), "a-secret")),
+    ("executor-full", executor.template(subject(FULL), executor.Owner("flights-driver-3", "0a1b2c3d4e", 3))),
+    ("executor-given", executor.template(subject(GIVEN), executor.Owner("flights-standby-2", "0a1b2c3d4e"))),
     ("revision", children.controller_revision(subject(SMALL), revision="0a1b2c3d4e")),
     *zip(("account", "role", "binding"), children.access(subject(FULL)), strict=True),
 ]
@@ -125,7 +143,7 @@ def test_a_standby_is_told_of_state_that_may_be_dropped_and_of_no_snapshot() -> 
 
 def test_what_a_standby_is_told_at_its_start_as_driver_is_what_a_new_driver_would_read() -> None:
     intent = RestoreIntent(id="r", snapshot="s3://state/sp", allow_non_restored_state=True)
-    made = config.job_config(subject(SMALL), revision="0a1b2c3d4e", restore=intent)
+    made = config.job_config(subject(SMALL), executor.Owner("flights-driver-1", "0a1b2c3d4e", 1), restore=intent)
 
     assert config.restore_config(subject(SMALL), intent) == made.restore
 

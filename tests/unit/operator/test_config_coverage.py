@@ -11,9 +11,10 @@ from statefulspark.contract.config import ClaimMode, JobConfig
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import RestoreIntent
 from statefulspark_operator.lifecycle.situation import Job
-from statefulspark_operator.render import config
+from statefulspark_operator.render import config, executor
 from statefulspark_operator.render.base import Subject
 
+OWNER = executor.Owner("x-driver-1", "r", 1)
 EXPOSED = {
     "takeOver": "restore.takeOver",
     "storage.uri": "storage.uri",
@@ -107,7 +108,7 @@ def test_the_driver_is_told_what_the_spec_says_and_the_runtimes_defaults(
 ) -> None:
     defaults = JobConfig.model_validate({"name": "x", "storage": {"uri": "s3://x"}}).checkpoint
 
-    made = config.job_config(_subject(**changes), revision="r", restore=None)
+    made = config.job_config(_subject(**changes), OWNER, restore=None)
 
     expected = defaults.model_dump(mode="json", by_alias=True) | told
     assert made.checkpoint.model_dump(mode="json", by_alias=True) == expected
@@ -118,7 +119,7 @@ def test_a_claim_is_passed_on_to_the_driver(mode: ClaimMode | None) -> None:
     """A.170."""
     wanted = RestoreIntent(id="a", snapshot="s3://savepoints/a", claim_mode=mode)
 
-    made = config.job_config(_subject(), revision="r", restore=wanted)
+    made = config.job_config(_subject(), OWNER, restore=wanted)
 
     assert made.restore.claim_mode is (mode or ClaimMode.NO_CLAIM)
 

@@ -480,6 +480,7 @@ def test_the_order_of_the_rules_is_the_design() -> None:
         "ownership.reject",
         "standby.repeat_activation",
         "handover.release_driver",
+        "executors.remove_orphans",
         "operation.end_stopped_driver",
         "operation.follow",
         "health.restart_stalled",

@@ -11,12 +11,20 @@ LABEL_JOB = f"{GROUP}/job"
 LABEL_ROLE = f"{GROUP}/role"
 LABEL_EPOCH = f"{GROUP}/epoch"
 LABEL_REVISION = f"{GROUP}/revision"
-IDENTITY_LABELS = frozenset({LABEL_JOB, LABEL_ROLE, LABEL_EPOCH, LABEL_REVISION})
+LABEL_DRIVER = f"{GROUP}/driver"
+"""Of an executor: the name of the driver pod that it belongs to, which may have been a standby before."""
+IDENTITY_LABELS = frozenset({LABEL_JOB, LABEL_ROLE, LABEL_EPOCH, LABEL_REVISION, LABEL_DRIVER})
 """Labels that only the operator sets."""
 ROLE_DRIVER = "driver"
 ROLE_STANDBY = "standby"
+ROLE_EXECUTOR = "executor"
 
 DRIVER_CONTAINER = "driver"
+EXECUTOR_CONTAINER = "executor"
+NETWORK_KEY = "secret"
+"""Key, in a Secret of the job, of what driver and executors share to encrypt their connections, as the driver reads it."""
+NETWORK_EXECUTOR_KEY = "executor"
+"""The same as an executor reads it: in base64."""
 API_PORT = 8090
 API_PORT_NAME = "api"
 ANNOTATION_API_PORT = f"{GROUP}/api-port"
@@ -64,6 +72,11 @@ def token(job: str) -> str:
     return f"{job}-token"
 
 
+def network(job: str) -> str:
+    """Return the name of the Secret that the driver and its executors share, which only they can read."""
+    return f"{job}-network"
+
+
 def service_account(job: str) -> str:
     """Return the name of the service account that may start executors, and of its role and binding."""
     return f"{job}-driver"
@@ -94,16 +107,35 @@ def standby_labels(job: str, *, revision: str) -> dict[str, str]:
     return {**labels(job), LABEL_ROLE: ROLE_STANDBY, LABEL_REVISION: revision}
 
 
+def executor_labels(job: str, *, driver: str, revision: str, epoch: int | None) -> dict[str, str]:
+    """Return the labels of an executor.
+
+    Args:
+        job: The job.
+        driver: Name of the driver or standby pod that it belongs to.
+        revision: Revision of the spec.
+        epoch: Epoch of the driver; None for an executor of a standby, which keeps its labels when that becomes the driver.
+    """
+    own = {**labels(job), LABEL_ROLE: ROLE_EXECUTOR, LABEL_DRIVER: driver, LABEL_REVISION: revision}
+    return own if epoch is None else {**own, LABEL_EPOCH: str(epoch)}
+
+
+def executor_number(pod: str) -> int:
+    """Return the number in an executor's name, which Spark counts up from 1 in each driver; 0 for any other name."""
+    number = pod.rpartition("-exec-")[2]
+    return int(number) if number != pod and number.isdecimal() else 0
+
+
 def activation_labels(epoch: int) -> dict[str, str]:
     """Return the labels that turn a standby pod into the driver pod of an epoch."""
     return {LABEL_ROLE: ROLE_DRIVER, LABEL_EPOCH: str(epoch)}
 
 
 def role_selector() -> str:
-    """Return the label selector of all driver and standby pods."""
-    return f"{LABEL_ROLE} in ({ROLE_DRIVER},{ROLE_STANDBY})"
+    """Return the label selector of all driver, standby and executor pods."""
+    return f"{LABEL_ROLE} in ({ROLE_DRIVER},{ROLE_STANDBY},{ROLE_EXECUTOR})"
 
 
 def pod_selector(job: str) -> str:
-    """Return the label selector of all driver and standby pods of a job."""
+    """Return the label selector of all driver, standby and executor pods of a job."""
     return f"{LABEL_JOB}={job},{role_selector()}"

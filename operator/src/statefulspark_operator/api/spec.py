@@ -137,7 +137,7 @@ class EnvVarSource(ApiModel):
 
 
 class EnvVar(ApiModel):
-    """An environment variable of the driver."""
+    """An environment variable of a container."""
 
     name: str = Field(min_length=1, max_length=253)
     """Name of the variable."""
@@ -181,12 +181,21 @@ class Driver(ApiModel):
     sidecars and so on. Lists of named objects are merged by name; the driver's container is named `driver`."""
     service_account_name: str | None = Field(default=None, max_length=253)
     """Service account of the driver; absent means the namespace's default, or one that is created for the job if it has
-    executors."""
+    executors. One of your own needs the rights of that one, to start executors."""
     termination_grace_period_seconds: Annotated[int | None, ChangeCost.IGNORE] = Field(default=None, ge=5, le=3600)
     """Time for the driver to finish its batch and complete a checkpoint when its pod is deleted. Default 60."""
     standby: Annotated[bool, ChangeCost.RELOAD] = False
     """Keep a second, started driver pod ready, on another node if there is one, that takes over when the driver ends. It
     needs the driver's resources once more."""
+
+
+class LocalDisk(ApiModel):
+    """Disk space of an executor, which goes with its pod: what must survive is on shared storage."""
+
+    size: Quantity
+    """Its size, for example `20Gi`. An executor that uses more on its node's disk is evicted."""
+    storage_class_name: str | None = Field(default=None, max_length=253)
+    """Class of a volume that is made for each executor; absent means the node's own disk."""
 
 
 class Executor(ApiModel):
@@ -197,7 +206,19 @@ class Executor(ApiModel):
     cores: int = Field(default=1, ge=1, le=1024)
     """Number of tasks that an executor runs at the same time."""
     memory: JvmMemory = "1g"
-    """Heap of an executor's JVM."""
+    """Heap of an executor's JVM. Beside it the container gets max(384 MiB, a tenth of the heap) for the JVM, and 1 GiB for
+    each core for Python, half of that for keyed state; `resources` names another size."""
+    resources: Resources | None = None
+    """Resources of an executor's container. Its memory is one value, the limit: what exceeds the JVM's share is Python's."""
+    env: tuple[EnvVar, ...] = ()
+    """Environment variables of the executors."""
+    template: OpaqueObject | None = None
+    """A pod template (`metadata`, `spec`) that is merged into the executors' pods: nodeSelector, tolerations, volumes and so
+    on. Lists of named objects are merged by name; the executor's container is named `executor`."""
+    service_account_name: str | None = Field(default=None, max_length=253)
+    """Service account of the executors, for example one with a cloud role; absent means the namespace's default."""
+    local_disk: LocalDisk | None = None
+    """Local disk of each executor, for shuffles, state stores and keyed state beyond memory; absent means the node's."""
 
 
 class CredentialsSecret(ApiModel):

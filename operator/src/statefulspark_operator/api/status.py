@@ -308,6 +308,23 @@ class RevisionRecord(ApiModel):
     """When that was observed."""
 
 
+class ExecutorsStatus(ApiModel):
+    """The executors of the running driver."""
+
+    driver: str
+    """Name of the driver's pod."""
+    asked: int
+    """Number that it asked for."""
+    running: int
+    """Number that runs."""
+    lost: int = 0
+    """Number that it has asked for again, because one ended or did not start."""
+    why: str | None = None
+    """Why one does not run, or why the last one was lost, in one sentence."""
+    missing_since: UtcDatetime | None = None
+    """Since when fewer run than it asked for."""
+
+
 class RestartStatus(ApiModel):
     """Failures and restarts."""
 
@@ -382,6 +399,8 @@ class StatefulSparkJobStatus(ApiModel):
     """The latest upgrade."""
     standby: StandbyStatus | None = None
     """The standby driver, of a warm upgrade or of `spec.driver.standby`."""
+    executors: ExecutorsStatus | None = None
+    """The executors of the running driver; absent if the job runs in the driver."""
     standby_count: int = 0
     """Number of standby pods created so far."""
     history: tuple[RevisionRecord, ...] = ()

@@ -1,4 +1,4 @@
-"""Reads driver and standby pods from the API server's JSON. Pure."""
+"""Reads driver, standby and executor pods from the API server's JSON. Pure."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from statefulspark.contract.api import ExitReport
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.lifecycle.situation import ContainerExit, DriverPod, PodPhase, Waiting
+from statefulspark_operator.lifecycle.situation import ContainerExit, DriverPod, ExecutorPod, PodPhase, Waiting
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+_HARMLESS_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def read_driver_pod(pod: Resource) -> DriverPod | None:
@@ -25,7 +26,8 @@ def read_driver_pod(pod: Resource) -> DriverPod | None:
         The pod, or None if it has no epoch label, so that it is no driver pod of the operator.
     """
     epoch = resources.text(pod, "metadata", "labels", names.LABEL_EPOCH)
-    return _read(pod, int(epoch)) if epoch.isdecimal() else None
+    is_executor = resources.text(pod, "metadata", "labels", names.LABEL_ROLE) == names.ROLE_EXECUTOR
+    return _read(pod, int(epoch)) if epoch.isdecimal() and not is_executor else None
 
 
 def read_standby_pod(pod: Resource) -> DriverPod | None:
@@ -41,16 +43,57 @@ def read_standby_pod(pod: Resource) -> DriverPod | None:
     return _read(pod, 0) if is_standby else None
 
 
-def _read(pod: Resource, epoch: int) -> DriverPod:
+def read_executor_pod(pod: Resource) -> ExecutorPod | None:
+    """Read an executor's pod.
+
+    Args:
+        pod: The object.
+
+    Returns:
+        The pod; None if it is not in the role of an executor.
+    """
+    if resources.text(pod, "metadata", "labels", names.LABEL_ROLE) != names.ROLE_EXECUTOR:
+        return None
+    owners = resources.items(pod, "metadata", "ownerReferences")
+    name = resources.text(pod, "metadata", "name")
+    return ExecutorPod(
+        name=name,
+        uid=resources.text(pod, "metadata", "uid"),
+        owner_uid=next((resources.text(owner, "uid") for owner in owners if owner.get("kind") == "Pod"), ""),
+        phase=_phase(pod),
+        is_leaving=resources.time(pod, "metadata", "deletionTimestamp") is not None,
+        obstacle=_obstacle(pod, name),
+    )
+
+
+def _obstacle(pod: Resource, name: str) -> str | None:
+    """Return why an executor does not run, as a sentence; None if nothing is known to keep it from that."""
+    state, ended_by = _container_state(pod, names.EXECUTOR_CONTAINER), resources.text(pod, "status", "reason")
+    if ended_by:
+        return f"{name} was removed ({ended_by}): {resources.text(pod, 'status', 'message') or 'no message'}."
+    exit_, waiting, unschedulable = _exit(state), _waiting(state), _unschedulable(pod)
+    if exit_ is not None:
+        reason = f" ({exit_.reason})" if exit_.reason not in ("", "Error", "Completed") else ""
+        return f"{name} ended with exit code {exit_.code}{reason}."
+    if waiting is not None and waiting.reason not in _HARMLESS_WAITS:
+        return f"{name} cannot start ({waiting.reason}): {waiting.message or 'no message'}."
+    return f"{name} cannot be scheduled: {unschedulable}" if unschedulable is not None else None
+
+
+def _phase(pod: Resource) -> PodPhase:
     phase = resources.text(pod, "status", "phase")
+    return PodPhase(phase) if phase in PodPhase._value2member_map_ else PodPhase.UNKNOWN
+
+
+def _read(pod: Resource, epoch: int) -> DriverPod:
     port = resources.text(pod, "metadata", "annotations", names.ANNOTATION_API_PORT)
-    state = _container_state(pod)
+    state = _container_state(pod, names.DRIVER_CONTAINER)
     return DriverPod(
         name=resources.text(pod, "metadata", "name"),
         uid=resources.text(pod, "metadata", "uid"),
         epoch=epoch,
         revision=resources.text(pod, "metadata", "labels", names.LABEL_REVISION),
-        phase=PodPhase(phase) if phase in PodPhase._value2member_map_ else PodPhase.UNKNOWN,
+        phase=_phase(pod),
         created_at=resources.time(pod, "metadata", "creationTimestamp") or _NEVER,
         is_ready=_condition(pod, "Ready").get("status") == "True",
         ip=resources.text(pod, "status", "podIP") or None,
@@ -76,12 +119,12 @@ def _unschedulable(pod: Resource) -> str | None:
     return resources.text(scheduled, "message") or "no reason given"
 
 
-def _container_state(pod: Resource) -> Resource:
-    """Return the state of the driver's container, or of an init container that it is waiting for."""
+def _container_state(pod: Resource, container: str) -> Resource:
+    """Return the state of the pod's own container, or of an init container that it is waiting for."""
     for field in ("initContainerStatuses", "containerStatuses"):
         for status in resources.items(pod, "status", field):
             state = resources.section(status, "state")
-            if status.get("name") == names.DRIVER_CONTAINER or (field.startswith("init") and "waiting" in state):
+            if status.get("name") == container or (field.startswith("init") and "waiting" in state):
                 return state
     return {}
 

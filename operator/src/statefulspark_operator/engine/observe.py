@@ -23,6 +23,7 @@ from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle.situation import (
     DriverPod,
     DriverSilent,
+    ExecutorPod,
     Job,
     OperationAbsent,
     PodPhase,
@@ -30,7 +31,7 @@ from statefulspark_operator.lifecycle.situation import (
     StorageFacts,
     StorageUnreadable,
 )
-from statefulspark_operator.render import config
+from statefulspark_operator.render import containers
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ async def observe(ports: Ports, resource: Resource, accepted: Accepted) -> Situa
         accepted: The spec to carry out.
     """
     job, status = read_metadata(resource), read_status(resource)
-    driver_pods, standby_pods = await _list_pods(ports, job)
+    driver_pods, standby_pods, executor_pods = await _list_pods(ports, job)
     now = ports.now()
     live = [pod for pod in driver_pods if pod.is_live(now) and not _is_released(status, pod)]
     answer = await _ask_driver(ports, job, status, live)
@@ -109,16 +110,25 @@ async def observe(ports: Ports, resource: Resource, accepted: Accepted) -> Situa
         standbys=standby_pods,
         standby=standby,
         withheld=accepted.withheld,
+        executors=executor_pods,
     )
 
 
-async def _list_pods(ports: Ports, job: Job) -> tuple[tuple[DriverPod, ...], tuple[DriverPod, ...]]:
-    """Return this job's driver and standby pods, without those of an earlier resource with the same name."""
+async def _list_pods(
+    ports: Ports, job: Job
+) -> tuple[tuple[DriverPod, ...], tuple[DriverPod, ...], tuple[ExecutorPod, ...]]:
+    """Return this job's driver, standby and executor pods.
+
+    Drivers and standbys of an earlier resource with the same name are left out. Its executors are not: they belong to pods
+    that this job does not have.
+    """
     listed = await ports.gateway.list_pods(job.namespace, names.pod_selector(job.name))
     owned = [pod for pod in listed if _is_owned(pod, job.uid)]
     driver_pods = [driver for pod in owned if (driver := pods.read_driver_pod(pod)) is not None]
     standby_pods = [standby for pod in owned if (standby := pods.read_standby_pod(pod)) is not None]
-    return tuple(sorted(driver_pods, key=lambda pod: pod.epoch)), tuple(standby_pods)
+    executor_pods = [executor for pod in listed if (executor := pods.read_executor_pod(pod)) is not None]
+    by_number = sorted(executor_pods, key=lambda pod: names.executor_number(pod.name))
+    return tuple(sorted(driver_pods, key=lambda pod: pod.epoch)), tuple(standby_pods), tuple(by_number)
 
 
 def _is_released(status: StatefulSparkJobStatus, pod: DriverPod) -> bool:
@@ -220,7 +230,7 @@ async def storage_target(ports: Ports, job: Job, accepted: Accepted) -> StorageT
     if credentials is None:
         message = f"Secret {job.namespace}/{reference.name} does not exist; create it with the S3 credentials."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
-    absent = [key for key in config.CREDENTIAL_KEYS if not credentials.get(key)]
+    absent = [key for key in containers.CREDENTIAL_KEYS if not credentials.get(key)]
     if absent:
         # Without this check the S3 client would use the operator's own identity.
         message = f"Secret {job.namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."

@@ -82,14 +82,10 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
             await _create_driver(current, act)
         case actions.CreateStandby():
             await _create_standby(current, act)
-        case actions.DeleteStandby():
-            await _delete_standby(current, act)
         case actions.ActivateStandby():
             await _activate(current, act)
-        case actions.DeleteDriver():
-            await current.ports.gateway.delete(resources.POD, current.key.namespace, act.name, uid=act.uid)
-        case actions.ForgetDriver():
-            await _forget(current, act)
+        case actions.DeleteDriver() | actions.DeleteExecutors() | actions.DeleteStandby() | actions.ForgetDriver():
+            await _delete(current, act)
         case actions.RequestStop() | actions.RequestSavepoint():
             await _request(current, act)
         case actions.PurgeStorage():
@@ -117,6 +113,7 @@ async def _ensure(
         case actions.EnsureRevision():
             await gateway.create(children.controller_revision(subject, revision=act.revision))
         case actions.EnsureAccess():
+            await gateway.create(children.network_secret(subject, current.ports.new_token()))
             for manifest in children.access(subject):
                 await gateway.apply(manifest)
         case actions.EnsureService():
@@ -152,9 +149,26 @@ async def _create_pod(current: Pass, manifest: Manifest, name: str) -> None:
         )
 
 
-async def _delete_standby(current: Pass, act: actions.DeleteStandby) -> None:
+async def _delete(
+    current: Pass,
+    act: actions.DeleteDriver | actions.DeleteExecutors | actions.DeleteStandby | actions.ForgetDriver,
+) -> None:
+    """Delete pods, after what only they need."""
     gateway, namespace = current.ports.gateway, current.key.namespace
-    await gateway.delete(resources.CONFIG_MAP, namespace, names.standby_config(act.name))
+    match act:
+        case actions.DeleteExecutors():
+            for pod in act.pods:
+                await gateway.delete(resources.POD, namespace, pod.name, uid=pod.uid)
+            return
+        case actions.DeleteStandby():
+            await gateway.delete(resources.CONFIG_MAP, namespace, names.standby_config(act.name))
+        case actions.ForgetDriver():
+            config_map = names.config_of(current.key.name, act.name, act.epoch)
+            await gateway.delete(resources.CONFIG_MAP, namespace, config_map)
+        case actions.DeleteDriver():
+            pass
+        case _:
+            assert_never(act)
     await gateway.delete(resources.POD, namespace, act.name, uid=act.uid)
 
 
@@ -176,12 +190,6 @@ async def _activate(current: Pass, act: actions.ActivateStandby) -> None:
         _LOG.warning(
             "activation not accepted", extra={"job": str(current.key), "pod": pod.name, "error": answer.message}
         )
-
-
-async def _forget(current: Pass, act: actions.ForgetDriver) -> None:
-    gateway, namespace = current.ports.gateway, current.key.namespace
-    await gateway.delete(resources.CONFIG_MAP, namespace, names.config_of(current.key.name, act.name, act.epoch))
-    await gateway.delete(resources.POD, namespace, act.name, uid=act.uid)
 
 
 async def _request(current: Pass, act: actions.RequestStop | actions.RequestSavepoint) -> None:

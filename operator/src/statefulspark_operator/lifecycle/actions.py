@@ -41,7 +41,7 @@ class EnsureRevision:
 
 @dataclass(frozen=True, slots=True)
 class EnsureAccess:
-    """Create the service account with which the driver starts executor pods."""
+    """Create the service account with which the driver starts executor pods, and the Secret that it shares with them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +142,30 @@ class DeleteDriver:
 
 
 @dataclass(frozen=True, slots=True)
+class PodReference:
+    """One pod.
+
+    Attributes:
+        name: Its name.
+        uid: Its identity.
+    """
+
+    name: str
+    uid: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteExecutors:
+    """Delete the executors of a driver that is over. Nothing is lost: its epoch is fenced, and it commits nothing more.
+
+    Attributes:
+        pods: The executors; other pods with their names are not deleted.
+    """
+
+    pods: tuple[PodReference, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class RequestStop:
     """Ask the driver to stop with a savepoint.
 
@@ -208,11 +232,12 @@ Action = (
     | DeleteStandby
     | ActivateStandby
     | DeleteDriver
+    | DeleteExecutors
     | RequestStop
     | RequestSavepoint
     | ForgetDriver
     | PurgeStorage
 )
 
-DESTRUCTIVE = (RemoveFinalizer, DeleteDriver, DeleteStandby, RequestStop, PurgeStorage)
+DESTRUCTIVE = (RemoveFinalizer, DeleteDriver, DeleteExecutors, DeleteStandby, RequestStop, PurgeStorage)
 """Actions that end or delete something; a decision has at most one of them."""

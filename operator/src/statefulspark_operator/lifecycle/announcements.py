@@ -134,6 +134,18 @@ def _standby(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> I
         )
 
 
+def _executors(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
+    old, new = before.executors, after.executors
+    if new is None:
+        return
+    lost = new.lost - (old.lost if old is not None and old.driver == new.driver else 0)
+    if lost > 0:
+        named = "1 executor" if lost == 1 else f"{lost} executors"
+        yield Announcement(
+            "ExecutorLost", f"{new.driver} lost {named}: {new.why or 'no reason is known'}", is_warning=True
+        )
+
+
 def _restart(before: StatefulSparkJobStatus, after: StatefulSparkJobStatus) -> Iterator[Announcement]:
     """Tell why a driver that still runs is restarted; one that has ended is told with its end."""
     is_ended = after.driver is None or after.driver.state is DriverState.ENDED
@@ -164,6 +176,7 @@ _FINDERS: tuple[Callable[[StatefulSparkJobStatus, StatefulSparkJobStatus], Itera
     _driver,
     _standby,
     _upgrade,
+    _executors,
     _restart,
     _stall,
     _phase,

@@ -30,7 +30,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
-from statefulspark_operator.lifecycle import health, history, standby_facts, steps, trial, upgrade_facts
+from statefulspark_operator.lifecycle import executors, health, history, standby_facts, steps, trial, upgrade_facts
 from statefulspark_operator.lifecycle.situation import DriverSilent, OperationAbsent, Situation, StorageFacts
 
 PROGRESS_INTERVAL = timedelta(seconds=30)
@@ -165,6 +165,11 @@ def _is_progress_due(situation: Situation) -> bool:
     return status.progress_at is None or situation.now - status.progress_at >= interval
 
 
+def note_executors(situation: Situation) -> Situation:
+    """Record how many executors run, and why others do not."""
+    return with_status(situation, executors=executors.current(situation))
+
+
 def note_silence(situation: Situation) -> Situation:
     """Record since when a driver that ran has not answered."""
     status, pod = situation.status, situation.live_pod
@@ -285,6 +290,7 @@ FOLDS: tuple[Callable[[Situation], Situation], ...] = (
     note_origin,
     note_progress,
     note_silence,
+    note_executors,
     credit_progress,
     note_operation,
     note_standby,

@@ -57,6 +57,8 @@ class Reason(Enum):
     SAVEPOINT_MISSING = "The savepoint to start from is not on storage."
     STARTING = "A driver is started."
     RESUMING_START = "A start that was recorded earlier is carried out."
+    EXECUTORS_REMOVED = "Executors whose driver is over are removed, before the next driver asks for its own."
+    EXECUTORS_MISSING = "Fewer executors run than the driver asked for."
     DRIVER_ENDING = "The driver's pod is being deleted; the operator waits until it has completed its checkpoint."
     IMAGE_UNAVAILABLE = "The node cannot get the image."
     CONTAINER_WAITING = "The driver's container cannot be started."

@@ -119,6 +119,32 @@ class DriverPod:
 
 
 @dataclass(frozen=True, slots=True)
+class ExecutorPod:
+    """An executor's pod as the API server reports it.
+
+    Attributes:
+        name: Name of the pod.
+        uid: Identity of this pod.
+        owner_uid: Identity of the driver or standby pod that it belongs to; empty if nobody owns it.
+        phase: Its phase.
+        is_leaving: It is being deleted.
+        obstacle: Why it does not run, as a sentence; None if it runs, or is about to.
+    """
+
+    name: str
+    uid: str
+    owner_uid: str
+    phase: PodPhase
+    is_leaving: bool = False
+    obstacle: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it can have tasks."""
+        return self.phase is PodPhase.RUNNING and not self.is_leaving
+
+
+@dataclass(frozen=True, slots=True)
 class DriverSilent:
     """The driver was asked and did not answer; it may still be working.
 
@@ -244,6 +270,7 @@ class Situation:
         standbys: All standby pods.
         standby: The answer of the recorded standby; None if it was not asked.
         withheld: Revision of the current spec, if it was refused or rolled back, so that `spec` is the one before.
+        executors: All executor pods of the job, whoever they belong to.
     """
 
     now: datetime
@@ -258,6 +285,7 @@ class Situation:
     standbys: tuple[DriverPod, ...] = ()
     standby: JobStatus | DriverSilent | None = None
     withheld: str | None = None
+    executors: tuple[ExecutorPod, ...] = ()
 
     @property
     def live_pods(self) -> tuple[DriverPod, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pydantic import JsonValue
 
-from statefulspark_operator.api import base
+from statefulspark_operator.api import base, names
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.lifecycle.situation import Job
 
@@ -51,6 +51,23 @@ def metadata(job: Job, name: str, labels: Mapping[str, str]) -> Manifest:
         "labels": dict(labels),
         "ownerReferences": [owner_reference(job)],
     }
+
+
+def identity(merged: JsonValue, own: Manifest) -> JsonValue:
+    """Return a pod's metadata with its own name, namespace, owner and labels, whatever the template says: they identify it.
+
+    Args:
+        merged: The metadata with the user's template laid over it.
+        own: The metadata without it.
+    """
+    if not isinstance(merged, dict):
+        return own
+    user_labels, own_labels = merged.get("labels"), own["labels"]
+    if not isinstance(user_labels, dict) or not isinstance(own_labels, dict):
+        return {**merged, **own}
+    # A standby has no epoch, and must not get one from a template.
+    foreign = {label: value for label, value in user_labels.items() if label not in names.IDENTITY_LABELS}
+    return {**merged, **own, "labels": {**foreign, **own_labels}}
 
 
 def overlay(rendered: JsonValue, template: JsonValue, field: str = "") -> JsonValue:

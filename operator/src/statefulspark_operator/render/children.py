@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+
 from statefulspark_operator.api import names
 from statefulspark_operator.render.base import Manifest, Subject, metadata
 
@@ -20,6 +22,25 @@ def token_secret(subject: Subject, token: str) -> Manifest:
         "metadata": metadata(subject.job, name, names.labels(subject.job.name)),
         "type": "Opaque",
         "stringData": {"token": token},
+    }
+
+
+def network_secret(subject: Subject, secret: str) -> Manifest:
+    """Return the Secret with which driver and executors authenticate each other, and encrypt what they send.
+
+    Args:
+        subject: The job.
+        secret: The secret; the caller creates it, because this module is pure.
+    """
+    name = names.network(subject.job.name)
+    # Spark's SecurityManager encodes what it reads from a file, and takes what is in a variable as it is.
+    encoded = base64.b64encode(secret.encode()).decode()
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata(subject.job, name, names.labels(subject.job.name)),
+        "type": "Opaque",
+        "stringData": {names.NETWORK_KEY: secret, names.NETWORK_EXECUTOR_KEY: encoded},
     }
 
 

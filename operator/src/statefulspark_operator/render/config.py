@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
+from pydantic import JsonValue
 from statefulspark.contract.base import WireModel
 from statefulspark.contract.config import CheckpointingMode, JobConfig, RestoreConfig
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.status import RestoreIntent
+from statefulspark_operator.render import executor
 from statefulspark_operator.render.base import Manifest, Subject, metadata
 
 FILE_NAME = "job.json"
@@ -17,12 +20,14 @@ POD_IP = "POD_IP"
 """Variable of a standby with its own address, which Spark's settings refer to."""
 
 
-def job_config(subject: Subject, *, revision: str, restore: RestoreIntent | None, host: str | None = None) -> JobConfig:
+def job_config(
+    subject: Subject, owner: executor.Owner, *, restore: RestoreIntent | None, host: str | None = None
+) -> JobConfig:
     """Return the configuration of the driver.
 
     Args:
         subject: The job.
-        revision: Revision of its spec.
+        owner: The pod of the driver.
         restore: The snapshot to start from; None for the latest completed checkpoint.
         host: The driver's address for its executors, if it is not the job's Service.
 
@@ -35,11 +40,15 @@ def job_config(subject: Subject, *, revision: str, restore: RestoreIntent | None
         "namespace": job.namespace,
         "ownerId": job.uid,
         "takeOver": spec.restore.take_over,
-        "revision": revision,
+        "revision": owner.revision,
         "storage": _given(spec.storage, exclude={"credentials_secret"}),
         "checkpoint": _checkpoint(subject),
         "restore": _restore(subject, restore),
-        "engine": {"master": _master(subject), "conf": dict(spec.spark_conf), "platform": _platform(subject, host)},
+        "engine": {
+            "master": _master(subject),
+            "conf": dict(spec.spark_conf),
+            "platform": _platform(subject, owner, host),
+        },
         "savepointLocation": spec.savepoint.location,
         "apiPort": names.API_PORT,
         "parameters": dict(spec.job.parameters),
@@ -81,37 +90,13 @@ def _master(subject: Subject) -> str | None:
     return f"local[{subject.spec.driver.cores}]" if subject.spec.driver.cores else None
 
 
-def _platform(subject: Subject, host: str | None) -> dict[str, str]:
+def _platform(subject: Subject, owner: executor.Owner, host: str | None) -> dict[str, str]:
     """Return the Spark settings that the operator derives from the spec, without those of the user."""
     spec = subject.spec
     memory = {"spark.driver.memory": spec.driver.memory} if spec.driver.memory else {}
-    return memory | (_executor_conf(subject, host) if spec.executor.instances > 0 else {})
-
-
-def _executor_conf(subject: Subject, host: str | None) -> dict[str, str]:
-    spec, job = subject.spec, subject.job
-    conf = {
-        "spark.executor.instances": str(spec.executor.instances),
-        "spark.executor.cores": str(spec.executor.cores),
-        "spark.executor.memory": spec.executor.memory,
-        "spark.driver.host": host or f"{names.service(job.name)}.{job.namespace}.svc",
-        "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - inside the pod, reached through the Service
-        "spark.kubernetes.namespace": job.namespace,
-        "spark.kubernetes.container.image": spec.image,
-        "spark.kubernetes.executor.podNamePrefix": job.name,
-        f"spark.kubernetes.executor.label.{names.LABEL_JOB}": job.name,
-    }
-    if spec.image_pull_policy is not None:
-        conf["spark.kubernetes.container.image.pullPolicy"] = spec.image_pull_policy.value
-    if spec.image_pull_secrets:
-        conf["spark.kubernetes.container.image.pullSecrets"] = ",".join(ref.name for ref in spec.image_pull_secrets)
-    if spec.storage.credentials_secret is not None:
-        secret = spec.storage.credentials_secret.name
-        conf |= {f"spark.kubernetes.executor.secretKeyRef.{key}": f"{secret}:{key}" for key in CREDENTIAL_KEYS}
-    return conf
-
-
-CREDENTIAL_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+    if spec.executor.instances == 0:
+        return memory
+    return memory | executor.settings(subject, owner, host=host, template=f"{FOLDER}/{executor.TEMPLATE_FILE}")
 
 
 def config_map(subject: Subject, *, epoch: int, revision: str, restore: RestoreIntent | None) -> Manifest:
@@ -124,8 +109,9 @@ def config_map(subject: Subject, *, epoch: int, revision: str, restore: RestoreI
         restore: The snapshot to start from; None for the latest completed checkpoint.
     """
     labels = names.driver_labels(subject.job.name, epoch=epoch, revision=revision)
-    document = job_config(subject, revision=revision, restore=restore)
-    return _config_map(subject, names.config(subject.job.name, epoch), labels, document)
+    owner = executor.Owner(names.driver_pod(subject.job.name, epoch), revision, epoch)
+    files = _files(subject, owner, job_config(subject, owner, restore=restore))
+    return _config_map(subject, names.config(subject.job.name, epoch), labels, files)
 
 
 def standby_config_map(subject: Subject, *, pod: str, revision: str) -> Manifest:
@@ -141,15 +127,24 @@ def standby_config_map(subject: Subject, *, pod: str, revision: str) -> Manifest
     """
     may_drop = subject.spec.restore.allow_non_restored_state
     restore = RestoreIntent(id=f"{revision}-latest", allow_non_restored_state=True) if may_drop else None
-    document = job_config(subject, revision=revision, restore=restore, host=f"${{env:{POD_IP}}}")
+    owner = executor.Owner(pod, revision)
+    files = _files(subject, owner, job_config(subject, owner, restore=restore, host=f"${{env:{POD_IP}}}"))
     labels = names.standby_labels(subject.job.name, revision=revision)
-    return _config_map(subject, names.standby_config(pod), labels, document)
+    return _config_map(subject, names.standby_config(pod), labels, files)
 
 
-def _config_map(subject: Subject, name: str, labels: Mapping[str, str], document: JobConfig) -> Manifest:
+def _files(subject: Subject, owner: executor.Owner, document: JobConfig) -> dict[str, JsonValue]:
+    """Return what a driver finds in its folder: its configuration, and the template of its executors if it has any."""
+    files: dict[str, JsonValue] = {FILE_NAME: document.to_json(indent=1) + "\n"}
+    if subject.spec.executor.instances > 0:
+        files[executor.TEMPLATE_FILE] = json.dumps(executor.template(subject, owner), indent=1) + "\n"
+    return files
+
+
+def _config_map(subject: Subject, name: str, labels: Mapping[str, str], files: dict[str, JsonValue]) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata(subject.job, name, labels),
-        "data": {FILE_NAME: document.to_json(indent=1) + "\n"},
+        "data": files,
     }

@@ -8,15 +8,10 @@ from pydantic import JsonValue
 from statefulspark.contract import config as job_config
 
 from statefulspark_operator.api import names
-from statefulspark_operator.api.spec import EnvVar
-from statefulspark_operator.render import config
-from statefulspark_operator.render.base import Manifest, Subject, metadata, overlay
+from statefulspark_operator.render import config, containers, executor
+from statefulspark_operator.render.base import Manifest, Subject, identity, metadata, overlay
 
-USER_ID = 10001
 GRACE_PERIOD_S = 60
-NODE_LOSS_TOLERATION_S = 30
-"""Time after which a driver is removed from a node that does not answer; Kubernetes' default is 300 s."""
-WORK_FOLDER = "/tmp"  # noqa: S108 - an emptyDir of the pod's own
 
 
 def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
@@ -82,46 +77,28 @@ def _laid_over(subject: Subject, meta: Manifest, spec: Manifest) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": _identity(manifest["metadata"], meta),
+        "metadata": identity(manifest["metadata"], meta),
         "spec": manifest["spec"],
     }
 
 
-def _identity(merged: JsonValue, own: Manifest) -> JsonValue:
-    """Keep name, namespace, owner and the operator's labels, whatever the template says: they identify the driver."""
-    if not isinstance(merged, dict):
-        return own
-    user_labels, own_labels = merged.get("labels"), own["labels"]
-    if not isinstance(user_labels, dict) or not isinstance(own_labels, dict):
-        return {**merged, **own}
-    # A standby has no epoch, and must not get one from a template.
-    foreign = {label: value for label, value in user_labels.items() if label not in names.IDENTITY_LABELS}
-    return {**merged, **own, "labels": {**foreign, **own_labels}}
-
-
 def _pod_spec(subject: Subject, start: _Start) -> Manifest:
     spec, job = subject.spec, subject.job
+    volumes: list[JsonValue] = [
+        {"name": "config", "configMap": {"name": start.config}},
+        {"name": "work", "emptyDir": {}},
+    ]
+    if executor.is_encrypted(spec):
+        volumes.append(executor.network_volume(job.name))
     rendered: Manifest = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": spec.driver.termination_grace_period_seconds or GRACE_PERIOD_S,
         "automountServiceAccountToken": spec.executor.instances > 0,
         "enableServiceLinks": False,
-        "securityContext": {
-            "runAsNonRoot": True,
-            "runAsUser": USER_ID,
-            "runAsGroup": USER_ID,
-            "fsGroup": USER_ID,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
-        "tolerations": [
-            _toleration("node.kubernetes.io/not-ready"),
-            _toleration("node.kubernetes.io/unreachable"),
-        ],
+        "securityContext": containers.pod_security(),
+        "tolerations": containers.node_loss_tolerations(),
         "containers": [_container(subject, start)],
-        "volumes": [
-            {"name": "config", "configMap": {"name": start.config}},
-            {"name": "work", "emptyDir": {}},
-        ],
+        "volumes": volumes,
     }
     account = spec.driver.service_account_name
     if account is None and spec.executor.instances > 0:
@@ -133,17 +110,14 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
     return rendered
 
 
-def _toleration(taint: str) -> Manifest:
-    return {
-        "key": taint,
-        "operator": "Exists",
-        "effect": "NoExecute",
-        "tolerationSeconds": NODE_LOSS_TOLERATION_S,
-    }
-
-
 def _container(subject: Subject, start: _Start) -> Manifest:
     spec = subject.spec
+    mounts: list[JsonValue] = [
+        {"name": "config", "mountPath": config.FOLDER, "readOnly": True},
+        {"name": "work", "mountPath": containers.WORK_FOLDER},
+    ]
+    if executor.is_encrypted(spec):
+        mounts.append(executor.NETWORK_MOUNT)
     rendered: Manifest = {
         "name": names.DRIVER_CONTAINER,
         "image": spec.image,
@@ -153,20 +127,13 @@ def _container(subject: Subject, start: _Start) -> Manifest:
         "readinessProbe": _probe("/readyz", period_s=2, failures=3),
         "livenessProbe": _probe("/healthz", period_s=10, failures=6),
         "startupProbe": _probe("/healthz", period_s=2, failures=150),
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        },
-        "volumeMounts": [
-            {"name": "config", "mountPath": config.FOLDER, "readOnly": True},
-            {"name": "work", "mountPath": WORK_FOLDER},
-        ],
+        "securityContext": containers.container_security(),
+        "volumeMounts": mounts,
     }
     if spec.image_pull_policy is not None:
         rendered["imagePullPolicy"] = spec.image_pull_policy.value
     if spec.driver.resources is not None:
-        rendered["resources"] = spec.driver.resources.model_dump(mode="json", by_alias=True, exclude_none=True)
+        rendered["resources"] = containers.resources(spec.driver.resources)
     return rendered
 
 
@@ -183,11 +150,6 @@ def _field(path: str) -> Manifest:
     return {"fieldRef": {"apiVersion": "v1", "fieldPath": path}}
 
 
-def _secret_key(name: str, key: str, *, is_optional: bool) -> Manifest:
-    reference: Manifest = {"name": name, "key": key}
-    return {"secretKeyRef": {**reference, "optional": True} if is_optional else reference}
-
-
 def _env(subject: Subject, start: _Start) -> list[JsonValue]:
     spec, job = subject.spec, subject.job
     entries: list[JsonValue] = [
@@ -198,19 +160,7 @@ def _env(subject: Subject, start: _Start) -> list[JsonValue]:
         {"name": job_config.ENV_HOLDER, "value": "$(POD_NAME)/$(POD_UID)"},
         {
             "name": job_config.ENV_TOKEN,
-            "valueFrom": _secret_key(names.token(job.name), "token", is_optional=False),
+            "valueFrom": containers.secret_key(names.token(job.name), "token", is_optional=False),
         },
     ]
-    if spec.storage.credentials_secret is not None:
-        secret = spec.storage.credentials_secret.name
-        entries += [
-            {"name": key, "valueFrom": _secret_key(secret, key, is_optional=False)} for key in config.CREDENTIAL_KEYS
-        ]
-        token = "AWS_SESSION_TOKEN"  # noqa: S105 - the name of a variable, not a secret
-        entries.append({"name": token, "valueFrom": _secret_key(secret, token, is_optional=True)})
-    return [*entries, *(_user_variable(variable) for variable in spec.driver.env)]
-
-
-def _user_variable(variable: EnvVar) -> JsonValue:
-    dumped: JsonValue = variable.model_dump(mode="json", by_alias=True, exclude_none=True)
-    return dumped
+    return [*entries, *containers.credentials(spec.storage), *containers.variables(spec.driver.env)]

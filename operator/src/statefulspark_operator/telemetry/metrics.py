@@ -78,7 +78,11 @@ def job_families(statuses: Mapping[JobKey, StatefulSparkJobStatus]) -> tuple[Met
         epoch.add_metric(job, status.epoch or 0)
         if status.upgrade is not None and status.upgrade.pause_seconds is not None:
             pause.add_metric(job, status.upgrade.pause_seconds)
-    return ready, phases, checkpoint, restarts, epoch, pause
+        if status.executors is not None:
+            executors.add_metric((*job, "asked"), status.executors.asked)
+            executors.add_metric((*job, "running"), status.executors.running)
+            executors.add_metric((*job, "lost"), status.executors.lost)
+    return ready, phases, checkpoint, restarts, epoch, pause, executors
 
 
 def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:

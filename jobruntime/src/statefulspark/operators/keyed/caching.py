@@ -17,7 +17,9 @@ WORKER_CACHE = cache.LruCache()
 """Tables of this Python worker. Spark reuses workers between batches; a new one starts with an empty cache."""
 _TIERS: dict[Path, tiers.DiskTier] = {}
 _FOLDER = "statefulspark-keyed"
-_LOCAL_DIRECTORIES, _WORKER_MEMORY_MB = "SPARK_LOCAL_DIRS", "PYSPARK_EXECUTOR_MEMORY_MB"
+_LOCAL_DIRECTORIES = "SPARK_LOCAL_DIRS"
+_WORKER_MEMORY_MB = ("PYSPARK_EXECUTOR_MEMORY_MB", "STATEFULSPARK_WORKER_MEMORY_MB")
+"""Memory of a worker: Spark's limit, and what the operator counted for it in the size of an executor's pod."""
 
 
 def open_cache(
@@ -27,8 +29,8 @@ def open_cache(
 
     Args:
         uid: The operator.
-        cache_bytes: Memory for tables, estimated; where Spark limits the worker's memory (`spark.executor.pyspark.memory`),
-            at most half of that.
+        cache_bytes: Memory for tables, estimated; where the worker's memory is known (`spark.executor.pyspark.memory`, or
+            the size of the executor's pod), at most half of that.
         disk_bytes: Disk space for the operator's other key groups; None is all free space, 0 disables the disk tier.
         env: Environment of the worker, with its memory limit and local directories.
     """
@@ -38,8 +40,8 @@ def open_cache(
 
 def memory_bytes(cache_bytes: int, env: Mapping[str, str]) -> int:
     """Return the memory that tables may take in a worker."""
-    worker_mb = int(env.get(_WORKER_MEMORY_MB) or -1)
-    return cache_bytes if worker_mb <= 0 else min(cache_bytes, (worker_mb << 20) // 2)
+    known_mb = (int(env.get(name) or -1) for name in _WORKER_MEMORY_MB)
+    return min((cache_bytes, *((worker_mb << 20) // 2 for worker_mb in known_mb if worker_mb > 0)))
 
 
 def _tier_of(uid: str, disk_bytes: int | None, env: Mapping[str, str]) -> tiers.DiskTier | None:

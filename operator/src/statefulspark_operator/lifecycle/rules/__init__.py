@@ -11,6 +11,7 @@ from collections.abc import Callable
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.rules import (
     deletion,
+    executors,
     failure,
     handover,
     health,
@@ -35,6 +36,7 @@ RULES: tuple[Rule, ...] = (
     ownership.reject,  # Without a valid spec there is nothing to carry out.
     standby.repeat_activation,  # A standby that was chosen must hear of it.
     handover.release_driver,  # A standby takes over as soon as the stop is complete.
+    executors.remove_orphans,  # Before the next driver asks for its own.
     operation.end_stopped_driver,  # A driver that has completed its stop must end.
     operation.follow,  # A running request is followed to its end.
     health.restart_stalled,  # A savepoint or stop has its own timeout.

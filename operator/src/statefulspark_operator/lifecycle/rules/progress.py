@@ -9,7 +9,7 @@ from __future__ import annotations
 from statefulspark.contract.api import JobState, JobStatus
 
 from statefulspark_operator.api.status import OperationKind, Phase, UpgradeState
-from statefulspark_operator.lifecycle import actions, health, steps
+from statefulspark_operator.lifecycle import actions, executors, health, steps
 from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -83,7 +83,9 @@ def _await_first_batch(situation: Situation) -> Decision | None:
     first = health.first_batch(situation)
     if first is None or situation.status.phase is Phase.RUNNING:
         return None
-    return Decision(Reason.DRIVER_STARTING, first.message, _phase(situation), situation.status, (), SOON)
+    shortage = executors.shortage(situation.status.executors)
+    message = f"{first.message} {shortage}" if shortage is not None else first.message
+    return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
 
 
 def _silence(situation: Situation) -> str:

@@ -1,0 +1,209 @@
+"""What Spark is told about its executors: settings, and the template of their pods, which belong to the driver's. Pure.
+
+Spark makes the pods itself. It names them after the driver's pod, which has the epoch in its name, or a number for a
+standby, that has no epoch yet; and it makes the driver's pod their owner (`spark.kubernetes.driver.pod.name`, Spark 4.2's
+`BasicExecutorFeatureStep` and `KubernetesClusterSchedulerBackend`), as that of the ConfigMap with their configuration.
+Nothing of that changes when a standby becomes the driver. What Spark has no setting for is in the template: it is laid
+beneath what Spark adds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from statefulspark_operator.api import memory, names
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.render import base, containers
+from statefulspark_operator.render.base import Manifest, Subject
+
+TEMPLATE_FILE = "executor.json"
+NETWORK_FOLDER = "/etc/statefulspark-network"
+AUTH_VARIABLE = "_SPARK_AUTH_SECRET"
+"""Where an executor finds the secret. It cannot read the driver's file: Spark 4.2's `SecurityManager` reads files only where
+it knows `spark.master`, which an executor learns from the driver, over the connection that needs the secret."""
+LOCAL_VOLUME = "spark-local-dir-1"
+"""Spark uses volumes whose names begin like this instead of its own (`LocalDirsFeatureStep`)."""
+LOCAL_FOLDER = "/var/data/spark-local"
+REQUEST_TIMEOUT_MS = 60_000
+"""Spark waits 10 s for the API server, and ends if an answer takes longer; a busy one needs more."""
+AUTHENTICATE = "spark.authenticate"
+WORKER_MEMORY = "STATEFULSPARK_WORKER_MEMORY_MB"
+"""Variable with the memory of a Python worker, which limits the keyed state that it keeps."""
+_OVERHEAD_SETTINGS = (
+    "spark.executor.memoryOverhead",
+    "spark.executor.memoryOverheadFactor",
+    "spark.kubernetes.memoryOverheadFactor",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """The pod whose executors they are.
+
+    Attributes:
+        pod: Name of the driver or standby pod.
+        revision: Revision of the spec.
+        epoch: Epoch of the driver; None for a standby, which has none yet.
+    """
+
+    pod: str
+    revision: str
+    epoch: int | None = None
+
+
+def settings(subject: Subject, owner: Owner, *, host: str | None, template: str) -> dict[str, str]:
+    """Return Spark's settings for a job with executors.
+
+    Args:
+        subject: The job.
+        owner: The pod that starts the executors.
+        host: The driver's address, if it is not the job's Service.
+        template: Path of the file with the pod template, on the driver.
+    """
+    spec, job = subject.spec, subject.job
+    conf = {
+        "spark.executor.instances": str(spec.executor.instances),
+        "spark.executor.cores": str(spec.executor.cores),
+        "spark.executor.memory": spec.executor.memory,
+        "spark.driver.host": host or f"{names.service(job.name)}.{job.namespace}.svc",
+        "spark.driver.bindAddress": "0.0.0.0",  # noqa: S104 - inside the pod, reached through the Service
+        "spark.kubernetes.namespace": job.namespace,
+        "spark.kubernetes.container.image": spec.image,
+        "spark.kubernetes.driver.pod.name": owner.pod,
+        "spark.kubernetes.driver.requestTimeout": str(REQUEST_TIMEOUT_MS),
+        "spark.kubernetes.driver.connectionTimeout": str(REQUEST_TIMEOUT_MS),
+        "spark.kubernetes.executor.podNamePrefix": owner.pod,
+        "spark.kubernetes.executor.podTemplateFile": template,
+        "spark.kubernetes.executor.podTemplateContainerName": names.EXECUTOR_CONTAINER,
+    }
+    if spec.image_pull_policy is not None:
+        conf["spark.kubernetes.container.image.pullPolicy"] = spec.image_pull_policy.value
+    if spec.image_pull_secrets:
+        conf["spark.kubernetes.container.image.pullSecrets"] = ",".join(ref.name for ref in spec.image_pull_secrets)
+    return conf | _sizes(spec) | _network(spec)
+
+
+def _sizes(spec: StatefulSparkJobSpec) -> dict[str, str]:
+    """Return the settings of what Spark writes into the pod itself, whatever the template says: memory and CPU."""
+    resources = spec.executor.resources
+    requests, limits = (resources.requests or {}, resources.limits or {}) if resources is not None else ({}, {})
+    conf = {
+        setting: given[memory.CPU]
+        for setting, given in (
+            ("spark.kubernetes.executor.request.cores", requests),
+            ("spark.kubernetes.executor.limit.cores", limits),
+        )
+        if memory.CPU in given
+    }
+    if not _sizes_python(spec):
+        return conf
+    return conf | {"spark.executor.memoryOverhead": f"{memory.overhead_mib(spec.executor)}m"}
+
+
+def _sizes_python(spec: StatefulSparkJobSpec) -> bool:
+    """Tell whether the operator chooses the memory beside the heap, and not the user by a setting of Spark."""
+    return not any(setting in spec.spark_conf for setting in _OVERHEAD_SETTINGS)
+
+
+def is_encrypted(spec: StatefulSparkJobSpec) -> bool:
+    """Tell whether driver and executors authenticate each other, and encrypt what they send: unless the user says no."""
+    return spec.executor.instances > 0 and AUTHENTICATE not in spec.spark_conf
+
+
+def _network(spec: StatefulSparkJobSpec) -> dict[str, str]:
+    """Return the settings for connections that nobody else can open or read; the secret is a file, and in no setting."""
+    if not is_encrypted(spec):
+        return {}
+    return {
+        AUTHENTICATE: "true",
+        "spark.authenticate.secret.file": f"{NETWORK_FOLDER}/{names.NETWORK_KEY}",
+        "spark.network.crypto.enabled": "true",
+        "spark.network.crypto.cipher": "AES/GCM/NoPadding",
+    }
+
+
+def network_volume(job: str) -> JsonValue:
+    """Return the volume with which the driver reads the secret that it shares with its executors."""
+    items: list[JsonValue] = [{"key": names.NETWORK_KEY, "path": names.NETWORK_KEY}]
+    return {"name": "network", "secret": {"secretName": names.network(job), "defaultMode": 0o440, "items": items}}
+
+
+NETWORK_MOUNT: Manifest = {"name": "network", "mountPath": NETWORK_FOLDER, "readOnly": True}
+
+
+def template(subject: Subject, owner: Owner) -> Manifest:
+    """Return the template of an executor's pod, with the user's laid over it.
+
+    It fulfils the restricted Pod Security Standard, and has no token of the API server.
+
+    Args:
+        subject: The job.
+        owner: The pod that starts the executors.
+    """
+    job, executor = subject.job, subject.spec.executor
+    labels = names.executor_labels(job.name, driver=owner.pod, revision=owner.revision, epoch=owner.epoch)
+    meta: Manifest = {"labels": dict(labels)}
+    rendered: Manifest = {"metadata": meta, "spec": _pod_spec(subject)}
+    merged = base.overlay(rendered, dict(executor.template or {}))
+    manifest = merged if isinstance(merged, dict) else rendered
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": base.identity(manifest["metadata"], meta),
+        "spec": manifest["spec"],
+    }
+
+
+def _pod_spec(subject: Subject) -> Manifest:
+    spec = subject.spec
+    rendered: Manifest = {
+        "automountServiceAccountToken": False,
+        "enableServiceLinks": False,
+        "securityContext": containers.pod_security(),
+        "tolerations": containers.node_loss_tolerations(),
+        "containers": [_container(subject)],
+        "volumes": [{"name": "work", "emptyDir": {}}, _local_volume(spec)],
+    }
+    if spec.executor.service_account_name is not None:
+        rendered["serviceAccountName"] = spec.executor.service_account_name
+    return rendered
+
+
+def _container(subject: Subject) -> Manifest:
+    spec = subject.spec
+    own: list[JsonValue] = []
+    if _sizes_python(spec):
+        own.append({"name": WORKER_MEMORY, "value": str(memory.worker_mib(spec.executor))})
+    if is_encrypted(spec):
+        source = containers.secret_key(names.network(subject.job.name), names.NETWORK_EXECUTOR_KEY, is_optional=False)
+        own.append({"name": AUTH_VARIABLE, "valueFrom": source})
+    rendered: Manifest = {
+        "name": names.EXECUTOR_CONTAINER,
+        "env": [*own, *containers.credentials(spec.storage), *containers.variables(spec.executor.env)],
+        "securityContext": containers.container_security(),
+        "volumeMounts": [
+            {"name": "work", "mountPath": containers.WORK_FOLDER},
+            {"name": LOCAL_VOLUME, "mountPath": LOCAL_FOLDER},
+        ],
+    }
+    if spec.executor.resources is not None:
+        # Of memory and CPU, Spark replaces what is here by its settings.
+        rendered["resources"] = containers.resources(spec.executor.resources)
+    return rendered
+
+
+def _local_volume(spec: StatefulSparkJobSpec) -> JsonValue:
+    """Return the volume for shuffles, state stores and the tier of keyed state beyond memory."""
+    disk = spec.executor.local_disk
+    if disk is None:
+        return {"name": LOCAL_VOLUME, "emptyDir": {}}
+    if disk.storage_class_name is None:
+        return {"name": LOCAL_VOLUME, "emptyDir": {"sizeLimit": disk.size}}
+    claim: Manifest = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": disk.storage_class_name,
+        "resources": {"requests": {"storage": disk.size}},
+    }
+    return {"name": LOCAL_VOLUME, "ephemeral": {"volumeClaimTemplate": {"spec": claim}}}
