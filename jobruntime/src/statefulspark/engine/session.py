@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 from statefulspark import errors, telemetry
 from statefulspark.contract import config
-from statefulspark.engine import gateway, settings, sparklogfile
+from statefulspark.engine import apiserver, gateway, settings, sparklogfile
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
 
     Raises:
         SpecRejectedError: `EngineSettingRefused`: a setting would break a guarantee.
+        TransientError: `ApiServerSlow`: the API server of Kubernetes did not answer.
         InternalError: `JarsMissing`: the package was built without its jars. `JavaMissing`, `JvmNotStarted`.
     """
     begun, _begun.session = _begun.session, None
@@ -118,7 +119,7 @@ def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    session = apiserver.patiently(builder.getOrCreate)
     session.sparkContext.setLogLevel("WARN")
     _reduce_logging(session)
     _log.info("spark is up", extra={"master": session.sparkContext.master})
