@@ -102,8 +102,10 @@ class FakeStorage:
     def latest(self, kind: SnapshotKind) -> Snapshot | None:
         return next((found for found in reversed(self.snapshots) if found.kind is kind), None)
 
-    async def read(self, target: StorageTarget, *, savepoint: str | None) -> StorageFacts | StorageUnreadable:
-        del target
+    async def read(
+        self, target: StorageTarget, *, savepoint: str | None, request: str | None = None
+    ) -> StorageFacts | StorageUnreadable:
+        del target, request
         if self.unreadable is not None:
             return self.unreadable
         latest = self.latest(SnapshotKind.CHECKPOINT)

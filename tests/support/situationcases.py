@@ -194,6 +194,11 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "it stopped without a savepoint": over(11, operation=an_operation(OperationPhase.COMPLETED), restore=WANTED),
         "it failed while it stopped": over(137, operation=an_operation(), restore=WANTED),
+        "it failed at the moment its savepoint was complete": over(
+            137,
+            operation=an_operation(kind=OperationKind.SAVEPOINT, trigger="manual"),
+            storage=StorageFacts(requested=SnapshotStatus(id=42, completed_at=NOW, location=SP)),
+        ),
         "it failed after it was told to go for an upgrade": over(
             1, spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.STOPPING)
         ),

@@ -8,6 +8,8 @@ import pytest
 from snapshots import a_manifest
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
+from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
+from statefulspark.contract.notes import SavepointPointer
 from statefulspark.storage import ObjectStore
 from statefulspark.testing import stores
 from statefulspark_operator.api.spec import Storage
@@ -33,6 +35,36 @@ def root_of(bucket: ObjectStore) -> ObjectStore:
 def read(bucket: ObjectStore) -> StorageFacts | StorageUnreadable:
     reader = storage_reader.SnapshotStorageReader(lambda _uri, _options: bucket)
     return asyncio.run(reader.read(TARGET, savepoint=None))
+
+
+def requested(bucket: ObjectStore, request: str) -> str | None:
+    reader = storage_reader.SnapshotStorageReader(
+        lambda uri, _options: bucket.child(uri.removeprefix(bucket.uri).strip("/"))
+    )
+    facts = asyncio.run(reader.read(TARGET, savepoint=None, request=request))
+    assert isinstance(facts, StorageFacts)
+    return facts.requested.location if facts.requested else None
+
+
+def a_savepoint_of(request: str, number: int = 3) -> Manifest:
+    return a_manifest(number, kind=SnapshotKind.SAVEPOINT, trigger=Trigger.MANUAL, request_id=request)
+
+
+def test_the_savepoint_of_a_request_is_found_in_the_jobs_folder_if_it_is_complete(bucket: stores.MemoryStore) -> None:
+    root = root_of(bucket)
+    catalog.write_manifest(root, layout.savepoint(3, "manual"), a_savepoint_of("uid-manual-1"))
+    root.write(f"{layout.savepoint(4, 'manual')}/{layout.MANIFEST_NAME}", b"{damaged")
+
+    assert requested(bucket, "uid-manual-1") == f"{root.uri}/savepoints/00000003-manual"
+    assert requested(bucket, "uid-manual-2") is None
+
+
+def test_the_savepoint_of_a_request_is_found_at_another_location(bucket: stores.MemoryStore) -> None:
+    place = f"{bucket.uri}/elsewhere/00000003-manual"
+    catalog.write_manifest(bucket.child("elsewhere"), "00000003-manual", a_savepoint_of("uid-manual-1"))
+    root_of(bucket).write(layout.savepoint_pointer(3), SavepointPointer(location=place).to_json().encode())
+
+    assert requested(bucket, "uid-manual-1") == place
 
 
 def latest(facts: StorageFacts | StorageUnreadable) -> int | None:

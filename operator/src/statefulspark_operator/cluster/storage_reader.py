@@ -7,6 +7,7 @@ content is returned as unknown, never as empty.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -15,6 +16,7 @@ from statefulspark import errors, storage
 from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
+from statefulspark.recovery import external_savepoints
 
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.api.status import SnapshotStatus
@@ -25,6 +27,8 @@ from statefulspark_operator.lifecycle.situation import (
     StorageUnreadable,
 )
 
+_LOOKED_AT = 3
+"""Number of savepoints among which that of a request is looked for: one is made at a time."""
 StoreOpener = Callable[[str, storage.StorageOptions], storage.ObjectStore]
 """Returns the store at a URI."""
 
@@ -49,12 +53,15 @@ class StorageTarget:
 class StorageReader(Protocol):
     """The operator's view of storage."""
 
-    async def read(self, target: StorageTarget, *, savepoint: str | None) -> StorageFacts | StorageUnreadable:
+    async def read(
+        self, target: StorageTarget, *, savepoint: str | None, request: str | None = None
+    ) -> StorageFacts | StorageUnreadable:
         """Read the content of a job's folder.
 
         Args:
             target: The job's storage.
             savepoint: Folder of a savepoint to check for completeness; None checks none.
+            request: Id of a request whose savepoint is looked for; None looks for none.
         """
         ...
 
@@ -80,10 +87,12 @@ class SnapshotStorageReader:
         self._open_store = open_store
         self._stores: dict[tuple[str, storage.StorageOptions], storage.ObjectStore] = {}
 
-    async def read(self, target: StorageTarget, *, savepoint: str | None) -> StorageFacts | StorageUnreadable:
+    async def read(
+        self, target: StorageTarget, *, savepoint: str | None, request: str | None = None
+    ) -> StorageFacts | StorageUnreadable:
         """Read the content of a job's folder."""
         try:
-            return await asyncio.to_thread(self._read, target, savepoint)
+            return await asyncio.to_thread(self._read, target, savepoint, request)
         except errors.TransientError as error:
             return StorageUnreadable(error.reason, error.message)
         except errors.StatefulSparkError as error:
@@ -104,7 +113,7 @@ class SnapshotStorageReader:
         store = self._open(target.storage.uri.rstrip("/"), target)
         return store.child(layout.job_prefix(target.namespace, target.job))
 
-    def _read(self, target: StorageTarget, savepoint: str | None) -> StorageFacts:
+    def _read(self, target: StorageTarget, savepoint: str | None, request: str | None) -> StorageFacts:
         root = self._root(target)
         newest_epoch = epochs.newest(root)
         checkpoint = _latest_checkpoint(root)
@@ -115,7 +124,22 @@ class SnapshotStorageReader:
             savepoint=fact,
             found_savepoint=savepoint_uri,
             is_empty=newest_epoch == 0 and not root.list_names(""),
+            requested=self._requested(root, target, request) if request is not None else None,
         )
+
+    def _requested(self, root: storage.ObjectStore, target: StorageTarget, request: str) -> SnapshotStatus | None:
+        """Return the savepoint of a request, if it is among the newest; an unreadable one is not it."""
+        own = [ref for ref in catalog.list_snapshots(root) if ref.kind is SnapshotKind.SAVEPOINT][:_LOOKED_AT]
+        for ref in own:
+            with contextlib.suppress(errors.SnapshotCorruptError, errors.ObjectNotFoundError):
+                manifest = catalog.read_manifest(root, ref.folder)
+                if manifest.request_id == request:
+                    return _as_status(manifest, f"{root.uri}/{ref.folder}")
+        elsewhere = external_savepoints.list_all(root, lambda uri: self._open(uri, target))[:_LOOKED_AT]
+        for other in elsewhere:
+            if isinstance(other.manifest, Manifest) and other.manifest.request_id == request:
+                return _as_status(other.manifest, other.location)
+        return None
 
     def _check_savepoint(
         self, savepoint: str | None, target: StorageTarget

@@ -215,7 +215,13 @@ async def _read_storage(
     target = await storage_target(ports, job, accepted)
     if not isinstance(target, StorageTarget):
         return target
-    return await ports.storage.read(target, savepoint=status.restore.snapshot if status.restore else None)
+    operation = status.operation
+    is_open = operation is not None and operation.state is OperationPhase.REQUESTED
+    return await ports.storage.read(
+        target,
+        savepoint=status.restore.snapshot if status.restore else None,
+        request=operation.id if operation is not None and is_open else None,
+    )
 
 
 async def storage_target(ports: Ports, job: Job, accepted: Accepted) -> StorageTarget | StorageUnreadable | None:

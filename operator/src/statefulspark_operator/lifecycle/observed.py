@@ -123,7 +123,7 @@ def note_snapshots(situation: Situation) -> Situation:
     if isinstance(situation.storage, StorageFacts) and situation.storage.latest_checkpoint is not None:
         checkpoints.append(situation.storage.latest_checkpoint.snapshot)
     if isinstance(situation.storage, StorageFacts):
-        savepoints.append(situation.storage.found_savepoint)
+        savepoints += [situation.storage.found_savepoint, situation.storage.requested]
     return with_status(situation, last_checkpoint=_newest(*checkpoints), last_savepoint=_newest(*savepoints))
 
 

@@ -193,6 +193,7 @@ class StorageFacts:
         savepoint: Whether `status.restore.snapshot` is complete.
         is_empty: The folder contains nothing.
         found_savepoint: The savepoint, if it is complete.
+        requested: The savepoint of `status.operation`, if it was looked for and is complete.
     """
 
     newest_epoch: int = 0
@@ -200,6 +201,7 @@ class StorageFacts:
     savepoint: SavepointFact = SavepointFact.NOT_LOOKED
     is_empty: bool = False
     found_savepoint: SnapshotStatus | None = None
+    requested: SnapshotStatus | None = None
 
 
 @dataclass(frozen=True, slots=True)
