@@ -12,7 +12,10 @@ DIRECTORY = Path("build", "e2e", "cluster")
 COMMAND = (str(cluster.CLUSTER), "--dir", str(DIRECTORY))
 LOGS = Path("build", "e2e", "logs")
 BUCKET = "e2e"
+NODES = 2
+"""One may be lost: what a job does then, the other shows."""
 S3_COMMAND_TIMEOUT_S = 60.0
+NODE_COMMAND_TIMEOUT_S = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,16 @@ class Bed:
     def start_s3(self) -> None:
         """Bring S3 back; doing it twice is fine."""
         process.run(self.s3_start, timeout_s=S3_COMMAND_TIMEOUT_S, log=LOGS / "commands.log")
+
+    def cut_node(self, number: int) -> None:
+        """Pull a node's network cable; its containers run on."""
+        process.run((*COMMAND, "node", "cut", str(number)), timeout_s=NODE_COMMAND_TIMEOUT_S, log=LOGS / "commands.log")
+
+    def heal_node(self, number: int) -> None:
+        """Plug a node's cable in again, and wait until it is ready."""
+        for step in ("heal", "wait-ready"):
+            command = (*COMMAND, "node", step, str(number))
+            process.run(command, timeout_s=NODE_COMMAND_TIMEOUT_S, log=LOGS / "commands.log")
 
     def operator(self) -> kubectl.Kubectl:
         """Return kubectl for the operator's namespace."""
@@ -82,7 +95,7 @@ def take_down(bed: Bed) -> None:
 
 def _own(chosen: settings.Settings) -> cluster.Connection:
     loads = [part for image in chosen.image_archives for part in ("--load", str(image))]
-    up = [*COMMAND, "up", "--nodes", "1", "--bucket", BUCKET, *loads]
+    up = [*COMMAND, "up", "--nodes", str(NODES), "--bucket", BUCKET, *loads]
     process.run(up, timeout_s=cluster.UP_TIMEOUT_S, log=LOGS / "commands.log")
     found = cluster.parse_environment(process.run([*COMMAND, "env"], timeout_s=10))
     return cluster.Connection(

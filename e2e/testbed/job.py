@@ -129,7 +129,7 @@ class Job:
             "driver": {
                 "memory": "1g",
                 "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}, "limits": {"memory": "3Gi"}},
-                "template": _mount_files(),
+                "template": mount_files("driver"),
             },
         }
         return {
@@ -243,7 +243,8 @@ class Job:
             return error.message
 
 
-def _mount_files() -> Document:
+def mount_files(container: str) -> Document:
+    """Return a pod template that mounts the job files into a container."""
     mount = {"name": "files", "mountPath": FOLDER, "readOnly": True}
     volume = {"name": "files", "configMap": {"name": "files"}}
-    return {"spec": {"containers": [{"name": "driver", "volumeMounts": [mount]}], "volumes": [volume]}}
+    return {"spec": {"containers": [{"name": container, "volumeMounts": [mount]}], "volumes": [volume]}}
