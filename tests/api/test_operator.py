@@ -166,7 +166,7 @@ def serving() -> Iterator[DriverPort]:
 @pytest.fixture(scope="module")
 def operator(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("operator")
-    namespaces = tuple(f"operator-{number}" for number in range(1, 9))
+    namespaces = tuple(f"operator-{number}" for number in range(1, 11))
     for namespace in namespaces:
         api_server.call("create", "namespace", namespace)
     process = Operator(as_operator(api_server, namespaces, folder), namespaces, folder)
@@ -320,6 +320,52 @@ def test_an_executor_job_gets_an_account_and_rights_of_its_own(scene: Scene) -> 
     may = ("-n", scene.namespace, "auth", "can-i", "--as", f"system:serviceaccount:{scene.namespace}:flights-driver")
     assert scene.server.kubectl(*may, "create", "pods").stdout.strip() == "yes"
     assert scene.server.kubectl(*may, "get", "secrets").stdout.strip() == "no"
+
+
+def apply_executors(scene: Scene, driver: str, epoch: int) -> list[str]:
+    """Create two executors as Spark does: from the driver's template, owned by its pod."""
+    document = scene.server.get(scene.namespace, f"configmap/{names.config('flights', epoch)}")
+    template = json.loads(resources.text(document, "data", "executor.json"))
+    owner: Resource = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "controller": True,
+        "name": driver,
+        "uid": resources.text(scene.server.get(scene.namespace, f"pod/{driver}"), "metadata", "uid"),
+    }
+    made = [f"{driver}-exec-{number}" for number in (1, 2)]
+    for name in made:
+        meta = {**template["metadata"], "name": name, "namespace": scene.namespace, "ownerReferences": [owner]}
+        (container,) = template["spec"]["containers"]
+        spec = {**template["spec"], "restartPolicy": "Never", "containers": [{**container, "image": "i:1"}]}
+        scene.server.apply({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+    return made
+
+
+def test_executors_of_a_dead_epoch_go_before_its_successor_comes_and_pass_restricted_pod_security(scene: Scene) -> None:
+    restricted = "pod-security.kubernetes.io/enforce=restricted"
+    scene.server.call("label", "namespace", scene.namespace, restricted)
+    bare = scene.server.kubectl("-n", scene.namespace, "run", "bare", "--image", "i:1")
+    assert "violates PodSecurity" in bare.stderr
+    scene.apply(executor={"instances": 2})
+    scene.play_driver(1)
+    scene.until_phase("Running")
+    made = apply_executors(scene, "flights-driver-1", 1)
+    scene.until("asked", lambda: resources.number(scene.status(), "executors", "asked") == 2)
+    assert resources.number(scene.status(), "executors", "running") == 0
+
+    # The driver is lost with its node: its pod stays, so that Kubernetes removes nothing that it owns.
+    scene.port.driver = None
+    lost = {"status": {"phase": "Failed", "reason": "NodeLost", "message": "the node is gone"}}
+    patch = ("patch", "pod", "flights-driver-1", "--subresource=status", "--type=merge", "-p", json.dumps(lost))
+    scene.server.call("-n", scene.namespace, *patch)
+
+    scene.until("the next driver", lambda: "flights-driver-2" in scene.server.names(scene.namespace, "pods"))
+    pods = scene.server.names(scene.namespace, "pods")
+    assert "flights-driver-1" in pods
+    assert not set(made) & set(pods)
+    secret = scene.server.get(scene.namespace, "secret/flights-network")
+    assert set(resources.section(secret, "data")) == {"secret", "executor"}
 
 
 def test_the_operator_ends_in_order_on_sigterm(operator: Operator) -> None:

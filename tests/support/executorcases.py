@@ -6,7 +6,8 @@ import dataclasses
 from datetime import timedelta
 
 from jobspecs import a_spec
-from situations import LATER, NOW, a_driver, a_job, a_pod, a_situation, a_standby_pod, situation_with
+from situations import LATER, NOW, a_driver, a_job, a_pod, a_situation, a_standby_pod, situation_with, told
+from statefulspark.contract.api import JobState
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.status import DriverState, ExecutorsStatus
 from statefulspark_operator.lifecycle.situation import ExecutorPod, PodPhase, Situation, StorageFacts
@@ -86,6 +87,13 @@ CASES: dict[str, dict[str, Situation]] = {
         **ORPHANS,
         **KEPT,
         "one finds no node": with_executors(an_executor(1), an_executor(2, phase=PodPhase.PENDING, obstacle=NO_ROOM)),
+        "a start waits for executors that find no node": told(
+            with_executors(
+                an_executor(1, phase=PodPhase.PENDING, obstacle=NO_ROOM),
+                executors_before=some(0, ago=timedelta(minutes=1), why=NO_ROOM),
+            ),
+            JobState.STARTING,
+        ),
         "one has found no node for long": with_executors(
             an_executor(1),
             an_executor(2, phase=PodPhase.PENDING, obstacle=NO_ROOM),

@@ -43,6 +43,7 @@ from statefulspark_operator.lifecycle.situation import (
     ContainerExit,
     DriverPod,
     DriverSilent,
+    ExecutorPod,
     Job,
     OperationAbsent,
     PodPhase,
@@ -265,6 +266,21 @@ standby_words = (
 )
 
 
+executor_pods = some.lists(
+    some.builds(
+        ExecutorPod,
+        name=some.sampled_from(["flights-driver-1-exec-1", "flights-driver-2-exec-3", "flights-standby-1-exec-2"]),
+        uid=some.sampled_from(["uid-a", "uid-b"]),
+        owner_uid=some.sampled_from(["uid-1", "uid-2", "uid-s1", "uid-of-another"]),
+        phase=some.sampled_from(PodPhase),
+        is_leaving=some.booleans(),
+        obstacle=some.sampled_from([None, "No node has room."]),
+    ),
+    max_size=2,
+    unique_by=lambda pod: pod.uid,
+).map(tuple)
+
+
 @some.composite
 def situations(draw: some.DrawFn) -> Situation:
     present = sorted(draw(some.sets(epochs, max_size=3)))
@@ -285,6 +301,7 @@ def situations(draw: some.DrawFn) -> Situation:
         standbys=tuple(draw(standby_pods(number)) for number in sorted(draw(some.sets(some.integers(1, 2))))),
         standby=draw(standby_words),
         withheld=draw(some.sampled_from([None, None, REVISIONS[0]])),
+        executors=draw(executor_pods),
     )
 
 
@@ -318,6 +335,21 @@ def test_a_driver_is_created_only_when_no_other_may_run(situation: Situation) ->
         assert situation.job.has_finalizer
         assert situation.spec is not None
         assert not situation.spec.suspend
+
+
+@many
+@given(situations())
+def test_executors_of_a_driver_that_works_are_never_removed_and_all_others_go_before_a_start(
+    situation: Situation,
+) -> None:
+    decision = decide.decide(situation)
+
+    removed = {pod.uid for act in decision.actions if isinstance(act, actions.DeleteExecutors) for pod in act.pods}
+    working = {pod.uid for pod in (situation.live_pod, *situation.standbys) if pod is not None and pod.is_live(NOW)}
+    assert not [one for one in situation.executors if one.uid in removed and one.owner_uid in working]
+    if created(decision):
+        owners = {pod.uid for pod in (*situation.pods, *situation.standbys)}
+        assert not [one for one in situation.executors if not one.is_leaving and one.owner_uid not in owners]
 
 
 @many

@@ -71,6 +71,8 @@ def await_start(situation: Situation) -> Decision | None:
         return None
     state = _step(driver_status) if driver_status is not None else _silence(situation)
     message = f"{pod.name}: {state}."
+    shortage = executors.shortage(situation.status.executors) if executors.is_short(situation) else None
+    message = f"{message} {shortage}" if shortage is not None else message
     return Decision(Reason.DRIVER_STARTING, message, _phase(situation), situation.status, (), SOON)
 
 
