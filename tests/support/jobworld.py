@@ -477,6 +477,8 @@ class JobWorld:
 
     def _tend(self, pod: Resource) -> None:
         """Be the kubelet of a pod."""
+        if resources.text(pod, "metadata", "labels", names.LABEL_ROLE) == names.ROLE_EXECUTOR:
+            return  # Spark and its executors are played by the tests that need them.
         name = resources.text(pod, "metadata", "name")
         if resources.text(pod, "spec", "nodeName") in self.lost_nodes:
             return
