@@ -28,7 +28,7 @@ def with_executors(
     *executors: ExecutorPod, executors_before: ExecutorsStatus | None = None, **changes: object
 ) -> Situation:
     """Make a job that asked for two executors and has these; before, its status said what is given."""
-    base: dict[str, object] = {"spec": SPEC, "driver": a_driver(revision=REVISION), "pods": (a_pod(),)}
+    base: dict[str, object] = {"spec": SPEC, "driver": a_driver(revision=REVISION), "pods": (a_pod(asked_executors=2),)}
     made = a_situation(**base | changes)
     status = made.status.model_copy(update={"executors": executors_before})
     return dataclasses.replace(made, executors=executors, status=status)
@@ -57,10 +57,10 @@ ORPHANS: dict[str, Situation] = {
     "a driver that has ended leaves two": without_driver(*BOTH, pods=(a_pod(phase=PodPhase.FAILED),)),
     "a driver whose pod is gone leaves two": without_driver(*BOTH),
     "a driver on a lost node leaves two": with_executors(
-        *BOTH, pods=(a_pod(deletion_deadline=LOST), a_pod(2)), **_NEXT
+        *BOTH, pods=(a_pod(deletion_deadline=LOST), a_pod(2, asked_executors=2)), **_NEXT
     ),
     "a driver that is replaced and deleted leaves two": with_executors(
-        *BOTH, pods=(a_pod(deletion_deadline=LATER), a_pod(2)), **_NEXT
+        *BOTH, pods=(a_pod(deletion_deadline=LATER), a_pod(2, asked_executors=2)), **_NEXT
     ),
     "an earlier job with this name left one": with_executors(an_executor(1, owner_uid="uid-of-another")),
     "one that nobody owns": with_executors(an_executor(1, owner_uid="")),
@@ -70,7 +70,9 @@ ORPHANS: dict[str, Situation] = {
 
 KEPT: dict[str, Situation] = {
     "those of the running driver": with_executors(*BOTH),
-    "those of a driver that is being drained": with_executors(*BOTH, pods=(a_pod(deletion_deadline=LATER),)),
+    "those of a driver that is being drained": with_executors(
+        *BOTH, pods=(a_pod(deletion_deadline=LATER, asked_executors=2),)
+    ),
     "those of a standby, which has no epoch": with_executors(
         *BOTH, an_executor(1, "flights-standby-s1"), standbys=(a_standby_pod(),)
     ),

@@ -9,6 +9,7 @@ import pytest
 from executorcases import BOTH, KEPT, NO_ROOM, ORPHANS, an_executor, some, with_executors
 from jobspecs import a_spec
 from pydantic import JsonValue
+from situations import a_pod
 from statefulspark_operator.api import memory, names
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.spec import Executor
@@ -64,7 +65,7 @@ COUNTED: list[tuple[str, Situation, ExecutorsStatus | None]] = [
         with_executors(*BOTH, spec=a_spec(executor={"instances": 4}), executors_before=some(2)),
         some(2),
     ),
-    ("a job without executors", with_executors(spec=a_spec()), None),
+    ("a driver that asks for none", with_executors(pods=(a_pod(),)), None),
     ("no driver runs", with_executors(*BOTH, pods=()), None),
 ]
 

@@ -27,6 +27,8 @@ NETWORK_EXECUTOR_KEY = "executor"
 """The same as an executor reads it: in base64."""
 API_PORT = 8090
 API_PORT_NAME = "api"
+ANNOTATION_EXECUTORS = f"{GROUP}/executors"
+"""Annotation of a driver pod with the number of executors that it asks for; drivers of earlier releases have none."""
 ANNOTATION_API_PORT = f"{GROUP}/api-port"
 """Annotation with the port of the driver's API, if it is not the default."""
 

@@ -87,6 +87,7 @@ def _phase(pod: Resource) -> PodPhase:
 
 def _read(pod: Resource, epoch: int) -> DriverPod:
     port = resources.text(pod, "metadata", "annotations", names.ANNOTATION_API_PORT)
+    asked = resources.text(pod, "metadata", "annotations", names.ANNOTATION_EXECUTORS)
     state = _container_state(pod, names.DRIVER_CONTAINER)
     return DriverPod(
         name=resources.text(pod, "metadata", "name"),
@@ -104,6 +105,7 @@ def _read(pod: Resource, epoch: int) -> DriverPod:
         exit=_exit(state),
         status_reason=resources.text(pod, "status", "reason"),
         status_message=resources.text(pod, "status", "message"),
+        asked_executors=int(asked) if asked.isdecimal() else 0,
     )
 
 

@@ -43,14 +43,15 @@ def _is_fenced(situation: Situation, owner: DriverPod) -> bool:
 
 
 def current(situation: Situation) -> ExecutorsStatus | None:
-    """Return the executors of the running driver; None without a driver, or if it needs none.
+    """Return the executors of the running driver; None without a driver, or if it asks for none.
 
     Args:
         situation: The job, with the status as recorded.
     """
-    pod, asked = situation.live_pod, _asked(situation)
-    if pod is None or not asked:
+    pod = situation.live_pod
+    if pod is None or not pod.asked_executors:
         return None
+    asked = pod.asked_executors
     before = situation.status.executors
     before = before if before is not None and before.driver == pod.name else None
     own = [executor for executor in situation.executors if executor.owner_uid == pod.uid]
@@ -66,16 +67,6 @@ def current(situation: Situation) -> ExecutorsStatus | None:
         why=obstacle or (before.why if before is not None else None),
         missing_since=None if running >= asked else since or situation.now,
     )
-
-
-def _asked(situation: Situation) -> int:
-    """Return the number that the running driver was told: during a change, that of the revision before."""
-    spec, driver, before = situation.spec, situation.intent, situation.status.executors
-    if spec is None or driver is None:
-        return 0
-    if driver.revision != situation.desired_revision:
-        return before.asked if before is not None else 0
-    return spec.executor.instances
 
 
 def shortage(executors: ExecutorsStatus | None) -> str | None:

@@ -86,6 +86,7 @@ class DriverPod:
         exit: How its container ended.
         status_reason: The pod's own reason, for example `Evicted`.
         status_message: The pod's own message.
+        asked_executors: Number of executors that it asks for, as far as it says.
     """
 
     name: str
@@ -103,6 +104,7 @@ class DriverPod:
     exit: ContainerExit | None = None
     status_reason: str = ""
     status_message: str = ""
+    asked_executors: int = 0
 
     @property
     def is_over(self) -> bool:

@@ -54,7 +54,7 @@ def metadata(job: Job, name: str, labels: Mapping[str, str]) -> Manifest:
 
 
 def identity(merged: JsonValue, own: Manifest) -> JsonValue:
-    """Return a pod's metadata with its own name, namespace, owner and labels, whatever the template says: they identify it.
+    """Return a pod's metadata with its own name, owner, labels and annotations, whatever the template says.
 
     Args:
         merged: The metadata with the user's template laid over it.
@@ -67,7 +67,11 @@ def identity(merged: JsonValue, own: Manifest) -> JsonValue:
         return {**merged, **own}
     # A standby has no epoch, and must not get one from a template.
     foreign = {label: value for label, value in user_labels.items() if label not in names.IDENTITY_LABELS}
-    return {**merged, **own, "labels": {**foreign, **own_labels}}
+    kept = {**merged, **own, "labels": {**foreign, **own_labels}}
+    user_annotations, own_annotations = merged.get("annotations"), own.get("annotations")
+    if isinstance(user_annotations, dict) and isinstance(own_annotations, dict):
+        kept["annotations"] = {**user_annotations, **own_annotations}
+    return kept
 
 
 def overlay(rendered: JsonValue, template: JsonValue, field: str = "") -> JsonValue:

@@ -24,7 +24,7 @@ def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
     """
     job = subject.job
     labels = names.driver_labels(job.name, epoch=epoch, revision=revision)
-    meta = metadata(job, names.driver_pod(job.name, epoch), labels)
+    meta = metadata(job, names.driver_pod(job.name, epoch), labels) | _annotations(subject)
     own: list[JsonValue] = [{"name": job_config.ENV_EPOCH, "value": str(epoch)}]
     start = _Start(("statefulspark", "run", subject.spec.job.file), names.config(job.name, epoch), tuple(own))
     return _laid_over(subject, meta, _pod_spec(subject, start))
@@ -39,11 +39,16 @@ def standby_pod(subject: Subject, *, name: str, revision: str) -> Manifest:
         revision: Revision of the spec.
     """
     job = subject.job
-    meta = metadata(job, name, names.standby_labels(job.name, revision=revision))
+    meta = metadata(job, name, names.standby_labels(job.name, revision=revision)) | _annotations(subject)
     own: list[JsonValue] = [{"name": config.POD_IP, "valueFrom": _field("status.podIP")}]
     start = _Start(("statefulspark", "run", "--standby", subject.spec.job.file), names.standby_config(name), tuple(own))
     spec = {**_pod_spec(subject, start), "affinity": _apart_from_driver(job.name)}
     return _laid_over(subject, meta, spec)
+
+
+def _annotations(subject: Subject) -> Manifest:
+    instances = subject.spec.executor.instances
+    return {"annotations": {names.ANNOTATION_EXECUTORS: str(instances)}} if instances > 0 else {}
 
 
 @dataclass(frozen=True, slots=True)
