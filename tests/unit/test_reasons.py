@@ -50,8 +50,8 @@ _CODES = {
     """,
     ExitCode.SNAPSHOT_NOT_FOUND: "SnapshotNotFound",
     ExitCode.STORAGE_UNAVAILABLE: """
-        AccessDenied CredentialsMissing DriverUnreachable IcebergRaced IcebergUnavailable KafkaRaced KafkaUnavailable
-        NoSuchBucket PostgresLocked PostgresUnavailable StillInProgress StorageFailed StorageUnreachable
+        AccessDenied ApiServerSlow CredentialsMissing DriverUnreachable IcebergRaced IcebergUnavailable KafkaRaced
+        KafkaUnavailable NoSuchBucket PostgresLocked PostgresUnavailable StillInProgress StorageFailed StorageUnreachable
     """,
     ExitCode.STATE_UNKNOWN: """
         BatchNotCommitted BatchSkipped CanonicalFailed CanonicalMissing CanonicalUnreadable ChecksumDiffers ChunkMissing
