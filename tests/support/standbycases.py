@@ -168,6 +168,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "the spec has changed for a job with executors": a_situation(
             spec=a_spec("i:2", upgrade={"mode": "Warm"}, executor={"instances": 1})
         ),
+        "the spec has changed and the job is stalled": a_situation(
+            spec=warm(), stalled=StallStatus(generation=1, reason="BadJob", message="The job file is wrong.")
+        ),
         "the spec has changed while the driver starts": told(a_situation(spec=warm()), JobState.STARTING),
         "the spec has changed while the driver is going": a_situation(spec=warm(), pods=(going(),)),
         "the spec has changed and a restore is wanted": a_situation(

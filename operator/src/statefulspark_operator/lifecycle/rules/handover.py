@@ -128,6 +128,8 @@ def prepare(situation: Situation) -> Decision | None:
         return None
     if not upgrades.awaits_standby(situation) or not standbys.is_due(situation):
         return None
+    if standbys.wanted_revision(situation) is None:
+        return None  # It would be removed again at once.
     record, acts = standbys.new_standby(situation)
     upgrade = upgrades.begin(situation, UpgradeState.PREPARE)
     status = situation.status.model_copy(update={"standby": record, "standby_count": record.number, "upgrade": upgrade})
