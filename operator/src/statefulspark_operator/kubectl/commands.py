@@ -1,0 +1,210 @@
+"""The commands: each reads a job, shows a page or changes its spec, and says what came of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import assert_never
+
+from statefulspark import errors
+from statefulspark.contract import durations
+
+from statefulspark_operator.api import names
+from statefulspark_operator.api.base import ApiModel
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.kubectl import driver_logs, outcomes, pages, reading, reports, requests, view
+from statefulspark_operator.kubectl.codes import PluginExit
+from statefulspark_operator.kubectl.connection import Cluster
+from statefulspark_operator.kubectl.driver_logs import Whose
+from statefulspark_operator.kubectl.outcomes import Done, Failed, Outcome, Pending
+from statefulspark_operator.kubectl.requests import Target
+from statefulspark_operator.kubectl.terminal import Terminal
+from statefulspark_operator.kubectl.view import View
+
+POLL_S = 1.0
+WATCH_S = 2.0
+
+
+class Form(StrEnum):
+    """The form of a result."""
+
+    TEXT = "text"
+    """For people; may change between releases."""
+    JSON = "json"
+    """For programs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What all commands are given.
+
+    Attributes:
+        cluster: The API server.
+        terminal: Where to write, and the time.
+        namespace: Namespace of the job.
+        name: Name of the job.
+        form: Form of the result.
+        timeout: How long to wait for what was asked for; None does not wait.
+    """
+
+    cluster: Cluster
+    terminal: Terminal
+    namespace: str
+    name: str
+    form: Form = Form.TEXT
+    timeout: timedelta | None = timedelta(minutes=10)
+
+    def read(self) -> View:
+        """Read the job and its pods."""
+        return reading.job(self.cluster, self.namespace, self.name, self.terminal.now)
+
+    def read_with_events(self) -> View:
+        """Read the job, its pods and the events about them."""
+        return reading.job_with_events(self.cluster, self.namespace, self.name, self.terminal.now)
+
+    def patch(self, body: Resource) -> int:
+        """Change the job, and return the generation of its spec."""
+        return resources.number(self.cluster.patch_job(self.namespace, self.name, body), "metadata", "generation")
+
+
+def status(command: Command) -> PluginExit:
+    """Show the page of a job."""
+    report = reports.status(command.read_with_events())
+    command.terminal.write(_shown(command, report, pages.status(report, command.terminal.paint)))
+    return PluginExit.DONE
+
+
+def watch_status(command: Command) -> PluginExit:
+    """Show the page of a job again and again, until Ctrl-C."""
+    shown: object = None
+    while True:
+        seen = command.read_with_events()
+        if shown != (seen.resource_version, seen.drivers, seen.standbys) or command.terminal.out.isatty():
+            report = reports.status(seen)
+            command.terminal.show_again(_shown(command, report, pages.status(report, command.terminal.paint)))
+        shown = (seen.resource_version, seen.drivers, seen.standbys)
+        command.terminal.sleep(WATCH_S)
+
+
+def why(command: Command) -> PluginExit:
+    """Show why a job is not ready; the exit code says whether it is."""
+    report = reports.why(command.read_with_events())
+    command.terminal.write(_shown(command, report, pages.why(report, command.terminal.paint)))
+    return PluginExit.DONE if report.ready else PluginExit.FAILED
+
+
+def history(command: Command) -> PluginExit:
+    """Show the revisions of a job."""
+    report = reports.history(command.read())
+    command.terminal.write(_shown(command, report, pages.history(report, command.terminal.paint)))
+    return PluginExit.DONE
+
+
+def logs(command: Command, whose: Whose, *, follow: bool, tail: int | None) -> PluginExit:
+    """Show the log of the driver that matters, and which one that is."""
+    choice = driver_logs.choose(command.read(), whose)
+    command.terminal.note(f"{choice.pod}: {choice.why}")
+    pieces = command.cluster.log(
+        command.namespace, choice.pod, container=names.DRIVER_CONTAINER, follow=follow, tail=tail
+    )
+    for piece in pieces:
+        command.terminal.out.write(piece.decode(errors="replace"))
+        command.terminal.out.flush()
+    return PluginExit.DONE
+
+
+def savepoint(command: Command) -> PluginExit:
+    """Request a savepoint, and wait for it."""
+    nonce = requests.savepoint_nonce(command.terminal.now())
+    generation = command.patch(requests.savepoint(command.read(), nonce))
+    return _follow(command, "savepoint", lambda seen: outcomes.savepoint(seen, nonce=nonce, generation=generation))
+
+
+def suspend(command: Command) -> PluginExit:
+    """Suspend a job, and wait until its driver has ended."""
+    seen = command.read()
+    body = requests.suspend(seen)
+    generation = command.patch(body) if body is not None else seen.generation
+    return _follow(command, "suspend", lambda now: outcomes.suspend(now, generation=generation))
+
+
+def resume(command: Command) -> PluginExit:
+    """Resume a job, and wait until it runs."""
+    seen = command.read()
+    body = requests.resume(seen)
+    generation = command.patch(body) if body is not None else seen.generation
+    return _follow(command, "resume", lambda now: outcomes.resume(now, generation=generation))
+
+
+def rollback(command: Command, wanted: str | None) -> PluginExit:
+    """Go back to an earlier revision, and wait until it runs."""
+    seen = command.read()
+    target = requests.rollback_target(seen, wanted)
+    generation = command.patch(_rollback_patch(command, seen, target))
+    command.terminal.note(
+        f"Going back to revision {target.revision}. A tool that applies the manifest (Argo CD, Flux) will undo this: change "
+        "the manifest as well."
+    )
+    return _follow(command, "rollback", lambda now: outcomes.rollback(now, target, generation=generation))
+
+
+def _rollback_patch(command: Command, seen: View, target: Target) -> Resource:
+    if target.by_policy:
+        return requests.rollback_by_policy(seen)
+    stored_as = names.controller_revision(command.name, target.revision)
+    stored = command.cluster.get(resources.CONTROLLER_REVISION, command.namespace, stored_as)
+    if stored is None:
+        raise errors.SpecRejectedError(
+            "RevisionNotFound",
+            f"There is no ControllerRevision {stored_as} in namespace {command.namespace}, which would have the spec of "
+            f"revision {target.revision}; apply its manifest instead. Nothing was changed.",
+        )
+    return requests.rollback(seen, target.revision, view.stored_spec(stored))
+
+
+def _shown(command: Command, report: ApiModel, page: str) -> str:
+    return page if command.form is Form.TEXT else report.to_json(indent=2)
+
+
+def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> PluginExit:
+    """Wait for an outcome with progress on standard error, and say what it is."""
+    if command.timeout is None:
+        _say(command, what, "Requested", "Requested; kubectl statefulspark status shows how far it is.", None)
+        return PluginExit.DONE
+    due = command.terminal.now() + command.timeout
+    last_message = ""
+    while True:
+        outcome = look(command.read())
+        match outcome:
+            case Done():
+                _say(command, what, "Done", outcome.message, outcome.snapshot)
+                return PluginExit.DONE
+            case Failed():
+                _say(command, what, "Failed", outcome.message, None)
+                return PluginExit.FAILED
+            case Pending():
+                if outcome.message != last_message:
+                    command.terminal.note(outcome.message)
+                last_message = outcome.message
+            case _:
+                assert_never(outcome)
+        if command.terminal.now() >= due:
+            raise errors.TransientError(
+                "TimedOut",
+                f"It was not done within {durations.format_short(command.timeout)}, and goes on: {last_message} Look again "
+                f"with kubectl statefulspark status {command.name} -n {command.namespace}.",
+            )
+        command.terminal.sleep(POLL_S)
+
+
+def _say(command: Command, what: str, outcome: str, message: str, snapshot: str | None) -> None:
+    if command.form is Form.TEXT:
+        command.terminal.write(message)
+        return
+    said = {"namespace": command.namespace, "name": command.name, "command": what, "outcome": outcome}
+    said |= {"message": message} | ({"snapshot": snapshot} if snapshot is not None else {})
+    command.terminal.write(json.dumps(said, indent=2, ensure_ascii=False))

@@ -1,0 +1,178 @@
+"""The API server, as a person's kubeconfig reaches it: the only module of the plugin that imports `kubernetes`.
+
+It exchanges plain JSON, as the operator's gateway does. Nothing but spec changes of jobs is ever written.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Protocol
+
+from kubernetes import client, config
+from kubernetes.client.rest import urllib3  # type: ignore[attr-defined]  # its HTTP library, which it requires and we do not
+from statefulspark import errors
+
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Kind, Resource
+from statefulspark_operator.kubectl import refusals
+from statefulspark_operator.kubectl.refusals import Attempt
+
+FIELD_MANAGER = "kubectl-statefulspark"
+REQUEST_TIMEOUT_S = 20
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_JSON, _MERGE = "application/json", "application/merge-patch+json"
+_NOT_FOUND = 404
+
+
+class Cluster(Protocol):
+    """What the plugin needs of the API server.
+
+    Every method raises the errors of `refusals.translate`, and TransientError `ApiServerUnavailable` without an answer.
+    """
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
+        """Return an object; None if it does not exist."""
+        ...
+
+    def list(self, kind: Kind, namespace: str | None, *, labels: str = "", fields: str = "") -> tuple[Resource, ...]:
+        """Return the objects of a namespace, or of all, that match a label and a field selector."""
+        ...
+
+    def patch_job(self, namespace: str, name: str, patch: Resource) -> Resource:
+        """Apply a merge patch to a job, and return it."""
+        ...
+
+    def log(self, namespace: str, pod: str, *, container: str, follow: bool, tail: int | None) -> Iterator[bytes]:
+        """Return a container's log in pieces, as they come."""
+        ...
+
+
+class Connection:
+    """Kubernetes over HTTP.
+
+    Attributes:
+        namespace: The namespace that commands without `-n` mean.
+    """
+
+    def __init__(self, api: client.ApiClient, namespace: str) -> None:
+        """Use a configured client; `connect` creates one."""
+        self._api = api
+        self.namespace = namespace
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
+        """Return an object; None if it does not exist."""
+        attempt = Attempt("get", kind, namespace, name)
+        answer = self._send("GET", kind.path(namespace, name), attempt)
+        if answer.status == _NOT_FOUND:
+            return None
+        return _decoded(attempt, answer)
+
+    def list(self, kind: Kind, namespace: str | None, *, labels: str = "", fields: str = "") -> tuple[Resource, ...]:
+        """Return the objects of a namespace, or of all, that match a label and a field selector."""
+        attempt = Attempt("list", kind, namespace)
+        query = {"labelSelector": labels, "fieldSelector": fields}
+        path = kind.path(namespace) if namespace is not None else _everywhere(kind)
+        answer = self._send("GET", path, attempt, query={name: value for name, value in query.items() if value})
+        return resources.items(_decoded(attempt, answer), "items")
+
+    def patch_job(self, namespace: str, name: str, patch: Resource) -> Resource:
+        """Apply a merge patch to a job, and return it."""
+        kind = resources.JOB
+        attempt = Attempt("patch", kind, namespace, name)
+        query = {"fieldManager": FIELD_MANAGER}
+        return _decoded(attempt, self._send("PATCH", kind.path(namespace, name), attempt, query=query, body=patch))
+
+    def log(self, namespace: str, pod: str, *, container: str, follow: bool, tail: int | None) -> Iterator[bytes]:
+        """Return a container's log in pieces, as they come."""
+        attempt = Attempt("get", resources.POD, namespace, pod, "log")
+        query = {"container": container, "follow": str(follow).lower()}
+        query |= {"tailLines": str(tail)} if tail is not None else {}
+        answer = self._send("GET", resources.POD.path(namespace, pod, "log"), attempt, query=query, is_endless=follow)
+        if answer.status >= 300:
+            raise refusals.translate(attempt, answer.status, answer.data)
+        try:
+            yield from answer.stream()
+        except urllib3.exceptions.HTTPError as error:
+            raise _unavailable(attempt, error) from error
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        attempt: Attempt,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Resource | None = None,
+        is_endless: bool = False,
+    ) -> urllib3.HTTPResponse:
+        headers = {"Accept": _JSON if attempt.subresource is None else "*/*", "Content-Type": _MERGE if body else _JSON}
+        timeout = (REQUEST_TIMEOUT_S, None) if is_endless else REQUEST_TIMEOUT_S
+        try:
+            parameters = self._api.param_serialize(
+                method,
+                path,
+                query_params=list((query or {}).items()),
+                header_params=headers,
+                body=body,
+                auth_settings=["BearerToken"],
+            )
+            answer = self._api.call_api(*parameters, _request_timeout=timeout)
+        except (urllib3.exceptions.HTTPError, client.ApiException, OSError) as error:
+            raise _unavailable(attempt, error) from error
+        response: urllib3.HTTPResponse = answer.response
+        return response
+
+
+def connect(context: str | None) -> Connection:
+    """Connect as kubectl does: with KUBECONFIG or the user's file, and inside of a pod with its service account.
+
+    Args:
+        context: Context of the kubeconfig; the current one when omitted.
+
+    Raises:
+        SpecRejectedError: `KubeconfigMissing`, or `ContextNotFound`.
+    """
+    settings = client.Configuration()
+    try:
+        contexts, active = config.list_kube_config_contexts()  # type: ignore[no-untyped-call]
+    except config.ConfigException as error:
+        if context is not None or not _NAMESPACE_FILE.exists():
+            raise errors.SpecRejectedError(
+                "KubeconfigMissing", f"There is no usable kubeconfig ({error}); set KUBECONFIG to its path."
+            ) from error
+        config.load_incluster_config(client_configuration=settings)  # type: ignore[no-untyped-call]
+        return Connection(client.ApiClient(settings), _NAMESPACE_FILE.read_text().strip())
+    by_name = {entry["name"]: entry for entry in contexts}
+    chosen = by_name.get(context) if context is not None else active
+    if chosen is None:
+        raise errors.SpecRejectedError(
+            "ContextNotFound", f"The kubeconfig has no context {context!r}; there are: {', '.join(sorted(by_name))}."
+        )
+    config.load_kube_config(  # type: ignore[no-untyped-call]
+        context=chosen["name"], client_configuration=settings, persist_config=False
+    )
+    settings.retries = False
+    return Connection(client.ApiClient(settings), chosen["context"].get("namespace") or "default")
+
+
+def _everywhere(kind: Kind) -> str:
+    """Return the path of the collection in all namespaces."""
+    return f"{kind.path('-').partition('/namespaces/')[0]}/{kind.plural}"
+
+
+def _decoded(attempt: Attempt, answer: urllib3.HTTPResponse) -> Resource:
+    if answer.status >= 300:
+        raise refusals.translate(attempt, answer.status, answer.data)
+    decoded: Resource = json.loads(answer.data)
+    return decoded
+
+
+def _unavailable(attempt: Attempt, error: Exception) -> errors.TransientError:
+    where = os.environ.get("KUBECONFIG", "the default kubeconfig")
+    return errors.TransientError(
+        "ApiServerUnavailable",
+        f"The API server does not answer ({attempt.verb} {attempt.resource}; {where}): {error}.",
+    )

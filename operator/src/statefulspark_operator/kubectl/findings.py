@@ -1,0 +1,258 @@
+"""What keeps a job from being ready, since when, and what to do about it. Pure.
+
+The operator's own sentences are shown as they are. What this adds is what only an observer sees (nobody looks at the
+resource, a pod that waits), and the next step for a person.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+
+from statefulspark.contract.base import UtcDatetime
+from statefulspark.contract.exit_codes import ExitCode
+
+from statefulspark_operator.api.base import ApiModel
+from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from statefulspark_operator.api.status import Phase
+from statefulspark_operator.kubectl.view import View
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.situation import DriverPod
+
+LOGS = "kubectl statefulspark logs {name} -n {namespace}"
+_ROLLBACK = "kubectl statefulspark rollback {name} -n {namespace}"
+_WAIT = "Nothing: it passes by itself."
+_CORRECT = "Correct the job, and apply it with its new image. The driver's last words: " + LOGS
+_WITHHELD = f"Apply a corrected version, or make the spec what runs now: {_ROLLBACK}"
+_STORAGE = "Check the storage, spec.storage and its Secret; the operator tries again by itself."
+_RETRY = f"Correct what the message names, then change spec.restartNonce to try again. The driver's last words: {LOGS}"
+_DESCRIBE = "kubectl -n {namespace} describe pod -l statefulspark.io/job={name}"
+
+ADVICE: Mapping[Reason, str | None] = {
+    Reason.FINALIZER_ADDED: _WAIT,
+    Reason.DELETED: None,
+    Reason.DELETION_SAVEPOINT: _WAIT,
+    Reason.DELETION_STOPPING: _WAIT,
+    Reason.DELETION_PURGING: _WAIT,
+    Reason.DELETION_WAITING: _STORAGE,
+    Reason.DELETION_FINISHED: None,
+    Reason.DELETION_STATE_KEPT: None,
+    Reason.SPEC_REJECTED: "Correct the field that the message names.",
+    Reason.STRAY_DRIVER: _WAIT,
+    Reason.DRIVER_STOPPED: _WAIT,
+    Reason.DRIVER_DRAINED: _WAIT,
+    Reason.DRIVER_FINISHED: None,
+    Reason.DRIVER_FAILED: f"It is started again by itself. If it fails again: {LOGS} --previous",
+    Reason.DRIVER_REFUSED: _CORRECT,
+    Reason.BUDGET_EXHAUSTED: _RETRY,
+    Reason.SUPERSEDED: _WAIT,
+    Reason.OPERATION_REPEATED: _WAIT,
+    Reason.OPERATION_IN_PROGRESS: _WAIT,
+    Reason.OPERATION_TIMED_OUT: f"Look at what the driver does: {LOGS}. spec.savepoint.timeout is how long it may take.",
+    Reason.STOPPING: _WAIT,
+    Reason.STOP_ENFORCED: _WAIT,
+    Reason.SUSPENDING: _WAIT,
+    Reason.SUSPENDED: "kubectl statefulspark resume {name} -n {namespace}",
+    Reason.UPGRADE_REQUESTED: _WAIT,
+    Reason.UPGRADE_RETRY_LATER: f"It is tried again by itself. To keep the version that runs: {_ROLLBACK}",
+    Reason.UPGRADE_FROM_CHECKPOINT: _WAIT,
+    Reason.UPGRADE_ABORTED: f"Change spec.restartNonce to try the new version again, or keep the one that runs: {_ROLLBACK}",
+    Reason.UPGRADE_PREPARING: f"Nothing: the old version runs until the new one is ready. To cancel the change: {_ROLLBACK}",
+    Reason.UPGRADE_READY: _WAIT,
+    Reason.UPGRADE_COLD: _WAIT,
+    Reason.UPGRADE_BLOCKED: _WITHHELD,
+    Reason.UPGRADE_HANDED_OVER: _WAIT,
+    Reason.STANDBY_CREATED: None,
+    Reason.STANDBY_REMOVED: None,
+    Reason.STANDBY_LOST: _WAIT,
+    Reason.ACTIVATION_REPEATED: _WAIT,
+    Reason.ACTIVATION_REFUSED: _WAIT,
+    Reason.ROLLED_BACK: _WITHHELD,
+    Reason.ROLLBACK_NEEDED: f"Go back to the version before: {_ROLLBACK}. Any other change of the spec tries again.",
+    Reason.STALLED: _RETRY,
+    Reason.FINISHED: "Change spec.restartNonce to run it again.",
+    Reason.BACKING_OFF: f"It is started again by itself. Why the last one ended: {LOGS} --previous",
+    Reason.STORAGE_UNREADABLE: _STORAGE,
+    Reason.SAVEPOINT_MISSING: "Name a snapshot that is there in spec.restore.from, or put that one back.",
+    Reason.STARTING: _WAIT,
+    Reason.RESUMING_START: _WAIT,
+    Reason.DRIVER_ENDING: _WAIT,
+    Reason.IMAGE_UNAVAILABLE: "Check spec.image and spec.imagePullSecrets; the node tries again by itself.",
+    Reason.CONTAINER_WAITING: f"Correct what the message names (a Secret, a volume, a command): {_DESCRIBE}",
+    Reason.UNSCHEDULABLE: "Make room on a node, or ask for less in spec.driver.resources.",
+    Reason.DRIVER_STARTING: f"Nothing: a start may take minutes. What it does now: {LOGS} -f",
+    Reason.STALL_ENDED: f"It is started again by itself. What held it up: {LOGS} --previous",
+    Reason.SAVEPOINT_REQUESTED: None,
+    Reason.RUNNING: None,
+}
+"""The next step for each reason of the operator; None where there is nothing to do."""
+_OTHER_ADVICE: Mapping[str, str] = {
+    "SpecInvalid": "Correct the field that the message names.",
+    "NameTooLong": "Create the job under a shorter name; restore.from may name a savepoint of this one.",
+    "SettingRefused": "Remove that setting from spec.sparkConf.",
+    "BatchRunning": f"Look at what the batch does: {LOGS}. After spec.health.stallTimeout the driver is restarted.",
+    "DriverSilent": f"Look at the driver: {LOGS}. After spec.health.stallTimeout it is restarted by itself.",
+    "ManifestRejected": "Correct the part of the spec that the API server refuses, for example spec.driver.template.",
+    "ApiServerRefused": "Update the operator's chart, which has its roles.",
+    "ApiServerUnavailable": _WAIT,
+    "StateUnknown": "Make the storage readable, or restore what is missing there; nothing was changed.",
+    "SnapshotNotFound": "Name a snapshot that is there in spec.restore.from.",
+    "NonRestoredState": "Give the operator its uid back, or set spec.restore.allowNonRestoredState to drop its state.",
+    "SinkAhead": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",
+    "SinkTaken": "Read what the message says about output; spec.restore.takeOverSinks accepts that it is there twice.",
+}
+_BY_EXIT: Mapping[int, str] = {
+    ExitCode.STATE_UNKNOWN: "Put back what the message names, or name a snapshot in spec.restore.from; then change "
+    "spec.restartNonce. Look into the storage with: statefulspark doctor",
+    ExitCode.SNAPSHOT_NOT_FOUND: "Name a snapshot that is there in spec.restore.from.",
+    ExitCode.INCOMPATIBLE_STATE: f"Change the job so that its state fits, or go back: {_ROLLBACK}",
+    ExitCode.USAGE: "Correct the setting that the message names.",
+}
+"""The next step for a driver that no restart helps, by its exit code."""
+_BY_WORD = {reason.word: advice for reason, advice in ADVICE.items()}
+_OPERATOR = (
+    "If it stays so for a minute, no operator runs or none watches this namespace: kubectl get pods -A "
+    "-l app.kubernetes.io/name=statefulspark-operator"
+)
+
+
+class Finding(ApiModel):
+    """One thing that is not as it should be."""
+
+    reason: str
+    """PascalCase word."""
+    message: str
+    """What it is, in one sentence."""
+    since: UtcDatetime | None = None
+    """Since when, if that is known."""
+    advice: str | None = None
+    """What to do; absent if there is nothing to do."""
+
+
+def find(view: View) -> tuple[Finding, ...]:
+    """Return everything that is not as it should be.
+
+    Args:
+        view: The job.
+
+    Returns:
+        What keeps the job from being ready comes first; empty if all is well. No sentence comes twice.
+    """
+    kept: dict[str, Finding] = {}
+    for look in _LOOKS:
+        for finding in look(view):
+            is_told = any(finding.message in message or message in finding.message for message in kept)
+            if not is_told:
+                kept[finding.message] = finding
+    return tuple(kept.values())
+
+
+def advice_for(view: View, reason: str) -> str | None:
+    """Return the next step for a reason of the operator or of a driver."""
+    text = _BY_WORD[reason] if reason in _BY_WORD else _OTHER_ADVICE.get(reason, _by_phase(view))
+    return text.format(name=view.name, namespace=view.namespace) if text is not None else None
+
+
+def _by_phase(view: View) -> str:
+    if view.status.phase is not Phase.STALLED:
+        return f"What the driver says: {LOGS}"
+    driver = view.status.driver
+    code = driver.exit_code if driver is not None else None
+    return _BY_EXIT.get(code, _CORRECT) if code is not None else _CORRECT
+
+
+def _unobserved(view: View) -> Iterator[Finding]:
+    if view.is_observed:
+        return
+    seen = view.status.observed_generation
+    if seen is None:
+        message = f"No operator has looked at this job since it was created at {_clock(view.created_at)}."
+        yield Finding(reason="NotObserved", message=message, since=view.created_at, advice=_OPERATOR)
+        return
+    message = f"The operator has not seen the latest change yet: generation {view.generation}, it has seen {seen}."
+    yield Finding(reason="NotObserved", message=message, advice=_OPERATOR)
+
+
+def _deleting(view: View) -> Iterator[Finding]:
+    if view.deleted_at is not None:
+        detail = view.status.message or "The operator has not said how far it is."
+        message = f"The job is being deleted: {detail}"
+        advice = f"Its finalizer is removed by the operator. {_OPERATOR}"
+        yield Finding(reason="Deleting", message=message, since=view.deleted_at, advice=advice)
+
+
+def _not_ready(view: View) -> Iterator[Finding]:
+    ready = view.condition(ConditionType.READY)
+    if ready is None or ready.status is ConditionStatus.TRUE:
+        return
+    stalled = view.status.stalled
+    reason = stalled.reason if stalled is not None and stalled.message == ready.message else ready.reason
+    yield _told(view, ready, reason)
+
+
+def _told(view: View, condition: Condition, reason: str) -> Finding:
+    return Finding(
+        reason=reason,
+        message=condition.message or f"{condition.type.value} is {condition.status.value}.",
+        since=condition.last_transition_time,
+        advice=advice_for(view, reason),
+    )
+
+
+_UNHEALTHY = (
+    (ConditionType.STALLED, ConditionStatus.TRUE),
+    (ConditionType.UPGRADE_BLOCKED, ConditionStatus.TRUE),
+    (ConditionType.STORAGE_REACHABLE, ConditionStatus.FALSE),
+    (ConditionType.PROGRESSING, ConditionStatus.FALSE),
+    (ConditionType.CHECKPOINT_HEALTHY, ConditionStatus.FALSE),
+)
+
+
+def _unhealthy(view: View) -> Iterator[Finding]:
+    for kind, bad in _UNHEALTHY:
+        condition = view.condition(kind)
+        if condition is not None and condition.status is bad and condition.message:
+            yield _told(view, condition, condition.reason)
+
+
+def _pods(view: View) -> Iterator[Finding]:
+    for pod in (*view.drivers, *view.standbys):
+        if pod.is_live(view.now):
+            yield from _pod(view, pod)
+
+
+def _pod(view: View, pod: DriverPod) -> Iterator[Finding]:
+    if pod.unschedulable is not None:
+        message = f"{pod.name} cannot be scheduled: {pod.unschedulable}"
+        yield _of_pod(view, pod, Reason.UNSCHEDULABLE, message)
+    harmless = ("ContainerCreating", "PodInitializing")
+    if pod.waiting is not None and pod.waiting.reason not in harmless:
+        reason = Reason.IMAGE_UNAVAILABLE if "Image" in pod.waiting.reason else Reason.CONTAINER_WAITING
+        message = f"{pod.name} cannot start ({pod.waiting.reason}): {pod.waiting.message or 'no message'}"
+        yield _of_pod(view, pod, reason, message)
+    if pod.waiting is not None and pod.waiting.reason in harmless:
+        yield from _pod_warning(view, pod)
+
+
+def _pod_warning(view: View, pod: DriverPod) -> Iterator[Finding]:
+    """Tell the newest warning about a pod whose container is being created, for example of a volume that is missing."""
+    event = next((event for event in view.events if event.is_warning and event.about == pod.name), None)
+    if event is not None:
+        message = f"{pod.name} waits ({event.reason}): {event.message}"
+        yield _of_pod(view, pod, Reason.CONTAINER_WAITING, message, since=event.at)
+
+
+def _of_pod(view: View, pod: DriverPod, reason: Reason, message: str, *, since: datetime | None = None) -> Finding:
+    return Finding(
+        reason=reason.word,
+        message=message,
+        since=since or pod.created_at,
+        advice=advice_for(view, reason.word),
+    )
+
+
+def _clock(at: datetime) -> str:
+    return f"{at:%H:%M:%S} UTC"
+
+
+_LOOKS: tuple[Callable[[View], Iterator[Finding]], ...] = (_deleting, _unobserved, _not_ready, _unhealthy, _pods)

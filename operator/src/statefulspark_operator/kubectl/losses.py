@@ -1,0 +1,97 @@
+"""What would be lost if the driver ended now, in sentences. Pure.
+
+A driver that ends is followed by one that completes what was committed as a checkpoint and goes on after it
+(docs/recovery.md), so state is never as old as the latest checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from statefulspark.contract.exit_codes import ExitCode
+
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.spec import DeletionPolicy
+from statefulspark_operator.api.status import Phase, SnapshotStatus
+from statefulspark_operator.kubectl import text
+from statefulspark_operator.kubectl.view import View
+
+
+def tell(view: View) -> tuple[str, ...]:
+    """Return what would be lost now.
+
+    Args:
+        view: The job.
+
+    Returns:
+        One sentence for each thing that could be lost, the state of the job first; never empty.
+    """
+    return (*_state(view), *_on_deletion(view))
+
+
+def _state(view: View) -> Iterator[str]:
+    if view.says(ConditionType.STORAGE_REACHABLE, ConditionStatus.FALSE):
+        condition = view.condition(ConditionType.STORAGE_REACHABLE)
+        since = f" for {text.elapsed(view.now, condition.last_transition_time)}" if condition is not None else ""
+        yield f"Nobody can tell: storage has not been readable{since}. The operator starts nothing until it is."
+    elif _is_state_unknown(view):
+        yield "Nobody can tell: the last driver could not read the state, and has changed nothing."
+    elif view.status.phase is None:
+        yield "Nothing: the job has not been started."
+    elif view.live_driver is None and view.status.phase in (Phase.SUSPENDED, Phase.STOPPED):
+        yield f"Nothing: no driver runs. A start continues from {_continuation(view)}."
+    else:
+        yield from _running(view)
+
+
+def _is_state_unknown(view: View) -> bool:
+    driver = view.status.driver
+    return (
+        view.status.phase is Phase.STALLED
+        and driver is not None
+        and driver.exit_code in (ExitCode.STATE_UNKNOWN, ExitCode.SNAPSHOT_NOT_FOUND)
+    )
+
+
+def _continuation(view: View) -> str:
+    restore = view.status.restore
+    if restore is not None and restore.fresh:
+        return "empty state, as spec.restore.freshState says"
+    if restore is not None and restore.snapshot is not None:
+        return restore.snapshot
+    checkpoint = view.status.last_checkpoint
+    return f"checkpoint {checkpoint.id}" if checkpoint is not None else "what is on storage"
+
+
+def _running(view: View) -> Iterator[str]:
+    committed = {query.uid: query.batch for query in view.status.queries if query.batch >= 0}
+    named = f" ({_batches(committed)}, or later)" if committed else ""
+    yield f"No state: the next driver goes on after the newest committed batch{named}; only a running batch is done again."
+    checkpoint, savepoint = view.status.last_checkpoint, view.status.last_savepoint
+    if checkpoint is None:
+        yield "No checkpoint has completed yet, so sinks that show output at checkpoints have shown none."
+        return
+    yield (
+        f"Output of sinks that show it at checkpoints is as old as checkpoint {checkpoint.id} "
+        f"({text.ago(view.now, checkpoint.completed_at)}); it is kept, not lost."
+    )
+    if savepoint is not None:
+        age = text.elapsed(view.now, savepoint.completed_at)
+        yield f"Going back to savepoint {savepoint.id} would undo {age}{_undone(savepoint, committed)}."
+
+
+def _undone(savepoint: SnapshotStatus, committed: Mapping[str, int]) -> str:
+    behind = {
+        query: batch - savepoint.batches[query] for query, batch in committed.items() if query in savepoint.batches
+    }
+    counted = ", ".join(f"{count} batches of {query}" for query, count in sorted(behind.items()) if count > 0)
+    return f": {counted}" if counted else ""
+
+
+def _batches(committed: Mapping[str, int]) -> str:
+    return ", ".join(f"{query} {batch}" for query, batch in sorted(committed.items()))
+
+
+def _on_deletion(view: View) -> Iterator[str]:
+    if view.spec is not None and view.spec.deletion_policy is DeletionPolicy.DELETE:
+        yield "Everything, with its savepoints, if the job is deleted: deletionPolicy is Delete."

@@ -1,0 +1,195 @@
+"""What has come of a request, as far as the status tells: still pending, done, or failed, in one sentence. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.status import (
+    OperationKind,
+    OperationPhase,
+    OperationStatus,
+    Phase,
+    UpgradeState,
+    UpgradeStatus,
+)
+from statefulspark_operator.kubectl import reports, text
+from statefulspark_operator.kubectl.requests import Target
+from statefulspark_operator.kubectl.view import View
+
+_ENDED = (Phase.SUSPENDED, Phase.STALLED, Phase.STOPPED, Phase.DELETING)
+_GIVEN_UP = (UpgradeState.BLOCKED, UpgradeState.ROLLED_BACK, UpgradeState.ABORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """It is not done yet.
+
+    Attributes:
+        message: What happens now.
+    """
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """It is done.
+
+    Attributes:
+        message: What came of it.
+        snapshot: Folder of the savepoint, if there is one.
+    """
+
+    message: str
+    snapshot: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """It will not be done.
+
+    Attributes:
+        message: Why, and what to do.
+    """
+
+    message: str
+
+
+Outcome = Pending | Done | Failed
+
+
+def savepoint(view: View, *, nonce: str, generation: int) -> Outcome:
+    """Return what has come of a savepoint.
+
+    Args:
+        view: The job now.
+        nonce: The value of `spec.savepointNonce` that requested it.
+        generation: Generation of the spec with that value.
+    """
+    operation = view.status.operation
+    if view.status.savepoint_nonce == nonce:
+        return _of_operation(view, operation, generation)
+    if view.raw_spec.get("savepointNonce") != nonce:
+        return Failed("Somebody has requested another savepoint before this one was taken, which replaces it.")
+    if view.is_observed and view.status.phase in _ENDED and view.live_driver is None:
+        return Failed(f"It was not taken: the job is {_now(view)}. It is taken when a driver runs again.")
+    return Pending(_now(view))
+
+
+def _of_operation(view: View, operation: OperationStatus | None, generation: int) -> Outcome:
+    is_it = operation is not None and operation.kind is OperationKind.SAVEPOINT and operation.generation >= generation
+    if operation is None or not is_it:
+        return _of_latest(view)
+    if operation.state is OperationPhase.REQUESTED:
+        return Pending(f"The driver copies it since {text.elapsed(view.now, operation.requested_at)}.")
+    if operation.state is OperationPhase.FAILED:
+        return Failed(f"The savepoint failed: {operation.message or 'no reason given.'}")
+    took = text.elapsed(operation.finished_at or view.now, operation.requested_at)
+    where = operation.location or "at the job's default location"
+    return Done(f"Savepoint complete after {took}: {where}", operation.location)
+
+
+def _of_latest(view: View) -> Outcome:
+    """Return what is known of a savepoint whose record a later operation has replaced."""
+    latest = view.status.last_savepoint
+    named = f" The latest savepoint is {latest.id}, {latest.location or 'without a location'}." if latest else ""
+    return Failed(f"A later stop or savepoint has replaced its record, so its end was not seen.{named}")
+
+
+def suspend(view: View, *, generation: int) -> Outcome:
+    """Return what has come of a suspension.
+
+    Args:
+        view: The job now.
+        generation: Generation of the spec that requests it.
+    """
+    if view.raw_spec.get("suspend") is not True:
+        return Failed("Somebody has set spec.suspend to false meanwhile.")
+    observed = (view.status.observed_generation or 0) >= generation
+    if (
+        not observed
+        or view.status.phase is not Phase.SUSPENDED
+        or not view.says(ConditionType.READY, ConditionStatus.TRUE)
+    ):
+        return Pending(_now(view))
+    stop = view.status.operation
+    if stop is not None and stop.kind is OperationKind.STOP and stop.state is OperationPhase.COMPLETED:
+        return Done(f"Suspended with savepoint {stop.location or 'at the default location'}", stop.location)
+    checkpoint = view.status.last_checkpoint
+    kept = f"checkpoint {checkpoint.id}" if checkpoint is not None else "what is on storage"
+    why = f" (no savepoint: {stop.message})" if stop is not None and stop.state is OperationPhase.FAILED else ""
+    return Done(f"Suspended; a start continues from {kept}{why}")
+
+
+def resume(view: View, *, generation: int) -> Outcome:
+    """Return what has come of a resumption.
+
+    Args:
+        view: The job now.
+        generation: Generation of the spec that requests it.
+    """
+    if view.raw_spec.get("suspend") is True:
+        return Failed("Somebody has set spec.suspend to true meanwhile.")
+    if (view.status.observed_generation or 0) < generation:
+        return Pending(_now(view))
+    return _runs(view) or _stalled(view) or Pending(_now(view))
+
+
+def rollback(view: View, target: Target, *, generation: int) -> Outcome:
+    """Return what has come of a rollback.
+
+    Args:
+        view: The job now.
+        target: Where it goes.
+        generation: Generation of the spec that requests it.
+    """
+    if (view.status.observed_generation or 0) < generation:
+        return Pending(_now(view))
+    if view.raw_spec.get("suspend") is True:
+        return Done(
+            f"The spec is revision {target.revision}; the job is suspended, and starts with it when it is resumed."
+        )
+    upgrade = view.status.upgrade
+    if target.by_policy:
+        return _by_policy(view, target, upgrade)
+    given_up = upgrade is not None and upgrade.to_revision == target.revision and upgrade.state in _GIVEN_UP
+    if upgrade is not None and given_up and upgrade.generation >= generation:
+        return Failed(f"The rollback was given up ({upgrade.state.value}): {upgrade.message or 'no reason given.'}")
+    done = _runs(view) if view.status.revision == target.revision else None
+    return done or _stalled(view) or Pending(_now(view))
+
+
+def _by_policy(view: View, target: Target, upgrade: UpgradeStatus | None) -> Outcome:
+    went_back = upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK
+    if went_back and view.status.phase is Phase.RUNNING and view.status.revision == target.revision:
+        return Done(
+            f"Revision {target.revision} runs again, from {view.status.restored_from or 'the latest checkpoint'}. The spec "
+            "still asks for the one that failed, which is not tried again until the spec changes; spec.upgrade.rollback "
+            "is Automatic now."
+        )
+    return (
+        Pending(_now(view))
+        if went_back or view.status.phase is not Phase.STALLED
+        else _stalled(view) or Pending(_now(view))
+    )
+
+
+def _runs(view: View) -> Done | None:
+    if view.status.phase is not Phase.RUNNING or not reports.is_ready(view):
+        return None
+    origin = view.status.restored_from or "empty state"
+    return Done(f"Running as epoch {view.status.epoch}, revision {view.status.revision}, from {origin}")
+
+
+def _stalled(view: View) -> Failed | None:
+    if not view.says(ConditionType.STALLED, ConditionStatus.TRUE):
+        return None
+    return Failed(f"The job is {_now(view)}")
+
+
+def _now(view: View) -> str:
+    """Return the state and the operator's sentence about it."""
+    if not view.is_observed:
+        return f"{reports.phase(view)}: the operator has not seen generation {view.generation} of the spec yet."
+    return f"{reports.phase(view)}: {view.status.message or 'no message'}"

@@ -1,0 +1,201 @@
+"""The pages of `status`, `why` and `history` as text for people. Pure; programs use the reports as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from statefulspark_operator.api.status import RestartStatus, SnapshotStatus, UpgradeStatus
+from statefulspark_operator.kubectl import text
+from statefulspark_operator.kubectl.reports import DriverReport, EventReport, HistoryReport, StatusReport, WhyReport
+from statefulspark_operator.kubectl.text import Paint, Tone
+
+_INDENT = 13
+_OVER = ("Stable", "Done", "FirstCheckpoint")
+
+
+def status(report: StatusReport, paint: Paint = text.plain) -> str:
+    """Return the page of `status`, ending with a newline."""
+    return _page(_status_lines(report, paint))
+
+
+def why(report: WhyReport, paint: Paint = text.plain) -> str:
+    """Return the page of `why`, ending with a newline."""
+    return _page(_why_lines(report, paint))
+
+
+def history(report: HistoryReport, paint: Paint = text.plain) -> str:
+    """Return the page of `history`, ending with a newline."""
+    return _page(_history_lines(report, paint))
+
+
+def _page(lines: Iterator[str]) -> str:
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _field(name: str, value: str) -> str:
+    """Return a name and its value; without a name, a further value of the one before."""
+    label = f"{name}:" if name else ""
+    return f"{label:<{_INDENT}}{text.wrapped(value, indent=_INDENT)}"
+
+
+def _status_lines(report: StatusReport, paint: Paint) -> Iterator[str]:
+    now = report.at
+    yield paint(f"{report.namespace}/{report.name}", Tone.HEADING)
+    yield _field("State", _state(report, paint))
+    if report.message and not _is_told(report.message, report):
+        yield _field("", report.message)
+    if report.image is not None:
+        yield _field("Image", report.image)
+    if report.driver is not None:
+        yield _field("Driver", _driver(report.driver, now))
+    if report.standby is not None:
+        detail = f": {report.standby.message}" if report.standby.message else ""
+        yield _field(
+            "Standby",
+            f"{report.standby.pod}, {report.standby.state.value} for {text.elapsed(now, report.standby.since)}{detail}",
+        )
+    if report.restored_from is not None:
+        yield _field("Began from", report.restored_from)
+    yield from _queries(report)
+    yield from _snapshots(report)
+    if report.upgrade is not None:
+        yield _field("Upgrade", _upgrade(report.upgrade, now))
+    yield from _restarts(report.restarts, now)
+    for number, sentence in enumerate(report.lost_now):
+        yield _field("" if number else "Lost now", sentence)
+    yield from _findings(report, paint)
+    for sentence in report.unread:
+        yield _field("Not read", paint(sentence, Tone.ATTENTION))
+
+
+def _is_told(message: str, report: StatusReport) -> bool:
+    """Tell whether another line of the page says the same."""
+    findings = any(message in finding.message for finding in report.findings)
+    return findings or (report.restored_from is not None and report.restored_from in message)
+
+
+def _state(report: StatusReport | WhyReport, paint: Paint) -> str:
+    since = f" for {text.elapsed(report.at, report.ready_since)}" if report.ready_since is not None else ""
+    if report.ready:
+        return f"{report.phase}, {paint('Ready', Tone.GOOD)}{since}"
+    return f"{report.phase}, {paint('not Ready', Tone.BAD)}{since}"
+
+
+def _driver(driver: DriverReport, now: datetime) -> str:
+    name = f"{driver.pod}, epoch {driver.epoch}, revision {driver.revision}"
+    node = f" on {driver.node}" if driver.node else ""
+    if driver.is_running:
+        return f"{name}{node}, started {text.ago(now, driver.since)}"
+    return f"{name}, ended {text.ago(now, driver.since)}: {driver.end}"
+
+
+def _queries(report: StatusReport) -> Iterator[str]:
+    if not report.queries:
+        return
+    age = f"as of {text.ago(report.at, report.progress_at)}" if report.progress_at is not None else ""
+    yield _field("Queries", age).rstrip()
+    rows = [
+        (
+            query.uid,
+            str(query.batch) if query.batch >= 0 else "none yet",
+            str(query.input_rows),
+            f"{query.rows_per_second:.1f}",
+            "yes" if query.active else "no",
+        )
+        for query in report.queries
+    ]
+    header = ("QUERY", "BATCH", "ROWS READ", "ROWS/S", "ACTIVE")
+    yield from (f"  {line}" for line in text.columns(header, rows))
+
+
+def _snapshots(report: StatusReport) -> Iterator[str]:
+    checkpoint, savepoint = report.last_checkpoint, report.last_savepoint
+    yield _field("Checkpoint", _snapshot(checkpoint, report.at) if checkpoint is not None else "none has completed yet")
+    if savepoint is not None:
+        yield _field("Savepoint", _snapshot(savepoint, report.at))
+
+
+def _snapshot(snapshot: SnapshotStatus, now: datetime) -> str:
+    parts = [f"{snapshot.id}, {text.ago(now, snapshot.completed_at)}"]
+    if snapshot.size_bytes is not None:
+        parts.append(text.size(snapshot.size_bytes))
+    if snapshot.trigger is not None:
+        parts.append(snapshot.trigger)
+    where = f": {snapshot.location}" if snapshot.location is not None else ""
+    return ", ".join(parts) + where
+
+
+def _upgrade(upgrade: UpgradeStatus, now: datetime) -> str:
+    route = f"{upgrade.from_revision} to {upgrade.to_revision}" if upgrade.from_revision else upgrade.to_revision
+    pause = f", pause {upgrade.pause_seconds:g} s" if upgrade.pause_seconds is not None else ""
+    detail = f". {upgrade.message}" if upgrade.message and upgrade.state.value not in _OVER else ""
+    return f"{upgrade.state.value}: {route}, requested {text.ago(now, upgrade.requested_at)}{pause}{detail}"
+
+
+def _restarts(restarts: RestartStatus, now: datetime) -> Iterator[str]:
+    if restarts.last_failure_at is None:
+        return
+    row = f", {restarts.consecutive} in a row" if restarts.consecutive > 1 else ""
+    last = (
+        f"the last failure {text.ago(now, restarts.last_failure_at)}: {restarts.last_message or restarts.last_reason}"
+    )
+    yield _field("Restarts", f"{restarts.count}{row}, {last}")
+
+
+def _findings(report: StatusReport | WhyReport, paint: Paint) -> Iterator[str]:
+    for finding in report.findings:
+        since = f" (for {text.elapsed(report.at, finding.since)})" if finding.since is not None else ""
+        yield _field(
+            "Problem" if report.ready else "Why", f"{paint(finding.reason, Tone.BAD)}{since}: {finding.message}"
+        )
+        if finding.advice is not None:
+            yield _field("To do", paint(finding.advice, Tone.ATTENTION))
+
+
+def _why_lines(report: WhyReport, paint: Paint) -> Iterator[str]:
+    yield paint(f"{report.namespace}/{report.name}", Tone.HEADING)
+    yield _field("State", _state(report, paint))
+    yield from _findings(report, paint)
+    if not report.findings:
+        yield _field("Why", "Nothing is wrong.")
+    if report.last_end is not None:
+        yield _field("Last end", _driver(report.last_end, report.at))
+    yield from _restarts(report.restarts, report.at)
+    if report.events:
+        yield "Events:"
+    for event in report.events:
+        yield _event(event, report, paint)
+    for sentence in report.unread:
+        yield _field("Not read", paint(sentence, Tone.ATTENTION))
+
+
+def _event(event: EventReport, report: WhyReport, paint: Paint) -> str:
+    about = "" if event.about == report.name else f"{event.about}: "
+    reason = paint(event.reason, Tone.ATTENTION) if event.is_warning else event.reason
+    age = text.elapsed(report.at, event.at)
+    return f"  {age:>8}   {text.wrapped(f'{reason}: {about}{event.message}', indent=_INDENT)}"
+
+
+def _history_lines(report: HistoryReport, paint: Paint) -> Iterator[str]:
+    yield paint(f"{report.namespace}/{report.name}", Tone.HEADING)
+    rows = [
+        (
+            _mark(record.revision, report),
+            record.revision,
+            record.outcome.value,
+            text.ago(report.at, record.at),
+            record.image,
+            record.snapshot or "",
+        )
+        for record in report.revisions
+    ]
+    yield from text.columns(("", "REVISION", "OUTCOME", "SINCE", "IMAGE", "STARTED FROM"), rows)
+    if report.upgrade is not None:
+        yield _field("Upgrade", _upgrade(report.upgrade, report.at))
+    if report.requested is not None and report.running is not None and report.requested != report.running:
+        yield _field("Spec", f"asks for revision {report.requested}; {report.running} runs, or ran last")
+
+
+def _mark(revision: str, report: HistoryReport) -> str:
+    return "runs" if revision == report.running else ("spec" if revision == report.requested else "")

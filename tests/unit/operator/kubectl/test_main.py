@@ -1,0 +1,76 @@
+"""The console script: exit codes, and errors as one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+import yaml
+from statefulspark_operator.kubectl import main
+from statefulspark_operator.kubectl.codes import PluginExit
+
+ROOT = Path(__file__).resolve().parents[4]
+COMMAND = [sys.executable, "-m", "statefulspark_operator.kubectl.main"]
+
+
+def a_kubeconfig(folder: Path, port: int = 1) -> Path:
+    path = folder / "kubeconfig"
+    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{port}"}}
+    context = {"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "demo"}}
+    document = {
+        "clusters": [cluster],
+        "contexts": [context],
+        "users": [{"name": "u", "user": {}}],
+        "current-context": "here",
+    }
+    path.write_text(yaml.safe_dump({"apiVersion": "v1", "kind": "Config", **document}))
+    return path
+
+
+def ended(kubeconfig: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environment = {"KUBECONFIG": str(kubeconfig), "PATH": "/usr/bin"}
+    return subprocess.run(
+        [*COMMAND, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_kubectl_finds_the_plugin_by_the_name_of_its_script() -> None:
+    project = tomllib.loads((ROOT / "operator/pyproject.toml").read_text())["project"]
+
+    assert project["scripts"]["kubectl-statefulspark"] == "statefulspark_operator.kubectl.main:main"
+
+
+def test_an_api_server_that_does_not_answer_is_one_line_and_16(tmp_path: Path) -> None:
+    done = ended(a_kubeconfig(tmp_path), "status", "flights")
+
+    assert done.returncode == PluginExit.UNREACHABLE, done.stderr
+    assert done.stderr.startswith("error: The API server does not answer (get statefulsparkjobs;")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_context_that_does_not_exist_lists_those_that_do(tmp_path: Path) -> None:
+    done = ended(a_kubeconfig(tmp_path), "status", "flights", "--context", "there")
+
+    assert (done.returncode, done.stderr) == (
+        PluginExit.NOT_FOUND,
+        "error: The kubeconfig has no context 'there'; there are: here.\n",
+    )
+
+
+def test_without_a_kubeconfig_the_error_says_what_to_set(tmp_path: Path) -> None:
+    done = ended(tmp_path / "none", "status", "flights")
+
+    assert done.returncode == PluginExit.REFUSED
+    assert "There is no usable kubeconfig" in done.stderr
+    assert "set KUBECONFIG to its path" in done.stderr
+
+
+def test_help_needs_no_cluster(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main.main(["--help"])
+
+    assert raised.value.code == 0
+    assert "16 API server unreachable" in capsys.readouterr().out
