@@ -1,0 +1,134 @@
+"""What a savepoint object becomes when something happens: one request at a time, and an end that is final. Pure.
+
+A request that a driver took with it is sent again to the next one under another id, since a driver must not answer with the
+savepoint of its predecessor.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import assert_never
+
+from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSavepointStatus
+
+ATTEMPTS = 3
+"""Number of drivers that are asked for one savepoint."""
+OVER = frozenset({SavepointPhase.COMPLETED, SavepointPhase.FAILED})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The request is recorded, and is about to be sent.
+
+    Attributes:
+        request_id: Its id.
+    """
+
+    request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The savepoint of another object is this one's, too.
+
+    Attributes:
+        name: That object.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """The savepoint is complete on storage.
+
+    Attributes:
+        location: Its folder.
+        size_bytes: Size of its files.
+        at: When it was complete.
+    """
+
+    location: str
+    size_bytes: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The driver, or storage, says that there will be none.
+
+    Attributes:
+        why: The reason in one sentence.
+    """
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DriverGone:
+    """The driver that was asked has ended without an answer."""
+
+
+SavepointEvent = Asked | Joined | Finished | Refused | DriverGone
+
+
+def after(status: SparkSavepointStatus, event: SavepointEvent) -> SparkSavepointStatus:
+    """Return the status after an event; what has ended does not change any more.
+
+    Args:
+        status: The status.
+        event: What has happened. It may be told twice, and late.
+    """
+    if status.phase in OVER:
+        return status
+    match event:
+        case Asked():
+            return _asked(status, event)
+        case Joined():
+            is_waiting = status.phase is SavepointPhase.PENDING
+            return status.model_copy(update={"joined": event.name}) if is_waiting else status
+        case Finished():
+            return _finished(status, event)
+        case Refused():
+            return status.model_copy(update={"phase": SavepointPhase.FAILED, "message": event.why})
+        case DriverGone():
+            return _asked_again(status)
+        case _:
+            assert_never(event)
+
+
+def _asked(status: SparkSavepointStatus, event: Asked) -> SparkSavepointStatus:
+    if status.phase is not SavepointPhase.PENDING or status.joined is not None:
+        return status
+    return status.model_copy(
+        update={
+            "phase": SavepointPhase.IN_PROGRESS,
+            "request_id": event.request_id,
+            "attempt": status.attempt + 1,
+            "message": None,
+        }
+    )
+
+
+def _finished(status: SparkSavepointStatus, event: Finished) -> SparkSavepointStatus:
+    return status.model_copy(
+        update={
+            "phase": SavepointPhase.COMPLETED,
+            "location": event.location,
+            "size_bytes": event.size_bytes,
+            "completed_at": event.at,
+            "message": None,
+        }
+    )
+
+
+def _asked_again(status: SparkSavepointStatus) -> SparkSavepointStatus:
+    """Return to the queue, unless too many drivers have ended over it; one that has joined waits on its own again."""
+    if status.phase is SavepointPhase.PENDING:
+        return status.model_copy(update={"joined": None})
+    if status.attempt >= ATTEMPTS:
+        message = f"{status.attempt} drivers were asked for it, and each ended before it was complete."
+        return status.model_copy(update={"phase": SavepointPhase.FAILED, "message": message})
+    message = "The driver ended before it was complete; the next one is asked."
+    return status.model_copy(update={"phase": SavepointPhase.PENDING, "request_id": None, "message": message})
