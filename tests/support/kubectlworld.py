@@ -229,6 +229,7 @@ class FakeCluster:
         forbidden: Verb and resource that are refused, as `list pods`.
         patches: The patches that were applied.
         logs: Log by pod.
+        conflicts: Number of patches that are refused, because the operator has just written the status.
         others: Names of other jobs, as `namespace/name`.
     """
 
@@ -240,6 +241,7 @@ class FakeCluster:
     forbidden: frozenset[str] = frozenset()
     patches: list[Resource] = field(default_factory=list)
     logs: dict[str, str] = field(default_factory=dict)
+    conflicts: int = 0
     others: tuple[str, ...] = ()
 
     def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
@@ -266,6 +268,9 @@ class FakeCluster:
         self._permit(Attempt("patch", resources.JOB, namespace, name))
         if self.job is None:
             raise translate(Attempt("patch", resources.JOB, namespace, name), 404, b"")
+        if self.conflicts:
+            self.conflicts -= 1
+            raise translate(Attempt("patch", resources.JOB, namespace, name), 409, b"")
         self.patches.append(patch)
         self.job["spec"] = apply_merge_patch(resources.section(self.job, "spec"), resources.section(patch, "spec"))
         metadata = resources.section(self.job, "metadata")
@@ -274,7 +279,8 @@ class FakeCluster:
 
     def log(self, namespace: str, pod: str, *, container: str, follow: bool, tail: int | None) -> Iterator[bytes]:
         lines = self.logs[pod].splitlines(keepends=True)
-        yield from (line.encode() for line in lines[-tail if tail is not None else 0 :])
+        content = "".join(lines[-tail if tail is not None else 0 :]).encode()
+        yield from (content[start : start + 3] for start in range(0, len(content), 3))
 
     def _jobs(self, namespace: str | None) -> tuple[Resource, ...]:
         places = [tuple(other.split("/")) for other in self.others]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ from statefulspark_operator.kubectl.requests import Target
 from statefulspark_operator.kubectl.terminal import Terminal
 from statefulspark_operator.kubectl.view import View
 
+PATCHES = 5
+"""Number of attempts to change a job that others change at the same moment."""
 POLL_S = 1.0
 WATCH_S = 2.0
 
@@ -82,7 +85,12 @@ def watch_status(command: Command) -> PluginExit:
     """Show the page of a job again and again, until Ctrl-C."""
     shown: object = None
     while True:
-        seen = command.read_with_events()
+        try:
+            seen = command.read_with_events()
+        except errors.TransientError as error:
+            command.terminal.note(error.message)
+            command.terminal.sleep(WATCH_S)
+            continue
         if shown != (seen.resource_version, seen.drivers, seen.standbys) or command.terminal.out.isatty():
             report = reports.status(seen)
             command.terminal.show_again(_shown(command, report, pages.status(report, command.terminal.paint)))
@@ -111,45 +119,64 @@ def logs(command: Command, whose: Whose, *, follow: bool, tail: int | None) -> P
     pieces = command.cluster.log(
         command.namespace, choice.pod, container=names.DRIVER_CONTAINER, follow=follow, tail=tail
     )
-    for piece in pieces:
-        command.terminal.out.write(piece.decode(errors="replace"))
+    is_empty = True
+    for piece in codecs.iterdecode(pieces, "utf-8", errors="replace"):  # a piece may end within a character
+        is_empty = False
+        command.terminal.out.write(piece)
         command.terminal.out.flush()
+    if is_empty:
+        ask = f"kubectl statefulspark why {command.name} -n {command.namespace}"
+        command.terminal.note(f"It has written nothing; what it waits for: {ask}")
     return PluginExit.DONE
 
 
 def savepoint(command: Command) -> PluginExit:
     """Request a savepoint, and wait for it."""
     nonce = requests.savepoint_nonce(command.terminal.now())
-    generation = command.patch(requests.savepoint(command.read(), nonce))
+    generation = _change(command, lambda seen: requests.savepoint(seen, nonce))
     return _follow(command, "savepoint", lambda seen: outcomes.savepoint(seen, nonce=nonce, generation=generation))
 
 
 def suspend(command: Command) -> PluginExit:
     """Suspend a job, and wait until its driver has ended."""
-    seen = command.read()
-    body = requests.suspend(seen)
-    generation = command.patch(body) if body is not None else seen.generation
-    return _follow(command, "suspend", lambda now: outcomes.suspend(now, generation=generation))
+    generation = _change(command, requests.suspend)
+    return _follow(command, "suspend", lambda seen: outcomes.suspend(seen, generation=generation))
 
 
 def resume(command: Command) -> PluginExit:
     """Resume a job, and wait until it runs."""
-    seen = command.read()
-    body = requests.resume(seen)
-    generation = command.patch(body) if body is not None else seen.generation
-    return _follow(command, "resume", lambda now: outcomes.resume(now, generation=generation))
+    generation = _change(command, requests.resume)
+    return _follow(command, "resume", lambda seen: outcomes.resume(seen, generation=generation))
 
 
 def rollback(command: Command, wanted: str | None) -> PluginExit:
     """Go back to an earlier revision, and wait until it runs."""
-    seen = command.read()
-    target = requests.rollback_target(seen, wanted)
-    generation = command.patch(_rollback_patch(command, seen, target))
+    target = requests.rollback_target(command.read(), wanted)
+    generation = _change(command, lambda seen: _rollback_patch(command, seen, target))
     command.terminal.note(
         f"Going back to revision {target.revision}. A tool that applies the manifest (Argo CD, Flux) will undo this: change "
         "the manifest as well."
     )
-    return _follow(command, "rollback", lambda now: outcomes.rollback(now, target, generation=generation))
+    return _follow(command, "rollback", lambda seen: outcomes.rollback(seen, target, generation=generation))
+
+
+def _change(command: Command, request: Callable[[View], Resource | None]) -> int:
+    """Change the spec, and return its generation; None of a request says that it is so already.
+
+    The patch is refused if the job has changed since it was read. Its status changes often, so it is read again.
+    """
+    remaining = PATCHES
+    while True:
+        seen = command.read()
+        body = request(seen)
+        if body is None:
+            return seen.generation
+        try:
+            return command.patch(body)
+        except errors.PreconditionFailedError:
+            remaining -= 1
+            if remaining == 0:
+                raise
 
 
 def _rollback_patch(command: Command, seen: View, target: Target) -> Resource:
@@ -178,7 +205,7 @@ def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> Plu
     due = command.terminal.now() + command.timeout
     last_message = ""
     while True:
-        outcome = look(command.read())
+        outcome = _look(command, look)
         match outcome:
             case Done():
                 _say(command, what, "Done", outcome.message, outcome.snapshot)
@@ -199,6 +226,14 @@ def _follow(command: Command, what: str, look: Callable[[View], Outcome]) -> Plu
                 f"with kubectl statefulspark status {command.name} -n {command.namespace}.",
             )
         command.terminal.sleep(POLL_S)
+
+
+def _look(command: Command, look: Callable[[View], Outcome]) -> Outcome:
+    """Look once; an API server that does not answer may answer the next time."""
+    try:
+        return look(command.read())
+    except errors.TransientError as error:
+        return Pending(error.message)
 
 
 def _say(command: Command, what: str, outcome: str, message: str, snapshot: str | None) -> None:

@@ -77,8 +77,12 @@ def translate(attempt: Attempt, status: int, content: bytes) -> errors.StatefulS
         return errors.PreconditionFailedError(
             "Conflict", "Somebody has changed the job since it was read; nothing was changed. Run the command again."
         )
-    if status in _INVALID:
+    if status in _INVALID and attempt.verb == "patch":
         return errors.SpecRejectedError("Rejected", f"The API server refuses it, and nothing was changed: {said}")
+    if status in _INVALID:
+        return errors.SpecRejectedError(
+            "Rejected", f"The API server cannot {attempt.verb} {attempt.resource} now: {said}"
+        )
     return errors.TransientError("ApiServerUnavailable", f"The API server answers {status}: {said}")
 
 

@@ -119,6 +119,39 @@ def test_a_command_that_waits_too_long_says_that_it_goes_on() -> None:
         commands.savepoint(on(FakeCluster(), Screen()))
 
 
+def test_a_status_that_changes_at_the_same_moment_does_not_keep_a_change_from_being_made() -> None:
+    busy, hopeless = FakeCluster(conflicts=2), FakeCluster(conflicts=commands.PATCHES)
+
+    assert commands.suspend(on(busy, Screen(), timeout=None)) is PluginExit.DONE
+    assert len(busy.patches) == 1
+    with pytest.raises(errors.PreconditionFailedError, match=r"nothing was changed\. Run the command again"):
+        commands.suspend(on(hopeless, Screen(), timeout=None))
+
+
+def away(_job: Resource) -> None:
+    raise errors.TransientError("ApiServerUnavailable", "The API server does not answer.")
+
+
+def test_an_api_server_that_is_away_for_a_moment_does_not_end_the_wait() -> None:
+    cluster = FakeCluster(job=a_stored_job(a_stored_status(), {**SPEC, "suspend": True}), steps=[away, away, told()])
+    screen = Screen()
+
+    assert commands.resume(on(cluster, screen)) is PluginExit.DONE
+    assert screen.err.getvalue() == "The API server does not answer.\n"
+
+
+def test_a_watch_goes_on_after_an_api_server_that_was_away() -> None:
+    def interrupted(_job: Resource) -> None:
+        raise KeyboardInterrupt
+
+    cluster, screen = FakeCluster(steps=[away, told(), interrupted], patches=[{}]), Screen()
+    with pytest.raises(KeyboardInterrupt):
+        commands.watch_status(on(cluster, screen))
+
+    assert screen.err.getvalue() == "The API server does not answer.\n"
+    assert screen.out.getvalue().count("demo/flights\n") == 1
+
+
 def test_no_wait_returns_at_once() -> None:
     cluster, screen = FakeCluster(), Screen()
 
@@ -342,10 +375,26 @@ def test_a_log_that_is_gone_says_why(status: StatefulSparkJobStatus, whose: Whos
 
 
 def test_logs_say_whose_they_are_beside_the_log() -> None:
-    cluster, screen = FakeCluster(pods=(a_stored_pod(),), logs={"flights-driver-7": "one\ntwo\n"}), Screen()
+    cluster, screen = FakeCluster(pods=(a_stored_pod(),), logs={"flights-driver-7": "one\nzwölf\n"}), Screen()
 
     assert commands.logs(on(cluster, screen), Whose.MATTERS, follow=False, tail=1) is PluginExit.DONE
-    assert (screen.out.getvalue(), screen.err.getvalue()) == ("two\n", "flights-driver-7: driver of epoch 7\n")
+    assert (screen.out.getvalue(), screen.err.getvalue()) == ("zwölf\n", "flights-driver-7: driver of epoch 7\n")
+
+
+def test_a_character_that_comes_in_two_pieces_of_a_log_stays_whole() -> None:
+    cluster, screen = FakeCluster(pods=(a_stored_pod(),), logs={"flights-driver-7": "abö äß€\n"}), Screen()
+
+    commands.logs(on(cluster, screen), Whose.MATTERS, follow=True, tail=None)
+
+    assert screen.out.getvalue() == "abö äß€\n"
+
+
+def test_an_empty_log_says_where_to_look() -> None:
+    cluster, screen = FakeCluster(pods=(a_stored_pod(),), logs={"flights-driver-7": ""}), Screen()
+
+    commands.logs(on(cluster, screen), Whose.MATTERS, follow=False, tail=None)
+
+    assert screen.err.getvalue().endswith("what it waits for: kubectl statefulspark why flights -n demo\n")
 
 
 @pytest.mark.parametrize("name", dispatch.COMMANDS)

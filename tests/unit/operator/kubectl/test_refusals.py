@@ -84,7 +84,16 @@ def answer(message: str) -> bytes:
             id="somebody else was faster",
         ),
         pytest.param(
-            GET_JOB,
+            LOG,
+            400,
+            answer('container "driver" in pod "flights-driver-7" is waiting to start: ContainerCreating'),
+            'The API server cannot get pods/log now: container "driver" in pod "flights-driver-7" is waiting to start: '
+            "ContainerCreating",
+            PluginExit.REFUSED,
+            id="a container that has no log yet",
+        ),
+        pytest.param(
+            Attempt("patch", resources.JOB, "demo", "flights"),
             422,
             answer("spec.suspend: wrong"),
             "The API server refuses it, and nothing was changed: spec.suspend: wrong",
