@@ -1,4 +1,5 @@
-"""The rules for `SparkSavepoint` objects: whose turn it is, what came of a request, when the next is due, which are pruned.
+"""The rules for `SparkSavepoint` objects, one question for each module. Pure.
 
-Pure. One question for each module; docs/adr/0022 says how they work together.
+Whose turn it is, what came of a request, when the next is due, which are pruned, what a name stands for; docs/adr/0022
+says how they work together.
 """

@@ -1,0 +1,101 @@
+"""What a savepoint's name stands for, and what becomes of its files."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statefulspark_operator.api.spark_savepoint import SavepointDisposal, SavepointPhase, SparkSavepointStatus
+from statefulspark_operator.lifecycle.savepoints import naming
+from statefulspark_operator.lifecycle.savepoints.naming import Deleted, Farewell, Resolved, Unresolved
+
+FOLDER = "s3://b/43"
+OBJECTS = {
+    "night": SparkSavepointStatus(phase=SavepointPhase.COMPLETED, location=FOLDER),
+    "broken": SparkSavepointStatus(phase=SavepointPhase.FAILED, message="disk full"),
+    "now": SparkSavepointStatus(phase=SavepointPhase.IN_PROGRESS),
+}
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        pytest.param("s3://other/7", Resolved("s3://other/7"), id="a folder is itself"),
+        pytest.param("checkpoint:42", Resolved("checkpoint:42"), id="a checkpoint is itself"),
+        pytest.param("savepoint:night", Resolved(FOLDER), id="a complete one is its folder"),
+        pytest.param(
+            "savepoint:now",
+            Unresolved("SparkSavepoint 'now' is InProgress; the start waits for it.", may_come=True),
+            id="one that is being taken",
+        ),
+        pytest.param(
+            "savepoint:broken",
+            Unresolved("SparkSavepoint 'broken' failed: disk full. Name another one.", may_come=False),
+            id="one that failed",
+        ),
+        pytest.param(
+            "savepoint:nigth",
+            Unresolved(
+                "There is no SparkSavepoint 'nigth' in the namespace; there are: broken, night, now.", may_come=True
+            ),
+            id="one that is not there",
+        ),
+    ],
+)
+def test_a_source_stands_for(source: str, said: Resolved | Unresolved) -> None:
+    assert naming.resolve(source, OBJECTS) == said
+
+
+DISPOSED = Deleted(SavepointDisposal.DISPOSE, SavepointPhase.COMPLETED, FOLDER)
+KEPT = Deleted(SavepointDisposal.KEEP, SavepointPhase.COMPLETED, FOLDER, is_in_use=True)
+
+
+@pytest.mark.parametrize(
+    ("deleted", "others", "farewell"),
+    [
+        pytest.param(DISPOSED, (), Farewell.DISPOSE, id="disposed"),
+        pytest.param(DISPOSED, ("s3://b/4", None), Farewell.DISPOSE, id="others have other folders"),
+        pytest.param(DISPOSED, ("s3://b/43/",), Farewell.RELEASE, id="another object has the same files"),
+        pytest.param(
+            DISPOSED, ("s3://b/43/_metadata.json",), Farewell.RELEASE, id="another object names them by the manifest"
+        ),
+        pytest.param(KEPT, (), Farewell.RELEASE, id="kept, whoever uses it"),
+        pytest.param(
+            Deleted(SavepointDisposal.DISPOSE, SavepointPhase.COMPLETED, FOLDER, is_in_use=True),
+            (),
+            Farewell.WAIT,
+            id="a start still goes back to it",
+        ),
+        pytest.param(
+            Deleted(SavepointDisposal.KEEP, SavepointPhase.IN_PROGRESS, None), (), Farewell.WAIT, id="being taken"
+        ),
+        pytest.param(
+            Deleted(SavepointDisposal.DISPOSE, SavepointPhase.FAILED, None),
+            (),
+            Farewell.RELEASE,
+            id="there are no files",
+        ),
+    ],
+)
+def test_a_deleted_object_parts_with_its_files(
+    deleted: Deleted, others: tuple[str | None, ...], farewell: Farewell
+) -> None:
+    assert naming.part_with(deleted, others) is farewell
+
+
+DELETED = st.builds(
+    Deleted,
+    disposal=st.sampled_from(SavepointDisposal),
+    phase=st.sampled_from(SavepointPhase),
+    location=st.sampled_from([None, FOLDER, "s3://b/44"]),
+    is_in_use=st.booleans(),
+)
+
+
+@given(deleted=DELETED, others=st.lists(st.sampled_from([None, FOLDER, f"{FOLDER}/", "s3://b/44"]), max_size=3))
+def test_files_that_somebody_else_needs_are_never_deleted(deleted: Deleted, others: list[str | None]) -> None:
+    if naming.part_with(deleted, others) is Farewell.DISPOSE:
+        assert deleted.disposal is SavepointDisposal.DISPOSE
+        assert not deleted.is_in_use
+        assert deleted.location is not None
+        assert deleted.location not in {other.rstrip("/") for other in others if other is not None}
