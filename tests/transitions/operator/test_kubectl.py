@@ -1,0 +1,147 @@
+"""`kubectl statefulspark` with the whole operator behind it: what it says has come of a request is what has come of it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+
+import pytest
+from jobworld import KEY, START, JobWorld
+from kubectlworld import Screen
+from statefulspark import errors
+from statefulspark_operator.api.status import Phase, UpgradeState
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Kind, Resource
+from statefulspark_operator.kubectl import commands, reports
+from statefulspark_operator.kubectl.codes import PluginExit
+from statefulspark_operator.kubectl.commands import Command
+from statefulspark_operator.kubectl.terminal import Terminal
+
+NEW_IMAGE: Resource = {"image": "registry.example/flights:2"}
+
+
+class WorldCluster:
+    """The world of one job, as a person's API server."""
+
+    def __init__(self, world: JobWorld) -> None:
+        self.world = world
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
+        return copy.deepcopy(self.world.cluster.objects.get((kind.name, namespace, name)))
+
+    def list(self, kind: Kind, namespace: str | None, *, labels: str = "", fields: str = "") -> tuple[Resource, ...]:
+        stored = self.world.cluster.objects.items()
+        return tuple(
+            copy.deepcopy(found) for (name, place, _), found in stored if (name, place) == (kind.name, namespace)
+        )
+
+    def patch_job(self, namespace: str, name: str, patch: Resource) -> Resource:
+        self.world.change(resources.section(patch, "spec"))
+        return self.world.cluster.objects[(resources.JOB.name, namespace, name)]
+
+    def log(self, namespace: str, pod: str, *, container: str, follow: bool, tail: int | None) -> Iterator[bytes]:
+        return iter(())
+
+
+def at(world: JobWorld) -> tuple[Command, Screen]:
+    """Return a person's command, during whose waits the operator and the drivers work."""
+    screen = Screen()
+    terminal = Terminal(
+        screen.out, screen.err, lambda: world.time, lambda seconds: world.run(round(seconds)), lambda _name: None
+    )
+    return Command(WorldCluster(world), terminal, KEY.namespace, KEY.name), screen
+
+
+def running(**upgrade: Resource | str | int) -> JobWorld:
+    world = JobWorld()
+    if upgrade:
+        world.change({"upgrade": dict(upgrade)})  # type: ignore[dict-item]
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
+    return world
+
+
+def blocked() -> JobWorld:
+    world = running(mode="Warm")
+    world.on_start = lambda driver: driver.end(13, "BadJob", "line 7") if driver.standby is not None else None
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.BLOCKED)
+    world.on_start = lambda _driver: None
+    return world
+
+
+def test_a_savepoint_is_there_when_the_plugin_says_so() -> None:
+    world = running()
+    command, screen = at(world)
+
+    assert commands.savepoint(command) is PluginExit.DONE
+
+    assert world.status.operation is not None
+    assert str(world.status.operation.location) in screen.out.getvalue()
+    assert world.status.epoch == 1
+
+
+def test_a_job_is_suspended_with_a_savepoint_and_goes_on_from_it() -> None:
+    world = running()
+    command, screen = at(world)
+
+    assert commands.suspend(command) is PluginExit.DONE
+    assert [driver for driver in world.drivers.running.values() if driver.exit_code is None] == []
+    assert screen.out.getvalue().startswith("Suspended with savepoint s3://")
+    assert commands.resume(command) is PluginExit.DONE
+    assert (world.status.phase, world.status.epoch) == (Phase.RUNNING, 2)
+
+
+def test_after_a_rollback_the_old_version_runs_with_the_state_of_now() -> None:
+    world = running()
+    old = world.status.revision
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.STABLE)
+    rows = world.driver.rows
+    command, screen = at(world)
+
+    assert commands.rollback(command, None) is PluginExit.DONE
+
+    assert world.status.revision == old
+    assert world.driver.rows >= rows
+    assert f"Running as epoch 3, revision {old}" in screen.out.getvalue()
+
+
+def test_a_rollback_of_a_blocked_upgrade_makes_the_job_ready_again_without_a_restart() -> None:
+    world = blocked()
+    command, _ = at(world)
+    assert commands.why(command) is PluginExit.FAILED
+
+    assert commands.rollback(command, None) is PluginExit.DONE
+
+    assert world.status.epoch == 1
+    assert reports.is_ready(command.read())
+    assert commands.why(command) is PluginExit.DONE
+
+
+def test_a_job_that_waits_for_a_person_goes_back_to_the_savepoint_of_its_stop() -> None:
+    world = running(mode="Cold", rollback="Manual")
+    old = world.status.revision
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: world.status.epoch == 2 and world.driver.epoch == 2)
+    world.driver.end(13, "BadJob", "line 7")
+    world.run_until(lambda: world.status.stalled is not None)
+    command, screen = at(world)
+
+    assert commands.rollback(command, None) is PluginExit.DONE
+
+    assert world.status.revision == old
+    assert world.status.last_savepoint is not None
+    assert f"Revision {old} runs again, from savepoint {world.status.last_savepoint.id}." in screen.out.getvalue()
+
+
+@pytest.mark.parametrize("ask", [commands.suspend, commands.savepoint])
+def test_an_operator_that_does_not_run_is_told_and_not_waited_for_in_silence(ask: object) -> None:
+    world = running()
+    command, screen = at(world)
+    world.reconcile_if_due = lambda: None  # type: ignore[method-assign]
+
+    with pytest.raises(errors.TransientError, match="was not done within 10m"):
+        ask(command)  # type: ignore[operator]
+
+    assert "the operator has not seen generation" in screen.err.getvalue()
+    assert world.time > START
