@@ -76,6 +76,8 @@ ADVICE: Mapping[Reason, str | None] = {
     Reason.SAVEPOINT_MISSING: "Name a snapshot that is there in spec.restore.from, or put that one back.",
     Reason.STARTING: _WAIT,
     Reason.RESUMING_START: _WAIT,
+    Reason.EXECUTORS_REMOVED: _WAIT,
+    Reason.EXECUTORS_MISSING: f"See why their pods do not run: {_DESCRIBE},statefulspark.io/role=executor",
     Reason.DRIVER_ENDING: _WAIT,
     Reason.IMAGE_UNAVAILABLE: "Check spec.image and spec.imagePullSecrets; the node tries again by itself.",
     Reason.CONTAINER_WAITING: f"Correct what the message names (a Secret, a volume, a command): {_DESCRIBE}",
