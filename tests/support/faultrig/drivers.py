@@ -170,6 +170,7 @@ class Driver(engine.EngineProcess):
             build=lambda _: self._build(spark),
             compare=lambda now, root, plan, built: start.compare(now, root, spark, plan, built),
             rehearse=lambda _: None,
+            read_ahead=lambda _: None,
             require_engine=lambda: None,
         )
         self.standby = standby.Standby(QUERIES, job_config, start.open_root(job_config), self.control, workshop)

@@ -41,6 +41,7 @@ class World:
     query: FakeQuery
     plan: stores.Plan = field(default_factory=stores.Plan)
     done: list[str] = field(default_factory=list)
+    read_ahead: list[str | None] = field(default_factory=list)
     fault: Fault = None
     on_build: Callable[[], None] = lambda: None
     uid: str = "delays"
@@ -49,7 +50,7 @@ class World:
         self.store = stores.FaultyStore(self.job.store, self.plan)
         self.control = StandbyControl(CONFIG, NOON)
         root = assemble.JobRoot(self.store, storage.StorageOptions())
-        workshop = standby.Workshop(self._build, self._compare, self._rehearse, lambda: None)
+        workshop = standby.Workshop(self._build, self._compare, self._rehearse, self._read_ahead, lambda: None)
         self.standby = standby.Standby((self.uid,), CONFIG, root, self.control, workshop)
 
     @property
@@ -84,6 +85,9 @@ class World:
 
     def _rehearse(self, compared: assemble.Comparison) -> None:
         self.done.append("rehearse")
+
+    def _read_ahead(self, compared: assemble.Comparison) -> None:
+        self.read_ahead.append(compared.start_plan.restored_from)
 
 
 @pytest.fixture
@@ -124,6 +128,16 @@ def test_it_reads_a_new_checkpoint_alone_and_builds_nothing_again(world: World) 
     assert [one.name for one in world.store.operations[before:]] == ["list_names", "read"]
     assert world.told.compared_with == "checkpoint 2"
     assert world.done == ["build", "compare", "rehearse", "compare"]
+
+
+def test_files_of_each_new_checkpoint_are_read_ahead_once(world: World) -> None:
+    world.standby.look()
+    world.standby.look()
+    world.runs_on()
+
+    world.standby.look()
+
+    assert world.read_ahead == ["checkpoint 1", "checkpoint 2"]
 
 
 def test_it_looks_at_everything_again_in_a_new_generation(world: World) -> None:

@@ -29,7 +29,7 @@ from statefulspark.contract.placement import Placement
 from statefulspark.declaration import JobDefinition
 from statefulspark.driver import assemble, serve, standby_control, start
 from statefulspark.engine import gateway, session, settings, warming
-from statefulspark.planning import rehearsal, state_copy
+from statefulspark.planning import read_ahead, rehearsal, state_copy
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 LOOK_INTERVAL_S = 2.0
 """Time between two looks for a newer checkpoint; an activation does not wait for it."""
 
-_REHEARSAL_POLL_S = 0.05
+_POLL_S = 0.05
 _REFUSALS = frozenset({ExitCode.USAGE, ExitCode.BAD_JOB, ExitCode.INCOMPATIBLE_STATE, ExitCode.SNAPSHOT_NOT_FOUND})
 """Ends of a start that an unchanged start would repeat."""
 _log = logging.getLogger(__name__)
@@ -54,12 +54,14 @@ class Workshop:
         build: Calls the query functions for a state, and plans the queries.
         compare: Compares a built job with its state.
         rehearse: Makes the queries of a job warm; ends early when the job is activated.
+        read_ahead: Reads the files of its newest state to this machine; ends early when the job is activated.
         require_engine: Raises if Spark has ended.
     """
 
     build: Callable[[StartPlan], assemble.Built]
     compare: Callable[[config.JobConfig, assemble.JobRoot, StartPlan, assemble.Built], assemble.Comparison]
     rehearse: Callable[[assemble.Comparison], None]
+    read_ahead: Callable[[assemble.Comparison], None]
     require_engine: Callable[[], None]
 
 
@@ -81,14 +83,17 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         start.require_queries(job, job_config)
         spark = session.build(job_config, settings.storage_options(job_config.storage))
         root = start.open_root(job_config)
+        ahead = read_ahead.ReadAhead(spark)
         workshop = Workshop(
             build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
             compare=lambda now_config, where, plan, built: start.compare(now_config, where, spark, plan, built),
             rehearse=functools.partial(rehearse, control),
+            read_ahead=functools.partial(keep_state, control, ahead),
             require_engine=_require_jvm,
         )
         standby = Standby(job.query_uids, job_config, root, control, workshop)
         request = standby.until_activated()
+        ahead.offer()
         parts = activate(standby, request)
         ending = start.start(parts, functools.partial(_drive, control, request))
     location = ending.snapshot.location if ending.snapshot else None
@@ -141,12 +146,16 @@ def _rehearsed(
             _rehearse_on_state(query, compared, control)
         outcomes.append(outcome)
 
-    # The thread ends by itself after an activation, which does not wait for what Spark does at that moment.
-    thread = threading.Thread(target=work, name="rehearsal", daemon=True)
+    _until_activated(control, work)
+    return outcomes[0] if outcomes else rehearsal.RehearsalOutcome()
+
+
+def _until_activated(control: standby_control.StandbyControl, work: Callable[[], object]) -> None:
+    """Do something that ends early by itself after an activation, which does not wait for what Spark does at that moment."""
+    thread = threading.Thread(target=work, name="standby", daemon=True)
     thread.start()
     while thread.is_alive() and not control.is_activated():
-        thread.join(_REHEARSAL_POLL_S)
-    return outcomes[0] if outcomes else rehearsal.RehearsalOutcome()
+        thread.join(_POLL_S)
 
 
 def _rehearse_on_state(
@@ -167,6 +176,19 @@ def _rehearse_on_state(
     outcome = rehearsal.rehearse(query.stream.frame, query.stream.mode, stops=control.is_activated, restore=fill)
     why = failures.essence(outcome.failure) if outcome.failure else None
     _log.info("rehearsed on state", extra={"query": query.uid, "has_run": outcome.has_run, "why": why})
+
+
+def keep_state(
+    control: standby_control.StandbyControl, ahead: read_ahead.ReadAhead, compared: assemble.Comparison
+) -> None:
+    """Read the state's files ahead, if this version goes on in them; return at once when the job is activated."""
+    changes = compared.changes.values()
+    if not changes or any(not change.is_empty for change in changes):
+        return
+    queries = [change.query for change in changes]
+
+    look = functools.partial(ahead.follow, compared.root.store.uri, queries, stops=control.is_activated)
+    _until_activated(control, look)
 
 
 class Standby:
@@ -238,6 +260,7 @@ class Standby:
 
     def _follow(self, newest: int) -> None:
         compared = self._compared_again(newest)
+        is_known = compared is not None
         if compared is None:
             self._compared = None
             self._control.warming()
@@ -247,6 +270,8 @@ class Standby:
             compared = self.workshop.compare(self.job_config, self._root, start_plan, self.built_for(start_plan))
             if self._control.is_activated():
                 return
+        self.workshop.read_ahead(compared)
+        if not is_known:
             self.workshop.rehearse(compared)
         self._compared = compared
         self._control.ready(compared.start_plan.restored_from, clock.utc_now())

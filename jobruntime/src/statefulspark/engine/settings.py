@@ -14,6 +14,7 @@ from statefulspark.contract import config, engine, layout
 from statefulspark.engine import gateway
 from statefulspark.storage import StorageOptions
 
+FILE_SYSTEM = "io.statefulspark.storage.ReadAheadFileSystem"
 FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
 WORKER_DAEMON = "statefulspark.workers.daemon"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -138,6 +139,7 @@ def worker_settings() -> dict[str, str]:
 def _storage(options: StorageOptions) -> dict[str, str]:
     prefix = "spark.hadoop.fs.s3a."
     conf = {
+        prefix + "impl": FILE_SYSTEM,
         prefix + "path.style.access": str(options.path_style).lower(),
         prefix + "endpoint.region": options.region or "us-east-1",
         # Saves one round trip for each PUT; servers report errors without it, too.

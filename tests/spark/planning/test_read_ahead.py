@@ -1,0 +1,104 @@
+"""State that was read ahead: a query goes on from the copies, though its files are gone from the object store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import streams
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from s3server import S3Server
+from statefulspark.contract.manifest import FileEntry, QueryEntry
+from statefulspark.engine import session as spark_session
+from statefulspark.planning import read_ahead
+
+pytestmark = [pytest.mark.spark, pytest.mark.s3]
+FOLDER = "generations/00000001/q"
+CHANGELOGS = "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled"
+
+
+class World:
+    """A query on S3 that has ended, with snapshots of its state."""
+
+    def __init__(self, spark: SparkSession, s3: S3Server, bucket: str) -> None:
+        self.spark, self.root = spark, f"s3a://{bucket}"
+        self.files = s3.objects / bucket / FOLDER
+        self.batch = self.run_on(3)
+
+    def run_on(self, batches: int) -> int:
+        """Run the query for some batches; return the last."""
+        query = streams.start_count(self.spark, f"{self.root}/{FOLDER}", name="ahead", sink="noop")
+        start = streams.last_batch(query)
+        streams.wait_until(
+            lambda: query.exception() is not None or streams.last_batch(query) >= start + batches, "batches are run"
+        )
+        failure, last = query.exception(), streams.last_batch(query)
+        query.stop()
+        if failure is not None:
+            raise failure
+        return last
+
+    @property
+    def state(self) -> list[Path]:
+        names = [path for path in self.files.rglob("state/[0-9]*/[0-9]*/**/*") if path.is_file()]
+        return [path for path in names if not path.name.startswith(".")]
+
+    @property
+    def entry(self) -> QueryEntry:
+        files = tuple(
+            FileEntry(path=str(file.relative_to(self.files)), size_bytes=file.stat().st_size) for file in self.state
+        )
+        return QueryEntry(uid="q", batch_id=self.batch, path=FOLDER, files=files, operators=(), offsets=())
+
+    def lose_state(self) -> None:
+        for file in self.state:
+            file.unlink()
+
+
+@pytest.fixture
+def world(spark: SparkSession, s3: S3Server, s3_bucket: str) -> Iterator[World]:
+    # Each batch uploads a snapshot, as Spark's maintenance does now and then.
+    spark.conf.set(CHANGELOGS, "false")
+    yield World(spark, s3, s3_bucket)
+    spark.conf.set(CHANGELOGS, "true")
+    spark_session.jvm_view(spark).io.statefulspark.storage.FilesAhead.withdraw()
+
+
+def test_a_query_goes_on_from_files_that_were_read_ahead(world: World) -> None:
+    ahead = read_ahead.ReadAhead(world.spark)
+    entry = world.entry
+    assert any(file.path.endswith(".sst") for file in entry.files)
+
+    kept = ahead.follow(world.root, [entry], stops=lambda: False)
+    world.lose_state()
+
+    assert kept.kept_bytes == kept.read_bytes == sum(file.size_bytes for file in entry.files)
+    with pytest.raises(StreamingQueryException):  # It reads from storage as long as the copies are not offered.
+        world.run_on(1)
+    ahead.offer()
+    assert world.run_on(2) > world.batch
+
+
+def test_a_look_reads_what_came_since_and_forgets_what_is_not_needed(world: World) -> None:
+    ahead = read_ahead.ReadAhead(world.spark)
+    first = world.entry
+    ahead.follow(world.root, [first], stops=lambda: False)
+    world.batch = world.run_on(1)
+    before = {file.path for file in first.files}
+    newer = [file for file in world.entry.files if file.path not in before]
+    kept = first.files[0]
+    second = first.model_copy(update={"files": (kept, *newer)})
+
+    looked = ahead.follow(world.root, [second], stops=lambda: False)
+    again = ahead.follow(world.root, [second], stops=lambda: False)
+
+    assert looked.read_bytes == sum(file.size_bytes for file in newer) > 0
+    assert again == read_ahead.Ahead(0, kept.size_bytes + looked.read_bytes, 0)
+
+
+def test_an_activation_ends_the_reading(world: World) -> None:
+    ahead = read_ahead.ReadAhead(world.spark)
+
+    assert ahead.follow(world.root, [world.entry], stops=lambda: True).kept_bytes == 0
