@@ -124,9 +124,9 @@ class ReadAhead:
         source, target = (self._jvm.org.apache.hadoop.fs.Path(name) for name in (uri, Path(partial).as_uri()))
         file_system = source.getFileSystem(self._spark._jsc.hadoopConfiguration())
         file_system.copyToLocalFile(_KEEP_SOURCE, source, target, _WITHOUT_CHECKSUM_FILE)
-        place = self._place(uri)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        Path(partial).replace(place)
+        copy = self._place(uri)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        Path(partial).replace(copy)
 
     def _place(self, uri: str) -> Path:
         """Return where the copy of a file is: below its bucket and key."""
