@@ -20,8 +20,8 @@ from pyspark.sql.streaming import stateful_processor
 from statefulspark import errors, usercode
 from statefulspark.contract.placement import Placement
 from statefulspark.operators import spark_errors
-from statefulspark.operators.keyed import caching, cleaning, log, packing, pausing, rows
-from statefulspark.state import cache, evolution, functions, store, timers, ttl
+from statefulspark.operators.keyed import caching, cleaning, log, packing, pausing
+from statefulspark.state import cache, evolution, functions, rows, store, timers, ttl
 
 if TYPE_CHECKING:
     import pandas as pd

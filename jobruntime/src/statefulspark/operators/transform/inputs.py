@@ -14,10 +14,10 @@ import pyarrow as pa
 from pyspark.sql import conversion
 from pyspark.sql import types as spark_types
 
-from statefulspark.operators.keyed import rows as keyed_rows
 from statefulspark.operators.transform import keys
 from statefulspark.operators.transform import limits as frame_limits
 from statefulspark.operators.transform.wrapping import KeyedInput
+from statefulspark.state import rows as keyed_rows
 
 
 class Inputs(Protocol):

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark_types
 
-from statefulspark.operators.keyed import rows as keyed_rows
 from statefulspark.state import keygroups
+from statefulspark.state import rows as keyed_rows
 
 STORED_AS_BITS = (spark_types.FloatType, spark_types.DoubleType)
 _BITS = {"double": (np.int64, "<d", "<q"), "float": (np.int32, "<f", "<i")}
