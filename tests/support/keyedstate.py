@@ -7,47 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
 from statefulspark.state import cache, compaction, functions, store, timers, ttl
-
-
-class MemoryLog:
-    """A `ChunkLog` for one key group. Writes go to a copy that replaces the original when the batch commits."""
-
-    def __init__(self) -> None:
-        self.stored_head: store.GroupHead | None = None
-        self.chunks: dict[int, tuple[str, bytes]] = {}
-        self.reads = 0
-
-    def attempt(self) -> MemoryLog:
-        """Return what one attempt of a batch works on."""
-        copy = MemoryLog()
-        copy.stored_head, copy.chunks = self.stored_head, dict(self.chunks)
-        return copy
-
-    def adopt(self, attempt: MemoryLog) -> None:
-        """Commit an attempt."""
-        self.stored_head, self.chunks = attempt.stored_head, attempt.chunks
-
-    def head(self) -> store.GroupHead | None:
-        """Return the head, as it comes back from storage."""
-        head = self.stored_head
-        return head and store.GroupHead.from_layout(head.version, head.unique_id, head.pack_layout())
-
-    def set_head(self, head: store.GroupHead) -> None:
-        """Replace the head."""
-        self.stored_head = head
-
-    def chunk(self, version: int) -> tuple[str, bytes] | None:
-        """Return a chunk."""
-        self.reads += 1
-        return self.chunks.get(version)
-
-    def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
-        """Store a chunk."""
-        self.chunks[version] = (unique_id, blob)
-
-    def remove_chunk(self, version: int) -> None:
-        """Remove a chunk, which must be there."""
-        del self.chunks[version]
+from statefulspark.testing.keyed import MemoryLog
 
 
 def new_ids() -> Callable[[], str]:

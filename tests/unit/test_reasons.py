@@ -23,11 +23,12 @@ _CODES = {
     """,
     ExitCode.USAGE: """
         AlreadyCanonical AnswerInvalid ColumnOverflow ColumnsInvalid ConfigInvalid ConfigMissing DurationInvalid
-        EndpointInvalid EngineMissing EngineSettingRefused ExtraMissing FileMissing IcebergAccessDenied IcebergRefused
-        IcebergTableMissing JobInvalid KafkaAccessDenied KafkaRefused KafkaTopicMissing LocalStorageRefused
-        LocationInvalid MaxParallelismUnknown NameMissing NotASavepoint NullInState OutputRowInvalid OutputValueInvalid
-        PartitionsInvalid PostgresAccessDenied PostgresKeyMissing PostgresMarkersOutdated PostgresRefused
-        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing SavepointLocationInvalid
+        EndpointInvalid EngineMissing EngineSettingRefused ExtraMissing FileMissing
+        IcebergAccessDenied IcebergRefused IcebergTableMissing JobInvalid KafkaAccessDenied KafkaRefused KafkaTopicMissing
+        LocalStorageRefused LocationInvalid MaxParallelismUnknown NameMissing NotASavepoint NullInState
+        OutputRowInvalid OutputValueInvalid PartitionsInvalid PostgresAccessDenied PostgresKeyMissing PostgresMarkersOutdated
+        PostgresRefused
+        PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowsDiffer SavepointLocationInvalid
         SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported
         StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
         StorageMissing StorageUriInvalid TargetInsideSource TimerMomentInvalid TokenMissing TokenWrong UrlInvalid

@@ -1,1 +1,5 @@
-"""Stores and sources for testing jobs: in memory, faulty, crashing on purpose."""
+"""For tests of jobs: keyed functions without Spark; stores in memory, faulty, crashing on purpose."""
+
+from statefulspark.testing.keyed import KeyedHarness
+
+__all__ = ["KeyedHarness"]

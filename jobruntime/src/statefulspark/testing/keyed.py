@@ -1,0 +1,240 @@
+"""Tests a keyed function without Spark, in milliseconds: feed rows, move the clocks, look at what comes out.
+
+Everything of the function and its state is the product's: the state is written to bytes after each batch and read again,
+values that cannot be stored are refused, and a batch that raises changes nothing. What Spark does around it is left out:
+the rows' types are those of the test, and the output is not compared with the operator's schema.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import pyarrow as pa
+
+from statefulspark import errors
+from statefulspark.state import cache, functions, rows, store, ttl
+from statefulspark.state import timers as state_timers
+
+DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
+"""Processing time of the first batch, unless a test names another."""
+_GROUP = 0
+"""All keys of a test are in one key group."""
+
+
+class KeyedHarness:
+    """A keyed function with its state, for one test.
+
+    Example:
+        ```python
+        harness = KeyedHarness(Totals(), key="customer")
+        assert harness.feed({"customer": "ada", "amount": 2}) == [("ada", 2)]
+        harness.restart()
+        assert harness.feed({"customer": "ada", "amount": 3}) == [("ada", 5)]
+        ```
+    """
+
+    def __init__(
+        self,
+        function: functions.KeyedProcessFunction,
+        *,
+        key: str | Sequence[str],
+        timers: Literal["event-time", "processing-time", "both"] | None = None,
+        start: datetime = DEFAULT_START,
+        ttl_change: ttl.TtlChange = ttl.TtlChange.REFUSE,
+    ) -> None:
+        """Begin with empty state.
+
+        Args:
+            function: The function; each batch opens a copy of it, as a worker does.
+            key: The key column, or several.
+            timers: As for `keyed_process`.
+            start: Processing time of the first batch.
+            ttl_change: As for `keyed_process`.
+        """
+        self._function = function
+        self._key = (key,) if isinstance(key, str) else tuple(key)
+        self._domains = _domains_of(timers)
+        self._ttl_change = ttl_change
+        self._now_ms, self._watermark_ms = state_timers.to_ms(start), state_timers.NO_WATERMARK
+        self._log = MemoryLog()
+        self._ids = itertools.count(1)
+        self._cache = cache.LruCache()
+
+    def feed(self, *batch: Mapping[str, object]) -> list[object]:
+        """Run one batch with these rows, and fire the timers that are due.
+
+        Args:
+            batch: Rows by column name, all with the same columns.
+
+        Returns:
+            What the function yields, in order. A table of a vectorised function is returned as a dict for each row.
+
+        Raises:
+            Exception: What the function raises; the state is as before the batch.
+        """
+        return self._run(batch)
+
+    def advance_time(self, by: timedelta) -> list[object]:
+        """Let processing time pass, and run a batch without rows; returns what due timers yield."""
+        self._now_ms += by // timedelta(milliseconds=1)
+        return self._run(())
+
+    def advance_watermark(self, to: int | datetime) -> list[object]:
+        """Move the watermark, and run a batch without rows; returns what due timers yield.
+
+        Args:
+            to: Event time: milliseconds since 1970, or a datetime with a time zone. A watermark never goes back.
+        """
+        self._watermark_ms = max(self._watermark_ms, state_timers.to_ms(to))
+        return self._run(())
+
+    def restart(self, function: functions.KeyedProcessFunction | None = None) -> None:
+        """Go on in a new process, as after a kill: only what is stored is left.
+
+        Args:
+            function: A changed version of the function; the same one when omitted.
+        """
+        self._cache.clear()
+        self._function = function or self._function
+
+    @property
+    def stored_bytes(self) -> int:
+        """Size of the stored state."""
+        return self._log.size_bytes
+
+    def _run(self, batch: Sequence[Mapping[str, object]]) -> list[object]:
+        function, context = copy.deepcopy(self._function), self._context()
+        function.open(context)
+        context.opened()
+        attempt, tables = self._log.attempt(), self._cache.of(context.uid)
+        loaded = store.load(attempt, tables, _GROUP, in_arrays=context.has_arrays_only)
+        context.bind(loaded.tables, _GROUP)
+        output = [*self._process(function, context, batch), *_fire(function, context)]
+        store.commit(attempt, tables, loaded, new_id=self._new_id, before_full=context.drop_expired)
+        function.close()
+        self._log.adopt(attempt)
+        return output
+
+    def _context(self) -> functions.KeyedContext:
+        return functions.KeyedContext(
+            "tested",
+            self._now_ms,
+            watermark_ms=self._watermark_ms,
+            domains=self._domains,
+            ttl_change=self._ttl_change,
+            is_vectorized=isinstance(self._function, functions.VectorizedProcessFunction),
+        )
+
+    def _process(
+        self,
+        function: functions.KeyedProcessFunction,
+        context: functions.KeyedContext,
+        batch: Sequence[Mapping[str, object]],
+    ) -> Iterator[object]:
+        if not batch:
+            return
+        if isinstance(function, functions.VectorizedProcessFunction):
+            context.clean(len(batch))
+            context.enter_group(lambda part: rows.to_keys(part, self._key), rows.to_values)
+            emitted = function.process_table(pa.Table.from_pylist([dict(row) for row in batch]), context)
+            yield from emitted.to_pylist() if emitted is not None else ()
+        else:
+            for key, group in self._by_key(batch).items():
+                context.enter(key)
+                context.clean(len(group))
+                yield from function.process(key, group, context) or ()
+        context.leave()
+
+    def _by_key(self, batch: Sequence[Mapping[str, object]]) -> dict[object, list[functions.InputRow]]:
+        columns = tuple(batch[0])
+        wrong = next((row for row in batch if tuple(row) != columns), None)
+        if wrong is not None:
+            raise errors.SpecRejectedError(
+                "RowsDiffer",
+                f"The row {wrong!r:.200} has other columns than the first one, {columns}; name them alike.",
+            )
+        missing = [column for column in self._key if column not in columns]
+        if missing:
+            raise errors.SpecRejectedError(
+                "KeyMissing", f"The key {missing[0]!r} is no column of the rows, which have {columns}; correct key=."
+            )
+        make = rows.row_maker(columns)
+        grouped: dict[object, list[functions.InputRow]] = {}
+        for row in batch:
+            values = tuple(row[column] for column in self._key)
+            grouped.setdefault(values[0] if len(values) == 1 else values, []).append(make(row.values()))
+        return grouped
+
+    def _new_id(self) -> str:
+        return f"{next(self._ids):016x}"
+
+
+def _fire(function: functions.KeyedProcessFunction, context: functions.KeyedContext) -> Iterator[object]:
+    for at_ms in context.due():
+        yield from function.on_timer(at_ms, context) or ()
+
+
+def _domains_of(chosen: str | None) -> frozenset[state_timers.TimeDomain]:
+    if chosen is None:
+        return frozenset()
+    if chosen not in state_timers.TIMER_CHOICES:
+        choices = ", ".join(map(repr, state_timers.TIMER_CHOICES))
+        raise errors.SpecRejectedError("TimersInvalid", f"timers={chosen!r} is unknown; use one of {choices}, or None.")
+    return state_timers.TIMER_CHOICES[chosen]
+
+
+class MemoryLog:
+    """The stored chunks of one key group. Writes go to a copy that replaces the original when the batch commits.
+
+    Attributes:
+        stored_head: The head; None before the first batch with state.
+        chunks: Id and bytes by version.
+        reads: How often a chunk was read.
+    """
+
+    def __init__(self) -> None:
+        """Begin without state."""
+        self.stored_head: store.GroupHead | None = None
+        self.chunks: dict[int, tuple[str, bytes]] = {}
+        self.reads = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of all chunks."""
+        return sum(len(blob) for _, blob in self.chunks.values())
+
+    def attempt(self) -> MemoryLog:
+        """Return what one attempt of a batch works on."""
+        copied = MemoryLog()
+        copied.stored_head, copied.chunks = self.stored_head, dict(self.chunks)
+        return copied
+
+    def adopt(self, attempt: MemoryLog) -> None:
+        """Commit an attempt."""
+        self.stored_head, self.chunks = attempt.stored_head, attempt.chunks
+
+    def head(self) -> store.GroupHead | None:
+        """Return the head, as it comes back from storage."""
+        head = self.stored_head
+        return head and store.GroupHead.from_layout(head.version, head.unique_id, head.pack_layout())
+
+    def set_head(self, head: store.GroupHead) -> None:
+        """Replace the head."""
+        self.stored_head = head
+
+    def chunk(self, version: int) -> tuple[str, bytes] | None:
+        """Return a chunk."""
+        self.reads += 1
+        return self.chunks.get(version)
+
+    def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
+        """Store a chunk."""
+        self.chunks[version] = (unique_id, blob)
+
+    def remove_chunk(self, version: int) -> None:
+        """Remove a chunk, which must be there."""
+        del self.chunks[version]
