@@ -7,11 +7,13 @@ import logging
 import os
 import secrets
 import signal
+import threading
 from collections.abc import Iterator
 from types import FrameType
 
+from statefulspark import launch
 from statefulspark.contract import config
-from statefulspark.driver import snapshot_writer
+from statefulspark.driver import live, snapshot_writer
 from statefulspark.driver.loop import JobLoop
 from statefulspark.server.control import Control
 from statefulspark.server.http import ApiServer
@@ -32,9 +34,12 @@ def drive(loop: JobLoop) -> snapshot_writer.Ending:
         _log.info("signal received, draining", extra={"signal": signal.Signals(number).name})
         loop.drain()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    # Some notebooks run their cells in another thread, which cannot handle signals.
+    numbers = launch.STOP_SIGNALS if threading.current_thread() is threading.main_thread() else ()
+    for number in numbers:
         signal.signal(number, on_signal)
-    return loop.run()
+    with live.watching(loop.status) if live.is_watched() else contextlib.nullcontext():
+        return loop.run()
 
 
 @contextlib.contextmanager
@@ -46,9 +51,10 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
     """
     token = os.environ.get(config.ENV_TOKEN)
     if not token:
-        _log.warning(
-            "the API below /v1 refuses all requests; set a token to use it", extra={"variable": config.ENV_TOKEN}
-        )
+        # While a job is developed on one machine, nobody has asked for the API.
+        level = logging.INFO if job_config.storage.allow_local_files else logging.WARNING
+        what = "the API below /v1 refuses all requests; set a token to use it"
+        _log.log(level, what, extra={"variable": config.ENV_TOKEN})
     server = ApiServer(
         control,
         token=token or secrets.token_urlsafe(24),
