@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 import statefulspark as ss
 from statefulspark import errors, job
@@ -39,6 +41,17 @@ def test_two_queries_with_one_uid_are_refused() -> None:
         words.query(uid="same")
 
     assert raised.value.reason == "UidDuplicate"
+
+
+def test_a_cell_of_a_notebook_could_not_be_run_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second time its query was refused as a duplicate; the newer function replaces the older one."""
+    monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
+    words = ss.Job("words")
+
+    for function in (print, repr):
+        words.query(uid="counts")(function)  # type: ignore[arg-type]
+
+    assert [query.function for query in words.queries] == [repr]
 
 
 def test_a_declared_function_can_still_be_called() -> None:

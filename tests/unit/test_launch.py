@@ -145,6 +145,7 @@ def test_the_configuration_is_that_of_the_call_while_the_file_runs(
     run: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv(config.ENV_CONFIG, raising=False)
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
 
     report = run("from statefulspark import launch\nraise ValueError(launch.current_config('w').name)\n")
 
@@ -252,12 +253,74 @@ def test_a_job_file_that_python_runs_says_why_it_ended(tmp_path: Path) -> None:
     file = tmp_path / "job.py"
     file.write_text("import statefulspark as ss\nss.Job('words').run()\n")
 
-    ended = _python(file)
+    ended = _python(file, KUBERNETES_SERVICE_HOST="10.0.0.1")
 
     line = json.loads(ended.stderr.splitlines()[-1])
     assert ended.returncode == ExitCode.USAGE
     assert (line["message"], line["reason"]) == ("driver ends", "ConfigMissing")
-    assert "The job words has no configuration; start it with `statefulspark run FILE" in line["why"]
+    assert "The job words has no configuration, and state on a pod's own disk is lost with the pod" in line["why"]
+    assert "start it with `statefulspark run FILE" in line["why"]
+
+
+def test_python_ran_no_job_file_without_a_configuration(tmp_path: Path) -> None:
+    """`python job.py` refused to start; it has what `run --dev` has, so that both go on from one state."""
+    file = tmp_path / "job.py"
+    file.write_text(
+        "import statefulspark as ss\nfrom statefulspark import launch\nprint(launch.current_config('words').to_json())\n"
+    )
+
+    ended = _python(file)
+
+    given = config.JobConfig.model_validate_json(ended.stdout)
+    folder = (tmp_path / ".statefulspark").as_uri()
+    assert given == config.JobConfig(
+        name="words", storage=config.StorageConfig(uri=folder, allow_local_files=True), api_port=0
+    )
+
+
+def test_in_a_repl_state_is_kept_in_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(config.ENV_CONFIG, raising=False)
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    monkeypatch.delattr(sys.modules["__main__"], "__file__")
+    monkeypatch.chdir(tmp_path)
+
+    assert launch.current_config("words").storage.uri == (tmp_path / ".statefulspark").as_uri()
+
+
+def test_importing_a_job_file_ended_the_importing_process(tmp_path: Path) -> None:
+    (tmp_path / "words.py").write_text("import statefulspark as ss\njob = ss.Job('words')\njob.run()\n")
+    file = tmp_path / "importer.py"
+    file.write_text("import words\nprint('still here', words.job.name)\n")
+
+    ended = _python(file)
+
+    assert (ended.returncode, ended.stdout) == (0, "still here words\n")
+    assert "the job is not run, because its file is being imported" in ended.stderr
+
+
+def test_a_job_that_a_function_of_an_imported_module_runs_is_run(tmp_path: Path) -> None:
+    """As the script of an entry point does."""
+    (tmp_path / "words.py").write_text("import statefulspark as ss\ndef main():\n    ss.Job('words').run()\n")
+    file = tmp_path / "starter.py"
+    file.write_text("import words\nwords.main()\n")
+
+    ended = _python(file)
+
+    assert ended.returncode == ExitCode.BAD_JOB
+    assert json.loads(ended.stderr.splitlines()[-1])["reason"] == "NoQueries"
+
+
+def test_a_job_in_a_repl_ended_the_repl_and_logged_json(tmp_path: Path) -> None:
+    lines = ["import statefulspark as ss", "ss.Job('words').run()", "print('still here')"]
+    command = [sys.executable, "-i", "-q"]
+    env = {name: value for name, value in os.environ.items() if name != config.ENV_CONFIG}
+
+    ended = subprocess.run(
+        command, input="\n".join(lines), cwd=tmp_path, capture_output=True, text=True, timeout=60, env=env, check=False
+    )
+
+    assert (ended.returncode, ended.stdout) == (0, "still here\n")
+    assert "error: The job words declares no query; decorate one with @job.query." in ended.stderr
 
 
 def test_of_a_job_file_that_raises_only_its_own_lines_are_shown(tmp_path: Path) -> None:

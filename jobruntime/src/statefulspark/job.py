@@ -6,6 +6,7 @@ the checkpoint location, start, stop and restore. A job file can be loaded, and 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ import statefulspark
 from statefulspark import errors, launch, librarycalls
 from statefulspark.declaration import JobDefinition, QueryDefinition, QueryFunction, require_uid
 from statefulspark.hooks import DEFAULT_TIMEOUT_S, HookDefinition, MasterHook
+
+_log = logging.getLogger(__name__)
 
 
 class Job:
@@ -56,7 +59,8 @@ class Job:
             SpecRejectedError: `UidInvalid` or `UidDuplicate`.
         """
         require_uid(uid, "a query")
-        if uid in self._queries:
+        # In a notebook the cell of a query is run again after each change.
+        if uid in self._queries and not launch.is_interactive():
             raise errors.SpecRejectedError(
                 "UidDuplicate", f"Two queries of the job {self.name} have the uid {uid!r}; give each its own."
             )
@@ -103,13 +107,20 @@ class Job:
         return hook
 
     def run(self) -> None:
-        """Run the job until it ends, then end the process with one of `contract.exit_codes`.
+        """Run the job in the foreground until it ends, say why it ended, and end the process with that exit code.
 
-        Configuration comes from `statefulspark run`, or from the file named by `STATEFULSPARK_CONFIG`.
+        Configuration comes from `statefulspark run`, or from the file named by `STATEFULSPARK_CONFIG`. Without either, as
+        with `python job.py` or in a notebook, state is kept in `.statefulspark` beside the job file, for development.
+
+        In a REPL and in a notebook the process goes on, and this returns. While the job file is imported, for example
+        by a test, nothing is run, so that `if __name__ == "__main__":` before it is good style and no necessity.
 
         Raises:
-            SystemExit: Always; the code says how the job ended.
+            SystemExit: The job has ended; the code, one of `contract.exit_codes`, says how.
         """
+        if not launch.is_guarded() and launch.is_being_imported():
+            _log.warning("the job is not run, because its file is being imported", extra={"job": self.name})
+            return
         from statefulspark.engine import session, settings
 
         def work() -> int:
@@ -129,7 +140,11 @@ class Job:
                 return standby.run(definition, job_config)
             return start.run(definition, job_config)
 
-        raise launch.DriverEnded(launch.guard(work) if launch.is_guarded() else launch.run_alone(work))
+        if launch.is_guarded():
+            raise launch.DriverEnded(launch.guard(work))
+        exit_code = launch.run_alone(work)
+        if not launch.is_interactive():
+            raise launch.DriverEnded(exit_code)
 
     def _refuse_wrong_calls(self) -> None:
         """Look at the files of the query functions for calls of this library that would raise once Spark is up."""

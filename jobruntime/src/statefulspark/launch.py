@@ -28,6 +28,10 @@ from statefulspark.contract import api, config, flagnames
 from statefulspark.contract.exit_codes import ExitCode
 
 TERMINATION_LOG = Path("/dev/termination-log")
+DEVELOPMENT_FOLDER = ".statefulspark"
+"""Where `run --dev` and `python job.py` keep state, beside the job file."""
+_ENV_POD = "KUBERNETES_SERVICE_HOST"
+"""Kubernetes sets it in each container."""
 TERMINATION_LIMIT = 3500
 """The kubelet keeps 4096 bytes."""
 
@@ -62,6 +66,21 @@ def is_guarded() -> bool:
     return _given_config.get() is not None
 
 
+def is_interactive() -> bool:
+    """Tell whether a person types Python into this process: a REPL, a notebook, or `python -i`."""
+    return hasattr(sys, "ps1") or bool(sys.flags.interactive)
+
+
+def is_being_imported() -> bool:
+    """Tell whether this is called while a module other than `__main__` runs its own lines, as when it is imported."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "<module>" and frame.f_globals.get("__name__") != "__main__":
+            return True
+        frame = frame.f_back
+    return False
+
+
 def requested_report() -> str | None:
     """Return the format of the report that is requested instead of a run; None to run the job."""
     return _report.get()
@@ -79,7 +98,8 @@ def current_config(job_name: str) -> config.JobConfig:
         job_name: Name in the job file, for the error.
 
     Returns:
-        The configuration that `run_file` received, or the file named by `STATEFULSPARK_CONFIG`.
+        The configuration that `run_file` received, or the file named by `STATEFULSPARK_CONFIG`. Without either, outside
+        of a pod, the one for development: state is kept beside the job file.
 
     Raises:
         SpecRejectedError: `ConfigMissing` or `ConfigInvalid`.
@@ -88,13 +108,28 @@ def current_config(job_name: str) -> config.JobConfig:
     if given is not None:
         return given
     path = os.environ.get(config.ENV_CONFIG)
-    if path is None:
+    if path is not None:
+        return read_config(Path(path))
+    if _ENV_POD in os.environ:
         raise errors.SpecRejectedError(
             "ConfigMissing",
-            f"The job {job_name} has no configuration; start it with `statefulspark run FILE --storage s3://...`, or "
-            f"name a configuration file in {config.ENV_CONFIG}.",
+            f"The job {job_name} has no configuration, and state on a pod's own disk is lost with the pod; start it with "
+            f"`statefulspark run FILE --storage s3://...`, or name a configuration file in {config.ENV_CONFIG}.",
         )
-    return read_config(Path(path))
+    main_file = getattr(sys.modules["__main__"], "__file__", None)
+    storage = development_storage(Path(main_file).absolute().parent if main_file else Path.cwd())
+    _log.info("for development: state is kept on this machine", extra={"folder": storage.uri})
+    # Any port: several jobs may be tried at a time, and without a token nobody has a use for the API.
+    return config.JobConfig(name=job_name, storage=storage, api_port=0)
+
+
+def development_storage(folder: Path) -> config.StorageConfig:
+    """Return where state is kept while a job is developed on one machine.
+
+    Args:
+        folder: The folder of the job file, absolute.
+    """
+    return config.StorageConfig(uri=(folder / DEVELOPMENT_FOLDER).as_uri(), allow_local_files=True)
 
 
 def read_config(path: Path) -> config.JobConfig:
@@ -261,7 +296,10 @@ def run_alone(run: Callable[[], int]) -> int:
     """
     if not logging.getLogger().handlers:
         verbose = bool(os.environ.get(telemetry.ENV_VERBOSE))
-        telemetry.configure(detail=telemetry.Detail.VERBOSE if verbose else telemetry.Detail.BRIEF)
+        telemetry.configure(
+            telemetry.LogFormat.TEXT if is_interactive() else None,
+            detail=telemetry.Detail.VERBOSE if verbose else telemetry.Detail.BRIEF,
+        )
     previous_handlers: dict[signal.Signals, object] = {}
     if threading.current_thread() is threading.main_thread():
         previous_handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
@@ -295,11 +333,11 @@ def finish(code: ExitCode, reason: str, message: str, snapshot: str | None = Non
     """Report how the process ends, in the log and in the termination log, and return the exit code."""
     message = for_reader(message)
     is_clean = code in (ExitCode.FINISHED, ExitCode.DRAINED, ExitCode.STOPPED)
-    is_told_last = telemetry.is_for_people() and not is_clean
+    is_told_last = telemetry.is_for_people()
     extra = {"code": code.name, "reason": reason, "why": None if is_told_last else message}
     _log.log(logging.INFO if is_clean else logging.ERROR, "driver ends", extra=extra)
     if is_told_last:
-        sys.stderr.write(f"error: {message}\n")
+        sys.stderr.write(f"{'ended' if is_clean else 'error'}: {message}\n")
     report = api.ExitReport(exit_code=code, reason=reason, message=message[:TERMINATION_LIMIT], snapshot=snapshot)
     if TERMINATION_LOG.exists():
         TERMINATION_LOG.write_text(report.to_json())

@@ -44,8 +44,6 @@ exit codes:
   13 bad job file   14 state does not fit the job   15 no such snapshot   16 storage unavailable   17 state unknown
 """
 
-DEVELOPMENT_FOLDER = ".statefulspark"
-"""Where `--dev` keeps state, beside the job file."""
 _Fields = dict[str, object]
 _CHECKPOINT_REFERENCE = re.compile(r"(?:checkpoint:)?([1-9][0-9]*)")
 
@@ -90,8 +88,8 @@ def _add_storage(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("where state is kept")
     group.add_argument("--storage", metavar="URI", help="s3://bucket/prefix; the job's own folder is below it")
     group.add_argument("--dev", action="store_true",
-                       help=f"for development on one machine: keep state in {DEVELOPMENT_FOLDER} beside FILE, and permit "
-                       "file:// locations")  # fmt: skip
+                       help=f"for development on one machine: keep state in {launch.DEVELOPMENT_FOLDER} beside FILE, and "
+                       "permit file:// locations")  # fmt: skip
     group.add_argument("--savepoint-location", metavar="URI", help="default folder for savepoints")
 
 
@@ -214,8 +212,7 @@ def _job_name(node: ast.AST) -> str | None:
 
 
 def _storage_flags(args: argparse.Namespace) -> _Fields:
-    folder = args.file.absolute().parent / DEVELOPMENT_FOLDER
-    uri = args.storage or (folder.as_uri() if args.dev else None)
+    uri = args.storage or (launch.development_storage(args.file.absolute().parent).uri if args.dev else None)
     flags = _given(uri=uri, endpoint=args.endpoint, region=args.region)
     return {**flags, "allow_local_files": True} if args.allow_local_files or args.dev else flags
 
