@@ -23,9 +23,9 @@ _CODES = {
     """,
     ExitCode.USAGE: """
         AlreadyCanonical AnswerInvalid ColumnOverflow ColumnsInvalid ConfigInvalid ConfigMissing DurationInvalid
-        EndpointInvalid EngineMissing EngineSettingRefused ExtraMissing FileMissing
+        EndpointInvalid EngineMissing EngineSettingRefused ExtraMissing FileMissing FolderNotEmpty FolderUnwritable
         IcebergAccessDenied IcebergRefused IcebergTableMissing JobInvalid KafkaAccessDenied KafkaRefused KafkaTopicMissing
-        LocalStorageRefused LocationInvalid MaxParallelismUnknown NameMissing NotASavepoint NullInState
+        LocalStorageRefused LocationInvalid MaxParallelismUnknown NameInvalid NameMissing NotASavepoint NullInState
         OutputRowInvalid OutputValueInvalid PartitionsInvalid PostgresAccessDenied PostgresKeyMissing PostgresMarkersOutdated
         PostgresRefused
         PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowsDiffer SavepointLocationInvalid

@@ -27,6 +27,7 @@ _ALL = list(_commands(main.build_parser()))
 def test_the_commands_are_these() -> None:
     assert [" ".join(path) for path in _ALL] == [
         "",
+        "init",
         "run",
         "checkpoint",
         "checkpoint list",

@@ -20,14 +20,17 @@ from statefulspark.contract.exit_codes import ExitCode
 INTERRUPTED = 130
 """What a shell reports for Ctrl-C."""
 
-_COMMANDS = ("run", "checkpoint", "savepoint", "state", "doctor", "status", "stop")
+_COMMANDS = ("init", "run", "checkpoint", "savepoint", "state", "doctor", "status", "stop")
 """Modules beside this one; each adds its own parser."""
 
 _EPILOG = """\
 examples:
-  Try a job on this machine, then list its checkpoints:
-    statefulspark run job.py --storage file:///tmp/state --allow-local-files
-    statefulspark checkpoint list --root file:///tmp/state/default/words --allow-local-files
+  Make a job, and try it on this machine:
+    statefulspark init my-job && cd my-job
+    statefulspark run job.py --dev
+
+  List the checkpoints of a job:
+    statefulspark checkpoint list --root s3://bucket/prefix/default/words
 
   Take a savepoint of a job in the cluster:
     kubectl port-forward pod/words-driver-7 8090 &

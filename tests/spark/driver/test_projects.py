@@ -1,0 +1,79 @@
+"""What a new user does: make a project, run it, kill it, and go on in another way."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import processes
+import pytest
+from driverprocess import COMMAND
+from statefulspark.cli import main
+from statefulspark.contract import config
+
+pytestmark = pytest.mark.spark
+
+PATIENCE_S = 240.0
+_ROW = re.compile(r"^\|\s+ada\|\s+(\d+)\|", re.MULTILINE)
+"""A row of the output, at the terminal."""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project in a folder whose name has a blank."""
+    monkeypatch.delenv(config.ENV_CONFIG, raising=False)
+    folder = tmp_path / "my jobs" / "orders"
+    assert main.main(["init", str(folder)]) == 0
+    return folder
+
+
+@pytest.fixture
+def process(project: Path) -> Iterator[processes.Process]:
+    own = {"SPARK_LOCAL_IP": processes.LOOPBACK, "PYSPARK_PYTHON": sys.executable}
+    started = processes.Process("the job", project / "log", environment=own, leads_session=True)
+    yield started
+    started.send_to_family(signal.SIGKILL)
+    started.stop()
+
+
+def test_a_new_project_shows_rows_and_goes_on_after_a_kill_from_an_interactive_session(
+    project: Path, process: processes.Process
+) -> None:
+    job_file = str(project / "job.py")
+    process.launch([*COMMAND, "run", job_file, "--dev", "--checkpoint-interval", "1s", "--api-port", "0"])
+    process.wait_until(lambda: _checkpoint_after_a_row(process.output), "a checkpoint covers a row", PATIENCE_S)
+    seen = _orders(process.output)
+    process.send_to_family(signal.SIGKILL)
+    process.wait_end(PATIENCE_S)
+
+    process.launch(["sh", "-c", 'exec "$0" -i "$1" < /dev/null', sys.executable, job_file])
+    process.wait_until(lambda: " rows, batch " in process.output, "a batch is told", PATIENCE_S)
+    process.send(signal.SIGINT)
+    code = process.wait_end(PATIENCE_S)
+
+    # The session has gone on after the job, to the end of its input.
+    assert code == 0
+    assert "INFO start: state found restored_from=checkpoint " in process.output
+    assert re.search(
+        r"^  totals: [\d,]+ rows, batch \d+ in .*, [\d,]+ rows since the start$", process.output, re.MULTILINE
+    )
+    assert re.search(r"^ended: All queries ended at checkpoint \d+\.$", process.output, re.MULTILINE)
+    assert _orders(process.output) > seen
+
+
+def _checkpoint_after_a_row(output: str) -> bool:
+    row = _ROW.search(output)
+    return row is not None and any(
+        json.loads(line)["message"] == "snapshot completed"
+        for line in output[row.end() :].splitlines()
+        if line.startswith("{")
+    )
+
+
+def _orders(output: str) -> int:
+    """Return how many orders of a customer were counted, by the newest row."""
+    return int(_ROW.findall(output)[-1])
