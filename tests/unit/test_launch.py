@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import logging
 import os
 import subprocess
 import sys
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from statefulspark import errors, launch
+from statefulspark import errors, launch, telemetry
 from statefulspark.contract import api, config
 from statefulspark.contract.exit_codes import ExitCode
 
@@ -207,6 +209,20 @@ def test_a_driver_without_a_kubelet_ends_all_the_same(tmp_path: Path, monkeypatc
 
     assert launch.finish(ExitCode.STOPPED, "Stopped", "Stopped on request.") == 11
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_person_reads_last_why_a_job_ended_well(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The reason was a field at the end of a line of the log."""
+    monkeypatch.setattr(launch, "TERMINATION_LOG", tmp_path / "absent")
+    handler = logging.StreamHandler(io.StringIO())
+    handler.setFormatter(telemetry.TextFormatter())
+    monkeypatch.setattr(logging.getLogger(), "handlers", [handler])
+
+    launch.finish(ExitCode.DRAINED, "Drained", "All queries ended at checkpoint 2.")
+
+    assert capsys.readouterr().err == "ended: All queries ended at checkpoint 2.\n"
 
 
 def test_the_process_says_one_line_and_exits_with_the_code(tmp_path: Path) -> None:
