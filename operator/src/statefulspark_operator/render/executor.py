@@ -29,6 +29,8 @@ LOCAL_FOLDER = "/var/data/spark-local"
 REQUEST_TIMEOUT_MS = 60_000
 """Spark waits 10 s for the API server, and ends if an answer takes longer; a busy one needs more."""
 AUTHENTICATE = "spark.authenticate"
+GRACE_PERIOD_S = 5
+"""An executor has nothing to finish; one that hangs holds what the next one needs until it is killed."""
 WORKER_MEMORY = "STATEFULSPARK_WORKER_MEMORY_MB"
 """Variable with the memory of a Python worker, which limits the keyed state that it keeps."""
 _OVERHEAD_SETTINGS = (
@@ -159,6 +161,7 @@ def template(subject: Subject, owner: Owner) -> Manifest:
 def _pod_spec(subject: Subject) -> Manifest:
     spec = subject.spec
     rendered: Manifest = {
+        "terminationGracePeriodSeconds": GRACE_PERIOD_S,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "securityContext": containers.pod_security(),
