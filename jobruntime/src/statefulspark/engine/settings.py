@@ -19,6 +19,16 @@ FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
 WORKER_DAEMON = "statefulspark.workers.daemon"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 JARS = gateway.JARS
+CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
+CLOUD_ROLES = ",".join(
+    (
+        "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
+        "software.amazon.awssdk.auth.credentials.WebIdentityTokenFileCredentialsProvider",
+        "org.apache.hadoop.fs.s3a.auth.IAMInstanceCredentialsProvider",
+    )
+)
+"""Where S3A looks for credentials that nobody has given, as boto does for everything else: Hadoop's own list leaves out the
+token of a service account, and would take the role of the node."""
 
 
 def storage_options(given: config.StorageConfig) -> StorageOptions:
@@ -118,6 +128,7 @@ def _defaults() -> dict[str, str]:
         # Hadoop's default reads ahead in threads of its own, which small files of logs and state only pay for: a third more
         # processor time for each file of 3 kB, and twice as much for one of 60 MB.
         "spark.hadoop.fs.s3a.input.stream.type": "classic",
+        CREDENTIALS: CLOUD_ROLES,
     }
 
 
@@ -157,7 +168,7 @@ def _storage(options: StorageOptions) -> dict[str, str]:
         conf[prefix + "secret.key"] = options.secret_key
         if options.session_token:
             conf[prefix + "session.token"] = options.session_token
-            conf[prefix + "aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
+            conf[CREDENTIALS] = "org.apache.hadoop.fs.s3a.TemporaryAWSCredentialsProvider"
         else:
-            conf[prefix + "aws.credentials.provider"] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
+            conf[CREDENTIALS] = "org.apache.hadoop.fs.s3a.SimpleAWSCredentialsProvider"
     return conf
