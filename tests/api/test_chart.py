@@ -73,10 +73,9 @@ def test_a_real_api_server_takes_every_object(api_server: ApiServer, values: tup
     assert len(done.stdout.splitlines()) == len(objects)
 
 
-def test_the_crd_in_the_chart_is_the_generated_one() -> None:
-    assert (CHART / "crds" / "statefulsparkjobs.yaml").read_text() == (
-        ROOT / "crds" / "statefulsparkjobs.yaml"
-    ).read_text()
+@pytest.mark.parametrize("name", ["statefulsparkjobs.yaml", "sparksavepoints.yaml"])
+def test_the_crd_in_the_chart_is_the_generated_one(name: str) -> None:
+    assert (CHART / "crds" / name).read_text() == (ROOT / "crds" / name).read_text()
 
 
 def test_namespaced_mode_asks_for_no_right_on_the_cluster() -> None:

@@ -1,6 +1,6 @@
 """A real Kubernetes API server for tests: `build/bin/cluster api up`, on loopback, without root, ended by the tool itself.
 
-Fixtures: `api_server` is one server for the whole run with the CRD installed, `namespace` a new namespace in it.
+Fixtures: `api_server` is one server for the whole run with the CRDs installed, `namespace` a new namespace in it.
 Nothing runs pods there; a test that needs a driver plays kubelet and driver.
 """
 
@@ -20,7 +20,7 @@ from statefulspark_operator.cluster.resources import Resource
 
 ROOT = Path(__file__).resolve().parents[2]
 CLUSTER = ROOT / "build" / "bin" / "cluster"
-CRD = ROOT / "crds" / "statefulsparkjobs.yaml"
+CRDS = ROOT / "crds"
 _COMMAND_TIMEOUT_S = 90
 _numbers = itertools.count(1)
 
@@ -77,8 +77,8 @@ def api_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ApiServer]:
         tool.launch([str(CLUSTER), "api", "up", "--dir", str(folder)])
         assert tool.wait_end(_COMMAND_TIMEOUT_S) == 0, f"the API server did not start: {tool.tail}"
         server = ApiServer(Path(tool.output.splitlines()[-1]))  # what it prints is the kubeconfig's path
-        server.call("apply", "--server-side", "-f", str(CRD))
-        server.call("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRD))
+        server.call("apply", "--server-side", "-f", str(CRDS))
+        server.call("wait", "--for=condition=Established", "--timeout=30s", "-f", str(CRDS))
         yield server
     finally:
         tool.launch([str(CLUSTER), "api", "down", "--dir", str(folder)])

@@ -38,6 +38,9 @@ class FakeGateway:
     """Called after each write; raising there is an operator that dies just after it."""
 
     secret_reads: int = 0
+    lists: int = 0
+    known: set[str] = field(default_factory=lambda: {kind.name for kind in resources.KINDS.values()})
+    """Kinds whose CRD is installed, as far as they are listed."""
     changes: int = 0
     """Grows with every change of an object, so that a test can wake the operator as a watch would."""
 
@@ -54,6 +57,11 @@ class FakeGateway:
         wanted = read_selector(selector)
         found = [pod for (kind, place, _), pod in self.objects.items() if (kind, place) == ("Pod", namespace)]
         return tuple(copy.deepcopy(pod) for pod in found if _has_labels(pod, wanted))
+
+    async def list_all(self, kind: Kind, namespace: str) -> tuple[Resource, ...] | None:
+        self.lists += 1
+        found = [found for (name, place, _), found in self.objects.items() if (name, place) == (kind.name, namespace)]
+        return tuple(copy.deepcopy(found)) if kind.name in self.known else None
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
         self.secret_reads += 1
@@ -104,16 +112,20 @@ class FakeGateway:
             resources.section(found, "metadata", "labels").update(labels)
             self._touch(place)
 
-    async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
-        place = (resources.JOB.name, key.namespace, key.name)
+    async def patch_status(
+        self, key: JobKey, patch: Resource, *, resource_version: str, kind: Kind = resources.JOB
+    ) -> str:
+        place = (kind.name, key.namespace, key.name)
         with _Write(self, f"status {key.name}"):
             self._require_version(place, resource_version)
-            job = self.objects[place]
-            job["status"] = apply_merge_patch(resources.section(job, "status"), patch)
+            found = self.objects[place]
+            found["status"] = apply_merge_patch(resources.section(found, "status"), patch)
             return self._touch(place)
 
-    async def set_finalizers(self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str) -> None:
-        place = (resources.JOB.name, key.namespace, key.name)
+    async def set_finalizers(
+        self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str, kind: Kind = resources.JOB
+    ) -> None:
+        place = (kind.name, key.namespace, key.name)
         with _Write(self, f"finalizers {key.name}"):
             if place not in self.objects:
                 return

@@ -35,7 +35,7 @@ from statefulspark_operator.api.status import SnapshotStatus, StatefulSparkJobSt
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.cluster.storage_reader import StorageTarget
+from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
 from statefulspark_operator.engine import observe, reconcile
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle.situation import (
@@ -93,7 +93,7 @@ class FakeStorage:
         return max(self.claims, default=0)
 
     def add(self, kind: SnapshotKind, *, rows: int, epoch: int, at: datetime, trigger: Trigger) -> Snapshot:
-        number = len(self.snapshots) + 1
+        number = max((found.id for found in self.snapshots), default=0) + 1
         location = f"s3://state/jobs/demo/flights/{kind.value}s/{number:08d}"
         snapshot = Snapshot(number, kind, location, rows, epoch, at, trigger)
         self.snapshots.append(snapshot)
@@ -125,6 +125,23 @@ class FakeStorage:
         )
         is_empty = not self.claims and not self.snapshots
         return StorageFacts(self.newest_epoch, fact, asked, is_empty=is_empty, found_savepoint=shown_savepoint)
+
+    async def find_savepoint(
+        self, target: StorageTarget, location: str
+    ) -> SnapshotStatus | NoSavepoint | StorageUnreadable:
+        del target
+        if self.unreadable is not None:
+            return self.unreadable
+        found = next((found for found in self.snapshots if found.location == location), None)
+        if found is None or found.kind is not SnapshotKind.SAVEPOINT:
+            return NoSavepoint(f"{location} has no savepoint.")
+        return SnapshotStatus(id=found.id, completed_at=found.at, location=location, size_bytes=found.rows)
+
+    async def dispose(self, target: StorageTarget, location: str) -> None:
+        del target
+        if self.unreadable is not None:
+            raise errors.TransientError(self.unreadable.reason, self.unreadable.message)
+        self.snapshots[:] = [found for found in self.snapshots if found.location != location]
 
     async def purge(self, target: StorageTarget) -> None:
         del target
@@ -376,6 +393,7 @@ class JobWorld:
         self._runner = asyncio.Runner()
         self._look_at = START
         self._seen_changes = -1
+        self._seen_savepoints = ""
         self.kubelet_starts_pods = True
         self.has_room: Callable[[str], bool] = lambda _pod: True
         secret = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
@@ -423,7 +441,12 @@ class JobWorld:
         self.cluster.change_spec(KEY, change)
 
     def reconcile(self) -> timedelta | None:
-        """Run one pass; errors that the queue would wait out are swallowed."""
+        """Run one pass; errors that the queue would wait out are swallowed. Its watch of savepoints is up to date."""
+        stored = {place: found for place, found in self.cluster.objects.items() if place[0] == resources.SAVEPOINT.name}
+        seen = repr(stored)
+        if seen != self._seen_savepoints:
+            self._seen_savepoints = seen
+            self.world.listings.forget(KEY.namespace)
         try:
             return self._runner.run(reconcile.reconcile(self.world, KEY))
         except errors.StatefulSparkError:

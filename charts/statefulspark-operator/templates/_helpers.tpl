@@ -42,6 +42,13 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [statefulspark.io]
   resources: [statefulsparkjobs/status]
   verbs: [patch]
+# Savepoints: one object each, made for upgrades, suspensions and schedules, and pruned.
+- apiGroups: [statefulspark.io]
+  resources: [sparksavepoints]
+  verbs: [get, list, watch, create, patch, delete]  # patch: only to put the finalizer on and take it off
+- apiGroups: [statefulspark.io]
+  resources: [sparksavepoints/status]
+  verbs: [patch]
 # Needed by clusters with OwnerReferencesPermissionEnforcement (OpenShift) to own the driver's pod.
 - apiGroups: [statefulspark.io]
   resources: [statefulsparkjobs/finalizers]

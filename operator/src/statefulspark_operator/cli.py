@@ -17,14 +17,14 @@ from statefulspark_operator.api import crd
 def _write_crds(folders: Sequence[Path]) -> int:
     for folder in folders:
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / crd.FILE_NAME).write_text(crd.render_yaml(), encoding="utf-8")
+        for name, text in crd.files().items():
+            (folder / name).write_text(text, encoding="utf-8")
     return 0
 
 
 def _check_crds(folders: Sequence[Path]) -> int:
-    expected = crd.render_yaml()
-    files = [folder / crd.FILE_NAME for folder in folders]
-    outdated = [file for file in files if not file.is_file() or file.read_text(encoding="utf-8") != expected]
+    expected = [(folder / name, text) for folder in folders for name, text in crd.files().items()]
+    outdated = [file for file, text in expected if not file.is_file() or file.read_text(encoding="utf-8") != text]
     for file in outdated:
         print(f"{file} does not match the models; run `make crds` and commit the result.", file=sys.stderr)
     return 1 if outdated else 0

@@ -52,11 +52,14 @@ def build_settings() -> kopf.OperatorSettings:
     return settings
 
 
-def build_registry(wake: Callable[[JobKey], None]) -> kopf.OperatorRegistry:
-    """Return kopf's registry: events of jobs and of driver and standby pods wake their job.
+def build_registry(
+    wake: Callable[[JobKey], None], forget: Callable[[str], None] = lambda _namespace: None
+) -> kopf.OperatorRegistry:
+    """Return kopf's registry: events of jobs, of their savepoints, and of driver and standby pods wake their job.
 
     Args:
         wake: Called with the job of each event.
+        forget: Called with the namespace in which a savepoint has changed.
     """
     registry = kopf.OperatorRegistry()
 
@@ -68,7 +71,13 @@ def build_registry(wake: Callable[[JobKey], None]) -> kopf.OperatorRegistry:
         if namespace is not None and names.LABEL_JOB in labels:
             wake(JobKey(namespace, labels[names.LABEL_JOB]))
 
+    async def savepoint_changed(namespace: str | None, spec: Mapping[str, object], **_: object) -> None:
+        if namespace is not None:
+            forget(namespace)
+            wake(JobKey(namespace, str(spec.get("job", ""))))
+
     kopf.on.event(base.GROUP, base.VERSION, base.PLURAL, registry=registry, id="job")(job_changed)
+    kopf.on.event(base.GROUP, base.VERSION, base.SAVEPOINT_PLURAL, registry=registry, id="savepoint")(savepoint_changed)
     labels = {names.LABEL_ROLE: kopf.PRESENT}
     kopf.on.event("", "v1", "pods", registry=registry, id="pod", labels=labels)(pod_changed)
     return registry
@@ -134,7 +143,7 @@ async def operate(
         return await reconcile.reconcile(ports, key, gauges)
 
     work = queue.WorkQueue(run_pass)
-    registry, settings = build_registry(work.wake), build_settings()
+    registry, settings = build_registry(work.wake, ports.listings.forget), build_settings()
     _register_login(registry)
     async with _serve(work, gauges, health_port=health_port, metrics_port=metrics_port):
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})

@@ -251,3 +251,47 @@ def test_an_event_is_accepted(subject: Subject) -> None:
     uid = resources.text(job, "metadata", "uid")
 
     subject(lambda gateway: gateway.post_event(subject.key, uid, EventNote("Running", "All queries run.")))
+
+
+def a_savepoint(subject: Subject, name: str, **metadata: object) -> Resource:
+    """Create a savepoint object and return it as it is listed."""
+    manifest = subject.manifest(resources.SAVEPOINT, name, spec={"job": "flights"})
+    resources.section(manifest, "metadata").update(metadata)  # type: ignore[arg-type]
+    assert subject(lambda gateway: gateway.create(manifest)) is True
+    listed = subject(lambda gateway: gateway.list_all(resources.SAVEPOINT, subject.namespace))
+    return next(found for found in listed or () if resources.text(found, "metadata", "name") == name)
+
+
+def test_savepoints_are_listed_whole_and_of_one_namespace(subject: Subject) -> None:
+    a_savepoint(subject, "first")
+    second = a_savepoint(subject, "second")
+
+    assert (second["kind"], second["apiVersion"]) == ("SparkSavepoint", "statefulspark.io/v1alpha1")
+    assert second["spec"] == {"job": "flights"}
+    assert len(subject(lambda gateway: gateway.list_all(resources.SAVEPOINT, subject.namespace)) or ()) == 2
+    assert subject(lambda gateway: gateway.list_all(resources.SAVEPOINT, "elsewhere")) == ()
+
+
+def test_the_objects_of_a_kind_that_the_cluster_does_not_know_are_none_and_not_nothing(subject: Subject) -> None:
+    unknown = resources.Kind("statefulspark.io/v1alpha1", "Unknown", "unknowns")
+
+    assert subject(lambda gateway: gateway.list_all(unknown, subject.namespace)) is None
+
+
+def test_the_status_and_the_finalizer_of_a_savepoint_are_its_own(subject: Subject) -> None:
+    key, kind = JobKey(subject.namespace, "mine"), resources.SAVEPOINT
+    before = version(a_savepoint(subject, "mine"))
+
+    patched = subject(
+        lambda gateway: gateway.patch_status(key, {"phase": "Pending"}, resource_version=before, kind=kind)
+    )
+    held = (names.FINALIZER,)
+    subject(lambda gateway: gateway.set_finalizers(key, held, resource_version=patched, kind=kind))
+    subject(lambda gateway: gateway.delete(kind, subject.namespace, "mine"))
+    deleted = subject.read(kind, "mine")
+    subject(lambda gateway: gateway.set_finalizers(key, (), resource_version=version(deleted), kind=kind))
+
+    assert deleted["status"] == {"phase": "Pending"}
+    assert subject(lambda gateway: gateway.get(kind, subject.namespace, "mine")) is None
+    with pytest.raises(errors.PreconditionFailedError):
+        subject(lambda gateway: gateway.patch_status(key, {"phase": "Failed"}, resource_version=patched, kind=kind))

@@ -1,4 +1,4 @@
-"""The CustomResourceDefinition, generated from the models.
+"""The CustomResourceDefinitions, generated from the models.
 
 The structural schema has no references, titles and defaults. Defaults stay in the operator, so that a stored
 resource shows only what the user wrote, and a later release may change them. Pure.
@@ -6,19 +6,20 @@ resource shows only what the user wrote, and a later release may change them. Pu
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import yaml
 from pydantic import BaseModel, JsonValue
 
 from statefulspark_operator.api import base, revision
+from statefulspark_operator.api.spark_savepoint import SparkSavepointSpec, SparkSavepointStatus
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 
 JsonObject = dict[str, JsonValue]
 
 HEADER = "# Generated from operator/src/statefulspark_operator/api by `make crds`. Do not edit.\n"
-FILE_NAME = f"{base.PLURAL}.yaml"
 
 _DROPPED = frozenset({"title", "default", "$defs", "discriminator"})
 
@@ -33,6 +34,17 @@ PRINTER_COLUMNS: list[JsonValue] = [
     {"name": "Revision", "type": "string", "jsonPath": ".status.revision", "priority": 1},
     {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1},
     {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+]
+
+SAVEPOINT_COLUMNS: list[JsonValue] = [
+    {"name": "Job", "type": "string", "jsonPath": ".spec.job"},
+    {"name": "Phase", "type": "string", "jsonPath": ".status.phase"},
+    {"name": "Origin", "type": "string", "jsonPath": ".status.origin"},
+    {"name": "Completed", "type": "date", "jsonPath": ".status.completedAt"},
+    {"name": "Bytes", "type": "integer", "jsonPath": ".status.sizeBytes"},
+    {"name": "Location", "type": "string", "jsonPath": ".status.location"},
+    {"name": "Message", "type": "string", "jsonPath": ".status.message", "priority": 1},
+    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp", "priority": 1},
 ]
 
 _NAME_RULES: list[JsonValue] = [
@@ -118,44 +130,84 @@ def _add_costs(schema: JsonObject, model: type[BaseModel]) -> None:
         part["description"] = f"{part.get('description', '')} A change {cost}.".strip()
 
 
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names of a resource.
+
+    Attributes:
+        kind: For example `StatefulSparkJob`.
+        plural: For example `statefulsparkjobs`.
+        short: For example `ssj`.
+        columns: What `kubectl get` shows.
+    """
+
+    kind: str
+    plural: str
+    short: str
+    columns: list[JsonValue]
+
+
+_JOB = _Names(base.KIND, base.PLURAL, "ssj", PRINTER_COLUMNS)
+_SAVEPOINT = _Names(base.SAVEPOINT_KIND, base.SAVEPOINT_PLURAL, "ssp", SAVEPOINT_COLUMNS)
+
+
 def build_crd() -> JsonObject:
     """Return the CustomResourceDefinition of `StatefulSparkJob`."""
     spec = model_schema(StatefulSparkJobSpec)
     _add_costs(spec, StatefulSparkJobSpec)
-    root: JsonObject = {
+    description = "A PySpark streaming job that keeps its state on shared storage through crashes and upgrades."
+    return _definition(_JOB, _root(description, spec, model_schema(StatefulSparkJobStatus), validations=_NAME_RULES))
+
+
+def build_savepoint_crd() -> JsonObject:
+    """Return the CustomResourceDefinition of `SparkSavepoint`."""
+    description = (
+        "A savepoint of a StatefulSparkJob. It outlives the job; disposal says what its deletion does to the files."
+    )
+    root = _root(description, model_schema(SparkSavepointSpec), model_schema(SparkSavepointStatus))
+    return _definition(_SAVEPOINT, root)
+
+
+def _root(
+    description: str, spec: JsonObject, status: JsonObject, *, validations: list[JsonValue] | None = None
+) -> JsonObject:
+    return {
         "type": "object",
-        "description": "A PySpark streaming job that keeps its state on shared storage through crashes and upgrades.",
+        "description": description,
         "required": ["spec"],
-        "x-kubernetes-validations": _NAME_RULES,
+        **({"x-kubernetes-validations": validations} if validations else {}),
         "properties": {
             "apiVersion": {"type": "string"},
             "kind": {"type": "string"},
             "metadata": {"type": "object"},
             "spec": spec,
-            "status": model_schema(StatefulSparkJobStatus),
+            "status": status,
         },
     }
+
+
+def _definition(names: _Names, root: JsonObject) -> JsonObject:
     version: JsonObject = {
         "name": base.VERSION,
         "served": True,
         "storage": True,
         "subresources": {"status": {}},
-        "additionalPrinterColumns": PRINTER_COLUMNS,
+        "additionalPrinterColumns": names.columns,
         "schema": {"openAPIV3Schema": root},
     }
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": {"name": base.CRD_NAME},
+        "metadata": {"name": f"{names.plural}.{base.GROUP}"},
         "spec": {
             "group": base.GROUP,
             "scope": "Namespaced",
             "names": {
-                "kind": base.KIND,
-                "listKind": f"{base.KIND}List",
-                "plural": base.PLURAL,
-                "singular": base.KIND.lower(),
-                "shortNames": ["ssj"],
+                "kind": names.kind,
+                "listKind": f"{names.kind}List",
+                "plural": names.plural,
+                "singular": names.kind.lower(),
+                "shortNames": [names.short],
                 "categories": ["statefulspark"],
             },
             "versions": [version],
@@ -164,5 +216,17 @@ def build_crd() -> JsonObject:
 
 
 def render_yaml() -> str:
-    """Return the CRD as the text of its file."""
-    return HEADER + yaml.safe_dump(build_crd(), sort_keys=False, width=110, allow_unicode=True)
+    """Return the CRDs as one text, for `kubectl apply -f -`."""
+    return "---\n".join(files().values())
+
+
+def files() -> Mapping[str, str]:
+    """Return the text of each CRD's file, by the file's name."""
+    definitions: Sequence[tuple[str, JsonObject]] = (
+        (base.PLURAL, build_crd()),
+        (base.SAVEPOINT_PLURAL, build_savepoint_crd()),
+    )
+    return {
+        f"{plural}.yaml": HEADER + yaml.safe_dump(definition, sort_keys=False, width=110, allow_unicode=True)
+        for plural, definition in definitions
+    }

@@ -13,6 +13,8 @@ LABEL_EPOCH = f"{GROUP}/epoch"
 LABEL_REVISION = f"{GROUP}/revision"
 LABEL_DRIVER = f"{GROUP}/driver"
 """Of an executor: the name of the driver pod that it belongs to, which may have been a standby before."""
+LABEL_ORIGIN = f"{GROUP}/origin"
+"""Label of a SparkSavepoint that the operator made: who asked for it."""
 IDENTITY_LABELS = frozenset({LABEL_JOB, LABEL_ROLE, LABEL_EPOCH, LABEL_REVISION, LABEL_DRIVER})
 """Labels that only the operator sets."""
 ROLE_DRIVER = "driver"

@@ -1,19 +1,30 @@
 """The resource `SparkSavepoint`: one object for each savepoint, whoever asked for it.
 
-The models and their rules (`lifecycle/savepoints`) come first; the CRD is published together with the operator that carries
-them out (docs/adr/0022). Pure.
+It outlives its job: what is on storage stays named, and can be deleted, after the job is gone (docs/adr/0022). Pure.
 """
 
 from __future__ import annotations
 
-from datetime import timedelta
 from enum import StrEnum
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 from statefulspark.contract.base import UtcDatetime
 
-from statefulspark_operator.api.base import ApiModel, Duration
-from statefulspark_operator.api.spec import SavepointForm
+from statefulspark_operator.api.base import ApiModel
+from statefulspark_operator.api.spec import SavepointForm, Storage, rules
+
+FIXED_MESSAGE = "only disposal can be changed: create another SparkSavepoint for another savepoint"
+_FIXED_RULES = (
+    ("self.job == oldSelf.job", FIXED_MESSAGE),
+    *(
+        (
+            f"has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})",
+            FIXED_MESSAGE,
+        )
+        for field in ("location", "format", "from")
+    ),
+    ("!(has(self.from) && has(self.location))", "from adopts a savepoint where it is: leave location out"),
+)
 
 
 class SavepointOrigin(StrEnum):
@@ -23,6 +34,8 @@ class SavepointOrigin(StrEnum):
     """A person or a tool created the object."""
     SCHEDULED = "Scheduled"
     """`spec.savepoint.schedule` of the job; only these are pruned by its retention."""
+    SUSPENSION = "Suspension"
+    """The stop of the job by `spec.suspend`."""
     UPGRADE = "Upgrade"
     """The stop of a revision, before the next one starts."""
     DELETION = "Deletion"
@@ -54,18 +67,35 @@ class SavepointPhase(StrEnum):
 
 
 class SparkSavepointSpec(ApiModel):
-    """A savepoint of a job."""
+    """A savepoint of a job: one to take, or one that exists."""
+
+    model_config = ConfigDict(json_schema_extra=rules(*_FIXED_RULES))
 
     job: str = Field(min_length=1, max_length=253)
     """Name of the job, in the same namespace."""
-    location: str | None = Field(default=None, max_length=1024)
-    """Folder for the savepoint; absent means that of the job."""
+    location: str | None = Field(
+        default=None,
+        max_length=1024,
+        json_schema_extra=rules(("self.startsWith('s3://')", "location must be an s3:// location")),
+    )
+    """Folder for the savepoint; absent means `spec.savepoint.location` of the job, or `savepoints/` in its own folder."""
     format: SavepointForm = SavepointForm.NATIVE
     """`Native` (default) or `Canonical`."""
     disposal: SavepointDisposal = SavepointDisposal.KEEP
     """What happens to the files when this object is deleted: `Keep` (default) or `Dispose`."""
-    from_: str | None = Field(default=None, alias="from", max_length=1024)
-    """Folder of a savepoint that exists: it is adopted, and none is taken."""
+    from_: str | None = Field(
+        default=None,
+        alias="from",
+        max_length=1024,
+        json_schema_extra=rules(
+            (
+                "self.matches('^s3://[^/]+/.+')",
+                "from must be the s3:// folder of a savepoint, for example "
+                "s3://bucket/jobs/demo/flights/savepoints/00000043-nightly",
+            )
+        ),
+    )
+    """Folder of a savepoint that exists, also outside the job's folder: it is adopted, and none is taken."""
 
 
 class SparkSavepointStatus(ApiModel):
@@ -73,6 +103,8 @@ class SparkSavepointStatus(ApiModel):
 
     phase: SavepointPhase = SavepointPhase.PENDING
     """The state in one word."""
+    origin: SavepointOrigin | None = None
+    """Who asked for it."""
     message: str | None = None
     """The state in one sentence."""
     request_id: str | None = None
@@ -87,30 +119,8 @@ class SparkSavepointStatus(ApiModel):
     """Size of its files in bytes."""
     completed_at: UtcDatetime | None = None
     """When it was complete."""
-
-
-class SavepointRetention(ApiModel):
-    """Which scheduled savepoints are kept; what is beyond any of the limits is pruned, but never the newest good one."""
-
-    count: int | None = Field(default=None, ge=1, le=10_000)
-    """At most so many."""
-    max_age: Duration | None = None
-    """None that is older."""
-    max_bytes: int | None = Field(default=None, ge=1)
-    """Not more bytes together."""
-
-
-class SavepointSchedule(ApiModel):
-    """When savepoints are taken by themselves."""
-
-    cron: str = Field(min_length=9, max_length=128)
-    """Five fields as in a CronJob, for example `0 3 * * *`."""
-    time_zone: str = Field(default="Etc/UTC", max_length=64)
-    """Name of a time zone, for example `Europe/Berlin`. Default Etc/UTC."""
-    starting_deadline: Duration = timedelta(hours=1)
-    """A moment that was missed by more than this, for example while the job was suspended, is left out. Default 1h."""
-    retention: SavepointRetention = SavepointRetention(count=7)
-    """Which of them are kept. Default: the 7 newest."""
+    storage: Storage | None = None
+    """The connection of its job, by which its files can be deleted after the job is gone."""
 
 
 def scheduled_name(job: str, at: UtcDatetime) -> str:

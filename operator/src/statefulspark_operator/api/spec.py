@@ -15,6 +15,7 @@ from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
 from statefulspark_operator.api.health import Health
+from statefulspark_operator.api.savepoint_schedule import SavepointSchedule
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, Upgrade
 
 STORAGE_MESSAGE = (
@@ -300,6 +301,8 @@ class Savepoint(ApiModel):
     """The behaviour of an upgrade whose savepoint fails: `Wait` (default) keeps the old revision running and tries again,
     `UseLatestCheckpoint` continues from the latest completed checkpoint, `Abort` keeps the old revision running until the
     spec changes again."""
+    schedule: Annotated[SavepointSchedule | None, ChangeCost.RELOAD] = None
+    """When savepoints are taken by themselves, each as a SparkSavepoint, and how many of them are kept. Default: never."""
 
 
 class Restore(ApiModel):
@@ -311,13 +314,14 @@ class Restore(ApiModel):
         max_length=1024,
         json_schema_extra=rules(
             (
-                "self.matches('^(s3://.+|checkpoint:[0-9]+)$')",
-                "restore.from must be the s3:// folder of a savepoint, or checkpoint:<id>",
+                "self.matches('^(s3://.+|checkpoint:[0-9]+|savepoint:[a-z0-9]([-.a-z0-9]*[a-z0-9])?)$')",
+                "restore.from must be the s3:// folder of a savepoint, checkpoint:<id>, or savepoint:<name of a "
+                "SparkSavepoint>",
             )
         ),
     )
-    """Folder of a savepoint, or `checkpoint:<id>`. A new value on a running job restarts it from there; removing the value
-    changes nothing."""
+    """Folder of a savepoint, `checkpoint:<id>`, or `savepoint:<name>` of a SparkSavepoint in the namespace, which is waited
+    for. A new value on a running job restarts it from there; removing the value changes nothing."""
     allow_non_restored_state: Annotated[bool, ChangeCost.IGNORE] = False
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
     claim_mode: Annotated[ClaimMode | None, ChangeCost.IGNORE] = Field(

@@ -14,6 +14,7 @@ from statefulspark.contract.config import ClaimMode
 
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition
+from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
 
 
@@ -135,6 +136,8 @@ class OperationStatus(ApiModel):
     """Folder of the savepoint."""
     message: str | None = None
     """Why it failed."""
+    savepoints: tuple[str, ...] = ()
+    """Names of the SparkSavepoint objects that stand for it; the first one asked for it."""
 
 
 class SnapshotStatus(ApiModel):
@@ -417,6 +420,8 @@ class StatefulSparkJobStatus(ApiModel):
     """Why the operator does not retry."""
     savepoint_nonce: str | None = None
     """The latest `spec.savepointNonce` that was carried out."""
+    savepoint_schedule: SavepointScheduleStatus | None = None
+    """How far `spec.savepoint.schedule` has been carried out."""
     queries: tuple[QueryProgress, ...] = Field(
         default=(),
         json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["uid"]},

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Kind, Resource
 
 
@@ -54,6 +55,10 @@ class Gateway(Protocol):
 
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
         """Return the pods that match a label selector."""
+        ...
+
+    async def list_all(self, kind: Kind, namespace: str) -> tuple[Resource, ...] | None:
+        """Return all objects of a kind in a namespace; None if the cluster does not know the kind."""
         ...
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
@@ -101,19 +106,23 @@ class Gateway(Protocol):
         """
         ...
 
-    async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
-        """Patch a job's status if the job has not changed since it was read, and return its new version.
+    async def patch_status(
+        self, key: JobKey, patch: Resource, *, resource_version: str, kind: Kind = resources.JOB
+    ) -> str:
+        """Patch the status of a job or a savepoint if it has not changed since it was read, and return its new version.
 
         Raises:
-            PreconditionFailedError: `Conflict`: the job has changed since it was read; nothing was written.
+            PreconditionFailedError: `Conflict`: it has changed since it was read; nothing was written.
         """
         ...
 
-    async def set_finalizers(self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str) -> None:
-        """Replace a job's finalizers if the job has not changed since it was read.
+    async def set_finalizers(
+        self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str, kind: Kind = resources.JOB
+    ) -> None:
+        """Replace the finalizers of a job or a savepoint if it has not changed since it was read.
 
         Raises:
-            PreconditionFailedError: `Conflict`: the job has changed since it was read; nothing was written.
+            PreconditionFailedError: `Conflict`: it has changed since it was read; nothing was written.
         """
         ...
 

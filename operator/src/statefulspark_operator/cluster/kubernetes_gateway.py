@@ -78,6 +78,15 @@ class KubernetesGateway:
         answer = await self._call("GET", resources.POD.path(namespace), query={"labelSelector": selector})
         return resources.items(answer, "items")
 
+    async def list_all(self, kind: Kind, namespace: str) -> tuple[Resource, ...] | None:
+        """Return all objects of a kind in a namespace; None if the cluster does not know the kind."""
+        answer = await self._call("GET", kind.path(namespace), absent_is_none=True)
+        if answer is None:
+            return None
+        # The items of a list do not say what they are.
+        named: Resource = {"apiVersion": kind.api_version, "kind": kind.name}
+        return tuple({**named, **item} for item in resources.items(answer, "items"))
+
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
         """Return a Secret's values, decoded, or None if it is proven absent."""
         secret = await self.get(resources.SECRET, namespace, name)
@@ -121,17 +130,21 @@ class KubernetesGateway:
             # Kubernetes answers a wrong uid with 422 "field is immutable", and nothing else of this patch can be wrong.
             raise errors.PreconditionFailedError("Conflict", f"Pod {name} is another one: {error.message}") from error
 
-    async def patch_status(self, key: JobKey, patch: Resource, *, resource_version: str) -> str:
-        """Patch a job's status if the job has not changed since it was read, and return its new version."""
+    async def patch_status(
+        self, key: JobKey, patch: Resource, *, resource_version: str, kind: Kind = resources.JOB
+    ) -> str:
+        """Patch the status of an object if it has not changed since it was read, and return its new version."""
         body: Resource = {"metadata": {"resourceVersion": resource_version}, "status": patch}
-        path = resources.JOB.path(key.namespace, key.name, "status")
+        path = kind.path(key.namespace, key.name, "status")
         patched = await self._call("PATCH", path, body=body, content_type=_MERGE)
         return resources.text(patched, "metadata", "resourceVersion")
 
-    async def set_finalizers(self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str) -> None:
-        """Replace a job's finalizers if the job has not changed since it was read."""
+    async def set_finalizers(
+        self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str, kind: Kind = resources.JOB
+    ) -> None:
+        """Replace the finalizers of an object if it has not changed since it was read."""
         body: Resource = {"metadata": {"resourceVersion": resource_version, "finalizers": list(finalizers)}}
-        path = resources.JOB.path(key.namespace, key.name)
+        path = kind.path(key.namespace, key.name)
         await self._call("PATCH", path, body=body, content_type=_MERGE, absent_is_none=True)
 
     async def post_event(self, key: JobKey, uid: str, note: EventNote) -> None:

@@ -35,6 +35,7 @@ class Kind:
 
 
 JOB = Kind(base.API_VERSION, base.KIND, base.PLURAL)
+SAVEPOINT = Kind(base.API_VERSION, base.SAVEPOINT_KIND, base.SAVEPOINT_PLURAL)
 POD = Kind("v1", "Pod", "pods")
 SECRET = Kind("v1", "Secret", "secrets")
 CONFIG_MAP = Kind("v1", "ConfigMap", "configmaps")
@@ -49,6 +50,7 @@ KINDS: Mapping[tuple[str, str], Kind] = {
     (kind.api_version, kind.name): kind
     for kind in (
         JOB,
+        SAVEPOINT,
         POD,
         SECRET,
         CONFIG_MAP,

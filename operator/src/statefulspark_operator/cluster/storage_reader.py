@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from statefulspark import errors, storage
-from statefulspark.checkpoint import catalog, epochs
+from statefulspark.checkpoint import catalog, epochs, verify
+from statefulspark.checkpoint import savepoint as savepoint_files
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
 from statefulspark.recovery import external_savepoints
@@ -50,6 +51,17 @@ class StorageTarget:
     credentials: Mapping[str, str] | None
 
 
+@dataclass(frozen=True, slots=True)
+class NoSavepoint:
+    """There is no complete savepoint in a folder.
+
+    Attributes:
+        why: What is wrong, in one sentence.
+    """
+
+    why: str
+
+
 class StorageReader(Protocol):
     """The operator's view of storage."""
 
@@ -62,6 +74,27 @@ class StorageReader(Protocol):
             target: The job's storage.
             savepoint: Folder of a savepoint to check for completeness; None checks none.
             request: Id of a request whose savepoint is looked for; None looks for none.
+        """
+        ...
+
+    async def find_savepoint(
+        self, target: StorageTarget, location: str
+    ) -> SnapshotStatus | NoSavepoint | StorageUnreadable:
+        """Read a savepoint's manifest, and check that its files are there.
+
+        Args:
+            target: The job's storage, by whose connection the savepoint is read.
+            location: Folder of the savepoint, also outside the job's folder.
+        """
+        ...
+
+    async def dispose(self, target: StorageTarget, location: str) -> None:
+        """Delete the files of a savepoint; the call may be repeated.
+
+        Raises:
+            SpecRejectedError: `NotASavepoint`: there is something else in the folder; nothing was deleted.
+            TransientError: Storage did not answer; a part may already be deleted.
+            StateUnknownError: Storage refused the request.
         """
         ...
 
@@ -97,6 +130,24 @@ class SnapshotStorageReader:
             return StorageUnreadable(error.reason, error.message)
         except errors.StatefulSparkError as error:
             return StorageUnreadable(error.reason, error.message, may_pass=False)
+
+    async def find_savepoint(
+        self, target: StorageTarget, location: str
+    ) -> SnapshotStatus | NoSavepoint | StorageUnreadable:
+        """Read a savepoint's manifest, and check that its files are there."""
+        try:
+            return await asyncio.to_thread(self._find_savepoint, target, location.rstrip("/"))
+        except (errors.ObjectNotFoundError, errors.SnapshotCorruptError) as error:
+            return NoSavepoint(error.message)
+        except errors.TransientError as error:
+            return StorageUnreadable(error.reason, error.message)
+        except errors.StatefulSparkError as error:
+            return StorageUnreadable(error.reason, error.message, may_pass=False)
+
+    async def dispose(self, target: StorageTarget, location: str) -> None:
+        """Delete the files of a savepoint; the call may be repeated."""
+        parent, _, folder = location.rstrip("/").rpartition("/")
+        await asyncio.to_thread(lambda: savepoint_files.dispose(self._open(parent, target), folder))
 
     async def purge(self, target: StorageTarget) -> None:
         """Delete everything below a job's folder; the call may be repeated."""
@@ -151,6 +202,14 @@ class SnapshotStorageReader:
         except errors.ObjectNotFoundError:
             return SavepointFact.MISSING, None
         return SavepointFact.FOUND, _as_status(manifest, savepoint)
+
+    def _find_savepoint(self, target: StorageTarget, location: str) -> SnapshotStatus | NoSavepoint:
+        store = self._open(location, target)
+        manifest = catalog.read_manifest(store, "")
+        if manifest.kind is not SnapshotKind.SAVEPOINT:
+            return NoSavepoint(f"{location} is a checkpoint, which belongs to its job; take a savepoint of it.")
+        report = verify.verify(store, manifest)
+        return _as_status(manifest, location) if report.ok else NoSavepoint(f"{location}: {report.sentence}")
 
     def _purge(self, target: StorageTarget) -> None:
         root = self._root(target)

@@ -12,14 +12,16 @@ from pydantic import ValidationError
 from statefulspark.contract.api import JobStatus, Operation
 
 from statefulspark_operator.api import names
-from statefulspark_operator.api.spec import DeletionPolicy
+from statefulspark_operator.api.spec import DeletionPolicy, Storage
 from statefulspark_operator.api.status import DriverState, OperationPhase, StatefulSparkJobStatus
-from statefulspark_operator.cluster import pods, resources
+from statefulspark_operator.cluster import calendar, pods, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
+from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
 from statefulspark_operator.lifecycle.situation import (
     DriverPod,
     DriverSilent,
@@ -82,13 +84,16 @@ def finalizers(resource: Resource) -> tuple[str, ...]:
     return tuple(name for name in entries if isinstance(name, str)) if isinstance(entries, list) else ()
 
 
-async def observe(ports: Ports, resource: Resource, accepted: Accepted) -> Situation:
+async def observe(
+    ports: Ports, resource: Resource, accepted: Accepted, savepoints: tuple[SavepointObject, ...] = ()
+) -> Situation:
     """Collect all facts about a job.
 
     Args:
         ports: The ports.
         resource: The resource as it was read in this pass.
         accepted: The spec to carry out.
+        savepoints: The savepoint objects in its namespace.
     """
     job, status = read_metadata(resource), read_status(resource)
     driver_pods, standby_pods, executor_pods = await _list_pods(ports, job)
@@ -111,7 +116,14 @@ async def observe(ports: Ports, resource: Resource, accepted: Accepted) -> Situa
         standby=standby,
         withheld=accepted.withheld,
         executors=executor_pods,
+        savepoints=savepoints,
+        calendar=_calendar(accepted),
     )
+
+
+def _calendar(accepted: Accepted) -> Calendar | None:
+    schedule = accepted.spec.savepoint.schedule if accepted.spec is not None else None
+    return calendar.read(schedule.cron, schedule.time_zone) if schedule is not None else None
 
 
 async def _list_pods(
@@ -226,19 +238,23 @@ async def _read_storage(
 
 async def storage_target(ports: Ports, job: Job, accepted: Accepted) -> StorageTarget | StorageUnreadable | None:
     """Return the connection to a job's storage, or why it cannot be reached."""
-    spec = accepted.spec
-    if spec is None:
+    if accepted.spec is None:
         return None
-    reference = spec.storage.credentials_secret
+    return await connection(ports, job.namespace, job.name, accepted.spec.storage)
+
+
+async def connection(ports: Ports, namespace: str, job: str, storage: Storage) -> StorageTarget | StorageUnreadable:
+    """Return the connection to the storage of a job, which need not exist, or why it cannot be reached."""
+    reference = storage.credentials_secret
     if reference is None:
-        return StorageTarget(spec.storage, job.namespace, job.name, None)
-    credentials = await ports.gateway.read_secret(job.namespace, reference.name)
+        return StorageTarget(storage, namespace, job, None)
+    credentials = await ports.gateway.read_secret(namespace, reference.name)
     if credentials is None:
-        message = f"Secret {job.namespace}/{reference.name} does not exist; create it with the S3 credentials."
+        message = f"Secret {namespace}/{reference.name} does not exist; create it with the S3 credentials."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
     absent = [key for key in containers.CREDENTIAL_KEYS if not credentials.get(key)]
     if absent:
         # Without this check the S3 client would use the operator's own identity.
-        message = f"Secret {job.namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
+        message = f"Secret {namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
-    return StorageTarget(spec.storage, job.namespace, job.name, credentials)
+    return StorageTarget(storage, namespace, job, credentials)

@@ -7,6 +7,7 @@ request to a driver carries its id. The next pass observes whether a driver rece
 from __future__ import annotations
 
 import logging
+import re
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -28,6 +29,7 @@ from statefulspark_operator.render import children, config, driver
 from statefulspark_operator.render.base import Manifest, Subject
 
 _LOG = logging.getLogger("statefulspark.perform")
+_FOLDER_NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +214,7 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
                 request_id=act.request_id,
                 location=act.location,
                 trigger=Trigger.MANUAL,
-                name="manual",
+                name=_folder_name(act.name),
                 format=act.written_as,
             )
             answer = await current.ports.drivers.savepoint(pod, token, savepoint)
@@ -220,6 +222,11 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
             assert_never(act)
     if answer is not None:
         _LOG.warning("request not accepted", extra={"job": str(current.key), "pod": pod.name, "error": answer.message})
+
+
+def _folder_name(savepoint: str | None) -> str:
+    """Return the name in a savepoint's folder: that of its object, if a folder may have it."""
+    return savepoint if savepoint is not None and _FOLDER_NAME.fullmatch(savepoint) else "manual"
 
 
 def _pod_of(situation: Situation, epoch: int) -> DriverPod | None:

@@ -5,16 +5,55 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from statefulspark_operator.cluster.driver_api import DriverApi
 from statefulspark_operator.cluster.gateway import Gateway
+from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageReader
 
 
 def utc_now() -> datetime:
     """Return the current time in UTC."""
     return datetime.now(UTC)
+
+
+LISTING_LASTS = timedelta(minutes=5)
+"""A watch that is broken without a word is opened again within this time."""
+
+
+@dataclass(slots=True)
+class Listings:
+    """The savepoint objects of each namespace as they were listed last, until an event says that they have changed."""
+
+    _listed: dict[str, tuple[datetime, tuple[Resource, ...] | None]] = field(default_factory=dict)
+    _changes: dict[str, int] = field(default_factory=dict)
+
+    def forget(self, namespace: str) -> None:
+        """Have the objects of a namespace listed again."""
+        self._changes[namespace] = self.changes(namespace) + 1
+        self._listed.pop(namespace, None)
+
+    def changes(self, namespace: str) -> int:
+        """Return a number that grows with every `forget`."""
+        return self._changes.get(namespace, 0)
+
+    def find(self, namespace: str, now: datetime) -> tuple[tuple[Resource, ...] | None] | None:
+        """Return the listing in a tuple of its own, since "the kind is unknown" is one; None if it is too old."""
+        found = self._listed.get(namespace)
+        return (found[1],) if found is not None and now - found[0] < LISTING_LASTS else None
+
+    def keep(self, namespace: str, listed: tuple[Resource, ...] | None, *, now: datetime, changes: int) -> None:
+        """Keep a listing, unless something has changed since it was begun.
+
+        Args:
+            namespace: The namespace.
+            listed: Its objects; None if the cluster does not know the kind.
+            now: The current time.
+            changes: What `changes` was before the objects were listed.
+        """
+        if self.changes(namespace) == changes:
+            self._listed[namespace] = (now, listed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +67,7 @@ class Ports:
         now: The clock, UTC.
         new_token: Creates a token for a driver's API.
         tokens: Tokens of the drivers' APIs as they were read last, by the uid of their job.
+        listings: The savepoint objects as they were listed last.
     """
 
     gateway: Gateway
@@ -36,3 +76,4 @@ class Ports:
     now: Callable[[], datetime] = utc_now
     new_token: Callable[[], str] = field(default=lambda: secrets.token_urlsafe(32))
     tokens: dict[str, str] = field(default_factory=dict)
+    listings: Listings = field(default_factory=Listings)

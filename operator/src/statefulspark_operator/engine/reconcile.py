@@ -9,10 +9,10 @@ from statefulspark import errors
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine import observe, perform, record, report, validate
+from statefulspark_operator.engine import attend, observe, perform, record, report, validate
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import decide
-from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.decision import SOON, Decision
 from statefulspark_operator.telemetry.metrics import JobMetrics
 
 
@@ -25,7 +25,8 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
         gauges: Receives the recorded status.
 
     Returns:
-        The delay until the next pass if no event wakes the job before; None when the job is gone.
+        The delay until the next pass if no event wakes the job before; None when the job is gone, and its savepoint
+        objects need nothing.
 
     Raises:
         TransientError: Try again after the error's delay.
@@ -34,11 +35,13 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
     """
     resource = await observe.read_job(ports, key)
     gauges = gauges or JobMetrics()
+    savepoints = await attend.read(ports, key.namespace)
     if resource is None:
         gauges.remove(key)
-        return None
+        return await attend.without_job(ports, key, savepoints)
     accepted = await validate.validate(ports, resource, observe.read_status(resource))
-    situation = await observe.observe(ports, resource, accepted)
+    situation = await observe.observe(ports, resource, accepted, savepoints or ())
+    attended = await attend.of_job(ports, key, situation) if savepoints is not None else False
     decision = decide.decide(situation)
     version = await record.record(ports, key, resource, decision.status)
     gauges.update(key, decision.status)
@@ -50,7 +53,7 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
         raise
     finally:
         await report.report(ports, key, situation, decision)
-    return decision.requeue_after
+    return min(decision.requeue_after, SOON) if attended else decision.requeue_after
 
 
 async def _record_failure(current: perform.Pass, decision: Decision, error: errors.StatefulSparkError) -> None:

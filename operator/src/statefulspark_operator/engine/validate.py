@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pydantic import ValidationError
+from statefulspark import errors
 from statefulspark.contract import engine
 
 from statefulspark_operator.api import memory, names, revision
 from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, UpgradeMode
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import calendar, resources
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import steps
@@ -50,6 +51,12 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
         return Rejection("NameTooLong", f"The name {name!r} has more than {NAME_MAX_LENGTH} characters.")
     if spec.upgrade.mode is UpgradeMode.STATELESS and not spec.restore.fresh_state:
         return Rejection("SpecInvalid", f"{STATELESS_MESSAGE}.")
+    schedule = spec.savepoint.schedule
+    if schedule is not None:
+        try:
+            calendar.read(schedule.cron, schedule.time_zone)
+        except errors.SpecRejectedError as error:
+            return Rejection(error.reason, f"spec.savepoint.schedule: {error.message}")
     refused = engine.find_refused(spec.spark_conf)
     if refused:
         return Rejection("SettingRefused", f"sparkConf: {refused[0].key} cannot be set: {refused[0].reason}.")

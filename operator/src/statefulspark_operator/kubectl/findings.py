@@ -73,6 +73,7 @@ ADVICE: Mapping[Reason, str | None] = {
     Reason.FINISHED: "Change spec.restartNonce to run it again.",
     Reason.BACKING_OFF: f"It is started again by itself. Why the last one ended: {LOGS} --previous",
     Reason.STORAGE_UNREADABLE: _STORAGE,
+    Reason.SAVEPOINT_AWAITED: "Look at it: kubectl get ssp -o wide; or name another one in spec.restore.from.",
     Reason.SAVEPOINT_MISSING: "Name a snapshot that is there in spec.restore.from, or put that one back.",
     Reason.STARTING: _WAIT,
     Reason.RESUMING_START: _WAIT,

@@ -191,12 +191,14 @@ class RequestSavepoint:
         epoch: Epoch of the driver.
         location: Parent folder of the savepoint; None for the job's own.
         written_as: The form of its state.
+        name: Name of the object that asks for it; None if none does.
     """
 
     request_id: str
     epoch: int
     location: str | None = None
     written_as: SnapshotFormat = SnapshotFormat.NATIVE
+    name: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.api.upgrade import RollbackPolicy
 from statefulspark_operator.lifecycle import executors, health, history, standby_facts, steps, trial, upgrade_facts
+from statefulspark_operator.lifecycle.savepoints import objects, timetable
 from statefulspark_operator.lifecycle.situation import DriverSilent, OperationAbsent, Situation, StorageFacts
 
 PROGRESS_INTERVAL = timedelta(seconds=30)
@@ -282,6 +283,16 @@ def note_first_revision(situation: Situation) -> Situation:
     return with_status(situation, history=revisions)
 
 
+def note_savepoints(situation: Situation) -> Situation:
+    """Record the object that was made for an operation, so that it is made once, and how far the schedule is."""
+    operation = situation.status.operation
+    if operation is not None and operation.location is not None and not operation.savepoints:
+        folder = objects.folder_of(operation.location)
+        made = tuple(savepoint.name for savepoint in situation.savepoints if savepoint.folder == folder)
+        operation = operation.model_copy(update={"savepoints": made[:1]})
+    return with_status(situation, operation=operation, savepoint_schedule=timetable.current(situation))
+
+
 FOLDS: tuple[Callable[[Situation], Situation], ...] = (
     adopt_driver,
     note_pod,
@@ -293,6 +304,7 @@ FOLDS: tuple[Callable[[Situation], Situation], ...] = (
     note_executors,
     credit_progress,
     note_operation,
+    note_savepoints,
     note_standby,
     note_upgrade,
     note_first_revision,

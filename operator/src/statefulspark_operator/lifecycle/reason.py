@@ -55,6 +55,7 @@ class Reason(Enum):
     BACKING_OFF = "The driver failed; the next start waits."
     STORAGE_UNREADABLE = "The content of storage is unknown, so no driver is started."
     SAVEPOINT_MISSING = "The savepoint to start from is not on storage."
+    SAVEPOINT_AWAITED = "The SparkSavepoint to start from is not complete."
     STARTING = "A driver is started."
     RESUMING_START = "A start that was recorded earlier is carried out."
     EXECUTORS_REMOVED = "Executors whose driver is over are removed, before the next driver asks for its own."
@@ -65,7 +66,7 @@ class Reason(Enum):
     UNSCHEDULABLE = "No node has room for the driver's pod."
     DRIVER_STARTING = "The driver is starting."
     STALL_ENDED = "A batch did not end, or the driver did not answer, within spec.health.stallTimeout; it is restarted."
-    SAVEPOINT_REQUESTED = "A new savepointNonce requested a savepoint."
+    SAVEPOINT_REQUESTED = "A new savepointNonce, or a SparkSavepoint, requested a savepoint."
     RUNNING = "All queries run."
 
     @property

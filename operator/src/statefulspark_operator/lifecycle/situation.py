@@ -21,6 +21,9 @@ from statefulspark_operator.api.status import (
     StandbyState,
     StatefulSparkJobStatus,
 )
+from statefulspark_operator.lifecycle.savepoints import naming
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
+from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
 
 LOST_AFTER = timedelta(seconds=20)
 """A pod that still exists this long after its grace period is on a node that does not answer any more."""
@@ -275,6 +278,8 @@ class Situation:
         standby: The answer of the recorded standby; None if it was not asked.
         withheld: Revision of the current spec, if it was refused or rolled back, so that `spec` is the one before.
         executors: All executor pods of the job, whoever they belong to.
+        savepoints: All savepoint objects in the namespace, of any job.
+        calendar: The schedule of savepoints, if the spec has one.
     """
 
     now: datetime
@@ -290,6 +295,8 @@ class Situation:
     standby: JobStatus | DriverSilent | None = None
     withheld: str | None = None
     executors: tuple[ExecutorPod, ...] = ()
+    savepoints: tuple[SavepointObject, ...] = ()
+    calendar: Calendar | None = None
 
     @property
     def live_pods(self) -> tuple[DriverPod, ...]:
@@ -320,10 +327,32 @@ class Situation:
         return revision.revision_of(self.spec) if self.spec else None
 
     @property
+    def has_driver(self) -> bool:
+        """Whether a driver exists or its start was decided."""
+        driver = self.status.driver
+        return driver is not None and driver.state is not DriverState.ENDED
+
+    @property
+    def own_savepoints(self) -> tuple[SavepointObject, ...]:
+        """The savepoint objects of this job, the oldest first."""
+        own = (savepoint for savepoint in self.savepoints if savepoint.spec.job == self.job.name)
+        return tuple(sorted(own, key=lambda savepoint: (savepoint.created_at, savepoint.name)))
+
+    @property
+    def named_restore(self) -> naming.Resolved | naming.Unresolved | None:
+        """What a `spec.restore.from` that has not been carried out stands for; None if there is none."""
+        source = self.spec.restore.from_ if self.spec else None
+        if self.spec is None or source is None or revision.restore_id(self.spec) == self.status.restore_applied:
+            return None
+        return naming.resolve(source, {savepoint.name: savepoint.status for savepoint in self.savepoints})
+
+    @property
     def pending_restore(self) -> str | None:
-        """Id of the request of `spec.restore`, if it has not been carried out."""
+        """Id of the request of `spec.restore`, if it can and has not been carried out."""
         requested = revision.restore_id(self.spec) if self.spec else None
-        return requested if requested != self.status.restore_applied else None
+        if requested == self.status.restore_applied or isinstance(self.named_restore, naming.Unresolved):
+            return None
+        return requested
 
     @property
     def is_outdated(self) -> bool:

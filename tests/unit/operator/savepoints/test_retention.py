@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from statefulspark_operator.api.spark_savepoint import SavepointOrigin, SavepointRetention
+from statefulspark_operator.api.savepoint_schedule import SavepointRetention
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 from statefulspark_operator.lifecycle.savepoints import retention
 from statefulspark_operator.lifecycle.savepoints.retention import KeptSavepoint, Pruned
 

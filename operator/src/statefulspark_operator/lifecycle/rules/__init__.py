@@ -19,6 +19,7 @@ from statefulspark_operator.lifecycle.rules import (
     ownership,
     progress,
     rollback,
+    savepoints,
     standby,
     start,
     suspension,
@@ -57,12 +58,14 @@ RULES: tuple[Rule, ...] = (
     start.back_off,
     start.await_storage,  # "Cannot tell" is not "absent".
     start.refuse_missing_savepoint,
+    savepoints.await_named,  # Never from anything else than the spec names.
     start.start,  # No driver runs, and the spec requests one.
     progress.await_end,
     progress.show_waiting,
     progress.show_unschedulable,
     progress.await_start,
     progress.take_savepoint,
+    savepoints.take,  # One at a time: a running request, and every stop, comes before.
     standby.resume_creation,  # After all that the job itself needs: it may fail for long.
     handover.await_standby,
     standby.keep,

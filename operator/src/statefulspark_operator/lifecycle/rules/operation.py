@@ -56,6 +56,15 @@ def request_for(situation: Situation, operation: OperationStatus) -> actions.Req
     """Return the action that asks the driver for a recorded operation."""
     savepoint = situation.spec.savepoint if situation.spec else Savepoint()
     location = savepoint.location
+    asked_by = next((asking for asking in situation.own_savepoints if asking.name in operation.savepoints[:1]), None)
+    if asked_by is not None:
+        return actions.RequestSavepoint(
+            operation.id,
+            operation.epoch,
+            asked_by.spec.location or location,
+            SnapshotFormat[asked_by.spec.format.name],
+            asked_by.name,
+        )
     if operation.kind is OperationKind.SAVEPOINT:
         written_as = SnapshotFormat[savepoint.format.name] if savepoint.format else SnapshotFormat.NATIVE
         return actions.RequestSavepoint(operation.id, operation.epoch, location, written_as)

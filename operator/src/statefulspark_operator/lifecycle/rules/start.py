@@ -26,6 +26,7 @@ from statefulspark_operator.lifecycle import actions, history, steps, trial
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
+from statefulspark_operator.lifecycle.savepoints import naming
 from statefulspark_operator.lifecycle.situation import (
     DriverPod,
     SavepointFact,
@@ -43,12 +44,6 @@ def _phase(situation: Situation) -> Phase:
     if upgrade is not None and upgrade.state in steps.STOP_REQUESTED | {UpgradeState.STOPPING}:
         return Phase.UPGRADING
     return Phase.RESTARTING
-
-
-def _has_driver(situation: Situation) -> bool:
-    """Tell whether a driver exists or its start was decided."""
-    driver = situation.intent
-    return driver is not None and driver.state is not DriverState.ENDED
 
 
 def _start_actions(situation: Situation, driver: DriverIntent) -> tuple[actions.Action, ...]:
@@ -129,7 +124,7 @@ def resume_start(situation: Situation) -> Decision | None:
 def stay_stalled(situation: Situation) -> Decision | None:
     """Is the job stalled, so that a retry cannot help?"""
     stalled = situation.status.stalled
-    if stalled is None or _has_driver(situation):
+    if stalled is None or situation.has_driver:
         return None
     return Decision(Reason.STALLED, stalled.message, Phase.STALLED, situation.status, (), LATER)
 
@@ -146,7 +141,7 @@ def stay_finished(situation: Situation) -> Decision | None:
 def back_off(situation: Situation) -> Decision | None:
     """Is it too early for the next attempt?"""
     due_at = situation.status.restarts.next_attempt_at
-    if _has_driver(situation) or due_at is None or situation.now >= due_at or situation.is_outdated:
+    if situation.has_driver or due_at is None or situation.now >= due_at or situation.is_outdated:
         return None
     restarts = situation.status.restarts
     message = f"{restarts.last_message or 'The driver failed.'} Starting again at {due_at:%H:%M:%S} UTC."
@@ -156,7 +151,7 @@ def back_off(situation: Situation) -> Decision | None:
 
 def await_storage(situation: Situation) -> Decision | None:
     """Is the content of storage unknown?"""
-    if _has_driver(situation) or isinstance(situation.storage, StorageFacts):
+    if situation.has_driver or isinstance(situation.storage, StorageFacts):
         return None
     if isinstance(situation.storage, StorageUnreadable):
         message = f"No driver is started, because the content of storage is unknown: {situation.storage.message}"
@@ -172,7 +167,7 @@ def refuse_missing_savepoint(situation: Situation) -> Decision | None:
     repeat it, so a person decides, unless the policy allows it.
     """
     restore, storage = situation.status.restore, situation.storage
-    if _has_driver(situation) or restore is None or not isinstance(storage, StorageFacts) or situation.spec is None:
+    if situation.has_driver or restore is None or not isinstance(storage, StorageFacts) or situation.spec is None:
         return None
     if storage.savepoint is not SavepointFact.MISSING or situation.pending_restore is not None:
         return None
@@ -192,7 +187,7 @@ def refuse_missing_savepoint(situation: Situation) -> Decision | None:
 def start(situation: Situation) -> Decision | None:
     """Is there no driver although the spec requests one?"""
     spec, target, storage = situation.spec, situation.desired_revision, situation.storage
-    if _has_driver(situation) or spec is None or target is None or not isinstance(storage, StorageFacts):
+    if situation.has_driver or spec is None or target is None or not isinstance(storage, StorageFacts):
         return None
     restore = _restore(situation)
     standby = None if restore is not None and restore.fresh else situation.usable_standby
@@ -235,9 +230,10 @@ def _restore(situation: Situation) -> RestoreIntent | None:
         return None
     requested = situation.pending_restore
     if requested is not None:
+        named = situation.named_restore
         return RestoreIntent(
             id=requested,
-            snapshot=spec.restore.from_,
+            snapshot=named.snapshot if isinstance(named, naming.Resolved) else None,
             allow_non_restored_state=spec.restore.allow_non_restored_state,
             fresh=spec.restore.fresh_state,
             claim_mode=config.ClaimMode[spec.restore.claim_mode.name] if spec.restore.claim_mode else None,

@@ -56,7 +56,8 @@ def resolve(source: str, objects: Mapping[str, SparkSavepointStatus]) -> Resolve
     if status.phase is SavepointPhase.COMPLETED and status.location is not None:
         return Resolved(status.location)
     if status.phase is SavepointPhase.FAILED:
-        return Unresolved(f"SparkSavepoint {name!r} failed: {status.message}. Name another one.", may_come=False)
+        why = (status.message or "no reason given").rstrip(".")
+        return Unresolved(f"SparkSavepoint {name!r} failed: {why}. Name another one.", may_come=False)
     return Unresolved(f"SparkSavepoint {name!r} is {status.phase.value}; the start waits for it.", may_come=True)
 
 

@@ -45,12 +45,12 @@ class Finished:
 
     Attributes:
         location: Its folder.
-        size_bytes: Size of its files.
+        size_bytes: Size of its files, if it is known.
         at: When it was complete.
     """
 
     location: str
-    size_bytes: int
+    size_bytes: int | None
     at: datetime
 
 

@@ -12,7 +12,8 @@ from datetime import datetime
 
 from statefulspark.contract import durations
 
-from statefulspark_operator.api.spark_savepoint import SavepointOrigin, SavepointRetention
+from statefulspark_operator.api.savepoint_schedule import SavepointRetention
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,270 @@
+"""Reads the savepoint objects of a namespace, and carries out what the rules say about those of a job.
+
+An object that cannot be written never holds up its job: the failure is logged, and the next pass tries again.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import assert_never
+
+from statefulspark import errors
+
+from statefulspark_operator.api import base, names
+from statefulspark_operator.api.spark_savepoint import (
+    SavepointOrigin,
+    SavepointPhase,
+    SparkSavepointSpec,
+    SparkSavepointStatus,
+)
+from statefulspark_operator.api.spec import Storage
+from statefulspark_operator.api.status import SnapshotStatus
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.gateway import EventNote, JobKey
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
+from statefulspark_operator.engine import observe
+from statefulspark_operator.engine.ports import Ports
+from statefulspark_operator.lifecycle import observed
+from statefulspark_operator.lifecycle.decision import LATER
+from statefulspark_operator.lifecycle.savepoints import attendance, changes, progress
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
+from statefulspark_operator.lifecycle.situation import Situation, StorageUnreadable
+
+_LOG = logging.getLogger("statefulspark.savepoints")
+
+
+async def read(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | None:
+    """Return the savepoint objects of a namespace; None if they cannot be read, and nothing is done about them.
+
+    A cluster whose CRDs are of an earlier release does not know them, and an operator with its role may not list them.
+    """
+    now = ports.now()
+    found = ports.listings.find(namespace, now)
+    if found is None:
+        changed = ports.listings.changes(namespace)
+        try:
+            found = (await ports.gateway.list_all(resources.SAVEPOINT, namespace),)
+        except errors.StatefulSparkError as error:
+            _LOG.warning("savepoints not listed", extra={"namespace": namespace, "error": error.message})
+            found = (None,)
+        ports.listings.keep(namespace, found[0], now=now, changes=changed)
+    (listed,) = found
+    if listed is None:
+        return None
+    parsed = (_parse(resource) for resource in listed)
+    return tuple(savepoint for savepoint in parsed if savepoint is not None)
+
+
+def _parse(resource: Resource) -> SavepointObject | None:
+    """Return an object; None if a later release has made it so that it cannot be read."""
+    metadata = resources.section(resource, "metadata")
+    made_for = resources.text(metadata, "labels", names.LABEL_ORIGIN)
+    created_at = resources.time(metadata, "creationTimestamp")
+    try:
+        spec = SparkSavepointSpec.model_validate(resources.section(resource, "spec"))
+        status = SparkSavepointStatus.model_validate(resources.section(resource, "status"))
+        origin = SavepointOrigin(made_for) if made_for else None
+    except ValueError as error:
+        _LOG.warning("savepoint not readable", extra={"name": resources.text(metadata, "name"), "error": str(error)})
+        return None
+    if created_at is None:
+        return None
+    return SavepointObject(
+        name=resources.text(metadata, "name"),
+        uid=resources.text(metadata, "uid"),
+        spec=spec,
+        created_at=created_at,
+        status=status,
+        resource_version=resources.text(metadata, "resourceVersion"),
+        has_finalizer=names.FINALIZER in observe.finalizers(resource),
+        is_deleted=bool(resources.text(metadata, "deletionTimestamp")),
+        made_for=origin,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """The job whose objects are attended to.
+
+    Attributes:
+        key: Its namespace and name.
+        uid: Its identity; None if it does not exist.
+        storage: The connection of its spec; None if it does not exist.
+    """
+
+    key: JobKey
+    uid: str | None = None
+    storage: Storage | None = None
+
+
+async def of_job(ports: Ports, key: JobKey, situation: Situation) -> bool:
+    """Carry out what is to be done about the objects of a job; tell whether it was anything.
+
+    Args:
+        ports: The ports.
+        key: The job.
+        situation: The job, as it was observed.
+    """
+    planned = await _settle(ports, key, situation)
+    if any(isinstance(change, changes.Create) for change in planned):
+        # What was made is completed in the same pass: after the next one the job may be gone.
+        await _settle(ports, key, dataclasses.replace(situation, savepoints=await read(ports, key.namespace) or ()))
+    return bool(planned)
+
+
+async def _settle(ports: Ports, key: JobKey, situation: Situation) -> tuple[changes.Change, ...]:
+    planned = attendance.of_job(observed.fold(situation))
+    job = _Job(key, situation.job.uid, situation.spec.storage if situation.spec is not None else None)
+    for change in planned:
+        await _carry_out(ports, job, change)
+    return planned
+
+
+async def without_job(ports: Ports, key: JobKey, savepoints: tuple[SavepointObject, ...] | None) -> timedelta | None:
+    """Carry out what is to be done about the objects of a job that does not exist.
+
+    Returns:
+        The delay until they are looked at again; None if an event will wake them.
+    """
+    own = tuple(savepoint for savepoint in savepoints or () if savepoint.spec.job == key.name)
+    planned = attendance.of_no_job(own, savepoints or ())
+    for change in planned:
+        await _carry_out(ports, _Job(key), change)
+    return LATER if planned or any(savepoint.is_deleted for savepoint in own) else None
+
+
+async def _carry_out(ports: Ports, job: _Job, change: changes.Change) -> None:
+    try:
+        await _perform(ports, job, change)
+    except errors.PreconditionFailedError as error:
+        _LOG.debug("savepoint changed during the pass", extra={"job": str(job.key), "error": error.message})
+    except errors.StatefulSparkError as error:
+        _LOG.warning(
+            "savepoint not attended to",
+            extra={
+                "job": str(job.key),
+                "change": type(change).__name__,
+                "reason": error.reason,
+                "error": error.message,
+            },
+        )
+    finally:
+        ports.listings.forget(job.key.namespace)
+
+
+async def _perform(ports: Ports, job: _Job, change: changes.Change) -> None:
+    match change:
+        case changes.Hold():
+            await _set_finalizers(ports, job, change.savepoint, (names.FINALIZER,))
+        case changes.Release():
+            await _set_finalizers(ports, job, change.savepoint, ())
+        case changes.Note():
+            await _write(ports, job, change.savepoint, change.status)
+        case changes.Adopt():
+            await _adopt(ports, job, change)
+        case changes.Dispose():
+            await _dispose(ports, job, change)
+        case changes.Create():
+            await ports.gateway.create(_manifest(job.key, change))
+            await _tell(ports, job, "SavepointCreated", f"{change.name}, {change.origin.value}.")
+        case changes.Delete():
+            await _delete(ports, job, change)
+        case _:
+            assert_never(change)
+
+
+async def _set_finalizers(ports: Ports, job: _Job, savepoint: SavepointObject, finalizers: tuple[str, ...]) -> None:
+    key, version = JobKey(job.key.namespace, savepoint.name), savepoint.resource_version
+    await ports.gateway.set_finalizers(key, finalizers, resource_version=version, kind=resources.SAVEPOINT)
+
+
+async def _write(ports: Ports, job: _Job, savepoint: SavepointObject, status: SparkSavepointStatus) -> None:
+    patch = resources.merge_patch(json.loads(savepoint.status.to_json()), json.loads(status.to_json()))
+    if not patch:
+        return
+    key, version = JobKey(job.key.namespace, savepoint.name), savepoint.resource_version
+    await ports.gateway.patch_status(key, patch, resource_version=version, kind=resources.SAVEPOINT)
+    if status.phase is SavepointPhase.FAILED and savepoint.status.phase is not SavepointPhase.FAILED:
+        await _tell(ports, job, "SavepointFailed", f"{savepoint.name}: {status.message}", is_warning=True)
+
+
+async def _adopt(ports: Ports, job: _Job, change: changes.Adopt) -> None:
+    """Look at a savepoint on storage; what cannot be read now is looked at again."""
+    savepoint, storage = change.savepoint, job.storage
+    if storage is None:
+        return
+    target = await observe.connection(ports, job.key.namespace, job.key.name, storage)
+    if isinstance(target, StorageTarget):
+        found = await ports.storage.find_savepoint(target, change.location)
+    else:
+        found = target
+    status = savepoint.status.model_copy(update={"origin": savepoint.origin, "storage": storage})
+    await _write(ports, job, savepoint, _after_look(status, change.location, found))
+
+
+def _after_look(
+    status: SparkSavepointStatus, location: str, found: SnapshotStatus | NoSavepoint | StorageUnreadable
+) -> SparkSavepointStatus:
+    match found:
+        case SnapshotStatus():
+            return progress.after(status, progress.Finished(location, found.size_bytes, found.completed_at))
+        case NoSavepoint():
+            return progress.after(status, progress.Refused(found.why))
+        case StorageUnreadable():
+            return status.model_copy(update={"message": f"It cannot be looked at: {found.message}"})
+        case _:
+            assert_never(found)
+
+
+async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:
+    """Delete the files, and then let the object go; until they are deleted its status says why."""
+    savepoint = change.savepoint
+    storage = job.storage or savepoint.status.storage
+    if storage is None:
+        await _set_finalizers(ports, job, savepoint, ())
+        return
+    target = await observe.connection(ports, job.key.namespace, savepoint.spec.job, storage)
+    try:
+        if isinstance(target, StorageUnreadable):
+            raise errors.TransientError(target.reason, target.message)
+        await ports.storage.dispose(target, change.location)
+    except errors.StatefulSparkError as error:
+        message = f"Its files are not deleted: {error.message} With disposal Keep the object goes without them."
+        await _write(ports, job, savepoint, savepoint.status.model_copy(update={"message": message}))
+        raise
+    await _set_finalizers(ports, job, savepoint, ())
+    await _tell(
+        ports, job, "SavepointDisposed", f"{savepoint.name}: {savepoint.status.size_bytes or 0} bytes are free."
+    )
+
+
+async def _delete(ports: Ports, job: _Job, change: changes.Delete) -> None:
+    savepoint = change.savepoint
+    await ports.gateway.delete(resources.SAVEPOINT, job.key.namespace, savepoint.name, uid=savepoint.uid)
+    await _tell(ports, job, "SavepointPruned", f"{savepoint.name}: {change.why}.")
+
+
+async def _tell(ports: Ports, job: _Job, reason: str, message: str, *, is_warning: bool = False) -> None:
+    _LOG.info("savepoint attended to", extra={"job": str(job.key), "reason": reason, "detail": message})
+    if job.uid is not None:
+        await ports.gateway.post_event(job.key, job.uid, EventNote(reason, message, is_warning))
+
+
+def _manifest(key: JobKey, change: changes.Create) -> Resource:
+    spec: Resource = json.loads(change.spec.to_json())
+    return {
+        "apiVersion": base.API_VERSION,
+        "kind": base.SAVEPOINT_KIND,
+        "metadata": {
+            "name": change.name,
+            "namespace": key.namespace,
+            "labels": {names.LABEL_JOB: key.name, names.LABEL_ORIGIN: change.origin.value},
+            "finalizers": [names.FINALIZER],
+        },
+        "spec": spec,
+    }

@@ -1,0 +1,263 @@
+"""What is to be done about the savepoint objects of a job: the other modules of this room, put together. Pure.
+
+A pass settles the objects before it decides about the job, from the job's record of its operation. So the record may be
+replaced afterwards, and an operator that ends in between settles the same again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+from statefulspark.contract import layout
+
+from statefulspark_operator.api.spark_savepoint import (
+    SavepointDisposal,
+    SavepointOrigin,
+    SavepointPhase,
+    SparkSavepointSpec,
+    SparkSavepointStatus,
+    scheduled_name,
+)
+from statefulspark_operator.api.spec import DeletionPolicy
+from statefulspark_operator.api.status import OperationPhase, OperationStatus
+from statefulspark_operator.lifecycle.savepoints import naming, objects, progress, retention, timetable
+from statefulspark_operator.lifecycle.savepoints.changes import (
+    Adopt,
+    Change,
+    Create,
+    Delete,
+    Dispose,
+    Hold,
+    Note,
+    Release,
+)
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
+from statefulspark_operator.lifecycle.savepoints.retention import KeptSavepoint
+from statefulspark_operator.lifecycle.situation import Situation
+
+_ORIGINS = {
+    "manual": SavepointOrigin.MANUAL,
+    "upgrade": SavepointOrigin.UPGRADE,
+    "stop": SavepointOrigin.SUSPENSION,
+    "deletion": SavepointOrigin.DELETION,
+}
+
+
+def of_job(situation: Situation) -> tuple[Change, ...]:
+    """Return what is to be done about the objects of a job; nothing if it is all done.
+
+    Args:
+        situation: The job, with its status updated by all facts.
+    """
+    own = situation.own_savepoints
+    changes: list[Change] = []
+    for savepoint in own:
+        change = _settle(situation, savepoint) or _part(situation, savepoint)
+        changes += [change] if change is not None else []
+    return (*changes, *_made_by_operations(situation), *_made_by_schedule(situation), *_dropped(situation))
+
+
+def has_ended(situation: Situation, savepoint: SavepointObject) -> bool:
+    """Tell whether an object is over, or the job's record says so and it is only not written into the object yet."""
+    return savepoint.is_over or isinstance(_event(situation, savepoint), progress.Finished | progress.Refused)
+
+
+def of_no_job(own: Iterable[SavepointObject], others: Iterable[SavepointObject]) -> tuple[Change, ...]:
+    """Return what is to be done about the objects of a job that does not exist.
+
+    Args:
+        own: The objects that name it.
+        others: All objects in the namespace.
+    """
+    everything = tuple(others)
+    settled = (
+        _without_job(savepoint) or (_part_with(savepoint, everything) if savepoint.is_deleted else None)
+        for savepoint in own
+    )
+    return tuple(change for change in settled if change is not None)
+
+
+def _without_job(savepoint: SavepointObject) -> Change | None:
+    status = savepoint.status
+    if status.phase is SavepointPhase.IN_PROGRESS:
+        why = f"Job {savepoint.spec.job} was deleted before it was complete."
+        return _noted(savepoint, progress.after(status, progress.Refused(why)))
+    if savepoint.is_over or savepoint.is_deleted:
+        return None
+    message = f"There is no job {savepoint.spec.job} in the namespace; it waits until there is one."
+    return _noted(savepoint, status.model_copy(update={"message": message, "joined": None}))
+
+
+def _settle(situation: Situation, savepoint: SavepointObject) -> Change | None:
+    """Return the next step of an object that is not over."""
+    if not savepoint.is_deleted and not savepoint.has_finalizer:
+        return Hold(savepoint)
+    if savepoint.is_over:
+        return None
+    if savepoint.spec.from_ is not None:
+        return None if savepoint.is_deleted else Adopt(savepoint, objects.folder_of(savepoint.spec.from_) or "")
+    event = _event(situation, savepoint)
+    status = progress.after(savepoint.status, event) if event is not None else savepoint.status
+    return _noted(savepoint, _described(situation, savepoint, status))
+
+
+def _noted(savepoint: SavepointObject, status: SparkSavepointStatus) -> Note | None:
+    """Return the change to a status, if it is one; who asked is in every status."""
+    named = status.model_copy(update={"origin": savepoint.origin})
+    return Note(savepoint, named) if named != savepoint.status else None
+
+
+def _described(situation: Situation, savepoint: SavepointObject, status: SparkSavepointStatus) -> SparkSavepointStatus:
+    """Return the status with what it waits for, or with what is needed to delete its files later."""
+    match status.phase:
+        case SavepointPhase.PENDING:
+            return status.model_copy(update={"message": _waits_for(situation, savepoint, status)})
+        case SavepointPhase.COMPLETED:
+            storage = situation.spec.storage if situation.spec is not None else None
+            return status.model_copy(update={"storage": storage, "joined": savepoint.status.joined})
+        case _:
+            return status
+
+
+def _waits_for(situation: Situation, savepoint: SavepointObject, status: SparkSavepointStatus) -> str:
+    operation = situation.status.operation
+    if status.joined is not None:
+        return f"Shares the savepoint of {status.joined}, which is being taken."
+    if operation is not None and operation.state is OperationPhase.REQUESTED and _is_alive(situation, operation):
+        return f"Waits for the savepoint that is being taken (request {operation.id})."
+    phase = situation.status.phase
+    again = " It is asked for again." if savepoint.status.attempt > 0 else ""
+    return f"Waits for the driver of {situation.job.name}, which is {phase.value if phase else 'not started'}.{again}"
+
+
+def _event(situation: Situation, savepoint: SavepointObject) -> progress.SavepointEvent | None:
+    """Return what the job's record says about an object."""
+    operation = situation.status.operation
+    if operation is None or savepoint.name not in operation.savepoints:
+        return progress.DriverGone()
+    match operation.state:
+        case OperationPhase.COMPLETED:
+            return _finished(situation, operation)
+        case _ if not _is_alive(situation, operation):
+            return progress.DriverGone()
+        case OperationPhase.FAILED:
+            return progress.Refused(operation.message or "The driver gave no reason.")
+        case OperationPhase.REQUESTED:
+            first = operation.savepoints[0]
+            return progress.Asked(operation.id) if savepoint.name == first else progress.Joined(first)
+
+
+def _is_alive(situation: Situation, operation: OperationStatus) -> bool:
+    return situation.live_pod is not None and situation.live_pod.epoch == operation.epoch
+
+
+def _finished(situation: Situation, operation: OperationStatus) -> progress.SavepointEvent:
+    latest = situation.status.last_savepoint
+    if operation.location is None:
+        return progress.Refused("The driver completed it without saying where.")
+    size_bytes = latest.size_bytes if latest is not None and latest.location == operation.location else None
+    return progress.Finished(operation.location, size_bytes, operation.finished_at or situation.now)
+
+
+def _part(situation: Situation, savepoint: SavepointObject) -> Change | None:
+    """Return the next step of a deleted object."""
+    if not savepoint.is_deleted or not savepoint.has_finalizer:
+        return None
+    return _part_with(savepoint, situation.savepoints, is_in_use=savepoint.folder in _in_use(situation))
+
+
+def _part_with(
+    savepoint: SavepointObject, everything: Iterable[SavepointObject], *, is_in_use: bool = False
+) -> Change | None:
+    if not savepoint.has_finalizer:
+        return None
+    deleted = naming.Deleted(
+        savepoint.spec.disposal, savepoint.status.phase, savepoint.status.location, is_in_use=is_in_use
+    )
+    # Two that are disposed of together share no savepoint that anybody else wants.
+    holders = [
+        other.folder
+        for other in everything
+        if other.uid != savepoint.uid and not (other.is_deleted and other.spec.disposal is SavepointDisposal.DISPOSE)
+    ]
+    match naming.part_with(deleted, holders):
+        case naming.Farewell.WAIT:
+            return None
+        case naming.Farewell.RELEASE:
+            return Release(savepoint)
+        case naming.Farewell.DISPOSE:
+            return Dispose(savepoint, savepoint.folder or "")
+
+
+def _in_use(situation: Situation) -> frozenset[str | None]:
+    """Return the folders that a start or an upgrade of this job may still go back to."""
+    status = situation.status
+    restores = (status.restore, status.driver.restore if status.driver is not None else None)
+    used = [restore.snapshot for restore in restores if restore is not None]
+    if status.upgrade is not None:
+        used.append(status.upgrade.savepoint)
+    if isinstance(situation.named_restore, naming.Resolved):
+        used.append(situation.named_restore.snapshot)
+    return frozenset(objects.folder_of(location) for location in used if location is not None)
+
+
+def _made_by_operations(situation: Situation) -> tuple[Change, ...]:
+    """Make an object for a savepoint that no object asked for: of a nonce, an upgrade, a suspension, the deletion."""
+    operation = situation.status.operation
+    if operation is None or operation.state is not OperationPhase.COMPLETED or operation.location is None:
+        return ()
+    folder = objects.folder_of(operation.location)
+    if operation.savepoints or any(savepoint.folder == folder for savepoint in situation.savepoints):
+        return ()
+    number = layout.parse_number((folder or "").rpartition("/")[2].partition("-")[0])
+    name = f"{situation.job.name}-{operation.trigger}-{number if number is not None else operation.epoch}"
+    spec = SparkSavepointSpec.model_validate({"job": situation.job.name, "from": folder})
+    return (Create(name, _ORIGINS.get(operation.trigger, SavepointOrigin.MANUAL), spec),)
+
+
+def _made_by_schedule(situation: Situation) -> tuple[Change, ...]:
+    due = timetable.due(situation)
+    if due is None:
+        return ()
+    spec = SparkSavepointSpec(job=situation.job.name, disposal=SavepointDisposal.DISPOSE)
+    return (Create(scheduled_name(situation.job.name, due), SavepointOrigin.SCHEDULED, spec),)
+
+
+def _dropped(situation: Situation) -> tuple[Change, ...]:
+    """Delete objects that retention does not keep, and those whose files go with the job's folder."""
+    spec = situation.spec
+    if spec is None:
+        return ()
+    if situation.job.deletion_requested_at is not None:
+        return _purged(situation) if spec.deletion_policy is DeletionPolicy.DELETE else ()
+    if spec.savepoint.schedule is None:
+        return ()
+    by_name = {savepoint.name: savepoint for savepoint in situation.own_savepoints if not savepoint.is_deleted}
+    kept = [_kept(situation, savepoint) for savepoint in by_name.values() if savepoint.status.completed_at is not None]
+    pruned = retention.prune(kept, spec.savepoint.schedule.retention, now=situation.now)
+    return tuple(Delete(by_name[found.name], found.why) for found in pruned)
+
+
+def _kept(situation: Situation, savepoint: SavepointObject) -> KeptSavepoint:
+    completed_at: datetime = savepoint.status.completed_at or savepoint.created_at
+    return KeptSavepoint(
+        savepoint.name,
+        savepoint.origin,
+        completed_at,
+        savepoint.status.size_bytes or 0,
+        is_good=savepoint.status.phase is SavepointPhase.COMPLETED,
+        is_named=savepoint.folder in _in_use(situation),
+    )
+
+
+def _purged(situation: Situation) -> tuple[Change, ...]:
+    if situation.spec is None:
+        return ()
+    prefix = layout.job_prefix(situation.job.namespace, situation.job.name)
+    root = f"{situation.spec.storage.uri.rstrip('/')}/{prefix}/"
+    return tuple(
+        Delete(savepoint, "its files go with the folder of the job")
+        for savepoint in situation.own_savepoints
+        if not savepoint.is_deleted and savepoint.folder is not None and savepoint.folder.startswith(root)
+    )

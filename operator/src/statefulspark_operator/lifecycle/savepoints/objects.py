@@ -1,0 +1,67 @@
+"""A `SparkSavepoint` as the rules see it. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from statefulspark_operator.api.spark_savepoint import (
+    SavepointOrigin,
+    SavepointPhase,
+    SparkSavepointSpec,
+    SparkSavepointStatus,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SavepointObject:
+    """A savepoint object.
+
+    Attributes:
+        name: Its name.
+        uid: Its identity.
+        spec: Its spec.
+        created_at: When it was created.
+        status: Its status as recorded.
+        resource_version: Version of the object as it was read; writes are refused if it has changed.
+        has_finalizer: Whether it has the operator's finalizer.
+        is_deleted: Whether it is being deleted.
+        made_for: What the operator made it for; None if somebody else made it.
+    """
+
+    name: str
+    uid: str
+    spec: SparkSavepointSpec
+    created_at: datetime
+    status: SparkSavepointStatus = field(default_factory=SparkSavepointStatus)
+    resource_version: str = ""
+    has_finalizer: bool = True
+    is_deleted: bool = False
+    made_for: SavepointOrigin | None = None
+
+    @property
+    def origin(self) -> SavepointOrigin:
+        """Who asked for it."""
+        if self.made_for is not None:
+            return self.made_for
+        return SavepointOrigin.ADOPTED if self.spec.from_ is not None else SavepointOrigin.MANUAL
+
+    @property
+    def folder(self) -> str | None:
+        """Folder of its savepoint, if there is one."""
+        return folder_of(self.status.location or self.spec.from_)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it is complete or has failed for good."""
+        return self.status.phase in (SavepointPhase.COMPLETED, SavepointPhase.FAILED)
+
+    @property
+    def awaits_driver(self) -> bool:
+        """Whether a driver is to be asked for it."""
+        return not (self.is_over or self.is_deleted or self.spec.from_ is not None)
+
+
+def folder_of(location: str | None) -> str | None:
+    """Return the folder that a location names, however it is written."""
+    return location.rstrip("/").removesuffix("/_metadata.json") if location is not None else None

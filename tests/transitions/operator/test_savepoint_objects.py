@@ -1,0 +1,417 @@
+"""Savepoints as objects, through the whole operator: whatever dies, each is taken once, and ends once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+
+import pytest
+from jobworld import KEY, JobWorld, OperatorDiedError
+from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
+from statefulspark_operator.api.spark_savepoint import SavepointOrigin, SavepointPhase, SparkSavepointStatus
+from statefulspark_operator.api.status import Phase
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.lifecycle.situation import StorageUnreadable
+
+NIGHTLY: Resource = {"savepoint": {"schedule": {"cron": "* * * * *", "retention": {"count": 2}}}}
+
+
+def running(change: Resource | None = None) -> JobWorld:
+    """A job that runs and has completed a checkpoint."""
+    world = JobWorld()
+    if change is not None:
+        world.change(change)
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
+    return world
+
+
+def ask(world: JobWorld, name: str, **spec: str) -> None:
+    """Create an object, as a user does."""
+    meta: Resource = {"name": name, "namespace": KEY.namespace}
+    kind, version = resources.SAVEPOINT.name, resources.SAVEPOINT.api_version
+    wanted: Resource = {"job": KEY.name, **spec}
+    world.cluster.add({"apiVersion": version, "kind": kind, "metadata": meta, "spec": wanted})
+
+
+def place(name: str) -> tuple[str, str, str]:
+    return (resources.SAVEPOINT.name, KEY.namespace, name)
+
+
+def discard(world: JobWorld, name: str) -> None:
+    """Delete an object, as a user does."""
+    world.cluster.remove(place(name))
+
+
+def found(world: JobWorld) -> dict[str, SparkSavepointStatus]:
+    """The status of every object by name."""
+    return {
+        name: SparkSavepointStatus.model_validate(resources.section(stored, "status"))
+        for (kind, _, name), stored in world.cluster.objects.items()
+        if kind == resources.SAVEPOINT.name
+    }
+
+
+def is_in(world: JobWorld, phase: SavepointPhase, *wanted: str) -> Callable[[], bool]:
+    return lambda: all(name in found(world) and found(world)[name].phase is phase for name in wanted)
+
+
+def savepoints(world: JobWorld) -> list[str]:
+    """The savepoints on storage."""
+    return [snapshot.location for snapshot in world.storage.snapshots if snapshot.kind is SnapshotKind.SAVEPOINT]
+
+
+def test_an_object_is_a_savepoint_and_says_where_it_is() -> None:
+    world = running()
+
+    ask(world, "before-the-move", format="Canonical")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "before-the-move"))
+
+    (location,) = savepoints(world)
+    status = found(world)["before-the-move"]
+    assert (status.location, status.origin, status.attempt) == (location, SavepointOrigin.MANUAL, 1)
+    assert status.size_bytes is not None
+    assert list(world.driver.savepoint_formats.values()) == [SnapshotFormat.CANONICAL]
+    assert world.status.phase is Phase.RUNNING
+
+
+def test_two_that_wait_together_share_one_and_a_different_one_waits() -> None:
+    world = running()
+    for name in ("first", "second"):
+        ask(world, name)
+    ask(world, "other", format="Canonical")
+
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "first", "second", "other"))
+
+    status = found(world)
+    assert status["first"].location == status["second"].location
+    assert status["other"].location != status["first"].location
+    assert len(savepoints(world)) == 2
+
+
+def test_an_object_of_a_job_that_does_not_run_says_what_it_waits_for() -> None:
+    world = running()
+    world.change({"suspend": True})
+    world.run_until(lambda: world.status.phase is Phase.SUSPENDED and world.driver.exit_code is not None)
+
+    ask(world, "later")
+    world.run(5)
+    waiting = found(world)["later"]
+    world.change({"suspend": False})
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "later"))
+
+    assert waiting.phase is SavepointPhase.PENDING
+    assert waiting.message == "Waits for the driver of flights, which is Suspended."
+
+
+def test_a_driver_that_dies_over_it_is_followed_by_another_that_is_asked_anew() -> None:
+    world = running()
+    world.driver.hangs_since = world.time
+    ask(world, "unlucky")
+    world.run_until(is_in(world, SavepointPhase.IN_PROGRESS, "unlucky"))
+
+    world.kill_driver()
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "unlucky"))
+
+    status = found(world)["unlucky"]
+    assert status.attempt == 2
+    assert savepoints(world) == [status.location]
+
+
+def test_one_that_fails_says_why_and_stays_failed() -> None:
+    world = running()
+    world.driver.savepoints_fail = True
+    ask(world, "full")
+
+    world.run_until(is_in(world, SavepointPhase.FAILED, "full"))
+    world.driver.savepoints_fail = False
+    world.run(20)
+
+    assert found(world)["full"].message == "SavepointFailed: the disk is full"
+    assert "SavepointFailed" in world.reasons
+    assert savepoints(world) == []
+
+
+@pytest.mark.parametrize(
+    ("change", "name", "origin"),
+    [
+        pytest.param(
+            {"image": "registry.example/flights:2"}, "flights-upgrade-", SavepointOrigin.UPGRADE, id="upgrade"
+        ),
+        pytest.param({"suspend": True}, "flights-stop-", SavepointOrigin.SUSPENSION, id="suspension"),
+        pytest.param({"savepointNonce": "1"}, "flights-manual-", SavepointOrigin.MANUAL, id="nonce"),
+    ],
+)
+def test_every_savepoint_of_the_operator_has_an_object(change: Resource, name: str, origin: SavepointOrigin) -> None:
+    world = running()
+
+    world.change(change)
+    world.run_until(lambda: any(status.phase is SavepointPhase.COMPLETED for status in found(world).values()))
+    world.run(30)
+
+    ((made, status),) = found(world).items()
+    assert made.startswith(name)
+    assert (status.origin, [status.location]) == (origin, savepoints(world))
+
+
+def test_the_object_of_an_upgrade_that_was_deleted_is_not_made_again() -> None:
+    world = running()
+    world.change({"suspend": True})
+    world.run_until(lambda: bool(found(world)) and all(found(world)[name].location for name in found(world)))
+    world.run(5)
+
+    discard(world, next(iter(found(world))))
+    world.run(40)
+
+    assert found(world) == {}
+    assert len(savepoints(world)) == 1, "its disposal is Keep"
+
+
+def test_the_last_savepoint_of_a_deleted_job_has_an_object_that_outlives_it() -> None:
+    world = running({"deletionPolicy": "Savepoint"})
+
+    world.delete()
+    world.run_until(lambda: not world.exists)
+
+    ((name, status),) = found(world).items()
+    assert name.startswith("flights-deletion-")
+    assert (status.phase, status.origin) == (SavepointPhase.COMPLETED, SavepointOrigin.DELETION)
+    assert [status.location] == savepoints(world)
+
+
+def test_an_object_outlives_its_job_and_its_files_can_still_be_disposed_of() -> None:
+    world = running()
+    ask(world, "kept", disposal="Dispose")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "kept"))
+    world.delete()
+    world.run_until(lambda: not world.exists)
+
+    discard(world, "kept")
+    world.reconcile()
+
+    assert found(world) == {}
+    assert savepoints(world) == []
+
+
+@pytest.mark.parametrize(("disposal", "left"), [("Keep", 1), ("Dispose", 0)])
+def test_deleting_an_object_keeps_or_disposes_of_its_files(disposal: str, left: int) -> None:
+    world = running()
+    ask(world, "mine", disposal=disposal)
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+
+    discard(world, "mine")
+    world.run(5)
+
+    assert found(world) == {}
+    assert len(savepoints(world)) == left
+
+
+def test_files_that_cannot_be_deleted_hold_the_object_which_says_why() -> None:
+    world = running()
+    ask(world, "mine", disposal="Dispose")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+    world.storage.unreadable = StorageUnreadable("StorageUnreachable", "s3 does not answer.")
+
+    discard(world, "mine")
+    world.run(5)
+    held = found(world)["mine"]
+    world.storage.unreadable = None
+    world.run(10)
+
+    assert held.message is not None
+    assert held.message.startswith("Its files are not deleted: s3 does not answer.")
+    assert found(world) == {}
+    assert savepoints(world) == []
+
+
+def test_an_object_that_is_deleted_while_its_savepoint_is_taken_goes_after_it() -> None:
+    world = running()
+    world.driver.hangs_since = world.time
+    ask(world, "mine", disposal="Dispose")
+    world.run_until(is_in(world, SavepointPhase.IN_PROGRESS, "mine"))
+
+    discard(world, "mine")
+    world.run(3)
+    during = set(found(world))
+    world.driver.hangs_since = None
+    world.run(10)
+
+    assert during == {"mine"}
+    assert found(world) == {}
+    assert savepoints(world) == []
+
+
+def test_what_is_on_storage_is_adopted_also_outside_the_folder_of_the_job() -> None:
+    world = running()
+    elsewhere = world.storage.add(
+        SnapshotKind.SAVEPOINT, rows=5, epoch=1, at=world.time - timedelta(days=30), trigger=Trigger.MANUAL
+    )
+    world.storage.snapshots[-1] = type(elsewhere)(**{**vars(elsewhere), "location": "s3://archive/old/43"})
+
+    ask(world, "old", **{"from": "s3://archive/old/43/"})
+    ask(world, "lost", **{"from": "s3://archive/old/44"})
+    world.run(5)
+
+    status = found(world)
+    assert (status["old"].phase, status["old"].location) == (SavepointPhase.COMPLETED, "s3://archive/old/43")
+    assert (status["old"].origin, status["old"].size_bytes) == (SavepointOrigin.ADOPTED, 5)
+    assert (status["lost"].phase, status["lost"].message) == (
+        SavepointPhase.FAILED,
+        "s3://archive/old/44 has no savepoint.",
+    )
+
+
+def test_a_restore_may_name_an_object_and_waits_for_it_while_the_job_runs() -> None:
+    world = running()
+    world.change({"restore": {"from": "savepoint:golden"}})
+    world.run(30)
+    before = (world.driver.epoch, world.status.phase)
+
+    ask(world, "golden")
+    world.run_until(lambda: world.driver.epoch > 1 and world.status.phase is Phase.RUNNING)
+
+    assert before == (1, Phase.RUNNING)
+    (location,) = [place for place in savepoints(world) if place == found(world)["golden"].location]
+    assert world.status.driver is not None
+    assert world.status.driver.restore is not None
+    assert world.status.driver.restore.snapshot == location
+
+
+def test_a_first_start_waits_for_the_object_that_it_is_to_start_from() -> None:
+    world = JobWorld()
+    world.change({"restore": {"from": "savepoint:golden"}})
+    world.run(20)
+    waiting = world.status
+
+    source = world.storage.add(SnapshotKind.SAVEPOINT, rows=5, epoch=1, at=world.time, trigger=Trigger.MANUAL)
+    ask(world, "golden", **{"from": source.location})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING)
+
+    assert waiting.phase is Phase.PENDING
+    assert waiting.message is not None
+    assert "There is no SparkSavepoint 'golden' in the namespace" in waiting.message
+    assert world.driver.restored_from == f"savepoint {source.id}"
+
+
+def test_a_start_from_an_object_that_failed_asks_for_another_one() -> None:
+    world = JobWorld()
+    ask(world, "lost", **{"from": "s3://archive/old/44"})
+    world.change({"restore": {"from": "savepoint:lost"}})
+
+    world.run_until(lambda: world.status.phase is Phase.STALLED)
+
+    assert world.status.message is not None
+    assert world.status.message.endswith("'lost' failed: s3://archive/old/44 has no savepoint. Name another one.")
+    assert not world.drivers.running
+
+
+def test_a_schedule_takes_savepoints_and_keeps_as_many_as_it_says() -> None:
+    world = running(NIGHTLY)
+
+    world.run(300)
+
+    kept = found(world)
+    assert len(kept) in (2, 3), "the newest may be under way"
+    assert len(savepoints(world)) == 2, "what is pruned is deleted"
+    assert all(name.startswith("flights-scheduled-2026010100") for name in kept)
+    assert {status.origin for status in kept.values()} == {SavepointOrigin.SCHEDULED}
+    schedule = world.status.savepoint_schedule
+    assert schedule is not None
+    assert (schedule.missed, schedule.next_at > world.time - timedelta(seconds=5)) == (0, True)
+    assert "SavepointPruned" in world.reasons
+
+
+def test_moments_of_a_job_that_is_suspended_are_missed_and_counted() -> None:
+    deadline: Resource = {"savepoint": {"schedule": {"cron": "* * * * *", "startingDeadline": "30s"}}}
+    world = running({**deadline, "suspend": False})
+    world.change({"suspend": True})
+    world.run_until(lambda: world.driver.exit_code is not None)
+
+    world.run(600)
+
+    schedule = world.status.savepoint_schedule
+    assert schedule is not None
+    assert schedule.missed >= 9
+    scheduled = [name for name in found(world) if "scheduled" in name]
+    assert len(scheduled) <= 1
+
+
+def test_the_newest_good_one_outlives_every_limit() -> None:
+    limits: Resource = {"cron": "* * * * *", "retention": {"maxAge": "1s", "maxBytes": 1}}
+    world = running({"savepoint": {"schedule": limits}})
+    world.run_until(lambda: len(savepoints(world)) > 0, within_s=200)
+    world.change({"savepoint": {"schedule": {"cron": "0 0 1 1 *"}}})
+
+    world.run(200)
+
+    assert len(savepoints(world)) == 1
+
+
+def test_a_cluster_that_does_not_know_savepoints_runs_jobs_as_before() -> None:
+    world = JobWorld()
+    world.cluster.known.discard(resources.SAVEPOINT.name)
+    world.change(NIGHTLY)
+
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
+    world.change({"savepointNonce": "1"})
+    world.run_until(lambda: world.status.last_savepoint is not None)
+
+    assert found(world) == {}
+
+
+def test_a_job_with_objects_lists_them_only_after_they_have_changed() -> None:
+    world = running()
+    ask(world, "mine")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+    world.run(5)
+    before = world.cluster.lists
+
+    world.run(60)
+
+    assert world.cluster.lists == before
+
+
+def scenario(world: JobWorld) -> None:
+    """A savepoint that is taken, an upgrade, and an object whose files go."""
+    ask(world, "mine", disposal="Dispose")
+    world.run_until(is_in(world, SavepointPhase.COMPLETED, "mine"))
+    world.change({"suspend": True})
+    world.run_until(lambda: world.driver.exit_code is not None and len(found(world)) == 2)
+    discard(world, "mine")
+    world.run_until(lambda: set(found(world)) == {name for name in found(world) if "stop" in name})
+    world.run(5)
+
+
+def moments() -> list[str]:
+    world = running()
+    before = len(world.cluster.writes)
+    scenario(world)
+    return world.cluster.writes[before:]
+
+
+@pytest.mark.parametrize("when", ["before_write", "after_write"])
+@pytest.mark.parametrize("number", range(14))
+def test_an_operator_that_dies_at_any_write_goes_on_to_the_same_end(number: int, when: str) -> None:
+    expected = moments()
+    world = running()
+    countdown = iter(range(number, -1, -1))
+
+    def die(_what: str) -> None:
+        if next(countdown, -1) == 0:
+            raise OperatorDiedError
+
+    setattr(world.cluster, when, die)
+    reconcile = world.reconcile
+
+    def restarted() -> timedelta | None:
+        try:
+            return reconcile()
+        except OperatorDiedError:
+            return timedelta(0)
+
+    world.reconcile = restarted  # type: ignore[method-assign]
+    scenario(world)
+
+    assert number < len(expected)
+    (stopped,) = found(world).values()
+    assert [stopped.location] == savepoints(world)
