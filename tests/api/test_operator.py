@@ -273,6 +273,49 @@ def test_a_job_whose_batch_does_not_end_is_not_ready_and_then_restarted(scene: S
     assert resources.text(scene.status(), "restarts", "lastReason") == "BatchRunning"
 
 
+def savepoint_object(scene: Scene, name: str, **spec: str) -> Resource:
+    """A savepoint object as a user writes it."""
+    meta: Resource = {"name": name, "namespace": scene.namespace}
+    wanted: Resource = {"job": "flights", **spec}
+    return {
+        "apiVersion": resources.SAVEPOINT.api_version,
+        "kind": resources.SAVEPOINT.name,
+        "metadata": meta,
+        "spec": wanted,
+    }
+
+
+def test_savepoint_objects_are_taken_shown_and_disposed_of_with_the_charts_rights(scene: Scene) -> None:
+    scene.apply()
+    scene.play_driver(1)
+    scene.until_phase("Running")
+
+    scene.server.apply(savepoint_object(scene, "before-the-move", disposal="Dispose"))
+    scene.server.call("-n", scene.namespace, "wait", "ssp/before-the-move", "--for=jsonpath={.status.phase}=Completed")
+    status = resources.section(scene.server.get(scene.namespace, "ssp/before-the-move"), "status")
+    location = resources.text(status, "location")
+    folder = location.removeprefix(scene.store.uri).strip("/")
+    table = scene.server.call("-n", scene.namespace, "get", "ssp").splitlines()
+    assert folder.endswith("-before-the-move")
+    assert table[0].split() == ["NAME", "JOB", "PHASE", "ORIGIN", "COMPLETED", "BYTES", "LOCATION"]
+    assert table[1].split()[:4] == ["before-the-move", "flights", "Completed", "Manual"]
+
+    # What it stands for is fixed, and what becomes of its files is not.
+    patch = ("-n", scene.namespace, "patch", "ssp", "before-the-move", "--type=merge", "-p")
+    refused = scene.server.kubectl(*patch, '{"spec":{"job":"other"}}')
+    assert "only disposal can be changed" in refused.stderr
+    scene.server.call(*patch, '{"spec":{"disposal":"Dispose"}}')
+
+    # A second object names the same folder: the files go with the last one.
+    scene.server.apply(savepoint_object(scene, "adopted", disposal="Dispose", **{"from": location}))
+    scene.server.call("-n", scene.namespace, "wait", "ssp/adopted", "--for=jsonpath={.status.phase}=Completed")
+    scene.server.call("-n", scene.namespace, "delete", "ssp", "before-the-move", "--timeout=60s")
+    assert scene.store.list(folder) != ()
+    scene.server.call("-n", scene.namespace, "delete", "ssj", "flights", "--timeout=60s")
+    scene.server.call("-n", scene.namespace, "delete", "ssp", "adopted", "--timeout=60s")
+    assert scene.store.list(folder) == ()
+
+
 def test_a_job_that_cannot_be_loaded_stalls_and_is_not_started_again(scene: Scene) -> None:
     scene.apply()
     driver = scene.play_driver(1)

@@ -26,6 +26,7 @@ from statefulspark.contract.api import (
     Operation,
     OperationState,
     QueryStatus,
+    SavepointRequest,
     SnapshotSummary,
     StandbyState,
     StandbyStatus,
@@ -134,6 +135,23 @@ class LoopbackDriver:
             return JobState.STANDBY
         return JobState.RUNNING if self._checkpoint is not None else JobState.STARTING
 
+    def savepoint(self, request: SavepointRequest) -> Operation:
+        """Answer `POST /v1/savepoints`: write it, and go on."""
+        if request.request_id not in self._operations:
+            manifest = self._manifest(SnapshotKind.SAVEPOINT, request.trigger, request.request_id)
+            folder = layout.savepoint(manifest.id, request.name)
+            for query in manifest.queries:
+                for file in query.files:
+                    self._store.write(f"{folder}/{query.path}/{file.path}", bytes(file.size_bytes))
+            catalog.write_manifest(self._store, folder, manifest)
+            self._operations[request.request_id] = Operation(
+                request_id=request.request_id,
+                kind="savepoint",
+                state=OperationState.COMPLETED,
+                snapshot=self._summary(manifest, folder),
+            )
+        return self._operations[request.request_id]
+
     def stop(self, request_id: str) -> Operation:
         """Answer `POST /v1/stop`: write the savepoint, then end."""
         if request_id not in self._operations:
@@ -235,6 +253,8 @@ class DriverPort:
             return 200, driver.status().to_json()
         if handler.path == "/v1/activate" and body is not None:
             return 202, driver.activate(ActivateRequest.model_validate(body)).to_json()
+        if handler.path == "/v1/savepoints" and body is not None:
+            return 202, driver.savepoint(SavepointRequest.model_validate(body)).to_json()
         if handler.path == "/v1/stop" and body is not None:
             return 202, driver.stop(resources.text(body, "requestId")).to_json()
         found = driver.operation(Path(handler.path).name) if handler.path.startswith("/v1/operations/") else None

@@ -253,7 +253,7 @@ def test_an_event_is_accepted(subject: Subject) -> None:
     subject(lambda gateway: gateway.post_event(subject.key, uid, EventNote("Running", "All queries run.")))
 
 
-def a_savepoint(subject: Subject, name: str, **metadata: object) -> Resource:
+def savepoint_object(subject: Subject, name: str, **metadata: object) -> Resource:
     """Create a savepoint object and return it as it is listed."""
     manifest = subject.manifest(resources.SAVEPOINT, name, spec={"job": "flights"})
     resources.section(manifest, "metadata").update(metadata)  # type: ignore[arg-type]
@@ -263,8 +263,8 @@ def a_savepoint(subject: Subject, name: str, **metadata: object) -> Resource:
 
 
 def test_savepoints_are_listed_whole_and_of_one_namespace(subject: Subject) -> None:
-    a_savepoint(subject, "first")
-    second = a_savepoint(subject, "second")
+    savepoint_object(subject, "first")
+    second = savepoint_object(subject, "second")
 
     assert (second["kind"], second["apiVersion"]) == ("SparkSavepoint", "statefulspark.io/v1alpha1")
     assert second["spec"] == {"job": "flights"}
@@ -280,7 +280,7 @@ def test_the_objects_of_a_kind_that_the_cluster_does_not_know_are_none_and_not_n
 
 def test_the_status_and_the_finalizer_of_a_savepoint_are_its_own(subject: Subject) -> None:
     key, kind = JobKey(subject.namespace, "mine"), resources.SAVEPOINT
-    before = version(a_savepoint(subject, "mine"))
+    before = version(savepoint_object(subject, "mine"))
 
     patched = subject(
         lambda gateway: gateway.patch_status(key, {"phase": "Pending"}, resource_version=before, kind=kind)

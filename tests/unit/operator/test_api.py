@@ -40,6 +40,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "savepoint.timeout": "RELOAD",
         "savepoint.format": "RELOAD",
         "savepoint.onFailure": "RELOAD",
+        "savepoint.schedule": "RELOAD",
         "restore.from": "RELOAD",
         "restore.freshState": "RELOAD",
         "restore.nonce": "RELOAD",
@@ -134,7 +135,7 @@ def test_check_finds_an_outdated_file(tmp_path: Path, capsys: pytest.CaptureFixt
     assert cli.main(["crds", "--write", str(tmp_path)]) == 0
     assert cli.main(["crds", "--check", str(tmp_path)]) == 0
 
-    (tmp_path / crd.FILE_NAME).write_text("old")
+    (tmp_path / "sparksavepoints.yaml").write_text("old")
 
     assert cli.main(["crds", "--check", str(tmp_path)]) == 1
     assert "make crds" in capsys.readouterr().err

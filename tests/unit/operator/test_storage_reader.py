@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from manifests import a_query
 from snapshots import a_manifest
+from statefulspark import errors
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
@@ -13,6 +15,7 @@ from statefulspark.contract.notes import SavepointPointer
 from statefulspark.storage import ObjectStore
 from statefulspark.testing import stores
 from statefulspark_operator.api.spec import Storage
+from statefulspark_operator.api.status import SnapshotStatus
 from statefulspark_operator.cluster import storage_reader
 from statefulspark_operator.lifecycle.situation import StorageFacts, StorageUnreadable
 
@@ -91,3 +94,56 @@ def test_an_older_checkpoint_is_never_taken_for_one_of_a_later_release(bucket: s
         "for manifests of snapshots. Use the release that wrote it, or a newer one.",
         may_pass=False,
     )
+
+
+def savepoint_at(bucket: stores.MemoryStore, folder: str, kind: SnapshotKind = SnapshotKind.SAVEPOINT) -> None:
+    """Write a savepoint of one file, whole."""
+    query = a_query("delays", files=["state/1.zip"], path="files/delays")
+    bucket.write(f"{folder}/files/delays/state/1.zip", bytes(10))
+    catalog.write_manifest(bucket, folder, a_manifest(7, [query], kind=kind))
+
+
+def look(bucket: stores.MemoryStore, location: str) -> SnapshotStatus | storage_reader.NoSavepoint | StorageUnreadable:
+    reader = storage_reader.SnapshotStorageReader(
+        lambda uri, _options: bucket.child(uri.removeprefix("s3://bucket/state/"))
+    )
+    return asyncio.run(reader.find_savepoint(TARGET, location))
+
+
+def test_a_savepoint_outside_of_the_folder_of_the_job_is_found() -> None:
+    bucket = stores.MemoryStore("s3://bucket/state")
+    savepoint_at(bucket, "archive/7")
+
+    seen = look(bucket, "s3://bucket/state/archive/7/")
+
+    assert isinstance(seen, SnapshotStatus)
+    assert (seen.id, seen.location, seen.size_bytes) == (7, "s3://bucket/state/archive/7", 10)
+
+
+def test_what_is_no_whole_savepoint_is_not_adopted() -> None:
+    bucket = stores.MemoryStore("s3://bucket/state")
+    savepoint_at(bucket, "archive/broken")
+    bucket.delete_many(["archive/broken/files/delays/state/1.zip"])
+    savepoint_at(bucket, "archive/checkpoint", SnapshotKind.CHECKPOINT)
+
+    whys = [look(bucket, f"s3://bucket/state/archive/{name}") for name in ("broken", "checkpoint", "absent")]
+
+    assert [isinstance(why, storage_reader.NoSavepoint) for why in whys] == [True, True, True]
+    assert isinstance(whys[0], storage_reader.NoSavepoint)
+    assert "state/1.zip" in whys[0].why
+
+
+def test_disposing_deletes_a_savepoint_and_never_a_checkpoint() -> None:
+    bucket = stores.MemoryStore("s3://bucket/state")
+    savepoint_at(bucket, "archive/7")
+    savepoint_at(bucket, "archive/8", SnapshotKind.CHECKPOINT)
+    reader = storage_reader.SnapshotStorageReader(
+        lambda uri, _options: bucket.child(uri.removeprefix("s3://bucket/state/"))
+    )
+
+    asyncio.run(reader.dispose(TARGET, "s3://bucket/state/archive/7"))
+    asyncio.run(reader.dispose(TARGET, "s3://bucket/state/archive/7"))
+    with pytest.raises(errors.SpecRejectedError, match="NotASavepoint"):
+        asyncio.run(reader.dispose(TARGET, "s3://bucket/state/archive/8"))
+
+    assert {info.key.split("/")[1] for info in bucket.list("archive")} == {"8"}

@@ -27,7 +27,7 @@ def read(cron: str, time_zone: str) -> Calendar:
     """
     try:
         zone = ZoneInfo(time_zone)
-    except (OSError, ValueError) as error:
+    except (KeyError, OSError, ValueError) as error:
         raise errors.SpecRejectedError(
             "ScheduleInvalid", f"{time_zone!r} is no time zone; name one such as Europe/Berlin or Etc/UTC."
         ) from error

@@ -43,21 +43,25 @@ async def read(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | No
 
     A cluster whose CRDs are of an earlier release does not know them, and an operator with its role may not list them.
     """
-    now = ports.now()
-    found = ports.listings.find(namespace, now)
-    if found is None:
-        changed = ports.listings.changes(namespace)
-        try:
-            found = (await ports.gateway.list_all(resources.SAVEPOINT, namespace),)
-        except errors.StatefulSparkError as error:
-            _LOG.warning("savepoints not listed", extra={"namespace": namespace, "error": error.message})
-            found = (None,)
-        ports.listings.keep(namespace, found[0], now=now, changes=changed)
-    (listed,) = found
+    listed = await _listed(ports, namespace)
     if listed is None:
         return None
     parsed = (_parse(resource) for resource in listed)
     return tuple(savepoint for savepoint in parsed if savepoint is not None)
+
+
+async def _listed(ports: Ports, namespace: str) -> tuple[Resource, ...] | None:
+    """Return the objects as they were listed last, or list them."""
+    now, changed = ports.now(), ports.listings.changes(namespace)
+    if ports.listings.is_current(namespace, now):
+        return ports.listings.kept(namespace)
+    try:
+        listed = await ports.gateway.list_all(resources.SAVEPOINT, namespace)
+    except errors.StatefulSparkError as error:
+        _LOG.warning("savepoints not listed", extra={"namespace": namespace, "error": error.message})
+        return None
+    ports.listings.keep(namespace, listed, now=now, changes=changed)
+    return listed
 
 
 def _parse(resource: Resource) -> SavepointObject | None:
@@ -200,25 +204,25 @@ async def _adopt(ports: Ports, job: _Job, change: changes.Adopt) -> None:
         return
     target = await observe.connection(ports, job.key.namespace, job.key.name, storage)
     if isinstance(target, StorageTarget):
-        found = await ports.storage.find_savepoint(target, change.location)
+        snapshot = await ports.storage.find_savepoint(target, change.location)
     else:
-        found = target
+        snapshot = target
     status = savepoint.status.model_copy(update={"origin": savepoint.origin, "storage": storage})
-    await _write(ports, job, savepoint, _after_look(status, change.location, found))
+    await _write(ports, job, savepoint, _after_look(status, change.location, snapshot))
 
 
 def _after_look(
-    status: SparkSavepointStatus, location: str, found: SnapshotStatus | NoSavepoint | StorageUnreadable
+    status: SparkSavepointStatus, location: str, seen: SnapshotStatus | NoSavepoint | StorageUnreadable
 ) -> SparkSavepointStatus:
-    match found:
+    match seen:
         case SnapshotStatus():
-            return progress.after(status, progress.Finished(location, found.size_bytes, found.completed_at))
+            return progress.after(status, progress.Finished(location, seen.size_bytes, seen.completed_at))
         case NoSavepoint():
-            return progress.after(status, progress.Refused(found.why))
+            return progress.after(status, progress.Refused(seen.why))
         case StorageUnreadable():
-            return status.model_copy(update={"message": f"It cannot be looked at: {found.message}"})
+            return status.model_copy(update={"message": f"It cannot be looked at: {seen.message}"})
         case _:
-            assert_never(found)
+            assert_never(seen)
 
 
 async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:

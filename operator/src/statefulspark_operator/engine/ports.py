@@ -38,10 +38,13 @@ class Listings:
         """Return a number that grows with every `forget`."""
         return self._changes.get(namespace, 0)
 
-    def find(self, namespace: str, now: datetime) -> tuple[tuple[Resource, ...] | None] | None:
-        """Return the listing in a tuple of its own, since "the kind is unknown" is one; None if it is too old."""
-        found = self._listed.get(namespace)
-        return (found[1],) if found is not None and now - found[0] < LISTING_LASTS else None
+    def is_current(self, namespace: str, now: datetime) -> bool:
+        """Tell whether the objects of a namespace were listed, and nothing says that they have changed."""
+        return namespace in self._listed and now - self._listed[namespace][0] < LISTING_LASTS
+
+    def kept(self, namespace: str) -> tuple[Resource, ...] | None:
+        """Return the objects of a namespace whose listing is current; None if the cluster does not know the kind."""
+        return self._listed[namespace][1]
 
     def keep(self, namespace: str, listed: tuple[Resource, ...] | None, *, now: datetime, changes: int) -> None:
         """Keep a listing, unless something has changed since it was begun.

@@ -236,7 +236,7 @@ def _dropped(situation: Situation) -> tuple[Change, ...]:
     by_name = {savepoint.name: savepoint for savepoint in situation.own_savepoints if not savepoint.is_deleted}
     kept = [_kept(situation, savepoint) for savepoint in by_name.values() if savepoint.status.completed_at is not None]
     pruned = retention.prune(kept, spec.savepoint.schedule.retention, now=situation.now)
-    return tuple(Delete(by_name[found.name], found.why) for found in pruned)
+    return tuple(Delete(by_name[beyond.name], beyond.why) for beyond in pruned)
 
 
 def _kept(situation: Situation, savepoint: SavepointObject) -> KeptSavepoint:
