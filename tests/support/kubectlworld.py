@@ -231,6 +231,7 @@ class FakeCluster:
         logs: Log by pod.
         conflicts: Number of patches that are refused, because the operator has just written the status.
         others: Names of other jobs, as `namespace/name`.
+        savepoints: Savepoint objects by name.
     """
 
     job: Resource | None = field(default_factory=a_stored_job)
@@ -243,9 +244,12 @@ class FakeCluster:
     logs: dict[str, str] = field(default_factory=dict)
     conflicts: int = 0
     others: tuple[str, ...] = ()
+    savepoints: dict[str, Resource] = field(default_factory=dict)
 
     def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
         self._permit(Attempt("get", kind, namespace, name))
+        if kind == resources.SAVEPOINT:
+            return self.savepoints.get(name)
         if kind == resources.CONTROLLER_REVISION:
             spec = self.revisions.get(name)
             return {"data": {"spec": spec}} if spec is not None else None
@@ -263,6 +267,13 @@ class FakeCluster:
             return self.pods
         about = fields.removeprefix("involvedObject.name=")
         return tuple(event for event in self.events if resources.text(event, "involvedObject", "name") == about)
+
+    def create_savepoint(self, namespace: str, name: str, manifest: Resource) -> None:
+        attempt = Attempt("create", resources.SAVEPOINT, namespace, name)
+        self._permit(attempt)
+        if name in self.savepoints:
+            raise translate(attempt, 409, b"")
+        self.savepoints[name] = manifest
 
     def patch_job(self, namespace: str, name: str, patch: Resource) -> Resource:
         self._permit(Attempt("patch", resources.JOB, namespace, name))

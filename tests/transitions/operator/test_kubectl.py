@@ -9,6 +9,8 @@ import pytest
 from jobworld import KEY, START, JobWorld
 from kubectlworld import Screen
 from statefulspark import errors
+from statefulspark.contract.manifest import SnapshotFormat
+from statefulspark_operator.api.spec import SavepointForm
 from statefulspark_operator.api.status import Phase, UpgradeState
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Kind, Resource
@@ -38,6 +40,10 @@ class WorldCluster:
     def patch_job(self, namespace: str, name: str, patch: Resource) -> Resource:
         self.world.change(resources.section(patch, "spec"))
         return self.world.cluster.objects[(resources.JOB.name, namespace, name)]
+
+    def create_savepoint(self, namespace: str, name: str, manifest: Resource) -> None:
+        assert (resources.SAVEPOINT.name, namespace, name) not in self.world.cluster.objects
+        self.world.cluster.add(manifest)
 
     def log(self, namespace: str, pod: str, *, container: str, follow: bool, tail: int | None) -> Iterator[bytes]:
         return iter(())
@@ -104,6 +110,29 @@ def test_after_a_rollback_the_old_version_runs_with_the_state_of_now() -> None:
     assert world.status.revision == old
     assert world.driver.rows >= rows
     assert f"Running as epoch 3, revision {old}" in screen.out.getvalue()
+
+
+def test_a_savepoint_with_a_name_is_an_object_that_is_waited_for() -> None:
+    world = running()
+    command, screen = at(world)
+
+    assert commands.savepoint_object(command, "before-the-move", SavepointForm.CANONICAL) is PluginExit.DONE
+
+    assert world.status.last_savepoint is not None
+    assert screen.out.getvalue() == f"Savepoint complete: {world.status.last_savepoint.location}\n"
+    assert list(world.driver.savepoint_formats.values()) == [SnapshotFormat.CANONICAL]
+    job = world.cluster.objects[(resources.JOB.name, KEY.namespace, KEY.name)]
+    assert resources.number(job, "metadata", "generation") == 1, "the job is not changed"
+
+
+def test_a_savepoint_with_a_name_that_fails_ends_with_the_reason() -> None:
+    world = running()
+    world.driver.savepoints_fail = True
+    command, screen = at(world)
+
+    assert commands.savepoint_object(command, "mine", SavepointForm.NATIVE) is PluginExit.FAILED
+
+    assert screen.out.getvalue() == "The savepoint failed: SavepointFailed: the disk is full\n"
 
 
 def test_a_rollback_of_a_blocked_upgrade_makes_the_job_ready_again_without_a_restart() -> None:

@@ -15,6 +15,7 @@ from statefulspark.contract import durations
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.base import ApiModel
+from statefulspark_operator.api.spec import SavepointForm
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.kubectl import driver_logs, outcomes, pages, reading, reports, requests, view
@@ -135,6 +136,17 @@ def savepoint(command: Command) -> PluginExit:
     nonce = requests.savepoint_nonce(command.terminal.now())
     generation = _change(command, lambda seen: requests.savepoint(seen, nonce))
     return _follow(command, "savepoint", lambda seen: outcomes.savepoint(seen, nonce=nonce, generation=generation))
+
+
+def savepoint_object(command: Command, name: str, form: SavepointForm) -> PluginExit:
+    """Create the object that asks for a savepoint, and wait for it."""
+    command.cluster.create_savepoint(command.namespace, name, requests.savepoint_object(command.read(), name, form))
+    kind = resources.SAVEPOINT
+    return _follow(
+        command,
+        "savepoint",
+        lambda seen: outcomes.savepoint_object(seen, command.cluster.get(kind, command.namespace, name)),
+    )
 
 
 def suspend(command: Command) -> PluginExit:

@@ -45,6 +45,14 @@ class Cluster(Protocol):
         """Apply a merge patch to a job, and return it."""
         ...
 
+    def create_savepoint(self, namespace: str, name: str, manifest: Resource) -> None:
+        """Create a savepoint object.
+
+        Raises:
+            SpecRejectedError: `Exists`: there is one with this name.
+        """
+        ...
+
     def log(self, namespace: str, pod: str, *, container: str, follow: bool, tail: int | None) -> Iterator[bytes]:
         """Return a container's log in pieces, as they come."""
         ...
@@ -85,6 +93,13 @@ class Connection:
         query = {"fieldManager": FIELD_MANAGER}
         return _decoded(attempt, self._send("PATCH", kind.path(namespace, name), attempt, query=query, body=patch))
 
+    def create_savepoint(self, namespace: str, name: str, manifest: Resource) -> None:
+        """Create a savepoint object."""
+        kind = resources.SAVEPOINT
+        attempt = Attempt("create", kind, namespace, name)
+        query = {"fieldManager": FIELD_MANAGER}
+        _decoded(attempt, self._send("POST", kind.path(namespace), attempt, query=query, body=manifest))
+
     def log(self, namespace: str, pod: str, *, container: str, follow: bool, tail: int | None) -> Iterator[bytes]:
         """Return a container's log in pieces, as they come."""
         attempt = Attempt("get", resources.POD, namespace, pod, "log")
@@ -108,7 +123,10 @@ class Connection:
         body: Resource | None = None,
         is_endless: bool = False,
     ) -> urllib3.HTTPResponse:
-        headers = {"Accept": _JSON if attempt.subresource is None else "*/*", "Content-Type": _MERGE if body else _JSON}
+        headers = {
+            "Accept": _JSON if attempt.subresource is None else "*/*",
+            "Content-Type": _MERGE if method == "PATCH" else _JSON,
+        }
         timeout = (REQUEST_TIMEOUT_S, None) if is_endless else REQUEST_TIMEOUT_S
         try:
             parameters = self._api.param_serialize(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Mapping
 
+from statefulspark import errors
+
+from statefulspark_operator.api.spec import SavepointForm
 from statefulspark_operator.kubectl import commands, connection, reading, terminal
 from statefulspark_operator.kubectl.codes import PluginExit
 from statefulspark_operator.kubectl.commands import Command
@@ -40,12 +43,24 @@ def _logs(command: Command, arguments: argparse.Namespace) -> PluginExit:
     return commands.logs(command, whose, follow=arguments.follow, tail=arguments.tail)
 
 
+def _savepoint(command: Command, arguments: argparse.Namespace) -> PluginExit:
+    if arguments.savepoint_name is None and arguments.canonical:
+        raise errors.SpecRejectedError(
+            "NameMissing",
+            "--canonical needs --name: without an object, spec.savepoint.format of the job says the form.",
+        )
+    if arguments.savepoint_name is None:
+        return commands.savepoint(command)
+    form = SavepointForm.CANONICAL if arguments.canonical else SavepointForm.NATIVE
+    return commands.savepoint_object(command, arguments.savepoint_name, form)
+
+
 COMMANDS: Mapping[str, Callable[[Command, argparse.Namespace], PluginExit]] = {
     "status": _status,
     "why": lambda command, _: commands.why(command),
     "history": lambda command, _: commands.history(command),
     "logs": _logs,
-    "savepoint": lambda command, _: commands.savepoint(command),
+    "savepoint": _savepoint,
     "suspend": lambda command, _: commands.suspend(command),
     "resume": lambda command, _: commands.resume(command),
     "rollback": lambda command, arguments: commands.rollback(command, arguments.to),

@@ -63,8 +63,11 @@ examples
 _SAVEPOINT = """\
 Takes a savepoint, and prints where it is; the job goes on. Sets spec.savepointNonce, as one would by hand. Form and
 folder are those of spec.savepoint.
+With --name it creates a SparkSavepoint instead, and the job is not changed: it waits its turn if others are asked for at
+the same time, and for a driver if none runs; `kubectl get ssp` shows it later.
 
 examples
+  kubectl statefulspark savepoint flights --name before-the-move
   kubectl statefulspark savepoint flights -o json | jq -r .snapshot
 """
 _SUSPEND = """\
@@ -113,7 +116,12 @@ def build_parser() -> argparse.ArgumentParser:
     whose = logs.add_mutually_exclusive_group()
     whose.add_argument("--previous", "-p", action="store_true", help="the driver that ended last")
     whose.add_argument("--standby", action="store_true", help="the standby driver")
-    _add_waiting(_add(commands, "savepoint", "take a savepoint now; the job goes on", _SAVEPOINT))
+    savepoint = _add(commands, "savepoint", "take a savepoint now; the job goes on", _SAVEPOINT)
+    savepoint.add_argument(
+        "--name", dest="savepoint_name", help="create a SparkSavepoint with this name, which asks for it"
+    )
+    savepoint.add_argument("--canonical", action="store_true", help="with --name: as Parquet, for other key groups")
+    _add_waiting(savepoint)
     _add_waiting(_add(commands, "suspend", "stop a job with a savepoint", _SUSPEND))
     _add_waiting(_add(commands, "resume", "start a suspended job again", _RESUME))
     rollback = _add(commands, "rollback", "go back to an earlier revision", _ROLLBACK)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import assert_never
 
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSavepointStatus
 from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
@@ -13,6 +15,8 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.kubectl import reports, text
 from statefulspark_operator.kubectl.requests import Target
 from statefulspark_operator.kubectl.view import View
@@ -75,6 +79,29 @@ def savepoint(view: View, *, nonce: str, generation: int) -> Outcome:
     if view.is_observed and view.status.phase in _ENDED and view.live_driver is None:
         return Failed(f"It was not taken: the job is {_now(view)}. It is taken when a driver runs again.")
     return Pending(_now(view))
+
+
+def savepoint_object(view: View, stored: Resource | None) -> Outcome:
+    """Return what has come of a savepoint that an object asks for.
+
+    Args:
+        view: The job now.
+        stored: The object; None if it does not exist any more.
+    """
+    if stored is None:
+        return Failed("Somebody has deleted the object before its savepoint was complete.")
+    status = SparkSavepointStatus.model_validate(resources.section(stored, "status"))
+    match status.phase:
+        case SavepointPhase.COMPLETED:
+            return Done(f"Savepoint complete: {status.location}", status.location)
+        case SavepointPhase.FAILED:
+            return Failed(f"The savepoint failed: {status.message or 'no reason given.'}")
+        case SavepointPhase.IN_PROGRESS:
+            return Pending("The driver takes it.")
+        case SavepointPhase.PENDING:
+            return Pending(status.message or f"The operator has not seen it yet; the job is {_now(view)}.")
+        case _:
+            assert_never(status.phase)
 
 
 def _of_operation(view: View, operation: OperationStatus | None, generation: int) -> Outcome:

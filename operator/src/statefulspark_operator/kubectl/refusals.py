@@ -24,7 +24,7 @@ class Attempt:
     """What was attempted.
 
     Attributes:
-        verb: Kubernetes' verb: get, list, patch.
+        verb: Kubernetes' verb: get, list, patch, create.
         kind: Kind of the object.
         namespace: Its namespace; None for all namespaces.
         name: Its name, if one was named.
@@ -64,20 +64,25 @@ def translate(attempt: Attempt, status: int, content: bytes) -> errors.StatefulS
             "Unauthorized",
             f"The API server does not accept your credentials ({said}); log in again, or choose another --context.",
         )
-    if status == _NOT_FOUND and attempt.kind == resources.JOB and attempt.name is None:
+    if status == _NOT_FOUND and (attempt.verb == "create" or (attempt.kind == resources.JOB and attempt.name is None)):
+        crd = f"{attempt.kind.plural}.{base.GROUP}"
         return errors.SpecRejectedError(
             "CrdNotFound",
-            f"The cluster knows no {base.CRD_NAME}: the operator's CRD is not installed, or this is another cluster. Choose "
+            f"The cluster knows no {crd}: the operator's CRD is not installed, or this is another cluster. Choose "
             "one with --context, or install the chart.",
         )
     if status == _NOT_FOUND:
         what = f"{attempt.kind.name} {attempt.name}" if attempt.name else attempt.resource
         return errors.SpecRejectedError(f"{attempt.kind.name}NotFound", f"There is no {what} {attempt.place}: {said}")
+    if status == _CONFLICT and attempt.verb == "create":
+        return errors.SpecRejectedError(
+            "Exists", f"There is a {attempt.kind.name} {attempt.name} already {attempt.place}; choose another --name."
+        )
     if status == _CONFLICT:
         return errors.PreconditionFailedError(
             "Conflict", "Somebody has changed the job since it was read; nothing was changed. Run the command again."
         )
-    if status in _INVALID and attempt.verb == "patch":
+    if status in _INVALID and attempt.verb in ("patch", "create"):
         return errors.SpecRejectedError("Rejected", f"The API server refuses it, and nothing was changed: {said}")
     if status in _INVALID:
         return errors.SpecRejectedError(

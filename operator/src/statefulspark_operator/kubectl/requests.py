@@ -12,7 +12,8 @@ from pydantic import JsonValue, ValidationError
 from statefulspark import errors
 
 from statefulspark_operator.api.revision import revision_of, running_spec
-from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.spark_savepoint import SparkSavepointSpec
+from statefulspark_operator.api.spec import SavepointForm, StatefulSparkJobSpec
 from statefulspark_operator.api.status import Phase, RevisionOutcome, UpgradeStatus
 from statefulspark_operator.api.upgrade import RollbackPolicy
 from statefulspark_operator.cluster import resources
@@ -65,6 +66,24 @@ def savepoint(view: View, nonce: str) -> Resource:
             f"{latest}",
         )
     return _patch(view, {"savepointNonce": nonce})
+
+
+def savepoint_object(view: View, name: str, form: SavepointForm) -> Resource:
+    """Return the object that asks for a savepoint of a job; without a driver it waits for one.
+
+    Args:
+        view: The job.
+        name: Name of the object.
+        form: Form of the savepoint.
+    """
+    _require_present(view)
+    asked = SparkSavepointSpec(job=view.name, format=form)
+    return {
+        "apiVersion": resources.SAVEPOINT.api_version,
+        "kind": resources.SAVEPOINT.name,
+        "metadata": {"name": name, "namespace": view.namespace},
+        "spec": asked.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude_none=True),
+    }
 
 
 def suspend(view: View) -> Resource | None:

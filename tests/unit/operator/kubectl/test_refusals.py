@@ -145,3 +145,16 @@ def test_the_codes_that_both_commands_have_are_the_same() -> None:
 
     assert [code.value for code in PluginExit] == [0, 1, 2, 15, 16, 130]
     assert unavailable == 16
+
+
+def test_a_savepoint_whose_name_is_taken_or_whose_crd_is_missing_says_what_to_do() -> None:
+    attempt = Attempt("create", resources.SAVEPOINT, "demo", "mine")
+
+    taken, unknown = refusals.translate(attempt, 409, b"{}"), refusals.translate(attempt, 404, b"404 page not found")
+
+    assert (taken.reason, taken.message) == (
+        "Exists",
+        "There is a SparkSavepoint mine already in namespace demo; choose another --name.",
+    )
+    assert unknown.reason == "CrdNotFound"
+    assert "The cluster knows no sparksavepoints.statefulspark.io" in unknown.message
