@@ -175,7 +175,6 @@ async def _perform(ports: Ports, job: _Job, change: changes.Change) -> None:
             await _dispose(ports, job, change)
         case changes.Create():
             await ports.gateway.create(_manifest(job.key, change))
-            await _tell(ports, job, "SavepointCreated", f"{change.name}, {change.origin.value}.")
         case changes.Delete():
             await _delete(ports, job, change)
         case _:
