@@ -136,8 +136,8 @@ class OperationStatus(ApiModel):
     """Folder of the savepoint."""
     message: str | None = None
     """Why it failed."""
-    savepoints: tuple[str, ...] = ()
-    """Names of the SparkSavepoint objects that stand for it; the first one asked for it."""
+    savepoints: tuple[str, ...] | None = None
+    """Names of the SparkSavepoint objects that stand for it; the first one asked for it. Absent: there is none yet."""
 
 
 class SnapshotStatus(ApiModel):

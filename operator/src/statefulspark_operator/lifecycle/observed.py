@@ -289,7 +289,7 @@ def note_savepoints(situation: Situation) -> Situation:
     if operation is not None and operation.location is not None and not operation.savepoints:
         folder = objects.folder_of(operation.location)
         made = tuple(savepoint.name for savepoint in situation.savepoints if savepoint.folder == folder)
-        operation = operation.model_copy(update={"savepoints": made[:1]})
+        operation = operation.model_copy(update={"savepoints": made[:1] or None})
     return with_status(situation, operation=operation, savepoint_schedule=timetable.current(situation))
 
 

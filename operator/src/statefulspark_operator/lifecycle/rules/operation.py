@@ -56,7 +56,8 @@ def request_for(situation: Situation, operation: OperationStatus) -> actions.Req
     """Return the action that asks the driver for a recorded operation."""
     savepoint = situation.spec.savepoint if situation.spec else Savepoint()
     location = savepoint.location
-    asked_by = next((asking for asking in situation.own_savepoints if asking.name in operation.savepoints[:1]), None)
+    asked_for = (operation.savepoints or ())[:1]
+    asked_by = next((asking for asking in situation.own_savepoints if asking.name in asked_for), None)
     if asked_by is not None:
         return actions.RequestSavepoint(
             operation.id,

@@ -134,7 +134,8 @@ def _waits_for(situation: Situation, savepoint: SavepointObject, status: SparkSa
 def _event(situation: Situation, savepoint: SavepointObject) -> progress.SavepointEvent | None:
     """Return what the job's record says about an object."""
     operation = situation.status.operation
-    if operation is None or savepoint.name not in operation.savepoints:
+    names = operation.savepoints or () if operation is not None else ()
+    if operation is None or savepoint.name not in names:
         return progress.DriverGone()
     match operation.state:
         case OperationPhase.COMPLETED:
@@ -144,7 +145,7 @@ def _event(situation: Situation, savepoint: SavepointObject) -> progress.Savepoi
         case OperationPhase.FAILED:
             return progress.Refused(operation.message or "The driver gave no reason.")
         case OperationPhase.REQUESTED:
-            first = operation.savepoints[0]
+            first = names[0]
             return progress.Asked(operation.id) if savepoint.name == first else progress.Joined(first)
 
 
