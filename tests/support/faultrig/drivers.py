@@ -15,7 +15,7 @@ from statefulspark import clock, errors, failures
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
 from statefulspark.declaration import Output
-from statefulspark.driver import assemble, hooks, snapshot_writer, standby, standby_control, start
+from statefulspark.driver import assemble, claim, hooks, snapshot_writer, standby, standby_control, start
 from statefulspark.operators import functions
 from statefulspark.planning import carry
 from statefulspark.recovery.plan import StartPlan, in_new_generation
@@ -157,7 +157,7 @@ class Driver(engine.EngineProcess):
     def _claimed(
         self, job_config: config.JobConfig, started_at: datetime, epoch: int | None = None
     ) -> assemble.JobRoot:
-        root = start.claim(job_config, started_at, epoch=epoch)
+        root = claim.claim(job_config, started_at, epoch=epoch)
         self.epoch = root.epoch
         fibers.here().has_looked = True  # There was no newer epoch when this one was created.
         return root
@@ -173,7 +173,7 @@ class Driver(engine.EngineProcess):
             read_ahead=lambda _: None,
             require_engine=lambda: None,
         )
-        self.standby = standby.Standby(QUERIES, job_config, start.open_root(job_config), self.control, workshop)
+        self.standby = standby.Standby(QUERIES, job_config, claim.open_root(job_config), self.control, workshop)
         self.standby.look()
 
     def _activated(self, request: api.ActivateRequest) -> JobLoop:

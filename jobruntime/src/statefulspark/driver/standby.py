@@ -27,7 +27,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.contract.placement import Placement
 from statefulspark.declaration import JobDefinition
-from statefulspark.driver import assemble, serve, standby_control, start
+from statefulspark.driver import assemble, claim, serve, standby_control, start
 from statefulspark.engine import gateway, session, settings, warming
 from statefulspark.planning import read_ahead, rehearsal, state_copy
 
@@ -82,7 +82,7 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
     with serve.serving(control, job_config):
         start.require_queries(job, job_config)
         spark = session.build(job_config, settings.storage_options(job_config.storage))
-        root = start.open_root(job_config)
+        root = claim.open_root(job_config)
         ahead = read_ahead.ReadAhead(spark)
         workshop = Workshop(
             build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
@@ -301,7 +301,7 @@ def activate(standby: Standby, request: api.ActivateRequest) -> assemble.Parts:
     """
     started_at = clock.utc_now()
     job_config = with_restore(standby.job_config, request)
-    return take_over(standby, job_config, start.claim(job_config, started_at, epoch=request.epoch), started_at)
+    return take_over(standby, job_config, claim.claim(job_config, started_at, epoch=request.epoch), started_at)
 
 
 def take_over(

@@ -13,21 +13,18 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
-import os
-import socket
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, errors, launch, storage, usercode
-from statefulspark.checkpoint import epochs, lineage_records, plans, read_cache
+from statefulspark.checkpoint import plans
 from statefulspark.contract import config, layout
-from statefulspark.contract.manifest import OwnerRecord
 from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
 from statefulspark.driver import (
     assemble,
+    claim,
     hooks,
     job_sinks,
     serve,
@@ -72,12 +69,12 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         StatefulSparkError: It could not be started; the job's state is unchanged.
     """
     started_at = clock.utc_now()
-    control = start_control.StartControl(job_config, started_at, epoch=_assigned_epoch() or 0)
+    control = start_control.StartControl(job_config, started_at, epoch=claim.assigned_epoch() or 0)
     # Without an operator, the driver before it may have the same address until it is fenced.
-    is_alone = _assigned_epoch() is not None
+    is_alone = claim.assigned_epoch() is not None
     with serve.serving(control, job_config) if is_alone else contextlib.nullcontext():
         control.at("Claiming the job, finding its state and planning its queries")
-        compared = up_to_comparison(job, job_config, functools.partial(claim, job_config, started_at))
+        compared = up_to_comparison(job, job_config, functools.partial(claim.claim, job_config, started_at))
         origin = compared.start_plan.restored_from or "empty state"
         control.at(f"Preparing to go on from {origin}", epoch=compared.root.epoch)
         parts = prepare(job_config, compared, started_at)
@@ -98,7 +95,7 @@ def check(job: JobDefinition, job_config: config.JobConfig) -> Comparison:
     Raises:
         StatefulSparkError: The job could not start.
     """
-    return up_to_comparison(job, job_config, functools.partial(open_root, job_config))
+    return up_to_comparison(job, job_config, functools.partial(claim.open_root, job_config))
 
 
 def up_to_comparison(
@@ -149,59 +146,6 @@ def require_queries(job: JobDefinition, job_config: config.JobConfig) -> None:
 
 
 # Claim
-
-
-def open_root(job_config: config.JobConfig) -> JobRoot:
-    """Return the root of the job's state for reading, without a claim."""
-    options = settings.storage_options(job_config.storage)
-    root = storage.open_store(job_config.storage.uri, options)
-    return JobRoot(root.child(layout.job_prefix(job_config.namespace, job_config.name)), options)
-
-
-def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = None) -> JobRoot:
-    """Claim the job's state for writing, under a new epoch.
-
-    Args:
-        job_config: The job.
-        now: UTC.
-        epoch: The epoch to claim; None takes the one in the environment, and without one the next free epoch.
-
-    Raises:
-        FencedError: A newer driver has claimed it.
-        SpecRejectedError: The state belongs to another resource.
-        TransientError, StateUnknownError: The object store cannot be reached, or refuses.
-    """
-    root = open_root(job_config)
-    store = root.store
-    owner = OwnerRecord(
-        namespace=job_config.namespace, job=job_config.name, owner_id=job_config.owner_id, created_at=now
-    )
-    epochs.ensure_owner(store, owner, take_over=job_config.take_over)
-    assigned = epoch or _assigned_epoch()
-    holder = os.environ.get(config.ENV_HOLDER) or f"{socket.gethostname()}/{os.getpid()}"
-    claimed = epochs.claim(store, assigned=assigned, holder=holder, claim_id=uuid.uuid4().hex, now=now)
-    _log.info("epoch claimed", extra={"epoch": claimed, "holder": holder, "root": store.uri})
-    cache = read_cache.ReadCache(store)
-    lineages = lineage_records.ensure(store, lineage=uuid.uuid4().hex, epoch=claimed, now=now, cache=cache)
-    for sentence in lineages.unreadable:
-        _log.warning("the lineage of the root cannot be read; the root gets a new one", extra={"why": sentence})
-    author = plan.Author(
-        job_config.namespace,
-        job_config.name,
-        claimed,
-        now,
-        job_config.revision,
-        assemble.versions(),
-        owner_id=job_config.owner_id,
-        lineages=lineages,
-    )
-    return replace(root, author=author, seen=cache)
-
-
-def _assigned_epoch() -> int | None:
-    """Return the epoch that the operator has assigned; None without an operator."""
-    variable = os.environ.get(config.ENV_EPOCH)
-    return int(variable) if variable else None
 
 
 def raise_fence(root: JobRoot, spark: SparkSession) -> None:
