@@ -81,10 +81,7 @@ def carry_out(
         folder = plan.claim.folder
         claims.claim(folder.store, folder.root, root=store.uri, owner_id=author.owner_id, now=author.now)
     if plan.mode is StartMode.CONTINUE:
-        if plan.note_restore is not None:
-            generations.note_restore(store, plan.note_restore, over=plan.record or plan.note_restore)
-        beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
-        return replace(plan, head=None)
+        return _continued(store, plan, author)
     reservation = generations.reservation(author.epoch, now=author.now)
     number = generations.reserve(store, above=plan.generation - 1, holder=reservation)
     queries: tuple[QueryEntry, ...] = ()
@@ -100,6 +97,21 @@ def carry_out(
         )
     if finish is not None:
         queries = finish(number, queries)
+    return _published(store, plan, author, number, queries)
+
+
+def _continued(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
+    """Go on in the generation that there is."""
+    if plan.note_restore is not None:
+        generations.note_restore(store, plan.note_restore, over=plan.record or plan.note_restore)
+    beginnings.note(store, generation=plan.generation, epoch=author.epoch, now=author.now)
+    return replace(plan, head=None)
+
+
+def _published(
+    store: ObjectStore, plan: StartPlan, author: Author, number: int, queries: tuple[QueryEntry, ...]
+) -> StartPlan:
+    """Write the record of a generation that is filled, with which it is in use."""
     origin = plan.source.descent if plan.source else None
     ancestors = origin.below(author.lineages.lineage, plan.source.queries) if origin and plan.source else ()
     # A successor abandons the generations that were reserved when it listed them. This check stops a paused driver that
