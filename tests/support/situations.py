@@ -11,6 +11,7 @@ from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus as StandbyWord
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
+from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -20,8 +21,6 @@ from statefulspark_operator.api.status import (
     RestartStatus,
     RevisionOutcome,
     RevisionRecord,
-    StandbyState,
-    StandbyStatus,
     StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,

@@ -36,6 +36,7 @@ from situations import (
 from statefulspark.contract.api import CheckpointCounts, JobState, QueryStatus, SnapshotSummary
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.manifest import SnapshotKind, Trigger
+from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     DriverState,
     OperationPhase,
@@ -45,7 +46,6 @@ from statefulspark_operator.api.status import (
     RestoreIntent,
     SnapshotStatus,
     StallStatus,
-    StandbyState,
     TrialStatus,
     UpgradeState,
 )

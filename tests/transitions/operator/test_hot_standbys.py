@@ -10,7 +10,11 @@ from jobworld import FakeDriver, JobWorld
 from statefulspark import errors
 from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus
-from statefulspark_operator.api.status import Phase, StandbyState, UpgradeState
+from statefulspark_operator.api.standby import StandbyState
+from statefulspark_operator.api.status import (
+    Phase,
+    UpgradeState,
+)
 from statefulspark_operator.cluster import resources
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}

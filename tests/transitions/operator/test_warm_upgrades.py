@@ -11,11 +11,11 @@ from statefulspark.contract.api import StandbyState as Preparation
 from statefulspark.contract.api import StandbyStatus
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     DriverState,
     Phase,
     RevisionOutcome,
-    StandbyState,
     StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,

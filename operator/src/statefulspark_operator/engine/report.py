@@ -8,13 +8,12 @@ from statefulspark import errors
 
 from statefulspark_operator.api import conditions
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
     Phase,
     StallStatus,
-    StandbyState,
-    StandbyStatus,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster.gateway import EventNote, JobKey

@@ -12,6 +12,7 @@ from statefulspark.contract.base import UtcDatetime
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
 from statefulspark_operator.api.revision import revision_of
+from statefulspark_operator.api.standby import StandbyStatus
 from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
@@ -19,7 +20,6 @@ from statefulspark_operator.api.status import (
     RestartStatus,
     RevisionRecord,
     SnapshotStatus,
-    StandbyStatus,
     UpgradeStatus,
 )
 from statefulspark_operator.kubectl import findings, losses

@@ -11,7 +11,7 @@ from datetime import timedelta
 from statefulspark.contract.api import JobStatus
 from statefulspark.contract.exit_codes import ExitCode
 
-from statefulspark_operator.api.status import StandbyState, StandbyStatus
+from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.lifecycle import backoff, ends, trial
 from statefulspark_operator.lifecycle.ends import EndKind
 from statefulspark_operator.lifecycle.situation import DriverPod, PodPhase, Situation

@@ -31,13 +31,12 @@ from kubectlworld import (
     told,
 )
 from statefulspark import errors
+from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     OperationKind,
     OperationPhase,
     OperationStatus,
     Phase,
-    StandbyState,
-    StandbyStatus,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster.resources import Resource

@@ -9,12 +9,11 @@ from __future__ import annotations
 from statefulspark.contract import durations
 from statefulspark.contract.exit_codes import ExitCode
 
+from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.api.status import (
     OperationPhase,
     Phase,
     RevisionOutcome,
-    StandbyState,
-    StandbyStatus,
     UpgradeState,
     UpgradeStatus,
 )

@@ -11,7 +11,11 @@ from statefulspark.contract.api import JobState, JobStatus
 from statefulspark.contract.api import StandbyState as Preparation
 
 from statefulspark_operator.api import names
-from statefulspark_operator.api.status import DriverState, Phase, StandbyState, StandbyStatus
+from statefulspark_operator.api.standby import StandbyState, StandbyStatus
+from statefulspark_operator.api.status import (
+    DriverState,
+    Phase,
+)
 from statefulspark_operator.lifecycle import actions
 from statefulspark_operator.lifecycle.decision import AT_ONCE, SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
