@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from situations import (
     EMPTY,
     ENDED,
+    FIRST,
     LATER,
     LONG_AGO,
     NEW,
@@ -32,7 +33,8 @@ from situations import (
     situation_with,
     told,
 )
-from statefulspark.contract.api import ExitReport, JobState, QueryStatus
+from statefulspark.contract.api import CheckpointCounts, ExitReport, JobState, QueryStatus, SnapshotSummary
+from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.status import (
     DriverState,
@@ -42,6 +44,7 @@ from statefulspark_operator.api.status import (
     QueryProgress,
     RestartStatus,
     RestoreIntent,
+    RevisionOutcome,
     SnapshotStatus,
     StallStatus,
     UpgradeState,
@@ -96,6 +99,21 @@ def a_silent_driver(for_s: int) -> Situation:
     """A driver that has not answered for a while."""
     quiet = a_situation(phase=Phase.RUNNING, silent_since=NOW - timedelta(seconds=for_s))
     return dataclasses.replace(quiet, driver=DriverSilent("no answer"))
+
+
+def first_revision(
+    completed: int, *, revision: str = REVISION, outcome: RevisionOutcome = RevisionOutcome.RUNNING
+) -> Situation:
+    """A driver has completed so many checkpoints, of a job with a first revision."""
+    summary = SnapshotSummary(
+        kind=SnapshotKind.CHECKPOINT, id=44, location="s3://state/cp", trigger=Trigger.PERIODIC,
+        triggered_at=NOW, completed_at=NOW, size_bytes=1,
+    )  # fmt: skip
+    answer = a_word().model_copy(
+        update={"checkpoints": CheckpointCounts(completed=completed), "last_checkpoint": summary}
+    )
+    first = FIRST.model_copy(update={"revision": revision, "outcome": outcome})
+    return dataclasses.replace(a_situation(history=(first,)), driver=answer)
 
 
 STATELESS = a_spec("i:2", upgrade={"mode": "Stateless"}, restore={"freshState": True})
@@ -248,6 +266,21 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "a request never arrived as the driver starts": told(
             absent(a_situation(operation=an_operation())), JobState.STARTING
+        ),
+        "a request for an upgrade never arrived and the spec has changed again": absent(
+            a_situation(operation=an_operation(), upgrade=an_upgrade(UpgradeState.SAVEPOINT), spec=a_spec("i:3"))
+        ),
+        "a request for an upgrade never arrived and the spec is the same": absent(
+            a_situation(operation=an_operation(), upgrade=an_upgrade(UpgradeState.SAVEPOINT), spec=a_spec("i:2"))
+        ),
+        "a request for a savepoint never arrived in an upgrade to another revision": absent(
+            a_situation(
+                operation=an_operation(kind=OperationKind.SAVEPOINT, trigger="manual"),
+                upgrade=an_upgrade(UpgradeState.SAVEPOINT),
+            )
+        ),
+        "a request for a stop never arrived after an upgrade": absent(
+            a_situation(operation=an_operation(trigger="stop"), upgrade=an_upgrade(UpgradeState.STABLE))
         ),
         "there is no spec": a_situation(operation=an_operation(), spec=None),
         "an operation has no driver yet": situation_with(CREATING, operation=an_operation()),
@@ -441,6 +474,13 @@ CASES: dict[str, dict[str, Situation]] = {
         "the same revision starts again, with both words": situation_with(
             ENDED, spec=STATELESS, restore_applied=revision.restore_id(STATELESS),
             driver=a_driver(DriverState.ENDED, revision=revision.revision_of(STATELESS)),
+        ),
+        "the first revision has completed as many checkpoints as it needs": first_revision(3),
+        "the first revision has completed a checkpoint too few": first_revision(2),
+        "another revision than the first has completed its checkpoints": first_revision(3, revision="0000000000"),
+        "a stable revision completes its checkpoints again": first_revision(3, outcome=RevisionOutcome.STABLE),
+        "an earlier release has left an upgrade and no history": a_situation(
+            history=(), upgrade=an_upgrade(UpgradeState.DONE, to=REVISION)
         ),
         "a stray driver, and a stop of another one": silent(
             driver=a_driver(epoch=5), pods=(a_pod(3), a_pod(5)),

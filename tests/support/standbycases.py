@@ -8,6 +8,7 @@ from datetime import timedelta
 from situations import (
     EMPTY,
     ENDED,
+    FIRST,
     LATER,
     LONG_AGO,
     NOW,
@@ -39,11 +40,13 @@ from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark_operator.api.standby import StandbyState
 from statefulspark_operator.api.status import (
     DriverState,
+    OperationKind,
     OperationPhase,
     Phase,
     QueryProgress,
     RestartStatus,
     RestoreIntent,
+    RevisionOutcome,
     SnapshotStatus,
     StallStatus,
     TrialStatus,
@@ -51,6 +54,7 @@ from statefulspark_operator.api.status import (
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
 from statefulspark_operator.lifecycle.situation import (
+    CheckpointFact,
     ContainerExit,
     DriverSilent,
     PodPhase,
@@ -70,12 +74,12 @@ ACTIVATED = a_driver(DriverState.CREATING, epoch=2, revision=OTHER, pod=STANDBY_
 NEW_POD = a_pod(2, name=STANDBY_POD, uid="uid-s1", revision=OTHER)
 
 
-def starting_up(*, rows: int) -> Situation:
-    """A job that requests a standby; its driver started a few seconds ago, and its second query has read this much."""
+def starting_up(*, rows: int, ago_s: int = 10) -> Situation:
+    """A job that requests a standby; its driver started so long ago, and its second query has read this much."""
     queries = tuple(
         QueryStatus(uid=uid, active=True, batch_id=7, input_rows=read) for uid, read in (("a", 9), ("b", rows))
     )
-    answer = a_word().model_copy(update={"started_at": NOW - 10 * SECOND, "queries": queries})
+    answer = a_word().model_copy(update={"started_at": NOW - ago_s * SECOND, "queries": queries})
     return dataclasses.replace(a_situation(spec=HOT), driver=answer)
 
 
@@ -160,6 +164,13 @@ CHECKPOINT_44 = SnapshotSummary(
     kind=SnapshotKind.CHECKPOINT, id=44, location="s3://state/cp", trigger=Trigger.PERIODIC,
     triggered_at=NOW, completed_at=NOW, size_bytes=1,
 )  # fmt: skip
+
+
+WITH_CHECKPOINT = StorageFacts(
+    newest_epoch=1,
+    latest_checkpoint=CheckpointFact(SnapshotStatus(id=44, completed_at=NOW, location="s3://state/cp"), epoch=1),
+)
+FIRST_RUNS = FIRST.model_copy(update={"outcome": RevisionOutcome.RUNNING})
 
 
 CASES: dict[str, dict[str, Situation]] = {
@@ -323,11 +334,80 @@ CASES: dict[str, dict[str, Situation]] = {
         "the revision was withheld and is no longer wanted": a_situation(
             upgrade=an_upgrade(UpgradeState.BLOCKED, reason="BadJob", message="It was refused.")
         ),
+        "the standby was ready before that was noted and does not answer": preparing(answer=DriverSilent("no answer")),
+        "the spec has changed back while the savepoint is taken": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY, spec=warm("i:1"), operation=an_operation()
+        ),
+        "the spec has changed back after the savepoint failed": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY, spec=warm("i:1"), operation=an_operation(OperationPhase.FAILED)
+        ),
+        "the spec has changed back after the driver was told to go": preparing(
+            UpgradeState.STOPPING, spec=warm("i:1"), operation=an_operation(OperationPhase.FAILED)
+        ),
+        "the stop is complete after one that failed": preparing(
+            operation=STOPPED, upgrade=an_upgrade(UpgradeState.SAVEPOINT_PRE_COPY, message="The disk is full.")
+        ),
+        "the stop is complete that was asked for as the upgrade began": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY, operation=STOPPED.model_copy(update={"requested_at": LONG_AGO})
+        ),
+        "a stop before the upgrade is complete": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY, operation=STOPPED.model_copy(update={"requested_at": LONG_AGO - SECOND})
+        ),
+        "a savepoint without a stop is complete": preparing(
+            UpgradeState.SAVEPOINT_PRE_COPY,
+            operation=STOPPED.model_copy(update={"kind": OperationKind.SAVEPOINT}),
+        ),
+        "the old pod is going after its stop and the standby is gone": preparing(
+            UpgradeState.STOPPING,
+            operation=STOPPED, driver=a_driver(DriverState.ENDED), pods=(going(),), storage=FOUND,
+            record=None, standbys=(), answer=None,
+        ),
+        "the change was given up and a standby is requested": a_situation(
+            spec=a_spec("i:2", driver={"standby": True}),
+            upgrade=an_upgrade(UpgradeState.ABORTED, message="The disk is full."),
+        ),
+        "a checkpoint of the new revision while its predecessor should stop": new_revision(
+            completed=1, state=UpgradeState.STOPPING
+        ),
+        "the new revision has a checkpoint on storage and does not answer": dataclasses.replace(
+            new_revision(started_at=LONG_AGO), driver=DriverSilent("no answer"), storage=WITH_CHECKPOINT
+        ),
+        "the new revision becomes stable before the first one did": dataclasses.replace(
+            new_revision(
+                completed=3, state=UpgradeState.FIRST_CHECKPOINT, started_at=LONG_AGO, first_checkpoint_at=LONG_AGO
+            ),
+            status=new_revision(state=UpgradeState.FIRST_CHECKPOINT, started_at=LONG_AGO).status.model_copy(
+                update={"history": (FIRST_RUNS,)}
+            ),
+        ),
+        "the standby refuses before the first revision is stable": preparing(
+            record=a_standby(StandbyState.WARMING), history=(FIRST_RUNS,),
+            answer=standing_by(Preparation.REFUSED, reason="NonRestoredState", message="sum has no place."),
+        ),
     },
     "standby": {
         "none is there": a_situation(spec=HOT),
         "none is there, and the driver has just started": starting_up(rows=0),
         "none is there, and every query of the driver has read": starting_up(rows=300),
+        "none is there, and the driver started a minute ago": starting_up(rows=0, ago_s=60),
+        "none is there, and the driver has had a minute for its input": starting_up(rows=0, ago_s=61),
+        "none is there, and the driver does not answer": dataclasses.replace(
+            a_situation(spec=HOT), driver=DriverSilent("no answer")
+        ),
+        "one is there, and one that nobody knows": guarded(
+            standbys=(a_standby_pod(revision=REVISION), a_standby_pod(name="flights-standby-7", uid="uid-s7"))
+        ),
+        "it refused and its pod was removed": guarded(
+            record=a_standby(StandbyState.REFUSED, revision=REVISION), standbys=(), answer=None
+        ),
+        "it explains why the spec is withheld, and one of the running revision is requested": a_situation(
+            spec=HOT, withheld=OTHER, upgrade=an_upgrade(UpgradeState.BLOCKED, message="It was refused."),
+            standby=a_standby(StandbyState.REFUSED, failures=2),
+        ),
+        "a start with it was replaced by a newer spec": situation_with(
+            ENDED, driver=ACTIVATED.model_copy(update={"state": DriverState.ENDED}), spec=a_spec("i:3"),
+            standbys=(a_standby_pod(),),
+        ),
         "one is there": guarded(),
         "one was recorded and does not exist": guarded(
             record=a_standby(StandbyState.CREATING, revision=REVISION, uid=None), standbys=(), answer=None
@@ -520,6 +600,19 @@ CASES: dict[str, dict[str, Situation]] = {
             stalled=StallStatus(generation=1, reason="RollbackNeeded", message="m"), job=a_job(generation=2),
         ),
         "three failures and the spec has changed": on_trial(3, spec=a_spec("i:3"), storage=FOUND),
+        "three failures, and the last driver was one of the revision before": on_trial(
+            3, driver=a_driver(DriverState.ENDED, epoch=2), storage=FOUND
+        ),
+        "three failures, a person tried again, and the new revision runs": dataclasses.replace(
+            on_trial(
+                3, rollback="Manual", driver=a_driver(epoch=2, revision=OTHER),
+                pods=(a_pod(2, revision=OTHER),), storage=None,
+            ),
+            driver=a_word().model_copy(update={"epoch": 2}),
+        ),
+        "three failures, rollbacks are by hand, and it is stalled for another reason": on_trial(
+            3, rollback="Manual", stalled=StallStatus(generation=1, reason="BadJob", message="m")
+        ),
         "the old revision starts again": on_trial(
             3, state=UpgradeState.ROLLED_BACK, spec=a_spec(), withheld=OTHER, storage=FOUND
         ),

@@ -15,9 +15,9 @@ by the cluster (a lost node, an eviction) does not count.
 """
 
 
-def of(upgrade: UpgradeStatus | None) -> TrialStatus:
+def of(upgrade: UpgradeStatus) -> TrialStatus:
     """Return how the new revision of an upgrade has done so far."""
-    return upgrade.trial or TrialStatus() if upgrade is not None else TrialStatus()
+    return upgrade.trial or TrialStatus()
 
 
 def record(upgrade: UpgradeStatus, **changes: object) -> UpgradeStatus:
