@@ -362,6 +362,15 @@ CASES: dict[str, dict[str, Situation]] = {
             operation=STOPPED, driver=a_driver(DriverState.ENDED), pods=(going(),), storage=FOUND,
             record=None, standbys=(), answer=None,
         ),
+        "the old pod ends by itself after its stop and the standby is gone": preparing(
+            UpgradeState.STOPPING,
+            operation=STOPPED,
+            driver=a_driver(DriverState.ENDED),
+            storage=FOUND,
+            record=None,
+            standbys=(),
+            answer=None,
+        ),
         "the change was given up and a standby is requested": a_situation(
             spec=a_spec("i:2", driver={"standby": True}),
             upgrade=an_upgrade(UpgradeState.ABORTED, message="The disk is full."),

@@ -29,11 +29,11 @@ def _phase(situation: Situation) -> Phase:
 
 
 def await_end(situation: Situation) -> Decision | None:
-    """Is the driver's pod being deleted, or must the next driver wait for a terminating pod?"""
+    """Is the driver's pod being deleted, or must the next driver wait for a pod that ends?"""
     current = situation.live_pod
     if situation.is_activation and current is not None and current.deletion_deadline is None:
         return None  # A standby that took over does not wait for the driver that it has fenced.
-    ending = next((pod for pod in situation.live_pods if pod.deletion_deadline is not None), None)
+    ending = next((pod for pod in situation.live_pods if pod.deletion_deadline is not None or current is None), None)
     if ending is None:
         return None
     message = f"Waiting for {ending.name} to finish its batch and end."
