@@ -334,6 +334,7 @@ CASES: dict[str, dict[str, Situation]] = {
         "the revision was withheld and is no longer wanted": a_situation(
             upgrade=an_upgrade(UpgradeState.BLOCKED, reason="BadJob", message="It was refused.")
         ),
+        "the upgrade is prepared and has no standby": preparing(record=None, standbys=(), answer=None),
         "the standby was ready before that was noted and does not answer": preparing(answer=DriverSilent("no answer")),
         "the spec has changed back while the savepoint is taken": preparing(
             UpgradeState.SAVEPOINT_PRE_COPY, spec=warm("i:1"), operation=an_operation()
@@ -431,6 +432,10 @@ CASES: dict[str, dict[str, Situation]] = {
         "its node is lost": guarded(standbys=(a_standby_pod(revision=REVISION, deletion_deadline=LONG_AGO),), answer=None),
         "the next one is not due": guarded(
             record=a_standby(StandbyState.ENDED, revision=REVISION, retry_at=LATER, failures=1), standbys=(), answer=None
+        ),
+        "the next one is not due after one that could not be created": guarded(
+            record=a_standby(StandbyState.ENDED, revision=REVISION, uid=None, retry_at=LATER, failures=1),
+            standbys=(), answer=None,
         ),
         "the next one is due": guarded(
             record=a_standby(StandbyState.ENDED, revision=REVISION, retry_at=NOW, failures=1), answer=None
