@@ -153,6 +153,27 @@ def new_revision(
     return dataclasses.replace(a_situation(spec=warm(), driver=a_driver(revision=OTHER), upgrade=record), driver=answer)
 
 
+def asked_to_stop(ago_s: int, **upgrade: object) -> Situation:
+    """The driver of a new revision runs; its predecessor was asked to stop so long ago."""
+    runs = new_revision(**upgrade)  # type: ignore[arg-type]
+    stop = an_operation(OperationPhase.COMPLETED, epoch=0, requested_at=NOW - ago_s * SECOND)
+    return dataclasses.replace(runs, status=runs.status.model_copy(update={"operation": stop}))
+
+
+def committed(situation: Situation, *ago_s: float | None) -> Situation:
+    """The driver's queries have committed their last batches so long ago, or none."""
+    queries = tuple(
+        QueryStatus(
+            uid=f"q{number}",
+            active=True,
+            batch_id=7,
+            last_commit_at=NOW - timedelta(seconds=seconds) if seconds is not None else None,
+        )
+        for number, seconds in enumerate(ago_s)
+    )
+    return dataclasses.replace(situation, driver=a_word().model_copy(update={"queries": queries}))
+
+
 def withheld_by_standby(state: StandbyState, revision: str = OTHER) -> Situation:
     """The spec is withheld, the revision before runs, and a standby without a pod is recorded."""
     record = a_standby(state, revision=revision, reason="BadJob", message="It raises.")
@@ -381,6 +402,43 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the new revision has a checkpoint on storage and does not answer": dataclasses.replace(
             new_revision(started_at=LONG_AGO), driver=DriverSilent("no answer"), storage=WITH_CHECKPOINT
+        ),
+        "the old revision commits while it is asked to stop": committed(
+            preparing(UpgradeState.SAVEPOINT_PRE_COPY, operation=an_operation()), 5, 2, None
+        ),
+        "the old revision commits before it is asked to stop": committed(preparing(), 2),
+        "the new revision commits": committed(
+            new_revision(started_at=LONG_AGO, last_commit_at=NOW - 10 * SECOND, stopped_at=NOW - 8 * SECOND), 1.23456
+        ),
+        "the new revision has committed before": committed(
+            new_revision(started_at=LONG_AGO, stopped_at=LONG_AGO, first_commit_at=LONG_AGO), 1
+        ),
+        "the new revision commits after its first checkpoint": committed(
+            new_revision(state=UpgradeState.FIRST_CHECKPOINT, started_at=LONG_AGO, stopped_at=LONG_AGO), 1
+        ),
+        "another revision commits": committed(new_revision(stopped_at=LONG_AGO, to="0000000000"), 1),
+        "the new revision commits by a clock that is behind": committed(
+            new_revision(started_at=LONG_AGO, last_commit_at=NOW), 1
+        ),
+        "the new revision commits after one that waited for input for a minute": committed(
+            asked_to_stop(39, started_at=LONG_AGO, last_commit_at=NOW - 99 * SECOND, stopped_at=NOW - 30 * SECOND), 1
+        ),
+        "the new revision commits after one that waited for input for longer": committed(
+            asked_to_stop(39, started_at=LONG_AGO, last_commit_at=NOW - 100 * SECOND, stopped_at=NOW - 30 * SECOND), 1
+        ),
+        "the new revision commits after a stop that was asked for as the upgrade began": committed(
+            asked_to_stop(3600, started_at=LONG_AGO, stopped_at=NOW - 30 * SECOND), 1
+        ),
+        "the new revision commits after a stop that was asked for before the upgrade": committed(
+            asked_to_stop(3601, started_at=LONG_AGO, stopped_at=NOW - 30 * SECOND), 1
+        ),
+        "the new revision commits and nobody saw the stop": committed(
+            new_revision(started_at=LONG_AGO, last_commit_at=NOW - 3 * SECOND), 1
+        ),
+        "the new revision commits and nobody saw its predecessor": committed(new_revision(started_at=LONG_AGO), 1),
+        "the standby was killed for the second time": preparing(
+            record=a_standby(StandbyState.WARMING, failures=1),
+            standbys=(a_standby_pod(phase=PodPhase.FAILED, exit=ContainerExit(137, reason="Error")),), answer=None,
         ),
         "the new revision becomes stable before the first one did": dataclasses.replace(
             new_revision(
