@@ -6,6 +6,7 @@ import dataclasses
 
 import pytest
 from jobspecs import a_spec
+from situationcases import hanging
 from situations import (
     EMPTY,
     ENDED,
@@ -221,6 +222,23 @@ def test_a_decision_answers_every_question_of_tools() -> None:
     answers = {one.type: one.status for one in decision.status.conditions}
     assert list(answers) == list(ConditionType)
     assert answers[ConditionType.READY] is ConditionStatus.TRUE
+
+
+@pytest.mark.parametrize(
+    ("situation", "told"),
+    [
+        (hanging(300), (ConditionStatus.TRUE, "Progressing")),
+        (hanging(301), (ConditionStatus.FALSE, "BatchRunning")),
+        (hanging(11, spec=a_spec(health={"progressTimeout": "10s"})), (ConditionStatus.FALSE, "BatchRunning")),
+    ],
+    ids=["as long as it may take", "longer", "longer than the spec of the job allows"],
+)
+def test_a_batch_that_takes_too_long_is_told_and_no_other(
+    situation: Situation, told: tuple[ConditionStatus, str]
+) -> None:
+    answers = {one.type: (one.status, one.reason) for one in decide.decide(situation).status.conditions}
+
+    assert answers[ConditionType.PROGRESSING] == told
 
 
 def test_a_request_that_arrived_is_not_sent_again() -> None:
