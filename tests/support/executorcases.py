@@ -6,8 +6,8 @@ import dataclasses
 from datetime import timedelta
 
 from jobspecs import a_spec
-from situations import LATER, NOW, a_driver, a_job, a_pod, a_situation, a_standby_pod, situation_with, told
-from statefulspark.contract.api import JobState
+from situations import LATER, NOW, a_driver, a_job, a_pod, a_situation, a_standby_pod, a_word, situation_with, told
+from statefulspark.contract.api import JobState, QueryStatus
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.status import DriverState, ExecutorsStatus
 from statefulspark_operator.lifecycle.situation import ExecutorPod, PodPhase, Situation, StorageFacts
@@ -95,6 +95,19 @@ CASES: dict[str, dict[str, Situation]] = {
                 executors_before=some(0, ago=timedelta(minutes=1), why=NO_ROOM),
             ),
             JobState.STARTING,
+        ),
+        "a start waits for executors that are not late yet": told(
+            with_executors(
+                an_executor(1, phase=PodPhase.PENDING, obstacle=NO_ROOM),
+                executors_before=some(0, ago=timedelta(seconds=30), why=NO_ROOM),
+            ),
+            JobState.STARTING,
+        ),
+        "the first batch runs on one": dataclasses.replace(
+            with_executors(an_executor(1), executors_before=some(1, ago=timedelta(seconds=2), why=NO_ROOM)),
+            driver=a_word().model_copy(
+                update={"queries": (QueryStatus(uid="q", active=True, batch_id=6, batch_since=NOW),)}
+            ),
         ),
         "one has found no node for long": with_executors(
             an_executor(1),

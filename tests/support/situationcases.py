@@ -357,6 +357,7 @@ CASES: dict[str, dict[str, Situation]] = {
     },
     "start": {
         "for the first time": situation_with(NEW),
+        "again, of a job that an earlier release started": situation_with(ENDED, history=()),
         "with executors": situation_with(NEW, spec=a_spec(executor={"instances": 1})),
         "after a checkpoint": situation_with(ENDED, last_checkpoint=CHECKPOINT),
         "above the epochs on storage": situation_with(ENDED, storage=StorageFacts(newest_epoch=9)),
@@ -455,6 +456,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "a job runs from a savepoint": silent(last_checkpoint=CHECKPOINT, restored_from=SP),
         "the driver says which step it is at": dataclasses.replace(
             a_situation(), driver=a_word(JobState.STARTING).model_copy(update={"message": "Restoring, since 12:00 UTC."})
+        ),
+        "the driver says which folder it reads": dataclasses.replace(
+            a_situation(), driver=a_word(JobState.STARTING).model_copy(update={"message": "Reading folder X."})
         ),
         "pods of ended drivers are left": a_situation(
             driver=a_driver(epoch=9), pods=(

@@ -530,6 +530,10 @@ CASES: dict[str, dict[str, Situation]] = {
             spec=a_spec(driver={"standby": True}, restore={"freshState": True}),
             driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1),
         ),
+        "the driver that started with empty state has ended": guarded(
+            driver=a_driver(DriverState.ENDED), pods=(), storage=StorageFacts(newest_epoch=1),
+            restore=RestoreIntent(id="fresh", fresh=True),
+        ),
         "the driver does not answer": dataclasses.replace(guarded(), driver=DriverSilent("no answer")),
         "the driver is going and has not answered for just as long": dataclasses.replace(
             guarded(pods=(going(),), driver=a_driver(ending_since=NOW - 10 * SECOND)), driver=DriverSilent("no answer")
