@@ -21,6 +21,7 @@ import sys
 from pyspark import daemon
 
 from statefulspark.sinks import kinds
+from statefulspark.storage import fsspec_connection
 from statefulspark.workers import handover, pool, proxy, worker
 
 MODULES = (
@@ -42,9 +43,10 @@ MODULES = (
 
 
 def preload() -> None:
-    """Import the modules and exclude them from garbage collection, so that their pages stay shared with the workers."""
+    """Read what workers need, and exclude it from garbage collection, so that its pages stay shared with the workers."""
     for module in MODULES:
         importlib.import_module(module)
+    fsspec_connection.read_ahead()
     gc.collect()
     gc.freeze()
 
