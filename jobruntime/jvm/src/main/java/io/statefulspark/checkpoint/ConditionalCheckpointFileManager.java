@@ -1,5 +1,6 @@
 package io.statefulspark.checkpoint;
 
+import io.statefulspark.state.BinaryPickler;
 import java.io.FileNotFoundException;
 import java.io.IOException;
 import org.apache.hadoop.conf.Configuration;
@@ -23,6 +24,11 @@ import org.apache.spark.sql.execution.streaming.checkpointing.CheckpointFileMana
  * <p>Local folders work in the same way for development: a temporary file is linked or renamed to its name.
  */
 public final class ConditionalCheckpointFileManager implements CheckpointFileManager {
+  static {
+    // Spark makes a manager in every JVM with state before it reads any, and no other class of ours.
+    BinaryPickler.register();
+  }
+
   private final Path root;
   private final Configuration configuration;
   private final FileSystem fs;
