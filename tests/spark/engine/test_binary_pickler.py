@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import SparkSession
+from statefulspark.engine import session as spark_session
 
 pytestmark = pytest.mark.spark
 
@@ -25,7 +26,8 @@ def session(spark: SparkSession, tmp_path: Path) -> SparkSession:
 
 
 def _as_state(session: SparkSession, columns: str) -> bytes:
-    """Return a row as Spark's state server sends it."""
+    """Return a row as Spark's state server sends it, with the settings of this session."""
+    spark_session.activate(session)
     sent: bytes = session._jvm.org.apache.spark.sql.api.python.PythonSQLUtils.toPyRow(
         session.sql(f"select {columns}")._jdf.head()
     )
