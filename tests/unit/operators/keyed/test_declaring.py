@@ -57,7 +57,7 @@ def test_what_only_workers_have_is_a_warning(caplog: pytest.LogCaptureFixture) -
         assert declared_by(loads)() is None
 
     (record,) = caplog.records
-    assert "could not be opened on the driver" in record.message
+    assert "could not be opened on the driver" in record.getMessage()
     assert record.__dict__["error"] == "FileNotFoundError: /models/scores"
 
 
