@@ -24,7 +24,7 @@ sys.path.insert(0, str(machine.ROOT / "e2e"))
 
 from testbed import bed, claims, job, pauses, records
 
-BARE, BEFORE = "bare-spark", "before"
+BARE, YOUNG, BEFORE = "bare-spark", "young", "before"
 NAMES = {
     "warm": "warm upgrade",
     "hot": "kill, a standby is ready",
@@ -32,7 +32,8 @@ NAMES = {
     "bad": "version that cannot start",
     "cold": "cold upgrade",
     BARE: "bare Spark, first batch",
-    BEFORE: "kill, the older image",
+    YOUNG: "kill, a job that has just begun",
+    BEFORE: "the same, the older image",
 }
 
 
@@ -40,8 +41,10 @@ def main() -> None:
     """Take the turns that are missing, print the distribution, and write the figures."""
     parser = machine.parser("downtime", __doc__)
     parser.add_argument("--turns", type=int, default=20, help="how often each is done (default: %(default)s)")
-    parser.add_argument("--kinds", nargs="+", choices=tuple(NAMES), default=list(NAMES)[:-1], metavar="KIND")
-    parser.add_argument("--before", metavar="COMMIT", help="kill a job of this commit's image, too")
+    parser.add_argument("--kinds", nargs="+", choices=tuple(NAMES), default=list(NAMES)[:-2], metavar="KIND")
+    parser.add_argument(
+        "--before", metavar="COMMIT", help="kill jobs that have just begun, of this image and of this commit's, too"
+    )
     parser.add_argument(
         "--runs", type=Path, default=Path("build", "downtime.jsonl"), help="what was measured; is added to"
     )
@@ -49,7 +52,8 @@ def main() -> None:
     options = parser.parse_args()
     print(f"Machine: {machine.described()}")
     options.runs.parent.mkdir(parents=True, exist_ok=True)
-    kinds = [kind for kind in options.kinds if kind != BEFORE] + ([BEFORE] if options.before else [])
+    kinds = [kind for kind in options.kinds if kind not in (YOUNG, BEFORE)]
+    kinds += [YOUNG, BEFORE] if options.before else []
     if records.missing(records.read(options.runs), kinds, options.turns, options.state_size):
         older = older_image.build(options.before) if options.before else None
         measure(options.runs, kinds, options.turns, options.state_size, older)
@@ -86,8 +90,8 @@ def _fill(subject: job.Job, state_mb: int) -> None:
 def _take(subject: job.Job, kind: str, runs: Path, state_mb: int, older: str) -> None:
     if kind == BARE:
         turn = pauses.bare_spark(subject)
-    elif kind == BEFORE:
-        turn = pauses.kill_of(subject, older)
+    elif kind in (YOUNG, BEFORE):
+        turn = pauses.kill_of(subject, older if kind == BEFORE else subject.bed.chosen.job_image)
     else:
         turn = pauses.KINDS[kind](subject)
     taken = {"kind": kind, "state_mb": state_mb, "pause_s": turn.pause_s, "longest_gap_s": turn.longest_gap_s}
