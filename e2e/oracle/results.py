@@ -78,6 +78,14 @@ def read_commits(store: ReadableStore, after_batch: int = -1) -> tuple[Commit, .
     return tuple(_parse(key, bodies[key]) for key in keys if not json.loads(bodies[key]).get("withdrawn"))
 
 
+def last_batch(store: ReadableStore) -> int:
+    """Return the number of the last committed batch, -1 before the first; it reads one commit file, of however many."""
+    for name in reversed(store.list_names(COMMITS)):
+        if name.endswith(".json") and not json.loads(store.read(f"{COMMITS}/{name}")).get("withdrawn"):
+            return int(name.removesuffix(".json"))
+    return -1
+
+
 def read_batches(store: ReadableStore) -> tuple[Batch, ...]:
     """Read every row that is committed below a sink's folder."""
     return tuple(read_batch(store, commit) for commit in read_commits(store))

@@ -22,6 +22,8 @@ BROKEN = f"{FOLDER}/raises.py"
 INTERVAL_S = 3.0
 """The checkpoint interval of the testbed's job."""
 CALM_BATCHES = 4
+READ_BACK = 50
+"""Batches before a mark that are read; reading all of an hour again and again would take what the next driver needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ def bad(job: Job) -> Turn:
     Raises:
         AssertionError: The running driver was touched.
     """
-    settle(job)
+    since = settle(job)
     driver, marks = job.driver_pod(), [_mark(MarkKind.BROKEN)]
     job.change(upgrade={"mode": "Warm"}, job={"file": BROKEN})
     waiting.until(job.see, lambda seen: _upgrade_state(seen) == "Blocked", "the version is refused")
@@ -76,7 +78,7 @@ def bad(job: Job) -> Turn:
     job.change(job={"file": FILE})
     waiting.until(job.see, lambda seen: _upgrade_state(seen) != "Blocked", "it is taken back")
     assert job.driver_pod() == driver, f"{driver} was replaced by {job.driver_pod()}."
-    history = timeline.Timeline(commits(job), tuple(marks))
+    history = timeline.Timeline(commits(job, since), tuple(marks))
     gap_s = history.bad_upgrade_gap_s() or 0.0
     return Turn(max(0.0, gap_s - 2 * INTERVAL_S), gap_s)
 
@@ -99,38 +101,39 @@ KINDS: Mapping[str, Callable[[Job], Turn]] = {"warm": warm, "hot": hot, "kill": 
 """By name, in the order in which they take turns."""
 
 
-def settle(job: Job) -> None:
-    """Wait until the job has no upgrade on its way, and gives out batch after batch."""
+def settle(job: Job) -> int:
+    """Wait until the job has no upgrade on its way, and gives out batch after batch; return from where on to read them."""
     job.wait_running()
     waiting.until(job.see, lambda seen: _upgrade_state(seen) in (None, "Stable", "Aborted"), "no upgrade")
     job.wait_batch(job.committed() + CALM_BATCHES)
     job.wait_checkpoint()
+    return job.committed() - READ_BACK
 
 
-def commits(job: Job) -> tuple[timeline.CommitPoint, ...]:
-    """Return everything that is visible, in the order of time."""
-    found = results.read_commits(job.output)
+def commits(job: Job, after_batch: int) -> tuple[timeline.CommitPoint, ...]:
+    """Return what is visible of the batches after one, in the order of time."""
+    found = results.read_commits(job.output, after_batch)
     points = (timeline.CommitPoint(one.committed_at, "numbers", one.batch_id, one.epoch, one.rows) for one in found)
     return tuple(sorted(points, key=lambda point: point.at))
 
 
 def _upgrade(job: Job, mode: str) -> Turn:
-    settle(job)
+    since = settle(job)
     mark = _mark(MarkKind.CHANGED)
     job.change(upgrade={"mode": mode}, sparkConf={"spark.statefulspark.turn": str(time.time_ns())})
-    return _ended(job, mark)
+    return _ended(job, mark, since)
 
 
 def _killed(job: Job, kind: MarkKind) -> Turn:
-    settle(job)
+    since = settle(job)
     mark, pod = _mark(kind), job.driver_pod()
     job.kube.delete_pod_now(pod)
-    return _ended(job, mark)
+    return _ended(job, mark, since)
 
 
-def _ended(job: Job, mark: timeline.Mark) -> Turn:
+def _ended(job: Job, mark: timeline.Mark, since: int) -> Turn:
     def pause() -> timeline.Pause | None:
-        return timeline.Timeline(commits(job), (mark,)).pause(mark.kind)
+        return timeline.Timeline(commits(job, since), (mark,)).pause(mark.kind)
 
     found = waiting.until(
         pause, lambda seen: seen is not None, "output of the next driver", explain=lambda: str(job.see())

@@ -19,7 +19,7 @@ def expected(batch_id: int) -> frozenset[Row]:
 
 def committed(store: results.ReadableStore) -> int:
     """Return the number of the last committed batch, -1 before the first."""
-    return max((commit.batch_id for commit in results.read_commits(store)), default=-1)
+    return results.last_batch(store)
 
 
 def differences(store: results.ReadableStore) -> list[str]:

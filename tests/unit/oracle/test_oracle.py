@@ -61,8 +61,11 @@ def test_a_withdrawn_commit_is_none_until_the_driver_that_put_it_there_has_one()
     store.objects["_commits/00000001.json"] = json.dumps(fence).encode()
 
     assert [commit.batch_id for commit in results.read_commits(store)] == [0]
+    assert results.last_batch(store) == 0
     store.commit(1, [{"flight_id": 2}, {"flight_id": 3}])
     assert [commit.rows for commit in results.read_commits(store, after_batch=0)] == [2]
+    assert results.last_batch(store) == 1
+    assert results.last_batch(Folder()) == -1
 
 
 @pytest.fixture(scope="module")
