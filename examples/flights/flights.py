@@ -116,7 +116,13 @@ def carriers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     score = ss.keyed_process(
         flights, key="carrier", function=CarrierScore(), uid="carrier-score", schema=CarrierScore.schema
     )
-    return ss.write(score, sink=ss.FilesSink(ctx.parameter("output") + "/carriers"), uid="carriers-out", mode="update")
+    return ss.write(
+        score,
+        sink=ss.FilesSink(ctx.parameter("output") + "/carriers"),
+        uid="carriers-out",
+        mode="update",
+        trigger=ctx.parameter("trigger", "0 seconds"),
+    )
 
 
 if __name__ == "__main__":
