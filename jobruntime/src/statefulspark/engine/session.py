@@ -20,9 +20,12 @@ from statefulspark.engine import apiserver, gateway, settings, sparklogfile
 from statefulspark.storage import StorageOptions
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from py4j.java_gateway import JavaObject, JVMView
 
 _log = logging.getLogger(__name__)
+_KEEP_SOURCE, _WITHOUT_CHECKSUM_FILE = False, True
 
 _NOISY_LOGGERS = (
     "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # empty state, closed sockets
@@ -45,6 +48,22 @@ def hadoop_uri(uri: str) -> str:
     if uri.startswith("s3://"):
         return "s3a://" + uri.removeprefix("s3://")
     return "file:" + uri.removeprefix("file://") if uri.startswith("file://") else uri
+
+
+def download(session: SparkSession, uri: str, target: Path) -> None:
+    """Copy a file to this machine, read as Spark reads its files; no checksum file is written beside it.
+
+    Args:
+        session: The session.
+        uri: The file, as Hadoop's Path prints it.
+        target: The copy; a file there is replaced.
+
+    Raises:
+        Py4JError: The file could not be read.
+    """
+    source, copy = (jvm_view(session).org.apache.hadoop.fs.Path(name) for name in (uri, target.as_uri()))
+    file_system = source.getFileSystem(session._jsc.hadoopConfiguration())
+    file_system.copyToLocalFile(_KEEP_SOURCE, source, copy, _WITHOUT_CHECKSUM_FILE)
 
 
 @dataclass(slots=True)

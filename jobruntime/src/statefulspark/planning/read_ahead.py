@@ -37,7 +37,6 @@ FREE_SHARE = 0.5
 """Of the disk's free space at most; Spark and the other pods of the node need the rest."""
 _READERS = 4
 _TABLE_SUFFIX, _CHECKSUM_SUFFIX = ".sst", ".crc"
-_KEEP_SOURCE, _WITHOUT_CHECKSUM_FILE = False, True
 _log = logging.getLogger(__name__)
 
 
@@ -87,7 +86,7 @@ class ReadAhead:
         if not str(self._spark.sparkContext.master).startswith("local"):
             return Ahead()
         files = state_files(spark_session.hadoop_uri(root_uri), queries)
-        present = {uri: self._place(uri) for uri in files if self._place(uri).exists()}
+        present = {uri: copy for uri in files if (copy := self._place(uri)).exists()}
         self._forget_others(present.values())
         missing = {uri: size for uri, size in files.items() if uri not in present}
         chosen = fitting(missing, int(shutil.disk_usage(self._folder).free * FREE_SHARE))
@@ -121,9 +120,7 @@ class ReadAhead:
     def _read(self, uri: str) -> None:
         descriptor, partial = tempfile.mkstemp(dir=self._partial)
         os.close(descriptor)
-        source, target = (self._jvm.org.apache.hadoop.fs.Path(name) for name in (uri, Path(partial).as_uri()))
-        file_system = source.getFileSystem(self._spark._jsc.hadoopConfiguration())
-        file_system.copyToLocalFile(_KEEP_SOURCE, source, target, _WITHOUT_CHECKSUM_FILE)
+        spark_session.download(self._spark, uri, Path(partial))
         copy = self._place(uri)
         copy.parent.mkdir(parents=True, exist_ok=True)
         Path(partial).replace(copy)

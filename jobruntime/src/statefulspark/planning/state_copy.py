@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 256 * 2**20
 """State that is larger is not copied: its files are of the same kinds, and this machine's disk is shared."""
 _METADATA = "metadata"
-_KEEP_SOURCE, _WITHOUT_CHECKSUM_FILE = False, True
 
 
 def is_small_enough(entry: QueryEntry) -> bool:
@@ -48,17 +47,14 @@ def fill(spark: SparkSession, store: ObjectStore, entry: QueryEntry, root: Path,
         Py4JError: The same, by Spark.
     """
     moved = _without_positions(entry)
-    jvm = spark_session.jvm_view(spark)
     uri = f"{spark_session.hadoop_uri(store.uri)}/{entry.path}"
-    file_system = jvm.org.apache.hadoop.fs.Path(uri).getFileSystem(spark._jsc.hadoopConfiguration())
     for file, new in rewrite.files_to_copy(entry, moved):
         if stops():
             return
         if rewrite.is_spark_file(file.path) and new != _METADATA:
             target = root / new
             target.parent.mkdir(parents=True, exist_ok=True)
-            source, copy = (jvm.org.apache.hadoop.fs.Path(name) for name in (f"{uri}/{file.path}", target.as_uri()))
-            file_system.copyToLocalFile(_KEEP_SOURCE, source, copy, _WITHOUT_CHECKSUM_FILE)
+            spark_session.download(spark, f"{uri}/{file.path}", target)
     for old, new in rewrite.files_to_rewrite(entry, moved):
         key = f"{entry.path}/{old}"
         body = moved.body(old, store.read(key), f"{store.uri}/{key}", root.as_uri())
