@@ -64,8 +64,8 @@ class EventReport(ApiModel):
     """Whether it is a warning."""
 
 
-class StatusReport(ApiModel):
-    """The page of `status`."""
+class _Page(ApiModel):
+    """What each page begins with."""
 
     namespace: str
     """Namespace of the job."""
@@ -73,6 +73,11 @@ class StatusReport(ApiModel):
     """Name of the job."""
     at: UtcDatetime
     """When this was read."""
+
+
+class StatusReport(_Page):
+    """The page of `status`."""
+
     phase: str
     """The state in one word."""
     ready: bool
@@ -109,15 +114,9 @@ class StatusReport(ApiModel):
     """What could not be read."""
 
 
-class WhyReport(ApiModel):
+class WhyReport(_Page):
     """The page of `why`."""
 
-    namespace: str
-    """Namespace of the job."""
-    name: str
-    """Name of the job."""
-    at: UtcDatetime
-    """When this was read."""
     phase: str
     """The state in one word."""
     ready: bool
@@ -136,15 +135,9 @@ class WhyReport(ApiModel):
     """What could not be read."""
 
 
-class HistoryReport(ApiModel):
+class HistoryReport(_Page):
     """The page of `history`."""
 
-    namespace: str
-    """Namespace of the job."""
-    name: str
-    """Name of the job."""
-    at: UtcDatetime
-    """When this was read."""
     requested: str | None = None
     """Revision of the spec; absent if the spec cannot be read."""
     running: str | None = None
