@@ -6,6 +6,7 @@ repeated is taken once.
 
 from __future__ import annotations
 
+import functools
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
@@ -15,8 +16,9 @@ from statefulspark import errors
 from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
 
 
+@functools.lru_cache(maxsize=1024)
 def read(cron: str, time_zone: str) -> Calendar:
-    """Return the calendar of a cron expression.
+    """Return the calendar of a cron expression; it is parsed once, and not in each pass over its job.
 
     Args:
         cron: Five fields, as in a CronJob.
