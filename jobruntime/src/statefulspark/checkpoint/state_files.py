@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from statefulspark import errors
 from statefulspark.checkpoint import listing, sparklog
 
+_TABLE_SUFFIX, _CHECKSUM_SUFFIX = ".sst", ".crc"
+
 
 @dataclass(frozen=True, slots=True)
 class Chain:
@@ -86,6 +88,15 @@ def parse_partition_folder(key: str) -> PartitionFolder | None:
     if len(parts) not in (4, 5) or parts[0] != "state" or not (parts[1].isdigit() and parts[2].isdigit()):
         return None
     return PartitionFolder(int(parts[1]), int(parts[2]))
+
+
+def is_named_once(path: str) -> bool:
+    """Tell whether a file of a query's root belongs to a state store, and has a name that is never used again.
+
+    The content of such a file never changes, so a copy of it is current for ever.
+    """
+    name = posixpath.basename(path).removesuffix(_CHECKSUM_SUFFIX)
+    return path.startswith("state/") and (name.endswith(_TABLE_SUFFIX) or sparklog.parse_state_file(name) is not None)
 
 
 def missing_commits(files: StateFiles, commits: Mapping[int, sparklog.Commit], batch_id: int) -> int | None:

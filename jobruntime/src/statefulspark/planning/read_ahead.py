@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from py4j.protocol import Py4JError
 
 from statefulspark import failures
-from statefulspark.checkpoint import sparklog
+from statefulspark.checkpoint import state_files as state_file_names
 from statefulspark.engine import session as spark_session
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 FREE_SHARE = 0.5
 """Of the disk's free space at most; Spark and the other pods of the node need the rest."""
 _READERS = 4
-_TABLE_SUFFIX, _CHECKSUM_SUFFIX = ".sst", ".crc"
 _log = logging.getLogger(__name__)
 
 
@@ -147,7 +146,7 @@ def state_files(root_uri: str, queries: Iterable[QueryEntry]) -> dict[str, int]:
         f"{root_uri}/{query.path}/{file.path}": file.size_bytes
         for query in queries
         for file in query.files
-        if _is_state(file.path)
+        if state_file_names.is_named_once(file.path)
     }
 
 
@@ -160,9 +159,3 @@ def fitting(files: Mapping[str, int], most_bytes: int) -> dict[str, int]:
             chosen[uri] = size_bytes
             left -= size_bytes
     return chosen
-
-
-def _is_state(path: str) -> bool:
-    """Tell whether a file of a query's root belongs to a state store, and has a name that is never used again."""
-    name = path.rsplit("/", 1)[-1].removesuffix(_CHECKSUM_SUFFIX)
-    return path.startswith("state/") and (name.endswith(_TABLE_SUFFIX) or sparklog.parse_state_file(name) is not None)

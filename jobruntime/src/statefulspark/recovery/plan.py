@@ -17,7 +17,7 @@ from statefulspark.checkpoint import lineage_records, plans, transfer
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord, Manifest, MasterStateEntry, QueryEntry
-from statefulspark.recovery import generations
+from statefulspark.recovery import copies, generations
 
 _DEFAULT_KEY_GROUPS = 128
 """The number of key groups of every operator before manifests recorded it."""
@@ -262,6 +262,24 @@ class Author:
     versions: Mapping[str, str] = field(default_factory=dict)
     owner_id: str = "local"
     lineages: lineage_records.Lineages = field(default_factory=lineage_records.Lineages)
+    carried: copies.Carried | None = None
+    """What it has copied ahead as a standby, into a generation that it has reserved."""
+
+
+def takes_what_was_carried(plan: StartPlan, author: Author) -> bool:
+    """Tell whether a start goes on in the generation that its author has filled ahead.
+
+    Only a start that copies the generation in use because the job has changed does. One that goes back behind damage, or to
+    a snapshot that was asked for, copies everything: it has reason to doubt what was copied before.
+
+    Args:
+        plan: The plan, settled: among its unfinished generations is at most that of the author.
+        author: The driver that starts.
+    """
+    if author.carried is None or author.carried.generation not in plan.unfinished or plan.source is None:
+        return False
+    is_head = not plan.source.location.root and plan.source.generation is not None
+    return plan.mode is StartMode.COPY and plan.fallback is None and plan.why_copied is None and is_head
 
 
 def in_order(history: generations.Generations, checkpoints: Mapping[int, int]) -> tuple[CandidateName, ...]:

@@ -6,11 +6,12 @@ conditional and raises PreconditionFailedError in that case, and the caller plan
 
 Files are copied on the server's side. Spark stores absolute paths only in `state/<op>/_metadata/v2/<batch>`; these files
 are rewritten to the new root, and their checksum files, which no longer match, are not copied. For a job whose plan has
-changed, more of the small files are rewritten; see `rewrite`.
+changed, more of the small files are rewritten; see `rewrite`. What a standby has copied ahead (`ahead`) is not copied again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -19,9 +20,12 @@ from statefulspark.checkpoint import catalog, epochs, lineage_records, listing, 
 from statefulspark.contract import base, layout
 from statefulspark.contract.manifest import FileEntry, GenerationRecord, Manifest, QueryEntry, SnapshotKind, Trigger
 from statefulspark.evolution import rewrite
-from statefulspark.recovery import beginnings, claims, generations
+from statefulspark.recovery import beginnings, claims, copies, generations
+from statefulspark.recovery import plan as plan_rules
 from statefulspark.recovery.plan import Author, StartMode, StartPlan
 from statefulspark.storage.port import ObjectStore
+
+_log = logging.getLogger(__name__)
 
 Finisher = Callable[[int, tuple[QueryEntry, ...]], tuple[QueryEntry, ...]]
 """Completes the queries of a generation that is filled and not in use yet; returns the completed queries."""
@@ -30,17 +34,22 @@ Finisher = Callable[[int, tuple[QueryEntry, ...]], tuple[QueryEntry, ...]]
 def settle(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
     """Write a checkpoint of the batches that a dead driver committed, and abandon its unfinished generations. Idempotent.
 
+    A generation that the author has reserved itself, as a standby, stays unfinished.
+
     Cost: one PUT for a salvaged checkpoint; per unfinished generation a PUT, a LIST and a DELETE; per scratch folder a LIST
     and a DELETE. Nothing for a plan that is settled.
 
     Raises:
         PreconditionFailedError: `CheckpointExists` or `GenerationExists`: another driver acted; plan again.
     """
-    generations.abandon(store, plan.unfinished, epoch=author.epoch, now=author.now)
+    own = author.carried.generation if author.carried else None
+    lost = tuple(number for number in plan.unfinished if number != own)
+    generations.abandon(store, lost, epoch=author.epoch, now=author.now)
     if plan.obsolete_notes:
         store.delete_many(plan.obsolete_notes)
     _clear_scratch(store, plan.scratch, below=author.epoch)
-    settled = replace(plan, unfinished=(), obsolete_notes=(), scratch=())
+    left = tuple(number for number in plan.unfinished if number == own)
+    settled = replace(plan, unfinished=left, obsolete_notes=(), scratch=())
     return _salvaged(store, settled, author) if plan.salvage else settled
 
 
@@ -82,22 +91,53 @@ def carry_out(
         claims.claim(folder.store, folder.root, root=store.uri, owner_id=author.owner_id, now=author.now)
     if plan.mode is StartMode.CONTINUE:
         return _continued(store, plan, author)
-    reservation = generations.reservation(author.epoch, now=author.now)
-    number = generations.reserve(store, above=plan.generation - 1, holder=reservation)
-    queries: tuple[QueryEntry, ...] = ()
-    if plan.source is not None:
-        queries = materialise(
-            store,
-            plan.source.location,
-            plan.queries,
-            number,
-            rewrites=rewrites,
-            hadoop_root=hadoop_root,
-            on_progress=on_progress,
-        )
-    if finish is not None:
-        queries = finish(number, queries)
-    return _published(store, plan, author, number, queries)
+    filling = _Filling(store, plan, author, rewrites or {}, finish, hadoop_root, on_progress)
+    carried = author.carried if plan_rules.takes_what_was_carried(plan, author) else None
+    if carried is None:
+        return filling.in_new_number()
+    try:
+        return filling.fill(carried.generation, carried)
+    except errors.PreconditionFailedError as error:
+        if error.reason != "GenerationExists":
+            raise
+    # The driver before took this process for dead, and closed its generation off.
+    return filling.in_new_number()
+
+
+@dataclass(frozen=True, slots=True)
+class _Filling:
+    """Fills a generation and brings it into use; the fields are arguments of `carry_out`."""
+
+    store: ObjectStore
+    plan: StartPlan
+    author: Author
+    rewrites: Mapping[str, rewrite.Rewrite]
+    finish: Finisher | None
+    hadoop_root: str | None
+    on_progress: progress.Report | None
+
+    def in_new_number(self) -> StartPlan:
+        """Fill a generation of which nothing is there."""
+        reservation = generations.reservation(self.author.epoch, now=self.author.now)
+        return self.fill(generations.reserve(self.store, above=self.plan.generation - 1, holder=reservation))
+
+    def fill(self, number: int, carried: copies.Carried | None = None) -> StartPlan:
+        """Fill a generation that is reserved for this driver."""
+        queries: tuple[QueryEntry, ...] = ()
+        if self.plan.source is not None:
+            queries = materialise(
+                self.store,
+                self.plan.source.location,
+                self.plan.queries,
+                number,
+                rewrites=self.rewrites,
+                carried=carried,
+                hadoop_root=self.hadoop_root,
+                on_progress=self.on_progress,
+            )
+        if self.finish is not None:
+            queries = self.finish(number, queries)
+        return _published(self.store, self.plan, self.author, number, queries)
 
 
 def _continued(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
@@ -149,12 +189,14 @@ def materialise(
     *,
     uids: Mapping[str, str] | None = None,
     rewrites: Mapping[str, rewrite.Rewrite] | None = None,
+    carried: copies.Carried | None = None,
     hadoop_root: str | None = None,
     on_progress: progress.Report | None = None,
 ) -> tuple[QueryEntry, ...]:
     """Copy queries of a snapshot into a reserved generation that is not in use.
 
-    Cost: a server-side copy per file, a GET and a PUT per stateful operator, a LIST per query and 1,000 files.
+    Cost: a server-side copy per file that was not carried ahead, a GET and a PUT per stateful operator, a LIST per query and
+    1,000 files, and as many again if files were carried ahead.
 
     Args:
         store: The job's root.
@@ -163,6 +205,7 @@ def materialise(
         generation: Number of the generation.
         uids: New uid of a query by its old one; other queries keep their uid.
         rewrites: How the files of a query change, by its old uid; other queries are copied unchanged.
+        carried: What was copied into the generation before.
         hadoop_root: URI of the job's root for Spark; derived from the store when omitted.
         on_progress: Called after every copied file.
 
@@ -173,20 +216,27 @@ def materialise(
         SnapshotCorruptError: `CopyIncomplete`: a file is missing after the copy, or has another size.
         ObjectNotFoundError: A file of the snapshot does not exist any more.
     """
-    moves = tuple(
-        _Move(query, (rewrites or {}).get(query.uid) or rewrite.Rewrite.identity(query), path)
-        for query in queries
-        for path in [layout.query_root(generation, (uids or {}).get(query.uid, query.uid))]
-    )
-    copies = [
-        (source.key(move.query, file.path), f"{move.path}/{new_path}", file.size_bytes)
-        for move in moves
-        for file, new_path in rewrite.files_to_copy(move.query, move.rewrite)
-    ]
-    on_files = progress.of_files([size_bytes for *_, size_bytes in copies], on_progress) if on_progress else None
-    transfer.copy(source.store, store, [(old, new) for old, new, _ in copies], on_progress=on_files)
+    moved = copies.moves(queries, generation, uids=uids, rewrites=rewrites)
+    needed = copies.of_moves(source, moved)
+    missing = _missing(store, moved, needed, carried) if carried else needed
+    on_files = progress.of_files([copy.size_bytes for copy in missing], on_progress) if on_progress else None
+    transfer.copy(source.store, store, [(copy.source, copy.target) for copy in missing], on_progress=on_files)
     hadoop = hadoop_root or transfer.hadoop_uri(store.uri)
-    return tuple(_finish(store, source, move, hadoop) for move in moves)
+    return tuple(_finish(store, source, move, hadoop) for move in moved)
+
+
+def _missing(
+    store: ObjectStore, moved: Sequence[copies.Move], needed: Sequence[copies.FileCopy], carried: copies.Carried
+) -> Sequence[copies.FileCopy]:
+    """Return what is still to be copied; what was carried ahead counts if storage has it."""
+    present = {f"{move.path}/{name}": info for move in moved for name, info in listing.below(store, move.path).items()}
+    missing = copies.missing(needed, carried.files, present)
+    still_bytes = sum(copy.size_bytes for copy in missing)
+    _log.info(
+        "state that was carried ahead is taken",
+        extra={"files": len(needed) - len(missing), "missing_files": len(missing), "missing_bytes": still_bytes},
+    )
+    return missing
 
 
 def _clear_scratch(store: ObjectStore, names: Sequence[str], *, below: int) -> None:
@@ -230,15 +280,7 @@ def _salvaged(store: ObjectStore, plan: StartPlan, author: Author) -> StartPlan:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Move:
-    query: QueryEntry
-    rewrite: rewrite.Rewrite
-    path: str
-    """Root of the query in the new generation."""
-
-
-def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: _Move, hadoop: str) -> QueryEntry:
+def _finish(store: ObjectStore, source: transfer.SnapshotLocation, move: copies.Move, hadoop: str) -> QueryEntry:
     """Write the files whose content changes; return the query in the new generation."""
     uid = move.path.rsplit("/", 1)[1]
     query = rewrite.entry_after(move.query, move.rewrite).model_copy(update={"uid": uid, "path": move.path})
