@@ -199,6 +199,13 @@ KINDS = (
         indent=None,
     ),
     _plain(
+        "reservation-of-a-standby",
+        manifest.ReservationRecord(
+            epoch=7, claimed_at=NOON, holder="flights-standby-3", claim_id="c0ffee", standby="flights-standby-3"
+        ),
+        indent=None,
+    ),
+    _plain(
         "epoch",
         manifest.EpochRecord(
             epoch=7, claimed_at=NOON, holder="flights-driver-7/4f", claim_id="c0ffee", notes_beginning=True

@@ -237,6 +237,20 @@ def test_a_generation_that_was_never_completed_is_explained(case: Case) -> None:
     assert health.problems == ()
 
 
+def test_what_a_standby_carries_ahead_is_explained(case: Case) -> None:
+    holder = generations.reservation_of_standby("flights-standby-3", 1, claim_id="one", now=case.job.clock.now)
+    generations.reserve(case.job.store, above=1, holder=holder)
+
+    health = case.examine()
+
+    assert [(one.generation, one.role) for one in health.generations] == [(2, "unfinished"), (1, "in use")]
+    assert health.notes == (
+        "Generation 2 is what flights-standby-3 has carried ahead as a standby, last at "
+        f"{case.job.clock.now.isoformat()}; only that standby uses it, and without it pruning removes it.",
+    )
+    assert (health.problems, health.restart.generation) == ((), 1)
+
+
 def test_a_generation_that_was_given_up_is_explained(case: Case) -> None:
     case.job.store.write("generations/00000002/reserved.json", case.job.store.read(layout.epoch(1)))
     generations.abandon(case.job.store, (2,), epoch=1, now=case.job.clock.now)

@@ -52,7 +52,7 @@ def golden(kind: StoredKind) -> bytes:
 def of_first(path: Path) -> tuple[StoredKind, ...]:
     """Return today's kinds of a document of then, each with all its faces."""
     name = path.stem.rpartition("-")[0]
-    faces = {"manifest": "manifest-", "output": "output-", "generation": "generation-"}.get(name)
+    faces = f"{name}-" if name in ("manifest", "output", "generation", "reservation") else None
     return tuple(kind for kind in KINDS if kind.name == name or (faces and kind.name.startswith(faces)))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import timedelta
 
 import pytest
@@ -9,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from snapshots import Clock, Job
 from sparkroot import FakeQuery
-from statefulspark.checkpoint import catalog, closure, verify
+from statefulspark import errors
+from statefulspark.checkpoint import catalog, closure, epochs, verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest
-from statefulspark.recovery import restore
+from statefulspark.recovery import generations, restore
 from statefulspark.retention import pruning, rules
 from statefulspark.testing import stores
 
@@ -275,3 +277,59 @@ def test_storage_is_bounded_however_long_the_job_runs(rounds: int) -> None:
         sizes.append(len(job.store.list("")))
 
     assert max(sizes[8:]) <= sizes[8] + 4
+
+
+def a_standby_that_is_gone(job: Job, query: FakeQuery) -> int:
+    """Let a standby reserve a generation and copy a file, and the job go on for long after that."""
+    holder = generations.reservation_of_standby("standby 1", 1, claim_id="one", now=job.clock.now)
+    number = generations.reserve(job.store, above=query.generation, holder=holder)
+    copied = next(info.key for info in job.store.list(f"{query.path}/state"))
+    job.store.copy_many([(copied, copied.replace("00000001", f"{number:08d}"))])
+    job.clock.forward(2 * rules.STANDBY_SILENCE.total_seconds())
+    query.run_batch()
+    job.checkpoint(query)
+    return number
+
+
+def test_what_a_standby_that_is_gone_has_carried_ahead_is_removed_in_the_end(job: Job) -> None:
+    number = a_standby_that_is_gone(job, a_long_history(job))
+
+    first = pruning.run(job.store, POLICY, job.clock.now, epoch=1)
+    prune_thoroughly(job)
+
+    assert first.close_off == (number,)
+    assert [info.key for info in job.store.list(layout.generation(number))] == [
+        layout.generation_record(number),
+        layout.generation_reservation(number),
+    ]
+    assert generations.read_all(job.store).abandoned == {number}
+
+
+def test_a_copy_that_arrives_after_that_is_removed_too(job: Job) -> None:
+    number = a_standby_that_is_gone(job, a_long_history(job))
+    pruning.run(job.store, POLICY, job.clock.now, epoch=1)
+    prune_thoroughly(job)
+    late = f"{layout.query_root(number, 'delays')}/state/0/0/9_{uuid.uuid4()}.changelog"
+    job.store.write(late, b"late")
+
+    prune_thoroughly(job)
+
+    assert job.store.info(late) is None
+
+
+def test_a_driver_that_was_replaced_closes_nothing_off(job: Job) -> None:
+    number = a_standby_that_is_gone(job, a_long_history(job))
+    epochs.claim(job.store, assigned=2, holder="pod", claim_id="two", now=job.clock.now)
+
+    with pytest.raises(errors.FencedError):
+        pruning.run(job.store, POLICY, job.clock.now, epoch=1)
+
+    assert generations.read_all(job.store).unfinished == (number,)
+
+
+def test_a_generation_whose_reservation_cannot_be_read_is_left_to_the_next_start(job: Job) -> None:
+    number = a_standby_that_is_gone(job, a_long_history(job))
+    job.store.write(layout.generation_reservation(number), b"{")
+    job.clock.forward(2 * rules.STANDBY_SILENCE.total_seconds())
+
+    assert pruning.run(job.store, POLICY, job.clock.now, epoch=1).close_off == ()

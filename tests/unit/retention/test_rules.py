@@ -475,3 +475,41 @@ def test_one_retained_checkpoint_drops_the_one_before_and_the_claimed_snapshot()
         "delete checkpoints/00000008/_metadata.json: more checkpoints than are retained",
         "delete s3://b/sp: claimed, and followed by as many checkpoints as are retained",
     )
+
+
+def _a_generation_carried_ahead(
+    written_before: timedelta, *, others_before: timedelta = timedelta(0)
+) -> rules.Inventory:
+    """Generation 3 was reserved by a standby."""
+    ahead = _an_object(f"generations/00000003/delays/state/0/0/4_{_ID}.zip", at=NOW - written_before)
+    running = _an_object(f"{_ROOT}/offsets/6", at=NOW - others_before)
+    known = generations.Generations((a_generation(1), a_generation(2)), 3, unfinished=(3,))
+    return _an_inventory(ahead, running, generations=known, carried_ahead=(3,))
+
+
+_SILENCE = rules.STANDBY_SILENCE
+_INSTANT = timedelta(seconds=1)
+
+
+@pytest.mark.parametrize(
+    ("inventory", "closed_off"),
+    [
+        pytest.param(_a_generation_carried_ahead(_INSTANT), (), id="it writes"),
+        pytest.param(_a_generation_carried_ahead(_SILENCE), (), id="it has been silent for a while"),
+        pytest.param(_a_generation_carried_ahead(_SILENCE + _INSTANT), (3,), id="it has been silent for too long"),
+        pytest.param(
+            _a_generation_carried_ahead(3 * _SILENCE, others_before=3 * _SILENCE), (), id="nobody has written anything"
+        ),
+        pytest.param(
+            replace(_a_generation_carried_ahead(3 * _SILENCE), carried_ahead=()), (), id="a driver is filling it"
+        ),
+    ],
+)
+def test_a_generation_of_a_standby_that_is_gone_is_closed_off_and_not_deleted_yet(
+    inventory: rules.Inventory, closed_off: tuple[int, ...]
+) -> None:
+    plan = rules.plan_prune(inventory, POLICY, NOW)
+
+    assert plan.close_off == closed_off
+    assert plan.keep_reasons == {"the generation is being made": 1, _RUNNING: 1}
+    assert (plan.marks, plan.delete_files) == ({}, ())

@@ -309,11 +309,15 @@ class EpochRecord(StoredDocument):
 class ReservationRecord(EpochRecord):
     """`generations/<n>/reserved.json`: the epoch that fills a generation; created before any other file of it.
 
-    Readers check only that it exists, so that no two drivers fill the same generation.
+    Starts check only that it exists, so that no two drivers fill the same generation.
     """
 
     FORMAT: ClassVar = formats.RESERVATION
     format_version: int = formats.RESERVATION.writes
+
+    standby: str | None = None
+    """The standby that carries state ahead into the generation, and has no epoch yet: pod name, or host and process id. It
+    writes this record anew every minute. Absent if a driver fills the generation; `epoch` is that of the running driver."""
 
 
 class OwnerRecord(StoredDocument):

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from statefulspark.checkpoint import catalog, lineage_records
 from statefulspark.contract import diagnosis, layout
+from statefulspark.recovery import generations
 from statefulspark.retention import rules, staged_files
 from statefulspark.storage.port import ObjectStore
 
@@ -22,7 +23,7 @@ def on_job(
     yield from _on_identity(store)
     for generation in generation_healths:
         if generation.role == "unfinished":
-            yield f"Generation {generation.generation} was never completed; no start uses it."
+            yield _on_unfinished(store, generation.generation)
     for folder in catalog.list_all(store).unfinished:
         yield f"{store.uri}/{folder} has no manifest: a savepoint in progress, or one that was never completed."
     unknown_files = freeable.kept.get(rules.UNKNOWN, 0)
@@ -41,6 +42,16 @@ def on_folders(store: ObjectStore, folders: Iterable[staged_files.Folder]) -> It
                 f"{location} holds {len(folder.unneeded)} files of drivers that have ended, which no snapshot needs; the "
                 "next driver prunes them."
             )
+
+
+def _on_unfinished(store: ObjectStore, generation: int) -> str:
+    reservation = generations.read_reservation(store, generation)
+    if reservation is None or reservation.standby is None:
+        return f"Generation {generation} was never completed; no start uses it."
+    return (
+        f"Generation {generation} is what {reservation.standby} has carried ahead as a standby, last at "
+        f"{reservation.claimed_at.isoformat()}; only that standby uses it, and without it pruning removes it."
+    )
 
 
 def _on_identity(store: ObjectStore) -> Iterable[str]:

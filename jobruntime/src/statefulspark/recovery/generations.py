@@ -6,6 +6,7 @@ newest generation with a record is in use.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -155,6 +156,51 @@ def note_restore(store: ObjectStore, record: GenerationRecord, *, over: Generati
 def reservation(epoch: int, *, now: datetime) -> ReservationRecord:
     """Return the content of a reservation: the epoch that fills the generation."""
     return ReservationRecord(epoch=epoch, claimed_at=now, holder=f"epoch {epoch}", claim_id=f"epoch-{epoch}")
+
+
+def reservation_of_standby(standby: str, epoch: int, *, claim_id: str, now: datetime) -> ReservationRecord:
+    """Return the content of a standby's reservation.
+
+    Args:
+        standby: The standby, for people.
+        epoch: The epoch of the running driver.
+        claim_id: Unique for each standby.
+        now: UTC.
+    """
+    return ReservationRecord(epoch=epoch, claimed_at=now, holder=standby, claim_id=claim_id, standby=standby)
+
+
+def read_reservation(store: ObjectStore, number: int) -> ReservationRecord | None:
+    """Return who has reserved a generation; None if nothing tells. Cost: one GET."""
+    key = layout.generation_reservation(number)
+    try:
+        return ReservationRecord.parse(store.read(key), f"{store.uri}/{key}")
+    except (errors.ObjectNotFoundError, errors.SnapshotCorruptError):
+        return None
+
+
+def renew(store: ObjectStore, number: int, holder: ReservationRecord) -> bool:
+    """Write a standby's own reservation anew, so that it is not taken for dead. Cost: two HEADs and a PUT.
+
+    Returns:
+        Whether the generation is still its own: false if it was closed off, or its reservation is gone.
+    """
+    key = layout.generation_reservation(number)
+    info = store.info(key)
+    if info is None or store.info(layout.generation_record(number)) is not None:
+        return False
+    try:
+        store.replace(key, holder.to_json().encode(), etag=info.etag)
+    except errors.ObjectChangedError:
+        return False
+    return True
+
+
+def close_off(store: ObjectStore, numbers: Sequence[int], *, epoch: int, now: datetime) -> None:
+    """Make sure that generations are never completed, unless they are; pruning removes their files. Cost: a PUT each."""
+    for number in numbers:
+        with contextlib.suppress(errors.PreconditionFailedError):
+            publish(store, GenerationRecord(generation=number, created_at=now, epoch=epoch, abandoned=True))
 
 
 def _reserved(store: ObjectStore, number: int, holder: ReservationRecord) -> bool:

@@ -48,7 +48,8 @@ def plan(
     """Plan a pruning; writes nothing.
 
     Cost: 5 listings, of which the one of `generations/` takes a request per 1,000 files; a GET per checkpoint,
-    generation and for the marks with a HEAD, and one per state snapshot that no checkpoint names yet.
+    generation and for the marks with a HEAD, and one per unfinished generation and state snapshot that no checkpoint names
+    yet.
 
     Args:
         store: The job's root.
@@ -74,17 +75,20 @@ def plan(
 def carry_out(
     store: ObjectStore,
     planned: rules.PrunePlan,
+    now: datetime,
     *,
     open_store: transfer.StoreOpener | None = None,
     epoch: int | None = None,
 ) -> None:
     """Carry out a plan.
 
-    Cost: a DELETE per 1,000 objects, one PUT, two HEADs with an epoch; per claimed snapshot, what deleting it costs.
+    Cost: a DELETE per 1,000 objects, one PUT, two HEADs with an epoch; per claimed snapshot, what deleting it costs; per
+    generation that is closed off a PUT.
 
     Args:
         store: The job's root.
         planned: From `plan`.
+        now: UTC.
         open_store: As for `plan`.
         epoch: Epoch of the driver that prunes; None if no driver does.
 
@@ -96,6 +100,7 @@ def carry_out(
     store.delete_many(planned.delete_checkpoints)
     for uri in planned.delete_claimed:
         claims.delete(*_parent_of(store, uri, open_store), root=store.uri)
+    generations.close_off(store, planned.close_off, epoch=epoch or epochs.newest(store) or 1, now=now)
     _write_marks(store, planned)
     _require_current(store, epoch)
     store.delete_many(planned.delete_files)
@@ -117,9 +122,9 @@ def run(
         The plan that was carried out.
     """
     planned = plan(store, policy, now, pinned=pinned, open_store=open_store, staging=staging)
-    deletes = planned.delete_checkpoints or planned.delete_files or planned.delete_claimed
-    if deletes or dict(planned.marks) != _read_marks(store)[0]:
-        carry_out(store, planned, open_store=open_store, epoch=epoch)
+    acts = planned.delete_checkpoints or planned.delete_files or planned.delete_claimed or planned.close_off
+    if acts or dict(planned.marks) != _read_marks(store)[0]:
+        carry_out(store, planned, now, open_store=open_store, epoch=epoch)
     return planned
 
 
@@ -136,16 +141,23 @@ def take_inventory(store: ObjectStore) -> rules.Inventory:
     manifests = tuple(manifest for manifest in answers if isinstance(manifest, Manifest))
     marks, marks_etag = _read_marks(store)
     readable = {manifest.id for manifest in manifests}
+    every_generation = generations.read_listed(store)
     return rules.Inventory(
         checkpoints=manifests,
         unreadable=tuple(ref.id for ref in refs if ref.id not in readable),
-        generations=generations.read_listed(store),
+        generations=every_generation,
         files=files,
         marks=marks,
         marks_etag=marks_etag,
         ssts={},
         leftovers=tuple(info for folder in listed.unfinished for info in _leftovers(store, folder)),
+        carried_ahead=tuple(number for number in every_generation.unfinished if _is_of_standby(store, number)),
     )
+
+
+def _is_of_standby(store: ObjectStore, generation: int) -> bool:
+    record = generations.read_reservation(store, generation)
+    return record is not None and record.standby is not None
 
 
 def _leftovers(store: ObjectStore, folder: str) -> tuple[ObjectInfo, ...]:

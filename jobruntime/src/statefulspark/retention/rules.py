@@ -54,6 +54,7 @@ class Inventory:
         leftovers: Files of savepoints that a driver of an earlier epoch did not complete, and files that it staged for
             sinks and nobody needs.
         marks_etag: Etag of the document with the marks; None if there is none.
+        carried_ahead: Generations that a standby has reserved, and nobody has completed.
     """
 
     checkpoints: tuple[Manifest, ...]
@@ -65,6 +66,7 @@ class Inventory:
     pinned: tuple[QueryEntry, ...] = ()
     leftovers: tuple[ObjectInfo, ...] = ()
     marks_etag: str | None = None
+    carried_ahead: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class PrunePlan:
         drop_reasons: Why each of the checkpoints is deleted.
         delete_claimed: URIs of claimed snapshots that are subsumed by newer checkpoints.
         marks_etag: See `Inventory`.
+        close_off: Generations of standbys that are gone: they are never completed, and their files are unused from then on.
     """
 
     delete_checkpoints: tuple[str, ...]
@@ -90,6 +93,7 @@ class PrunePlan:
     delete_claimed: tuple[str, ...] = ()
     drop_reasons: Mapping[str, str] = field(default_factory=dict)
     marks_etag: str | None = None
+    close_off: tuple[int, ...] = ()
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -100,6 +104,7 @@ class PrunePlan:
                 f"delete {uri}: claimed, and followed by as many checkpoints as are retained"
                 for uri in self.delete_claimed
             ),
+            *(f"close off generation {number}: its standby has written nothing for long" for number in self.close_off),
             *(f"delete {key}: unused for the grace time" for key in self.delete_files),
             *(f"mark {key}: unused since {since.isoformat()}" for key, since in sorted(self.marks.items())),
             *(f"keep {count} files: {reason}" for reason, count in sorted(self.keep_reasons.items())),
@@ -156,7 +161,22 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
         delete_claimed=_subsumed_claims(inventory, retained, policy),
         drop_reasons=_drop_reasons(inventory, policy),
         marks_etag=inventory.marks_etag,
+        close_off=tuple(number for number in inventory.carried_ahead if _is_left_alone(number, inventory.files)),
     )
+
+
+def _is_left_alone(generation: int, files: Iterable[ObjectInfo]) -> bool:
+    """Tell whether nobody has written to a generation for long, while others were written to.
+
+    Both times are the store's own. A standby that is alive writes its reservation anew, and one that is taken for dead
+    begins in another generation: only the copies that it has made are lost.
+    """
+    folder = f"{layout.generation(generation)}/"
+    newest: dict[bool, datetime] = {}
+    for info in files:
+        is_inside = info.key.startswith(folder)
+        newest[is_inside] = max(info.modified_at, newest.get(is_inside, info.modified_at))
+    return newest.keys() == {True, False} and newest[False] - newest[True] > STANDBY_SILENCE
 
 
 def _drop_reasons(inventory: Inventory, policy: PrunePolicy) -> Mapping[str, str]:
@@ -192,6 +212,9 @@ def unnamed_snapshots(inventory: Inventory, policy: PrunePolicy, now: datetime) 
         and rules.reason_to_keep(info) not in (None, _NAMED)
     )
 
+
+STANDBY_SILENCE = timedelta(minutes=10)
+"""After this, a generation that a standby has reserved is nobody's; a standby writes to it ten times as often."""
 
 _TOO_MANY = "more checkpoints than are retained"
 _UNREADABLE = "it cannot be read, and newer checkpoints can"
