@@ -13,9 +13,9 @@ from manifests import a_manifest
 from sparkroot import FakeQuery
 from statefulspark.checkpoint import catalog, closure, epochs, lineage_records, read_cache, savepoint
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.contract.manifest import Manifest, OwnerRecord, Trigger
-from statefulspark.recovery import recovery
-from statefulspark.recovery.plan import Author, StartPlan
+from statefulspark.contract.manifest import Manifest, OwnerRecord, SnapshotKind, Trigger
+from statefulspark.recovery import ahead, copies, recovery
+from statefulspark.recovery.plan import Author, StartPlan, in_new_generation
 from statefulspark.recovery.restore import carry_out
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing import stores
@@ -88,8 +88,20 @@ class Job:
         seen.bucket, seen.store = bucket, bucket.child("default/flights")
         return seen
 
-    def boot(self, restore: RestoreConfig | None = None) -> StartPlan:
-        """Do everything on storage that a driver does at its start: owner, epoch, plan, generation."""
+    def boot(
+        self,
+        restore: RestoreConfig | None = None,
+        *,
+        changes: tuple[str, ...] = (),
+        carried: copies.Carried | None = None,
+    ) -> StartPlan:
+        """Do everything on storage that a driver does at its start: owner, epoch, plan, generation.
+
+        Args:
+            restore: What was asked for.
+            changes: How the job's plan has changed.
+            carried: What the driver has carried ahead, if it was a standby.
+        """
         where = self.store
         owner = OwnerRecord(namespace="default", job="flights", owner_id="uid", created_at=self.clock.now)
         epochs.ensure_owner(where, owner, take_over=False)
@@ -100,8 +112,15 @@ class Job:
             where, lineage=uuid.uuid4().hex, epoch=self.epoch, now=self.clock.now, cache=cache
         )
         wish = restore or RestoreConfig()
-        plan = recovery.find_start(where, self.author(), restore=wish, open_store=self.open_store, cache=cache)
-        return carry_out(where, plan, self.author())
+        author = replace(self.author(), carried=carried)
+        plan = recovery.find_start(where, author, restore=wish, open_store=self.open_store, cache=cache)
+        return carry_out(where, in_new_generation(plan, changes) if changes else plan, author)
+
+    def cargo(self, manifest: Manifest | None = None) -> ahead.Cargo:
+        """Return what a standby with a changed plan carries ahead: the newest checkpoint, unless one is given."""
+        refs = [ref for ref in catalog.list_snapshots(self.store) if ref.kind is SnapshotKind.CHECKPOINT]
+        newest = manifest or catalog.read_manifest(self.store, max(refs, key=lambda ref: ref.id).folder)
+        return ahead.Cargo(newest.queries, newest.generation, max(self.epoch, 1), {})
 
     def running(self, batches: int = 0) -> FakeQuery:
         """Start the job, and run some batches of its query."""

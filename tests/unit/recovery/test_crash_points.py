@@ -22,11 +22,12 @@ from statefulspark.checkpoint import catalog, savepoint, verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import ClaimMode, RestoreConfig
 from statefulspark.contract.manifest import Manifest
+from statefulspark.recovery import ahead
 from statefulspark.recovery.plan import StartMode
 from statefulspark.retention import pruning, rules
 from statefulspark.testing import stores
 
-WRITES = frozenset({"write", "create", "copy", "delete"})
+WRITES = frozenset({"write", "create", "replace", "copy", "delete"})
 GRACE_S = 60
 POLICY = rules.PrunePolicy(retained=2, grace=timedelta(seconds=GRACE_S))
 ELSEWHERE = "memory://bucket/backups"
@@ -157,6 +158,24 @@ def boot(job: Job, _: FakeQuery, wish: RestoreConfig) -> object:
     return job.boot(wish)
 
 
+def upgrade(job: Job, *_: object) -> object:
+    """Carry ahead as a standby, and become the driver of a changed plan."""
+    carrier = ahead.AheadCopier(job.store, standby="standby 1", claim_id="one")
+    for _ in range(2):
+        carrier.follow(job.cargo(), job.clock.now, stops=lambda: False)
+    return job.boot(changes=("The job has changed.",), carried=carrier.end())
+
+
+def a_world_with_a_standby_that_is_gone() -> World:
+    world = a_world()
+    carrier = ahead.AheadCopier(world.job.store, standby="standby 1", claim_id="one")
+    carrier.follow(world.job.cargo(), world.job.clock.now, stops=lambda: False)
+    world.job.clock.forward(2 * rules.STANDBY_SILENCE.total_seconds())
+    world.query.run_batch()
+    world.job.checkpoint(world.query)
+    return world
+
+
 SCENARIOS = {
     "first start": Scenario(an_empty_world, boot, cut=-1),
     "start that salvages a batch": Scenario(a_world, boot, cut=6),
@@ -179,6 +198,13 @@ SCENARIOS = {
         deletes=lambda uri: uri.endswith(layout.savepoint(5)),
     ),
     "prune": Scenario(a_world_with_files_to_delete, lambda job, *_: prune_once(job), cut=6),
+    "upgrade that carries ahead": Scenario(a_world, upgrade, cut=6),
+    "prune that closes off what a standby has carried ahead": Scenario(
+        a_world_with_a_standby_that_is_gone,
+        lambda job, *_: prune_once(job),
+        cut=7,
+        deletes=lambda uri: "/checkpoints/" in uri,
+    ),
     "prune that deletes a claimed savepoint": Scenario(
         a_world_that_has_claimed_its_savepoint,
         lambda job, *_: prune_once(job),
