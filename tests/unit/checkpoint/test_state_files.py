@@ -171,3 +171,22 @@ def test_how_far_back_chains_reach_is_guessed_from_the_snapshots(
     keys: tuple[str, ...], version: int, oldest: int
 ) -> None:
     assert StateFiles.index(keys).oldest_useful_version(version) == oldest
+
+
+@pytest.mark.parametrize(
+    ("path", "is_named_once"),
+    [
+        (_file(4, _A), True),
+        (_file(4, _A, "zip"), True),
+        (_file(4, _A, "zip.crc"), True),
+        (f"state/0/0/SSTs/000007-{_A}.sst", True),
+        (f"state/0/0/left/SSTs/000007-{_A}.sst.crc", True),
+        ("state/0/0/4.delta", False),
+        ("state/0/_metadata/v2/0", False),
+        ("offsets/4", False),
+        (f"elsewhere/0/0/4_{_A}.zip", False),
+        (f"elsewhere/000007-{_A}.sst", False),
+    ],
+)
+def test_a_file_is_named_once_if_nothing_else_ever_has_its_name(path: str, is_named_once: bool) -> None:
+    assert state_files.is_named_once(path) is is_named_once

@@ -9,10 +9,24 @@ import pytest
 from manifests import a_generation
 from startsituations import a_start_situation
 from statefulspark import errors
+from statefulspark.checkpoint import transfer
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import GenerationRecord
-from statefulspark.recovery import generations
-from statefulspark.recovery.plan import CandidateName, Intent, Situation, decide, in_order, skipped_restore
+from statefulspark.recovery import copies, generations
+from statefulspark.recovery.plan import (
+    Author,
+    Candidate,
+    CandidateName,
+    Intent,
+    Situation,
+    StartMode,
+    StartPlan,
+    decide,
+    in_order,
+    skipped_restore,
+    takes_what_was_carried,
+)
+from statefulspark.testing.stores import MemoryStore
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 NOTHING = RestoreConfig()
@@ -145,3 +159,29 @@ def test_a_restore_that_was_done_before_says_so_and_how_to_ask_again(
 
     assert said.startswith(begins)
     assert "--again" in said
+
+
+_HEAD = Candidate("checkpoint 8", (), transfer.SnapshotLocation(MemoryStore()), generation=2)
+_CHANGED = StartPlan(StartMode.COPY, 3, source=_HEAD, unfinished=(4,))
+_ELSEWHERE = replace(_HEAD, location=transfer.SnapshotLocation(MemoryStore(), "savepoints/00000007"), generation=None)
+_CARRIED = copies.Carried(4, {})
+
+
+@pytest.mark.parametrize(
+    ("plan", "carried", "takes"),
+    [
+        pytest.param(_CHANGED, _CARRIED, True, id="the head of the generation in use, for a changed job"),
+        pytest.param(_CHANGED, None, False, id="nothing was carried"),
+        pytest.param(_CHANGED, copies.Carried(5, {}), False, id="it was closed off"),
+        pytest.param(replace(_CHANGED, mode=StartMode.CONTINUE), _CARRIED, False, id="it goes on in place"),
+        pytest.param(replace(_CHANGED, mode=StartMode.EMPTY), _CARRIED, False, id="it starts empty"),
+        pytest.param(replace(_CHANGED, source=None), _CARRIED, False, id="it copies nothing"),
+        pytest.param(replace(_CHANGED, fallback="damage"), _CARRIED, False, id="it falls back"),
+        pytest.param(replace(_CHANGED, why_copied="another root"), _CARRIED, False, id="it goes back"),
+        pytest.param(replace(_CHANGED, source=_ELSEWHERE), _CARRIED, False, id="it copies a savepoint"),
+    ],
+)
+def test_only_a_start_that_copies_the_head_takes_what_was_carried_ahead(
+    plan: StartPlan, carried: copies.Carried | None, takes: bool
+) -> None:
+    assert takes_what_was_carried(plan, Author("default", "flights", 7, NOW, carried=carried)) is takes
