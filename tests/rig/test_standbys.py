@@ -145,3 +145,129 @@ def test_after_a_stop_with_savepoint_it_goes_on_in_place_and_can_go_back_later(w
     assert back.plan is not None
     assert back.plan.generation == 2
     world.settle(back, count=2)
+
+
+CHANGED = ("numbers", "others")
+"""Sources of a job whose plan differs, so that it needs a generation of its own."""
+WRITES_OF_A_CARRYING_STANDBY = 14
+WRITES_OF_A_START_IN_A_NEW_GENERATION = 24
+
+
+def copies_of(world: World, standby: drivers.Driver, generation: int) -> int:
+    """Count the files that are in a generation that is not in use."""
+    return len(world.bucket.list(f"{standby.wish.root}/generations/{generation:08d}"))
+
+
+def test_a_standby_with_a_changed_plan_carries_the_state_ahead_and_goes_on_in_its_generation(world: World) -> None:
+    driver = a_running_job(world)
+    standby = world.stand_by(world.wish(sources=CHANGED))
+    world.settle(driver, count=2)
+    world.look(standby)
+    ahead = copies_of(world, standby, 2)
+    world.batches(driver, 1)
+    savepoint = world.stop(driver)
+    head = world.head()
+
+    assert world.activate(standby, epoch=2, restore=RestoreConfig(snapshot=savepoint, id="upgrade")), standby.outcome
+
+    assert standby.plan is not None
+    assert (standby.plan.generation, standby.found) == (2, head)
+    assert ahead > 4
+    world.settle(standby, count=2)
+    world.kill(standby)
+    again = world.start(world.wish(sources=CHANGED, restore=RestoreConfig(snapshot=savepoint, id="upgrade")))
+    assert again.plan is not None
+    assert again.plan.generation == 2
+    world.settle(again, count=2)
+
+
+def test_an_upgrade_that_is_taken_back_leaves_nothing_but_a_number(world: World) -> None:
+    driver = a_running_job(world)
+    standby = world.stand_by(world.wish(sources=CHANGED))
+    world.kill(standby)
+    for _ in range(drivers.RETAINED + 4):
+        world.clock.forward(400)
+        world.settle(driver, count=2)
+
+    assert copies_of(world, standby, 2) == 2
+    world.kill(driver)
+    assert world.start().plan is not None
+
+
+@pytest.mark.parametrize("kind", list(faults.Kind))
+@pytest.mark.parametrize("number", range(WRITES_OF_A_CARRYING_STANDBY))
+def test_a_standby_that_breaks_while_it_carries_harms_nobody(kind: faults.Kind, number: int, world: World) -> None:
+    driver = a_running_job(world)
+    wish = world.wish(sources=CHANGED)
+    broken = world._new_driver(wish)
+    broken.arm(kind, after=number)
+    broken.stand_by(wish)
+    world.rest()
+    world.settle(driver, count=1)
+    spare = world.stand_by(wish)
+    world.batches(driver, 1)
+    world.kill(driver)
+
+    assert world.activate(spare, epoch=2), spare.outcome
+    world.settle(spare, count=2)
+    world.wake(broken)
+    world.deliver()
+    world.settle(spare, count=2)
+    world.kill(spare)
+    again = world.start(wish)
+    world.settle(again, count=2)
+
+
+@pytest.mark.parametrize(
+    "kind", [faults.Kind.KILL_BEFORE, faults.Kind.KILL_AFTER, faults.Kind.LOSE, faults.Kind.OUTAGE, faults.Kind.DELAY]
+)
+@pytest.mark.parametrize("number", range(WRITES_OF_A_START_IN_A_NEW_GENERATION))
+def test_an_upgrade_that_breaks_at_any_write_of_its_start_is_taken_over(
+    kind: faults.Kind, number: int, world: World
+) -> None:
+    driver = a_running_job(world)
+    wish = world.wish(sources=CHANGED)
+    standby = world.stand_by(wish)
+    world.batches(driver, 1)
+    savepoint = world.stop(driver)
+    restore = RestoreConfig(snapshot=savepoint, id="upgrade")
+    standby.arm(kind, after=number)
+
+    world.activate(standby, epoch=2, restore=restore)
+    if standby.is_up:
+        world.batches(standby, 1)
+    world.kill(standby)
+
+    again = world.start(world.wish(sources=CHANGED, restore=restore))
+    world.deliver()
+    world.settle(again, count=2)
+
+
+@pytest.mark.parametrize("wakes", ["before the activation", "in the middle of the start", "after the start"])
+def test_a_driver_that_takes_a_standby_for_dead_and_wakes_late_costs_it_its_copies_at_most(
+    wakes: str, world: World
+) -> None:
+    driver = a_running_job(world)
+    standby = world.stand_by(world.wish(sources=CHANGED))
+    for _ in range(drivers.RETAINED):
+        world.settle(driver, count=2)
+    world.clock.forward(4000)
+    driver.arm(faults.Kind.FREEZE, matches="generations/00000002/generation.json", name="create")
+    world.batches(driver, 2)
+    world.checkpoint(driver)
+    assert driver.is_frozen
+    if wakes == "before the activation":
+        world.wake(driver)
+    if wakes == "in the middle of the start":
+        standby.arm(faults.Kind.FREEZE, matches="generation.json", name="create")
+
+    is_up = world.activate(standby, epoch=2)
+    world.wake(driver)
+    world.wake(standby)
+
+    assert is_up or world.until_up(standby), standby.outcome
+    assert standby.plan is not None
+    assert standby.plan.generation == (2 if wakes == "after the start" else 3)
+    world.settle(standby, count=2)
+    world.kill(standby)
+    world.settle(world.start(world.wish(sources=CHANGED)), count=2)

@@ -15,7 +15,7 @@ from statefulspark import clock, errors, failures
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
 from statefulspark.declaration import Output
-from statefulspark.driver import assemble, claim, hooks, snapshot_writer, standby, standby_control, start
+from statefulspark.driver import assemble, carrying, claim, hooks, snapshot_writer, standby, standby_control, start
 from statefulspark.operators import functions
 from statefulspark.planning import carry
 from statefulspark.recovery.plan import StartPlan, in_new_generation
@@ -46,6 +46,7 @@ class Wish:
         is_changed: Whether the job's plan has changed, so that its state moves into a new generation.
         name: The job's name.
         visible: When the batches of both sinks are visible.
+        sources: The sources of both queries, of which all but the first never have a record.
     """
 
     area: str
@@ -55,6 +56,7 @@ class Wish:
     is_changed: bool = False
     name: str = "flights"
     visible: str = "checkpoint"
+    sources: tuple[str, ...] = ("numbers",)
 
     @property
     def job_config(self) -> config.JobConfig:
@@ -72,6 +74,11 @@ class Wish:
     @property
     def root(self) -> str:
         return f"{self.area}/default/{self.name}"
+
+
+def _at_once(work: Callable[[], object]) -> None:
+    """Do what another thread does in a standby; here the scheduler decides what happens meanwhile."""
+    work()
 
 
 class Driver(engine.EngineProcess):
@@ -166,14 +173,18 @@ class Driver(engine.EngineProcess):
         """Look once, as a standby does every few seconds."""
         job_config, spark = self.wish.job_config, cast("SparkSession", engine.Session(self))
         self.control = standby_control.StandbyControl(job_config, clock.utc_now())
+        root = claim.open_root(job_config)
+        carrier = carrying.Carrying(root.store, job_config.owner_id, self.control.is_activated, beside=_at_once)
         workshop = standby.Workshop(
             build=lambda _: self._build(spark),
             compare=lambda now, root, plan, built: start.compare(now, root, spark, plan, built),
             rehearse=lambda _: None,
             read_ahead=lambda _: None,
             require_engine=lambda: None,
+            carry_ahead=carrier.look,
+            carried=carrier.end,
         )
-        self.standby = standby.Standby(QUERIES, job_config, claim.open_root(job_config), self.control, workshop)
+        self.standby = standby.Standby(QUERIES, job_config, root, self.control, workshop)
         self.standby.look()
 
     def _activated(self, request: api.ActivateRequest) -> JobLoop:
@@ -202,5 +213,5 @@ class Driver(engine.EngineProcess):
         files = FilesSink(f"s3://rig/{self.wish.output}", compression="none", visible=visible)
         sink = files if uid == TOTALS else ledger.LedgerSink(self.wish.ledger, visible)
         output = Output(frame, sink, SINKS[uid], "update", None)
-        planned = plans.PlannedQuery(uid, (_TOTAL,), (plans.PlannedSource("numbers"),))
+        planned = plans.PlannedQuery(uid, (_TOTAL,), tuple(map(plans.PlannedSource, self.wish.sources)))
         return assemble.BuiltQuery(uid, output, carry.Stream(frame, "update"), planned)

@@ -263,9 +263,15 @@ class Query:
         gate.begun = batch
         if batch == 0:
             self._begin()
-        self._log("offsets", batch, f'v1\n{{"batchWatermarkMs":0,"conf":{{}}}}\n{{"offset":{end}}}'.encode())
+        others = "".join(f"\n{line}" for line in self._other_offsets(batch - 1))
+        self._log("offsets", batch, f'v1\n{{"batchWatermarkMs":0,"conf":{{}}}}\n{{"offset":{end}}}{others}'.encode())
         gate.last_offsets = batch
         return end
+
+    def _other_offsets(self, batch: int) -> list[str]:
+        """Return the lines of the sources that never have a record."""
+        key, truth_of_bucket = f"{self._path}/offsets/{batch}", self._process.network.truth
+        return truth_of_bucket.read(key).decode().split("\n")[3:] if truth_of_bucket.info(key) else []
 
     def _begin(self) -> None:
         schema = f"state/0/_stateSchema/default/0_{uuid.uuid4()}"

@@ -101,9 +101,10 @@ class World:
         restore: RestoreConfig | None = None,
         is_changed: bool = False,
         name: str = "flights",
+        sources: tuple[str, ...] = ("numbers",),
     ) -> Wish:
         target = self.ledgers.setdefault(book, ledger.Ledger())
-        return Wish(area, output, target, restore or RestoreConfig(), is_changed, name, self.visible)
+        return Wish(area, output, target, restore or RestoreConfig(), is_changed, name, self.visible, sources)
 
     def begin(
         self, wish: Wish | None = None, *, arm: Callable[[drivers.Driver], None] = lambda _: None
@@ -124,6 +125,12 @@ class World:
         self.rest()
         self.log(f"{driver.name} stands by in {wish.area}: {driver.control.status().standby}")
         return driver
+
+    def look(self, standby: drivers.Driver) -> None:
+        """Let a standby look for a newer checkpoint."""
+        standby.spawn("look", standby.standby.look)
+        self.rest()
+        self.log(f"{standby.name} looks: {standby.control.status().standby}")
 
     def activate(self, driver: drivers.Driver, epoch: int, restore: RestoreConfig | None = None) -> bool:
         """Make a standby the driver and let it come up; tell whether it did."""

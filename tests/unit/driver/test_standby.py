@@ -42,6 +42,7 @@ class World:
     plan: stores.Plan = field(default_factory=stores.Plan)
     done: list[str] = field(default_factory=list)
     read_ahead: list[str | None] = field(default_factory=list)
+    carried_ahead: list[str | None] = field(default_factory=list)
     fault: Fault = None
     on_build: Callable[[], None] = lambda: None
     uid: str = "delays"
@@ -50,7 +51,15 @@ class World:
         self.store = stores.FaultyStore(self.job.store, self.plan)
         self.control = StandbyControl(CONFIG, NOON)
         root = assemble.JobRoot(self.store, storage.StorageOptions())
-        workshop = standby.Workshop(self._build, self._compare, self._rehearse, self._read_ahead, lambda: None)
+        workshop = standby.Workshop(
+            self._build,
+            self._compare,
+            self._rehearse,
+            self._read_ahead,
+            lambda: None,
+            self._carry_ahead,
+            lambda: None,
+        )
         self.standby = standby.Standby((self.uid,), CONFIG, root, self.control, workshop)
 
     @property
@@ -88,6 +97,9 @@ class World:
 
     def _read_ahead(self, compared: assemble.Comparison) -> None:
         self.read_ahead.append(compared.start_plan.restored_from)
+
+    def _carry_ahead(self, compared: assemble.Comparison) -> None:
+        self.carried_ahead.append(f"{compared.start_plan.restored_from}, {self.told.state}")
 
 
 @pytest.fixture
@@ -138,6 +150,15 @@ def test_files_of_each_new_checkpoint_are_read_ahead_once(world: World) -> None:
     world.standby.look()
 
     assert world.read_ahead == ["checkpoint 1", "checkpoint 2"]
+
+
+def test_state_is_carried_ahead_before_it_is_ready_and_at_each_look_after_that(world: World) -> None:
+    world.standby.look()
+    world.standby.look()
+    world.runs_on()
+    world.standby.look()
+
+    assert world.carried_ahead == ["checkpoint 1, Warming", "checkpoint 1, Ready", "checkpoint 2, Ready"]
 
 
 def test_it_looks_at_everything_again_in_a_new_generation(world: World) -> None:

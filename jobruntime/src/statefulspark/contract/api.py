@@ -21,7 +21,7 @@ class JobState(StrEnum):
     """The state of a driver."""
 
     STANDBY = "Standby"
-    """Prepared to become the driver, and not the driver: it owns no epoch and writes nothing; see `standby`."""
+    """Prepared to become the driver, and not the driver: it owns no epoch and changes nothing; see `standby`."""
     STARTING = "Starting"
     """Claiming its epoch, restoring, starting Spark and the queries."""
     RUNNING = "Running"

@@ -52,9 +52,8 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
     )
     epochs.ensure_owner(store, owner, take_over=job_config.take_over)
     assigned = epoch or assigned_epoch()
-    holder = os.environ.get(config.ENV_HOLDER) or f"{socket.gethostname()}/{os.getpid()}"
-    claimed = epochs.claim(store, assigned=assigned, holder=holder, claim_id=uuid.uuid4().hex, now=now)
-    _log.info("epoch claimed", extra={"epoch": claimed, "holder": holder, "root": store.uri})
+    claimed = epochs.claim(store, assigned=assigned, holder=holder(), claim_id=uuid.uuid4().hex, now=now)
+    _log.info("epoch claimed", extra={"epoch": claimed, "holder": holder(), "root": store.uri})
     cache = read_cache.ReadCache(store)
     lineages = lineage_records.ensure(store, lineage=uuid.uuid4().hex, epoch=claimed, now=now, cache=cache)
     for sentence in lineages.unreadable:
@@ -70,6 +69,11 @@ def claim(job_config: config.JobConfig, now: datetime, *, epoch: int | None = No
         lineages=lineages,
     )
     return replace(root, author=author, seen=cache)
+
+
+def holder() -> str:
+    """Return the name of this process for people: pod name and uid, or host and process id."""
+    return os.environ.get(config.ENV_HOLDER) or f"{socket.gethostname()}/{os.getpid()}"
 
 
 def assigned_epoch() -> int | None:

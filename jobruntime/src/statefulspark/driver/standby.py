@@ -5,16 +5,18 @@ Then it follows the checkpoints of the running driver with one small listing eve
 activation claims the epoch and does the rest of a start with what is prepared; what it finds behind its claim counts, and
 nothing that was read before.
 
+If this version's plan differs, it carries the state ahead into a generation that it reserves (`carrying`), so that the
+activation copies only what came since.
+
 What depends on this version of the job refuses, and is looked at again when there is a newer checkpoint: a person reads why
 from the status. What depends on the world (storage that is away, files that vanish while they are read) is told and tried
-again. Nothing here writes before the claim.
+again. Nothing else is written before the claim.
 """
 
 from __future__ import annotations
 
 import functools
 import logging
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -27,20 +29,20 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Manifest, SnapshotKind
 from statefulspark.contract.placement import Placement
 from statefulspark.declaration import JobDefinition
-from statefulspark.driver import assemble, claim, serve, standby_control, start
+from statefulspark.driver import assemble, carrying, claim, serve, standby_control, start, state_ahead
 from statefulspark.engine import gateway, session, settings, warming
 from statefulspark.planning import read_ahead, rehearsal, state_copy
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop
     from statefulspark.driver.snapshot_writer import Ending
+    from statefulspark.recovery.copies import Carried
     from statefulspark.recovery.plan import StartPlan
     from statefulspark.storage import ObjectStore
 
 LOOK_INTERVAL_S = 2.0
 """Time between two looks for a newer checkpoint; an activation does not wait for it."""
 
-_POLL_S = 0.05
 _REFUSALS = frozenset({ExitCode.USAGE, ExitCode.BAD_JOB, ExitCode.INCOMPATIBLE_STATE, ExitCode.SNAPSHOT_NOT_FOUND})
 """Ends of a start that an unchanged start would repeat."""
 _log = logging.getLogger(__name__)
@@ -56,6 +58,8 @@ class Workshop:
         rehearse: Makes the queries of a job warm; ends early when the job is activated.
         read_ahead: Reads the files of its newest state to this machine; ends early when the job is activated.
         require_engine: Raises if Spark has ended.
+        carry_ahead: Copies its newest state into the generation that a changed plan needs; ends early likewise.
+        carried: Ends that, and returns what was copied.
     """
 
     build: Callable[[StartPlan], assemble.Built]
@@ -63,6 +67,8 @@ class Workshop:
     rehearse: Callable[[assemble.Comparison], None]
     read_ahead: Callable[[assemble.Comparison], None]
     require_engine: Callable[[], None]
+    carry_ahead: Callable[[assemble.Comparison], object]
+    carried: Callable[[], Carried | None]
 
 
 def run(job: JobDefinition, job_config: config.JobConfig) -> int:
@@ -84,12 +90,16 @@ def run(job: JobDefinition, job_config: config.JobConfig) -> int:
         spark = session.build(job_config, settings.storage_options(job_config.storage))
         root = claim.open_root(job_config)
         ahead = read_ahead.ReadAhead(spark)
+        beside = functools.partial(state_ahead.until_activated, control)
+        carrier = carrying.Carrying(root.store, job_config.owner_id, control.is_activated, beside=beside)
         workshop = Workshop(
             build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
             compare=lambda now_config, where, plan, built: start.compare(now_config, where, spark, plan, built),
             rehearse=functools.partial(rehearse, control),
-            read_ahead=functools.partial(keep_state, control, ahead),
+            read_ahead=functools.partial(state_ahead.keep, control, ahead),
             require_engine=_require_jvm,
+            carry_ahead=functools.partial(state_ahead.carry, control, carrier, ahead),
+            carried=carrier.end,
         )
         standby = Standby(job.query_uids, job_config, root, control, workshop)
         request = standby.until_activated()
@@ -146,16 +156,8 @@ def _rehearsed(
             _rehearse_on_state(query, compared, control)
         outcomes.append(outcome)
 
-    _until_activated(control, work)
+    state_ahead.until_activated(control, work)
     return outcomes[0] if outcomes else rehearsal.RehearsalOutcome()
-
-
-def _until_activated(control: standby_control.StandbyControl, work: Callable[[], object]) -> None:
-    """Do something that ends early by itself after an activation, which does not wait for what Spark does at that moment."""
-    thread = threading.Thread(target=work, name="standby", daemon=True)
-    thread.start()
-    while thread.is_alive() and not control.is_activated():
-        thread.join(_POLL_S)
 
 
 def _rehearse_on_state(
@@ -176,19 +178,6 @@ def _rehearse_on_state(
     outcome = rehearsal.rehearse(query.stream.frame, query.stream.mode, stops=control.is_activated, restore=fill)
     why = failures.essence(outcome.failure) if outcome.failure else None
     _log.info("rehearsed on state", extra={"query": query.uid, "has_run": outcome.has_run, "why": why})
-
-
-def keep_state(
-    control: standby_control.StandbyControl, ahead: read_ahead.ReadAhead, compared: assemble.Comparison
-) -> None:
-    """Read the state's files ahead, if this version goes on in them; return at once when the job is activated."""
-    changes = compared.changes.values()
-    if not changes or any(not change.is_empty for change in changes):
-        return
-    queries = [change.query for change in changes]
-
-    look = functools.partial(ahead.follow, compared.root.store.uri, queries, stops=control.is_activated)
-    _until_activated(control, look)
 
 
 class Standby:
@@ -240,6 +229,8 @@ class Standby:
             if newest != self._seen:
                 self._follow(newest)
                 self._seen = newest
+            elif self._compared is not None:
+                self.workshop.carry_ahead(self._compared)
         except errors.StatefulSparkError as error:
             if failures.is_a_bug(error):
                 raise
@@ -273,6 +264,7 @@ class Standby:
         self.workshop.read_ahead(compared)
         if not is_known:
             self.workshop.rehearse(compared)
+        self.workshop.carry_ahead(compared)
         self._compared = compared
         self._control.ready(compared.start_plan.restored_from, clock.utc_now())
 
@@ -315,6 +307,7 @@ def take_over(
         root: Its root, claimed.
         started_at: UTC.
     """
+    root = replace(root, author=replace(root.claimed_by, carried=standby.workshop.carried()))
     start_plan = start.find(standby.query_uids, job_config, root)
     compared = standby.workshop.compare(job_config, root, start_plan, standby.built_for(start_plan))
     start.raise_fence(root, compared.spark)

@@ -25,7 +25,7 @@ class StandbyState(StrEnum):
 
 
 class StandbyStatus(ApiModel):
-    """The standby driver: a started process that reads the state and writes nothing until it takes over."""
+    """The standby driver: a started process that reads the state and changes nothing until it takes over."""
 
     number: int
     """Its number, which is in the name of its pod."""

@@ -1,6 +1,6 @@
 """The standby driver: created when it is wanted, removed when it is not, and told to take over until it has heard it.
 
-A standby owns no epoch and writes nothing, so that creating and deleting it never affects the job.
+A standby owns no epoch and changes nothing, so that creating and deleting it never affects the job.
 """
 
 from __future__ import annotations
