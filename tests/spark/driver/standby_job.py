@@ -1,7 +1,7 @@
 """A job that counts rows per key, for standbys.
 
 Parameters: `input`, a folder of Parquet files with `key string`, read one file a batch; `output`, a folder for a files sink;
-`version`: `bad` raises on every row, `other` has another uid, anything else runs.
+`version`: `bad` raises on every row, `other` has another uid, `more` reads a second folder, anything else runs.
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ class Count(ss.KeyedProcessFunction):
 def counts(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """Count rows per key."""
     rows = spark.readStream.schema("key string").option("maxFilesPerTrigger", 1).parquet(ctx.parameter("input"))
+    if ctx.parameter("version") == "more":
+        rows = rows.union(spark.readStream.schema("key string").parquet(f"{ctx.parameter('input')}-more"))
     frame = ss.keyed_process(
         rows,
         key="key",

@@ -196,6 +196,34 @@ def test_of_two_standbys_with_one_epoch_one_becomes_the_driver(world: World) -> 
     assert loser.ends() == FENCED, loser.tail
 
 
+def test_a_standby_with_a_changed_plan_carries_the_state_ahead_and_goes_on_in_a_generation_of_its_own(
+    world: World,
+) -> None:
+    world.input.with_name("input-more").mkdir()
+    world.feed("a", "b")
+    world.runs()
+    standby = world.standby(version="more")
+    standby.stands(api.StandbyState.READY)
+    (ahead,) = world.state.glob("*/*/generations/00000002")
+    carried = [file for file in ahead.glob("counts/state/**/*") if file.is_file()]
+    is_in_use = (ahead / "generation.json").exists()
+    world.feed("a", "c")
+    world.is_visible(world.driver)
+    world.driver.stop(signal.SIGKILL)
+    world.feed("b", "c")
+
+    assert standby.activate(2)[0] == 202
+    standby.runs_job()
+    world.is_visible(standby)
+
+    assert (carried != [], is_in_use) == (True, False)
+    assert '"state that was carried ahead is taken"' in standby.output
+    assert (ahead / "generation.json").exists()
+    assert world.generations() == ["00000001", "00000002"]
+    standby.terminate()
+    assert standby.ends() == DRAINED, standby.tail
+
+
 @pytest.mark.parametrize(
     ("version", "reason", "says"),
     [
