@@ -113,19 +113,36 @@ def _newest(*snapshots: SnapshotStatus | None) -> SnapshotStatus | None:
 
 
 def note_snapshots(situation: Situation) -> Situation:
-    """Record the newest checkpoint and savepoint of the driver and of storage."""
+    """Record the newest checkpoint and savepoint of the driver and of storage.
+
+    A periodic checkpoint of a job that has one already is progress, and is recorded when that is.
+    """
     status, driver_status = situation.status, situation.driver_status
     checkpoints = [status.last_checkpoint]
     savepoints = [status.last_savepoint]
     if driver_status is not None and driver_status.last_checkpoint is not None:
-        checkpoints.insert(0, snapshot_status(driver_status.last_checkpoint))
+        reported = snapshot_status(driver_status.last_checkpoint)
+        if not _is_progress(situation, reported) or _is_progress_due(situation):
+            checkpoints.insert(0, reported)
     if driver_status is not None and driver_status.last_savepoint is not None:
         savepoints.insert(0, snapshot_status(driver_status.last_savepoint))
     if isinstance(situation.storage, StorageFacts) and situation.storage.latest_checkpoint is not None:
         checkpoints.append(situation.storage.latest_checkpoint.snapshot)
     if isinstance(situation.storage, StorageFacts):
         savepoints += [situation.storage.found_savepoint, situation.storage.requested]
-    return with_status(situation, last_checkpoint=_newest(*checkpoints), last_savepoint=_newest(*savepoints))
+    newest = _newest(*checkpoints)
+    is_progress = newest is not None and newest != status.last_checkpoint and _is_progress(situation, newest)
+    noted = situation.now if is_progress and driver_status is not None else status.progress_at
+    return with_status(situation, last_checkpoint=newest, last_savepoint=_newest(*savepoints), progress_at=noted)
+
+
+def _is_progress(situation: Situation, checkpoint: SnapshotStatus) -> bool:
+    """Tell whether a checkpoint follows others that are alike, and not one that failed."""
+    known, driver_status = situation.status.last_checkpoint, situation.driver_status
+    if known is None or checkpoint.trigger != Trigger.PERIODIC.value:
+        return False
+    failure = driver_status.last_failure if driver_status is not None else None
+    return failure is None or failure.failed_at <= known.completed_at
 
 
 def note_origin(situation: Situation) -> Situation:
@@ -163,7 +180,8 @@ def _is_progress_due(situation: Situation) -> bool:
     status = situation.status
     on_trial = status.upgrade is not None and status.upgrade.state in steps.ON_TRIAL
     interval = TRIAL_INTERVAL if on_trial else PROGRESS_INTERVAL
-    return status.progress_at is None or situation.now - status.progress_at >= interval
+    is_noted = status.progress_at == situation.now  # Another part of it is recorded in this pass.
+    return status.progress_at is None or is_noted or situation.now - status.progress_at >= interval
 
 
 def note_executors(situation: Situation) -> Situation:
