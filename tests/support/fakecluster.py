@@ -37,34 +37,53 @@ class FakeGateway:
     after_write: Callable[[str], None] = lambda _what: None
     """Called after each write; raising there is an operator that dies just after it."""
 
-    secret_reads: int = 0
-    lists: int = 0
+    reads: list[str] = field(default_factory=list)
+    """What was read of the API server, as `get Pod flights-driver-1` or `list Pod`."""
+    written: Callable[[Resource], None] = lambda _resource: None
+    """Receives each object as it is after a write of the operator, as the answer of the API server has it."""
+    on_event: Callable[[str, Resource], None] = lambda _event, _resource: None
+    """Receives every change of an object, as a watch shows it: ADDED, MODIFIED or DELETED."""
     known: set[str] = field(default_factory=lambda: {kind.name for kind in resources.KINDS.values()})
     """Kinds whose CRD is installed, as far as they are listed."""
-    changes: int = 0
-    """Grows with every change of an object, so that a test can wake the operator as a watch would."""
 
     def __post_init__(self) -> None:
         self._versions = itertools.count(1)
         self._identities = itertools.count(1)
 
+    @property
+    def secret_reads(self) -> int:
+        """Number of times that a Secret was read."""
+        return sum(read.startswith("get Secret ") for read in self.reads)
+
+    @property
+    def lists(self) -> int:
+        """Number of times that savepoint objects were listed."""
+        return self.reads.count(f"list {resources.SAVEPOINT.name}")
+
+    @property
+    def requests(self) -> int:
+        """Number of requests to the API server so far."""
+        return len(self.reads) + len(self.writes) + len(self.events)
+
     # What the operator may do.
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
+        self.reads.append(f"get {kind.name} {name}")
         return copy.deepcopy(self.objects.get((kind.name, namespace, name)))
 
     async def list_pods(self, namespace: str, selector: str) -> tuple[Resource, ...]:
+        self.reads.append(f"list {resources.POD.name}")
         wanted = read_selector(selector)
         found = [pod for (kind, place, _), pod in self.objects.items() if (kind, place) == ("Pod", namespace)]
         return tuple(copy.deepcopy(pod) for pod in found if _has_labels(pod, wanted))
 
     async def list_all(self, kind: Kind, namespace: str) -> tuple[Resource, ...] | None:
-        self.lists += 1
+        self.reads.append(f"list {kind.name}")
         found = [found for (name, place, _), found in self.objects.items() if (name, place) == (kind.name, namespace)]
         return tuple(copy.deepcopy(found)) if kind.name in self.known else None
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
-        self.secret_reads += 1
+        self.reads.append(f"get Secret {name}")
         secret = self.objects.get(("Secret", namespace, name))
         if secret is None:
             return None
@@ -75,7 +94,7 @@ class FakeGateway:
         with _Write(self, f"create {place[0]} {place[2]}"):
             if place in self.objects:
                 return False
-            self.add(manifest)
+            self.add(manifest, is_own=True)
             return True
 
     async def apply(self, manifest: Resource) -> None:
@@ -83,14 +102,14 @@ class FakeGateway:
         with _Write(self, f"apply {place[0]} {place[2]}"):
             old = self.objects.get(place)
             if old is None:
-                self.add(manifest)
+                self.add(manifest, is_own=True)
                 return
             kept = resources.section(old, "metadata")
             self.objects[place] = {
                 **copy.deepcopy(manifest),
                 "metadata": {**kept, **resources.section(manifest, "metadata")},
             }
-            self._touch(place)
+            self._touch(place, is_own=True)
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
         place = (kind.name, namespace, name)
@@ -110,7 +129,7 @@ class FakeGateway:
             if resources.text(found, "metadata", "uid") != uid:
                 raise errors.PreconditionFailedError("Conflict", f"{place} is another one.")
             resources.section(found, "metadata", "labels").update(labels)
-            self._touch(place)
+            self._touch(place, is_own=True)
 
     async def patch_status(
         self, key: JobKey, patch: Resource, *, resource_version: str, kind: Kind = resources.JOB
@@ -120,7 +139,7 @@ class FakeGateway:
             self._require_version(place, resource_version)
             found = self.objects[place]
             found["status"] = apply_merge_patch(resources.section(found, "status"), patch)
-            return self._touch(place)
+            return self._touch(place, is_own=True)
 
     async def set_finalizers(
         self, key: JobKey, finalizers: tuple[str, ...], *, resource_version: str, kind: Kind = resources.JOB
@@ -132,7 +151,7 @@ class FakeGateway:
             self._require_version(place, resource_version)
             metadata = resources.section(self.objects[place], "metadata")
             metadata["finalizers"] = list(finalizers)
-            self._touch(place)
+            self._touch(place, is_own=True)
             if not finalizers and "deletionTimestamp" in metadata:
                 self._drop(place)
 
@@ -142,7 +161,7 @@ class FakeGateway:
 
     # What everybody else does.
 
-    def add(self, manifest: Resource) -> Resource:
+    def add(self, manifest: Resource, *, is_own: bool = False) -> Resource:
         """Create an object as the API server does."""
         stored = copy.deepcopy(manifest)
         metadata = resources.section(stored, "metadata")
@@ -151,8 +170,12 @@ class FakeGateway:
         metadata["generation"] = 1
         place = _place(stored)
         self.objects[place] = stored
-        self._touch(place)
+        self._touch(place, event="ADDED", is_own=is_own)
         return stored
+
+    def show(self, changed: Resource) -> None:
+        """Give an object that was changed in place its next version, and show it to the watches."""
+        self._touch(_place(changed))
 
     def change_spec(self, key: JobKey, change: Resource) -> None:
         """Patch a job's spec, as a user does."""
@@ -186,10 +209,10 @@ class FakeGateway:
         return [found for (kind, _, _), found in self.objects.items() if kind == "Pod"]
 
     def _drop(self, place: Place) -> None:
-        self.changes += 1
         gone = self.objects.pop(place, None)
         if gone is None:
             return
+        self.on_event("DELETED", gone)
         uid = resources.text(gone, "metadata", "uid")
         owned = [
             other
@@ -199,10 +222,13 @@ class FakeGateway:
         for other in owned:
             self._drop(other)
 
-    def _touch(self, place: Place) -> str:
-        self.changes += 1
+    def _touch(self, place: Place, *, event: str = "MODIFIED", is_own: bool = False) -> str:
         version = str(next(self._versions))
-        resources.section(self.objects[place], "metadata")["resourceVersion"] = version
+        touched = self.objects[place]
+        resources.section(touched, "metadata")["resourceVersion"] = version
+        if is_own:
+            self.written(copy.deepcopy(touched))
+        self.on_event(event, copy.deepcopy(touched))
         return version
 
     def _require_version(self, place: Place, version: str) -> None:

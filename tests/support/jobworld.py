@@ -8,6 +8,7 @@ whether state was kept. Time is a number that the test moves.
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -32,7 +33,7 @@ from statefulspark.contract.api import (
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
 from statefulspark_operator.api import names
 from statefulspark_operator.api.status import SnapshotStatus, StatefulSparkJobStatus
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
@@ -387,13 +388,17 @@ class JobWorld:
         self.cluster = FakeGateway(lambda: self.time)
         self.drivers = FakeDrivers()
         self.storage = FakeStorage()
-        self.world = Ports(self.cluster, self.drivers, self.storage, now=lambda: self.time, new_token=lambda: "token")
+        self.world = self._ports()
         self.on_start: Callable[[FakeDriver], None] = lambda _driver: None
         self.lost_nodes: set[str] = set()
         self._runner = asyncio.Runner()
         self._look_at = START
-        self._seen_changes = -1
-        self._seen_savepoints = ""
+        self.is_woken = True
+        self.passes = 0
+        self.late_events: list[tuple[str, Resource]] | None = None
+        """What the watches have held back; None if they show everything at once."""
+        self.cluster.on_event = self._watch
+        self.cluster.written = self.world.watched.keep_written
         self.kubelet_starts_pods = True
         self.has_room: Callable[[str], bool] = lambda _pod: True
         secret = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
@@ -440,13 +445,39 @@ class JobWorld:
         """Change the spec, as a user does."""
         self.cluster.change_spec(KEY, change)
 
+    def _watch(self, event: str, resource: Resource) -> None:
+        """Keep what the watches show, and wake the operator, unless it is what it has written itself."""
+        if resources.text(resource, "kind") not in {kind.name for kind in watched.KINDS}:
+            return
+        if self.late_events is not None:
+            self.late_events.append((event, resource))
+            return
+        if not self.world.watched.is_own(resource) or event == "DELETED":
+            self.is_woken = True
+        if event == "DELETED":
+            self.world.watched.show_gone(resource)
+        else:
+            self.world.watched.show(resource)
+
+    def catch_up(self) -> None:
+        """Let the watches show what they have held back."""
+        held, self.late_events = self.late_events or [], None
+        for event, resource in held:
+            self._watch(event, resource)
+
+    def replace_operator(self) -> None:
+        """Start another operator: it remembers nothing, and its watches list everything."""
+        self.world = self._ports()
+        self.cluster.written = self.world.watched.keep_written
+        for resource in self.cluster.objects.values():
+            self._watch("ADDED", copy.deepcopy(resource))
+        self.is_woken = True
+
+    def _ports(self) -> Ports:
+        return Ports(self.cluster, self.drivers, self.storage, now=lambda: self.time, new_token=lambda: "token")
+
     def reconcile(self) -> timedelta | None:
-        """Run one pass; errors that the queue would wait out are swallowed. Its watch of savepoints is up to date."""
-        stored = {place: found for place, found in self.cluster.objects.items() if place[0] == resources.SAVEPOINT.name}
-        seen = repr(stored)
-        if seen != self._seen_savepoints:
-            self._seen_savepoints = seen
-            self.world.listings.forget(KEY.namespace)
+        """Run one pass; errors that the queue would wait out are swallowed."""
         try:
             return self._runner.run(reconcile.reconcile(self.world, KEY))
         except errors.StatefulSparkError:
@@ -454,9 +485,10 @@ class JobWorld:
 
     def reconcile_if_due(self) -> None:
         """Run a pass if the queue would: something has changed, or the time that the last pass asked for has come."""
-        if self.time < self._look_at and self._seen_changes == self.cluster.changes:
+        if self.time < self._look_at and not self.is_woken:
             return
-        self._seen_changes = self.cluster.changes
+        self.is_woken = False
+        self.passes += 1
         self._look_at = self.time + (self.reconcile() or timedelta(0))
 
     def pass_time(self, seconds: int = 1) -> None:
@@ -523,13 +555,13 @@ class JobWorld:
         conditions = [{"type": "Ready", "status": "True" if driver.state is JobState.RUNNING else "False"}]
         if resources.section(pod, "status")["conditions"] != conditions:
             resources.section(pod, "status")["conditions"] = conditions  # type: ignore[assignment]
-            self.cluster.changes += 1
+            self.cluster.show(pod)
 
     def _show_no_room(self, pod: Resource) -> None:
         condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/2 nodes fit"}
         if "status" not in pod:
             pod["status"] = {"phase": "Pending", "conditions": [condition]}  # type: ignore[dict-item]
-            self.cluster.changes += 1
+            self.cluster.show(pod)
 
     def _start(self, pod: Resource, name: str) -> None:
         labels = resources.section(pod, "metadata", "labels")
@@ -544,14 +576,14 @@ class JobWorld:
         self.on_start(driver)
         resources.section(pod, "spec")["nodeName"] = "node-2" if is_standby else "node-1"
         pod["status"] = {"phase": "Running", "podIP": "10.0.0.1", "conditions": []}
-        self.cluster.changes += 1
+        self.cluster.show(pod)
 
     def _show_exit(self, pod: Resource, driver: FakeDriver) -> None:
         if resources.text(pod, "status", "phase") in ("Succeeded", "Failed"):
             return
-        self.cluster.changes += 1
         ended: Resource = {"exitCode": driver.exit_code, "reason": "Error", "message": driver.exit_report}
         pod["status"] = {
             "phase": "Succeeded" if driver.exit_code == 0 else "Failed",
             "containerStatuses": [{"name": names.DRIVER_CONTAINER, "state": {"terminated": ended}}],
         }
+        self.cluster.show(pod)

@@ -1,8 +1,9 @@
 """Converts Kubernetes' watch events to wake-ups of jobs: the only module that imports kopf.
 
 kopf is used only for watches and their reconnects; nothing depends on its change detection, its stored copies of the spec,
-its finalizer or its timers. An event only starts a reconcile pass of its job, and every pass reads the live state, so that a
-missed, late or repeated event changes nothing.
+its finalizer or its timers. An event is kept as a copy of its object, and starts a reconcile pass of its job. A pass that
+acts reads the live state, and copies are compared with it now and then, so that a missed, late or repeated event costs time
+only.
 """
 
 from __future__ import annotations
@@ -15,10 +16,12 @@ from datetime import timedelta
 
 import kopf
 from aiohttp import web
+from pydantic import JsonValue
 
 from statefulspark_operator.api import base, names
-from statefulspark_operator.cluster import driver_api, kubernetes_gateway, storage_reader
+from statefulspark_operator.cluster import driver_api, kubernetes_gateway, resources, storage_reader, watched
 from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine import queue, reconcile
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.telemetry import logs, metrics, server
@@ -52,44 +55,46 @@ def build_settings() -> kopf.OperatorSettings:
     return settings
 
 
-def build_registry(
-    wake: Callable[[JobKey], None], forget: Callable[[str], None] = lambda _namespace: None
-) -> kopf.OperatorRegistry:
-    """Return kopf's registry: events of jobs, of their savepoints, and of driver and standby pods wake their job.
+def build_registry(wake: Callable[[JobKey], None], copies: Watched) -> kopf.OperatorRegistry:
+    """Return kopf's registry: events of jobs, of their savepoints and of their pods are kept, and wake their job.
+
+    kopf fills its indices from all lists before it hands over the first event, so that the copies are complete by then.
 
     Args:
-        wake: Called with the job of each event.
-        forget: Called with the namespace in which a savepoint has changed.
+        wake: Called with the job of each event, unless it shows what the operator has written itself.
+        copies: Keeps what the events show.
     """
     registry = kopf.OperatorRegistry()
 
-    async def job_changed(namespace: str | None, name: str | None, **_: object) -> None:
-        if namespace is not None and name is not None:
-            wake(JobKey(namespace, name))
+    async def listed(body: Mapping[str, JsonValue], **_: object) -> None:
+        copies.show(dict(body))
 
-    async def pod_changed(namespace: str | None, labels: Mapping[str, str], **_: object) -> None:
-        if namespace is not None and names.LABEL_JOB in labels:
-            wake(JobKey(namespace, labels[names.LABEL_JOB]))
+    async def changed(event: Mapping[str, object], body: Mapping[str, JsonValue], **_: object) -> None:
+        resource = dict(body)
+        is_gone, is_own = event.get("type") == "DELETED", copies.is_own(resource)
+        if is_gone:
+            copies.show_gone(resource)
+        key = watched.job_of(resource)
+        if key is not None and (is_gone or not is_own):
+            wake(key)
 
-    async def savepoint_changed(namespace: str | None, spec: Mapping[str, object], **_: object) -> None:
-        if namespace is not None:
-            forget(namespace)
-            wake(JobKey(namespace, str(spec.get("job", ""))))
-
-    kopf.on.event(base.GROUP, base.VERSION, base.PLURAL, registry=registry, id="job")(job_changed)
-    kopf.on.event(base.GROUP, base.VERSION, base.SAVEPOINT_PLURAL, registry=registry, id="savepoint")(savepoint_changed)
     labels = {names.LABEL_ROLE: kopf.PRESENT}
-    kopf.on.event("", "v1", "pods", registry=registry, id="pod", labels=labels)(pod_changed)
+    for kind, only in ((resources.JOB, None), (resources.SAVEPOINT, None), (resources.POD, labels)):
+        group, _, version = kind.api_version.rpartition("/")
+        identity = kind.name.lower()
+        kopf.index(group, version, kind.plural, registry=registry, id=f"{identity}-copies", labels=only)(listed)
+        kopf.on.event(group, version, kind.plural, registry=registry, id=identity, labels=only)(changed)
     return registry
 
 
 @contextlib.asynccontextmanager
 async def _connect() -> AsyncIterator[Ports]:
     """Open the connections to Kubernetes, drivers and storage, and close them at the end."""
-    gateway = await kubernetes_gateway.KubernetesGateway.connect()
+    copies = Watched()
+    gateway = await kubernetes_gateway.KubernetesGateway.connect(written=copies.keep_written)
     drivers = driver_api.HttpDriverApi()
     try:
-        yield Ports(gateway, drivers, storage_reader.SnapshotStorageReader())
+        yield Ports(gateway, drivers, storage_reader.SnapshotStorageReader(), watched=copies)
     finally:
         await drivers.close()
         await gateway.close()
@@ -143,7 +148,7 @@ async def operate(
         return await reconcile.reconcile(ports, key, gauges)
 
     work = queue.WorkQueue(run_pass)
-    registry, settings = build_registry(work.wake, ports.listings.forget), build_settings()
+    registry, settings = build_registry(work.wake, ports.watched), build_settings()
     _register_login(registry)
     async with _serve(work, gauges, health_port=health_port, metrics_port=metrics_port):
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})

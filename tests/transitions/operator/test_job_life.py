@@ -159,6 +159,7 @@ def test_a_driver_that_cannot_get_its_image_shows_why_and_is_replaced_by_a_corre
     (pod,) = world.cluster.pods()
     state = {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}
     pod["status"] = {"phase": "Pending", "containerStatuses": [{"name": "driver", "state": state}]}
+    world.cluster.show(pod)
     world.run(1)
 
     assert "ImagePullBackOff" in (world.status.message or "")
@@ -240,7 +241,9 @@ def test_epochs_go_on_from_what_storage_knows_when_the_status_is_lost() -> None:
 
 def test_a_lost_status_adopts_the_driver_that_runs() -> None:
     world = running()
-    world.cluster.objects[(resources.JOB.name, "demo", "flights")]["status"] = {}
+    job = world.cluster.objects[(resources.JOB.name, "demo", "flights")]
+    job["status"] = {}
+    world.cluster.show(job)
 
     world.run(6)
 

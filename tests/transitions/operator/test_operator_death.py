@@ -40,6 +40,7 @@ def until(world: JobWorld, condition: Callable[[], bool]) -> None:
         try:
             world.run(1)
         except OperatorDiedError:
+            world.replace_operator()
             world.pass_time()
     raise AssertionError(f"not reached: {world.status!r}, events {world.reasons}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from jobworld import JobWorld
 from statefulspark_operator.api.status import Phase
+from statefulspark_operator.cluster import resources
 
 
 def running() -> JobWorld:
@@ -65,9 +66,13 @@ def test_the_token_is_read_again_after_a_driver_did_not_answer() -> None:
 
 def test_the_token_of_a_deleted_job_is_forgotten() -> None:
     world = running()
-    assert world.world.tokens != {}
+    token = (
+        resources.text(world.cluster.objects[("StatefulSparkJob", "demo", "flights")], "metadata", "uid"),
+        "flights-token",
+    )
+    assert world.world.secrets.find(token, world.time) == {"token": "token"}
 
     world.delete()
     world.run_until(lambda: not world.exists)
 
-    assert world.world.tokens == {}
+    assert world.world.secrets.find(token, world.time) is None

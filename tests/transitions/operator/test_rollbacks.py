@@ -226,8 +226,9 @@ def test_the_history_begins_with_the_first_revision_which_becomes_stable() -> No
 
 def test_the_first_revision_of_a_job_of_an_earlier_release_is_recorded() -> None:
     world = running("Cold")
-    stored = resources.section(world.cluster.objects[("StatefulSparkJob", "demo", "flights")], "status")
-    del stored["history"]
+    job = world.cluster.objects[("StatefulSparkJob", "demo", "flights")]
+    del resources.section(job, "status")["history"]
+    world.cluster.show(job)
     assert world.status.history == ()
 
     world.run(10)

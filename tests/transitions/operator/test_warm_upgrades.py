@@ -230,7 +230,7 @@ def test_an_image_that_cannot_be_pulled_blocks_its_revision() -> None:
     assert is_in(world, UpgradeState.PREPARE)
 
     state["waiting"]["reason"] = "ImagePullBackOff"
-    world.cluster.changes += 1
+    world.cluster.show(pod)
     world.run(5)
 
     assert answer(world.status, ConditionType.UPGRADE_BLOCKED) == (ConditionStatus.TRUE, "ImagePullBackOff")

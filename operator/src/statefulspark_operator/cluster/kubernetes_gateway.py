@@ -11,7 +11,7 @@ import base64
 import binascii
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -39,16 +39,24 @@ _REFUSED = (401, 403)
 class KubernetesGateway:
     """Kubernetes over HTTP."""
 
-    def __init__(self, api: client.ApiClient) -> None:
-        """Use a configured client; `connect` creates one."""
-        self._api = api
+    def __init__(self, api: client.ApiClient, written: Callable[[Resource], None] = lambda _object: None) -> None:
+        """Use a configured client; `connect` creates one.
+
+        Args:
+            api: The client.
+            written: Receives every object as it is after a write.
+        """
+        self._api, self._written = api, written
 
     @classmethod
-    async def connect(cls, kubeconfig: Path | None = None) -> Self:
+    async def connect(
+        cls, kubeconfig: Path | None = None, written: Callable[[Resource], None] = lambda _object: None
+    ) -> Self:
         """Connect with the pod's service account, or outside a cluster with a kubeconfig.
 
         Args:
             kubeconfig: The file to use outside a cluster; KUBECONFIG or the user's default file when omitted.
+            written: Receives every object as it is after a write.
 
         Raises:
             SpecRejectedError: `KubeconfigMissing`: there is neither of them.
@@ -63,7 +71,7 @@ class KubernetesGateway:
                 raise errors.SpecRejectedError(
                     "KubeconfigMissing", f"There is neither a service account nor a usable kubeconfig: {error}"
                 ) from error
-        return cls(client.ApiClient(settings))
+        return cls(client.ApiClient(settings), written)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -181,6 +189,8 @@ class KubernetesGateway:
         status: int = response.status
         if status < 300:
             decoded: Resource = json.loads(content) if content else {}
+            if method != "GET":
+                self._written(decoded)
             return decoded
         if status == _NOT_FOUND and absent_is_none:
             return None

@@ -30,7 +30,7 @@ from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTa
 from statefulspark_operator.engine import observe
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import observed
-from statefulspark_operator.lifecycle.decision import LATER
+from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON
 from statefulspark_operator.lifecycle.savepoints import attendance, changes, progress
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Situation, StorageUnreadable
@@ -51,17 +51,18 @@ async def read(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | No
 
 
 async def _listed(ports: Ports, namespace: str) -> tuple[Resource, ...] | None:
-    """Return the objects as they were listed last, or list them."""
-    now, changed = ports.now(), ports.listings.changes(namespace)
-    if ports.listings.is_current(namespace, now):
-        return ports.listings.kept(namespace)
-    try:
-        listed = await ports.gateway.list_all(resources.SAVEPOINT, namespace)
-    except errors.StatefulSparkError as error:
-        _LOG.warning("savepoints not listed", extra={"namespace": namespace, "error": error.message})
-        return None
-    ports.listings.keep(namespace, listed, now=now, changes=changed)
-    return listed
+    """Return the watch's copies of the objects, or list them."""
+    now, kind = ports.now(), resources.SAVEPOINT
+    if not ports.listings.is_current(namespace, now):
+        before = ports.watched.all(kind, namespace)
+        try:
+            listed = await ports.gateway.list_all(kind, namespace)
+        except errors.StatefulSparkError as error:
+            _LOG.warning("savepoints not listed", extra={"namespace": namespace, "error": error.message})
+            return None
+        ports.listings.keep(namespace, now=now, is_known=listed is not None)
+        ports.watched.keep_all(listed or (), before)
+    return ports.watched.all(kind, namespace) if ports.listings.is_known(namespace) else None
 
 
 def _parse(resource: Resource) -> SavepointObject | None:
@@ -106,27 +107,41 @@ class _Job:
     storage: Storage | None = None
 
 
-async def of_job(ports: Ports, key: JobKey, situation: Situation) -> bool:
-    """Carry out what is to be done about the objects of a job; tell whether it was anything.
+async def of_job(ports: Ports, key: JobKey, situation: Situation) -> timedelta | None:
+    """Carry out what is to be done about the objects of a job.
 
     Args:
         ports: The ports.
         key: The job.
         situation: The job, as it was observed.
+
+    Returns:
+        The delay until they are looked at again, since the operator's own writes wake nobody; None if there was nothing.
     """
-    planned = await _settle(ports, key, situation)
+    planned, after = await _settle(ports, key, situation)
     if any(isinstance(change, changes.Create) for change in planned):
         # What was made is completed in the same pass: after the next one the job may be gone.
         await _settle(ports, key, dataclasses.replace(situation, savepoints=await read(ports, key.namespace) or ()))
-    return bool(planned)
+    return after
 
 
-async def _settle(ports: Ports, key: JobKey, situation: Situation) -> tuple[changes.Change, ...]:
+async def _settle(
+    ports: Ports, key: JobKey, situation: Situation
+) -> tuple[tuple[changes.Change, ...], timedelta | None]:
     planned = attendance.of_job(observed.fold(situation))
+    if any(isinstance(change, changes.Dispose | changes.Delete) for change in planned):
+        # Files may belong to an object that the copies do not have yet, so deleting is decided from what there is now.
+        situation = dataclasses.replace(situation, savepoints=await _read_live(ports, key.namespace))
+        planned = attendance.of_job(observed.fold(situation))
     job = _Job(key, situation.job.uid, situation.spec.storage if situation.spec is not None else None)
-    for change in planned:
-        await _carry_out(ports, job, change)
-    return planned
+    written = [await _carry_out(ports, job, change) for change in planned]
+    return planned, (AT_ONCE if any(written) else SOON) if planned else None
+
+
+async def _read_live(ports: Ports, namespace: str) -> tuple[SavepointObject, ...]:
+    """Return the objects as they are now; none if they cannot be read, so that nothing is done about them."""
+    ports.listings.forget(namespace)
+    return await read(ports, namespace) or ()
 
 
 async def without_job(ports: Ports, key: JobKey, savepoints: tuple[SavepointObject, ...] | None) -> timedelta | None:
@@ -137,17 +152,24 @@ async def without_job(ports: Ports, key: JobKey, savepoints: tuple[SavepointObje
     """
     own = tuple(savepoint for savepoint in savepoints or () if savepoint.spec.job == key.name)
     planned = attendance.of_no_job(own, savepoints or ())
+    if any(isinstance(change, changes.Dispose | changes.Delete) for change in planned):
+        savepoints = await _read_live(ports, key.namespace)
+        own = tuple(savepoint for savepoint in savepoints if savepoint.spec.job == key.name)
+        planned = attendance.of_no_job(own, savepoints)
     for change in planned:
         await _carry_out(ports, _Job(key), change)
     return LATER if planned or any(savepoint.is_deleted for savepoint in own) else None
 
 
-async def _carry_out(ports: Ports, job: _Job, change: changes.Change) -> None:
+async def _carry_out(ports: Ports, job: _Job, change: changes.Change) -> bool:
+    """Carry out a change; tell whether the next step can follow at once, because it does not depend on storage."""
     try:
         await _perform(ports, job, change)
     except errors.PreconditionFailedError as error:
+        ports.listings.forget(job.key.namespace)
         _LOG.debug("savepoint changed during the pass", extra={"job": str(job.key), "error": error.message})
     except errors.StatefulSparkError as error:
+        ports.listings.forget(job.key.namespace)
         _LOG.warning(
             "savepoint not attended to",
             extra={
@@ -157,8 +179,9 @@ async def _carry_out(ports: Ports, job: _Job, change: changes.Change) -> None:
                 "error": error.message,
             },
         )
-    finally:
-        ports.listings.forget(job.key.namespace)
+    else:
+        return not isinstance(change, changes.Adopt | changes.Dispose)
+    return False
 
 
 async def _perform(ports: Ports, job: _Job, change: changes.Change) -> None:
@@ -206,6 +229,8 @@ async def _adopt(ports: Ports, job: _Job, change: changes.Adopt) -> None:
         snapshot = await ports.storage.find_savepoint(target, change.location)
     else:
         snapshot = target
+    if isinstance(snapshot, StorageUnreadable):
+        observe.doubt_credentials(ports, job.key.namespace, storage)
     status = savepoint.status.model_copy(update={"origin": savepoint.origin, "storage": storage})
     await _write(ports, job, savepoint, _after_look(status, change.location, snapshot))
 
@@ -237,6 +262,7 @@ async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:
             raise errors.TransientError(target.reason, target.message)
         await ports.storage.dispose(target, change.location)
     except errors.StatefulSparkError as error:
+        observe.doubt_credentials(ports, job.key.namespace, storage)
         message = f"Its files are not deleted: {error.message} With disposal Keep the object goes without them."
         await _write(ports, job, savepoint, savepoint.status.model_copy(update={"message": message}))
         raise
@@ -248,7 +274,9 @@ async def _dispose(ports: Ports, job: _Job, change: changes.Dispose) -> None:
 
 async def _delete(ports: Ports, job: _Job, change: changes.Delete) -> None:
     savepoint = change.savepoint
-    await ports.gateway.delete(resources.SAVEPOINT, job.key.namespace, savepoint.name, uid=savepoint.uid)
+    kind, namespace = resources.SAVEPOINT, job.key.namespace
+    if not await ports.gateway.delete(kind, namespace, savepoint.name, uid=savepoint.uid):
+        return
     await _tell(ports, job, "SavepointPruned", f"{savepoint.name}: {change.why}.")
 
 

@@ -1,12 +1,14 @@
 """Collects the facts for a decision: the resource, its pods, the driver's answer, and storage if it is needed.
 
-Observing never changes anything. Storage is read only if the decision needs it: no driver runs, or the state is to be
-deleted.
+Observing never changes anything. A job is looked at in the watches' copies or in the API server, as the caller says; drivers
+always answer for themselves. Storage is read only if the decision needs it: no driver runs, or the state is to be deleted.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 
 from pydantic import ValidationError
 from statefulspark.contract.api import JobStatus, Operation
@@ -49,9 +51,50 @@ class DriverAnswer:
     operation: Operation | OperationAbsent | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Sight:
+    """A job as it was looked at: what Kubernetes has of it, and what its drivers answered.
+
+    Attributes:
+        now: When.
+        resource: The resource.
+        job: Its metadata.
+        status: Its status.
+        pods: Its pods, as they were read.
+        drivers: Its driver pods, oldest epoch first.
+        standbys: Its standby pods.
+        executors: Its executor pods.
+        live: The driver pods that may run and were not released.
+        driver: The driver's answer.
+        standby: The recorded standby's answer.
+    """
+
+    now: datetime
+    resource: Resource
+    job: Job
+    status: StatefulSparkJobStatus
+    pods: tuple[Resource, ...]
+    drivers: tuple[DriverPod, ...]
+    standbys: tuple[DriverPod, ...]
+    executors: tuple[ExecutorPod, ...]
+    live: tuple[DriverPod, ...]
+    driver: DriverAnswer
+    standby: JobStatus | DriverSilent | None
+
+
 async def read_job(ports: Ports, key: JobKey) -> Resource | None:
     """Return the live resource, or None if it does not exist."""
-    return await ports.gateway.get(resources.JOB, key.namespace, key.name)
+    found = await ports.gateway.get(resources.JOB, key.namespace, key.name)
+    ports.watched.keep_read(resources.JOB, key.namespace, key.name, found)
+    return found
+
+
+async def read_pods(ports: Ports, key: JobKey) -> tuple[Resource, ...]:
+    """Return the live driver, standby and executor pods that carry a job's labels."""
+    before = ports.watched.pods(key)
+    listed = await ports.gateway.list_pods(key.namespace, names.pod_selector(key.name))
+    ports.watched.keep_pods(key, listed, before)
+    return listed
 
 
 def read_status(resource: Resource) -> StatefulSparkJobStatus:
@@ -84,38 +127,61 @@ def finalizers(resource: Resource) -> tuple[str, ...]:
     return tuple(name for name in entries if isinstance(name, str)) if isinstance(entries, list) else ()
 
 
-async def observe(
-    ports: Ports, resource: Resource, accepted: Accepted, savepoints: tuple[SavepointObject, ...] = ()
-) -> Situation:
-    """Collect all facts about a job.
+async def look(ports: Ports, resource: Resource, found: tuple[Resource, ...]) -> Sight:
+    """Look at a job, and ask its driver and its standby.
 
     Args:
         ports: The ports.
-        resource: The resource as it was read in this pass.
+        resource: The resource.
+        found: The pods that carry its labels.
+    """
+    job, status, now = read_metadata(resource), read_status(resource), ports.now()
+    drivers, standbys, executors = _sort_pods(found, job)
+    live = [pod for pod in drivers if pod.is_live(now) and not _is_released(status, pod)]
+    driver = await _ask_driver(ports, job, status, live)
+    standby = await _ask_standby(ports, job, status, [pod for pod in standbys if pod.is_live(now)])
+    return Sight(
+        now=now,
+        resource=resource,
+        job=job,
+        status=status,
+        pods=found,
+        drivers=drivers,
+        standbys=standbys,
+        executors=executors,
+        live=tuple(live),
+        driver=driver,
+        standby=standby,
+    )
+
+
+async def observe(
+    ports: Ports, sight: Sight, accepted: Accepted, savepoints: tuple[SavepointObject, ...] = ()
+) -> Situation:
+    """Return all facts about a job.
+
+    Args:
+        ports: The ports.
+        sight: The job as it was looked at.
         accepted: The spec to carry out.
         savepoints: The savepoint objects in its namespace.
     """
-    job, status = read_metadata(resource), read_status(resource)
-    driver_pods, standby_pods, executor_pods = await _list_pods(ports, job)
-    now = ports.now()
-    live = [pod for pod in driver_pods if pod.is_live(now) and not _is_released(status, pod)]
-    answer = await _ask_driver(ports, job, status, live)
-    standby = await _ask_standby(ports, job, status, [pod for pod in standby_pods if pod.is_live(now)])
-    storage = await _read_storage(ports, job, status, accepted) if _needs_storage(job, accepted, live) else None
+    job, status = sight.job, sight.status
+    storage = await _read_storage(ports, job, status, accepted) if _needs_storage(job, accepted, sight.live) else None
     return Situation(
-        now=now,
+        now=sight.now,
         job=job,
         spec=accepted.spec,
         status=status,
         rejection=accepted.rejection,
-        pods=driver_pods,
-        driver=answer.status,
-        operation=answer.operation,
+        pods=sight.drivers,
+        driver=sight.driver.status,
+        operation=sight.driver.operation,
         storage=storage,
-        standbys=standby_pods,
-        standby=standby,
+        standbys=sight.standbys,
+        standby=sight.standby,
         withheld=accepted.withheld,
-        executors=executor_pods,
+        executors=sight.executors,
         savepoints=savepoints,
         calendar=_calendar(accepted),
     )
@@ -126,15 +192,14 @@ def _calendar(accepted: Accepted) -> Calendar | None:
     return calendar.read(schedule.cron, schedule.time_zone) if schedule is not None else None
 
 
-async def _list_pods(
-    ports: Ports, job: Job
+def _sort_pods(
+    listed: tuple[Resource, ...], job: Job
 ) -> tuple[tuple[DriverPod, ...], tuple[DriverPod, ...], tuple[ExecutorPod, ...]]:
     """Return this job's driver, standby and executor pods.
 
     Drivers and standbys of an earlier resource with the same name are left out. Its executors are not: they belong to pods
     that this job does not have.
     """
-    listed = await ports.gateway.list_pods(job.namespace, names.pod_selector(job.name))
     owned = [pod for pod in listed if _is_owned(pod, job.uid)]
     driver_pods = [driver for pod in owned if (driver := pods.read_driver_pod(pod)) is not None]
     standby_pods = [standby for pod in owned if (standby := pods.read_standby_pod(pod)) is not None]
@@ -166,7 +231,7 @@ async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, li
         return DriverAnswer(DriverSilent(f"Secret {names.token(job.name)} with its token is missing"))
     answer = await ports.drivers.status(pod, token)
     if isinstance(answer, DriverSilent):
-        forget_token(ports, job)
+        ports.secrets.doubt(_token_key(job), ports.now())
     operation = status.operation
     if isinstance(answer, DriverSilent) or operation is None or operation.epoch != pod.epoch:
         return DriverAnswer(answer)
@@ -188,31 +253,36 @@ async def _ask_standby(
         return DriverSilent(f"Secret {names.token(job.name)} with its token is missing")
     answer = await ports.drivers.status(pod, token)
     if isinstance(answer, DriverSilent):
-        forget_token(ports, job)
+        ports.secrets.doubt(_token_key(job), ports.now())
     return answer
 
 
 async def read_token(ports: Ports, job: Job) -> str | None:
     """Return the token of a job's driver API; None if its Secret is missing.
 
-    The Secret is read once, and again after a driver did not answer: it may have another token.
+    The Secret is read once, and again after a driver did not answer, for it may have another token.
     """
-    remembered = ports.tokens.get(job.uid)
-    if remembered is not None:
-        return remembered
+    kept = ports.secrets.find(_token_key(job), ports.now())
+    if kept is not None:
+        return kept.get("token")
     secret = await ports.gateway.read_secret(job.namespace, names.token(job.name))
-    token = secret.get("token") if secret else None
-    if token is not None:
-        ports.tokens[job.uid] = token
-    return token
+    if secret is None or "token" not in secret:
+        return None
+    ports.secrets.keep(_token_key(job), secret, ports.now())
+    return secret["token"]
 
 
 def forget_token(ports: Ports, job: Job) -> None:
-    """Have the token of a job's driver API read again."""
-    ports.tokens.pop(job.uid, None)
+    """Drop the token of a job that does not exist any more."""
+    ports.secrets.forget(_token_key(job))
 
 
-def _needs_storage(job: Job, accepted: Accepted, live: list[DriverPod]) -> bool:
+def _token_key(job: Job) -> tuple[str, str]:
+    """The key of a token has its job's uid: a job that was made again has another token in the Secret of the same name."""
+    return job.uid, names.token(job.name)
+
+
+def _needs_storage(job: Job, accepted: Accepted, live: tuple[DriverPod, ...]) -> bool:
     """Tell whether the decision depends on the content of storage."""
     if live or accepted.spec is None:
         return False
@@ -229,11 +299,14 @@ async def _read_storage(
         return target
     operation = status.operation
     is_open = operation is not None and operation.state is OperationPhase.REQUESTED
-    return await ports.storage.read(
+    content = await ports.storage.read(
         target,
         savepoint=status.restore.snapshot if status.restore else None,
         request=operation.id if operation is not None and is_open else None,
     )
+    if isinstance(content, StorageUnreadable):
+        doubt_credentials(ports, job.namespace, target.storage)
+    return content
 
 
 async def storage_target(ports: Ports, job: Job, accepted: Accepted) -> StorageTarget | StorageUnreadable | None:
@@ -248,7 +321,7 @@ async def connection(ports: Ports, namespace: str, job: str, storage: Storage) -
     reference = storage.credentials_secret
     if reference is None:
         return StorageTarget(storage, namespace, job, None)
-    credentials = await ports.gateway.read_secret(namespace, reference.name)
+    credentials = await _read_credentials(ports, namespace, reference.name)
     if credentials is None:
         message = f"Secret {namespace}/{reference.name} does not exist; create it with the S3 credentials."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
@@ -258,3 +331,19 @@ async def connection(ports: Ports, namespace: str, job: str, storage: Storage) -
         message = f"Secret {namespace}/{reference.name} has no {' and no '.join(absent)}; add what is missing."
         return StorageUnreadable("CredentialsMissing", message, may_pass=False)
     return StorageTarget(storage, namespace, job, credentials)
+
+
+async def _read_credentials(ports: Ports, namespace: str, name: str) -> Mapping[str, str] | None:
+    kept = ports.secrets.find((namespace, name), ports.now())
+    if kept is not None:
+        return kept
+    credentials = await ports.gateway.read_secret(namespace, name)
+    if credentials is not None:
+        ports.secrets.keep((namespace, name), credentials, ports.now())
+    return credentials
+
+
+def doubt_credentials(ports: Ports, namespace: str, storage: Storage) -> None:
+    """Have the credentials of a storage that refuses, or does not answer, read again."""
+    if storage.credentials_secret is not None:
+        ports.secrets.doubt((namespace, storage.credentials_secret.name), ports.now())

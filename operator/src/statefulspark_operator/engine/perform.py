@@ -236,5 +236,10 @@ def _pod_of(situation: Situation, epoch: int) -> DriverPod | None:
 async def _purge(current: Pass) -> None:
     accepted = Accepted(current.situation.spec)
     target = await observe.storage_target(current.ports, current.situation.job, accepted)
-    if isinstance(target, StorageTarget):
+    if not isinstance(target, StorageTarget):
+        return
+    try:
         await current.ports.storage.purge(target)
+    except errors.StatefulSparkError:
+        observe.doubt_credentials(current.ports, current.key.namespace, target.storage)
+        raise

@@ -1,19 +1,42 @@
-"""One reconcile pass of one job. This page is the whole algorithm; each step has its own module."""
+"""One reconcile pass of one job. This page is the whole algorithm; each step has its own module.
+
+A pass looks at the watches' copies first. If nothing has changed since a pass that had nothing to do, it ends there; if what
+it decides weighs nothing, it is carried out; otherwise the pass is made again from what the API server says (docs/adr/0023).
+"""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from statefulspark import errors
 
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine import attend, observe, perform, record, report, validate
+from statefulspark_operator.engine import attend, observe, perform, record, report, validate, weight
+from statefulspark_operator.engine.memory import LONGEST_LOOK, JobMemory, Seen
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import decide
-from statefulspark_operator.lifecycle.decision import SOON, Decision
+from statefulspark_operator.lifecycle.decision import AT_ONCE, Decision
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
+from statefulspark_operator.lifecycle.situation import Situation
 from statefulspark_operator.telemetry.metrics import JobMetrics
+
+
+@dataclass(frozen=True, slots=True)
+class _Considered:
+    """A decision, and what it was made from.
+
+    Attributes:
+        situation: The facts.
+        decision: The decision.
+        attend_after: When the savepoint objects are looked at again; None if there was nothing to do about them.
+    """
+
+    situation: Situation
+    decision: Decision
+    attend_after: timedelta | None
 
 
 async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None) -> timedelta | None:
@@ -33,19 +56,81 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
         PreconditionFailedError: The job has changed during the pass; try again at once.
         StateUnknownError: A permission is missing; try again later.
     """
+    memory, gauges = ports.memories.of(key), gauges or JobMetrics()
+    try:
+        after = await _from_copies(ports, key, memory, gauges)
+        return after if after is not None else await _from_the_api_server(ports, key, memory, gauges)
+    except errors.StatefulSparkError:
+        memory.distrust()
+        raise
+
+
+async def _from_copies(ports: Ports, key: JobKey, memory: JobMemory, gauges: JobMetrics) -> timedelta | None:
+    """Make a pass from the watches' copies; None if it has to be made from what the API server says."""
+    resource, now = ports.watched.find(resources.JOB, key.namespace, key.name), ports.now()
+    if resource is None or resources.text(resource, "metadata", "deletionTimestamp"):
+        return None
+    if memory.trusted_until is None:
+        memory.trust(key, now)  # The watches have listed everything a moment ago.
+    elif now >= memory.trusted_until:
+        return None
+    sight = await observe.look(ports, resource, ports.watched.pods(key))
+    savepoints = await attend.read(ports, key.namespace)
+    if memory.is_settled(_seen(sight, savepoints), now):
+        return _next_look(memory, sight, now)
+    memory.unsettle()
+    if not sight.live:
+        return None
+    considered = await _consider(ports, key, sight, savepoints)
+    if weight.is_weighty(considered.situation, considered.decision):
+        return None
+    return await _carry_out(ports, key, sight, considered, gauges)
+
+
+async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gauges: JobMetrics) -> timedelta | None:
     resource = await observe.read_job(ports, key)
-    gauges = gauges or JobMetrics()
     savepoints = await attend.read(ports, key.namespace)
     if resource is None:
         gauges.remove(key)
+        ports.memories.forget(key)
         return await attend.without_job(ports, key, savepoints)
-    accepted = await validate.validate(ports, resource, observe.read_status(resource))
-    situation = await observe.observe(ports, resource, accepted, savepoints or ())
-    attended = await attend.of_job(ports, key, situation) if savepoints is not None else False
-    decision = decide.decide(situation)
-    version = await record.record(ports, key, resource, decision.status)
+    sight = await observe.look(ports, resource, await observe.read_pods(ports, key))
+    memory.trust(key, sight.now)
+    considered = await _consider(ports, key, sight, savepoints)
+    return await _carry_out(ports, key, sight, considered, gauges)
+
+
+def _seen(sight: observe.Sight, savepoints: tuple[SavepointObject, ...] | None) -> Seen:
+    own = ((item.uid, item.resource_version) for item in savepoints or () if item.spec.job == sight.job.name)
+    found = ((watched.uid_of(item), watched.version_of(item)) for item in (sight.resource, *sight.pods))
+    return Seen(tuple(sorted((*found, *own))), sight.driver.status, sight.standby)
+
+
+def _next_look(memory: JobMemory, sight: observe.Sight, now: datetime) -> timedelta:
+    """Return when to look again: a driver has to be asked, and a job without one is woken by events."""
+    if sight.live or memory.settled_until is None:
+        return memory.next_look(now)
+    return memory.settled_until - now
+
+
+async def _consider(
+    ports: Ports, key: JobKey, sight: observe.Sight, savepoints: tuple[SavepointObject, ...] | None
+) -> _Considered:
+    """Attend to the job's savepoint objects, and decide."""
+    accepted = await validate.validate(ports, sight.resource, sight.status)
+    situation = await observe.observe(ports, sight, accepted, savepoints or ())
+    attend_after = await attend.of_job(ports, key, situation) if savepoints is not None else None
+    return _Considered(situation, decide.decide(situation), attend_after)
+
+
+async def _carry_out(
+    ports: Ports, key: JobKey, sight: observe.Sight, considered: _Considered, gauges: JobMetrics
+) -> timedelta:
+    """Record, perform and report a decision, and remember whether there was nothing to do."""
+    situation, decision = considered.situation, considered.decision
+    version = await record.record(ports, key, sight.resource, decision.status)
     gauges.update(key, decision.status)
-    current = perform.Pass(ports, key, resource, situation, version)
+    current = perform.Pass(ports, key, sight.resource, situation, version)
     try:
         await perform.perform(current, decision.actions)
     except errors.StatefulSparkError as error:
@@ -53,7 +138,22 @@ async def reconcile(ports: Ports, key: JobKey, gauges: JobMetrics | None = None)
         raise
     finally:
         await report.report(ports, key, situation, decision)
-    return min(decision.requeue_after, SOON) if attended else decision.requeue_after
+    return _after(ports, key, sight, considered)
+
+
+def _after(ports: Ports, key: JobKey, sight: observe.Sight, considered: _Considered) -> timedelta:
+    """Return the delay until the next pass."""
+    situation, decision, memory = considered.situation, considered.decision, ports.memories.of(key)
+    if weight.records_a_step(situation, decision):
+        return AT_ONCE  # The operator's own patch wakes nobody.
+    if considered.attend_after is not None:
+        return min(decision.requeue_after, considered.attend_after)
+    until = memory.trusted_until
+    if until is None or not weight.is_settled(situation, decision, until=until):
+        return decision.requeue_after
+    longest = weight.longest_look(situation, LONGEST_LOOK)
+    memory.settle(_seen(sight, situation.savepoints), until, longest)
+    return _next_look(memory, sight, situation.now)
 
 
 async def _record_failure(current: perform.Pass, decision: Decision, error: errors.StatefulSparkError) -> None:

@@ -17,6 +17,7 @@ from statefulspark_operator.api.spec import NAME_MAX_LENGTH, StatefulSparkJobSpe
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, UpgradeMode
 from statefulspark_operator.cluster import calendar, resources
+from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import steps
@@ -96,15 +97,21 @@ async def _without_withheld(
 
 
 async def _read_revision(ports: Ports, resource: Resource, name: str | None) -> StatefulSparkJobSpec | None:
-    """Return the stored spec of a revision; None if it is not stored or cannot be read any more."""
+    """Return the stored spec of a revision; None if it is not stored or cannot be read any more.
+
+    A stored spec never changes, so the one that was read last is kept.
+    """
     if name is None:
         return None
-    namespace = resources.text(resource, "metadata", "namespace")
-    stored_as = names.controller_revision(resources.text(resource, "metadata", "name"), name)
-    stored = await ports.gateway.get(resources.CONTROLLER_REVISION, namespace, stored_as)
-    if stored is None:
-        return None
+    key = JobKey(resources.text(resource, "metadata", "namespace"), resources.text(resource, "metadata", "name"))
+    memory, identity = ports.memories.of(key), f"{resources.text(resource, 'metadata', 'uid')}/{name}"
+    if memory.revision is None or memory.revision[0] != identity:
+        stored_as = names.controller_revision(key.name, name)
+        stored = await ports.gateway.get(resources.CONTROLLER_REVISION, key.namespace, stored_as)
+        if stored is None:
+            return None
+        memory.revision = (identity, resources.section(stored, "data", "spec"))
     try:
-        return StatefulSparkJobSpec.model_validate(resources.section(stored, "data", "spec"))
+        return StatefulSparkJobSpec.model_validate(memory.revision[1])
     except ValidationError:
         return None

@@ -1,0 +1,107 @@
+"""What the operator remembers of each job between two passes.
+
+When its copies were compared with the API server, and what a pass saw that had nothing to do. Everything here may be lost at
+any time; it costs reads. It is never the reason for an action.
+"""
+
+from __future__ import annotations
+
+import zlib
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+from statefulspark.contract.api import JobStatus
+
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.lifecycle.decision import STEADY
+from statefulspark_operator.lifecycle.situation import DriverSilent
+
+TRUSTED_FOR = timedelta(minutes=5)
+"""How long a watch's copies are used before they are compared with the API server: a watch does not tell everything."""
+LONGEST_LOOK = timedelta(seconds=30)
+"""The longest time between two looks at a driver whose job has nothing to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The facts of a pass, as far as they can change without one.
+
+    Attributes:
+        versions: Identities and versions of the job, its pods and its namespace's savepoint objects.
+        driver: The driver's answer.
+        standby: The standby's answer.
+    """
+
+    versions: tuple[tuple[str, str], ...]
+    driver: JobStatus | DriverSilent | None
+    standby: JobStatus | DriverSilent | None
+
+
+@dataclass(slots=True)
+class JobMemory:
+    """What is remembered of one job.
+
+    Attributes:
+        trusted_until: Until when the watches' copies are used; None before the first pass.
+        settled: What a pass saw that had nothing to do, and that would have nothing to do later either.
+        settled_until: Until when that holds whatever the time is.
+        looks: Number of looks since then that saw the same.
+        longest_look: The longest time between two of them while a driver runs.
+        revision: The stored spec that was read last, by its name; it never changes.
+    """
+
+    trusted_until: datetime | None = None
+    settled: Seen | None = None
+    settled_until: datetime | None = None
+    looks: int = 0
+    longest_look: timedelta = LONGEST_LOOK
+    revision: tuple[str, Resource] | None = None
+
+    def trust(self, key: JobKey, now: datetime) -> None:
+        """Note that the copies were compared; jobs are spread, so that their next comparisons do not come at once."""
+        self.trusted_until = now + TRUSTED_FOR * (0.8 + zlib.crc32(str(key).encode()) % 1000 / 2500)
+
+    def distrust(self) -> None:
+        """Have everything read from the API server in the next pass."""
+        self.trusted_until = datetime.min.replace(tzinfo=self.trusted_until.tzinfo if self.trusted_until else None)
+        self.settled = None
+
+    def settle(self, seen: Seen, until: datetime, longest_look: timedelta) -> None:
+        """Note what a pass saw that had nothing to do; a pass that sees the same again lets the looks go on as they were."""
+        self.looks = self.looks if self.settled == seen else 0
+        self.settled, self.settled_until, self.longest_look = seen, until, longest_look
+
+    def unsettle(self) -> None:
+        """Note that there is, or will be, something to do."""
+        self.settled = None
+
+    def is_settled(self, seen: Seen, now: datetime) -> bool:
+        """Tell whether a look sees what the pass saw that had nothing to do."""
+        return (
+            self.settled is not None
+            and self.settled_until is not None
+            and now < self.settled_until
+            and self.settled == seen
+        )
+
+    def next_look(self, now: datetime) -> timedelta:
+        """Return the time until the next look at a driver, which grows while nothing changes."""
+        wait = min(STEADY * (1 << min(self.looks, 8)), self.longest_look)
+        self.looks += 1
+        return min(wait, self.settled_until - now) if self.settled_until is not None else wait
+
+
+@dataclass(slots=True)
+class Memories:
+    """The memory of every job."""
+
+    _jobs: dict[JobKey, JobMemory] = field(default_factory=dict)
+
+    def of(self, key: JobKey) -> JobMemory:
+        """Return the memory of a job."""
+        return self._jobs.setdefault(key, JobMemory())
+
+    def forget(self, key: JobKey) -> None:
+        """Drop the memory of a job that does not exist any more."""
+        self._jobs.pop(key, None)

@@ -1,0 +1,70 @@
+"""How much a decision weighs: may it be carried out from the watches' copies, and does it leave nothing to do? Pure.
+
+A copy may be old. What is only noted in the status may be noted from it: the patch names the version that it was made from,
+and the next pass corrects it. Whatever else a decision does, it does from what the API server says at that moment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import datetime, timedelta
+
+from statefulspark_operator.lifecycle import decide, health, observed
+from statefulspark_operator.lifecycle.decision import Decision
+from statefulspark_operator.lifecycle.savepoints import attendance, naming
+from statefulspark_operator.lifecycle.situation import DriverSilent, Situation, StorageUnreadable
+
+NOTED = frozenset(
+    {
+        "phase",
+        "message",
+        "observed_generation",
+        "conditions",
+        "executors",
+        "last_checkpoint",
+        "last_savepoint",
+        "restored_from",
+        "queries",
+        "progress_at",
+    }
+)
+"""Fields of the status that no later decision goes by: facts that are observed again, and words for people."""
+
+
+def is_weighty(situation: Situation, decision: Decision) -> bool:
+    """Tell whether a decision acts, or records what later decisions go by, so that it must not be made from a copy."""
+    return bool(decision.actions) or records_a_step(situation, decision)
+
+
+def records_a_step(situation: Situation, decision: Decision) -> bool:
+    """Tell whether a decision records what later decisions go by, so that the next one follows at once."""
+    before, after = situation.status, decision.status
+    return any(getattr(before, name) != getattr(after, name) for name in type(after).model_fields if name not in NOTED)
+
+
+def is_settled(situation: Situation, decision: Decision, *, until: datetime) -> bool:
+    """Tell whether a pass had nothing to do, and would have nothing to do until a time, if no fact changes.
+
+    Args:
+        situation: The facts.
+        decision: What was decided from them.
+        until: The time.
+    """
+    if decision.actions or decision.status != situation.status or isinstance(situation.storage, StorageUnreadable):
+        return False
+    if isinstance(situation.driver, DriverSilent) or isinstance(situation.standby, DriverSilent):
+        return False  # It may answer at any time, and is asked until then.
+    if isinstance(situation.named_restore, naming.Unresolved):
+        return False  # Another job's savepoint may be what it waits for.
+    if any(savepoint.is_deleted for savepoint in situation.own_savepoints):
+        return False  # Another object may hold its files.
+    # Without storage: nothing tells that its content has changed, so nothing may depend on it.
+    later = dataclasses.replace(situation, now=until, storage=None)
+    decided = decide.decide(later)
+    is_same = (decided.reason, decided.status, decided.actions) == (decision.reason, decision.status, decision.actions)
+    return is_same and not attendance.of_job(observed.fold(later))
+
+
+def longest_look(situation: Situation, longest: timedelta) -> timedelta:
+    """Return the time within which a batch that hangs has to be seen for the first time."""
+    return min(longest, health.settings(situation).progress_timeout / 2)
