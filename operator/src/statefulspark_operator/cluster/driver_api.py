@@ -6,6 +6,7 @@ driver runs. Timeouts are short, because the caller asks again soon.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
@@ -16,6 +17,11 @@ from statefulspark.contract.api import ActivateRequest, ApiError, JobStatus, Ope
 from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent, OperationAbsent
 
 TIMEOUT_S = 3.0
+MOST_AT_ONCE = 256
+"""Drivers that are asked at the same time: so many answers are read in much less than the timeout."""
+MOST_SILENT_AT_ONCE = 64
+"""Drivers that did not answer in time and are asked again at the same time; they keep nobody else waiting."""
+_REMEMBERED_SILENT = 4096
 _NOT_FOUND = 404
 
 
@@ -54,14 +60,19 @@ class DriverApi(Protocol):
 class HttpDriverApi:
     """The API over HTTP, at the pod's own address."""
 
-    def __init__(self, resolve: Callable[[DriverPod], str | None] = address_of) -> None:
+    def __init__(
+        self, resolve: Callable[[DriverPod], str | None] = address_of, *, timeout_s: float = TIMEOUT_S
+    ) -> None:
         """Create a client.
 
         Args:
             resolve: Returns the URL of a pod's API.
+            timeout_s: How long an answer is waited for.
         """
-        self._resolve = resolve
+        self._resolve, self._timeout_s = resolve, timeout_s
         self._session: aiohttp.ClientSession | None = None
+        self._lane, self._silent_lane = asyncio.Semaphore(MOST_AT_ONCE), asyncio.Semaphore(MOST_SILENT_AT_ONCE)
+        self._silent: set[str] = set()
 
     async def close(self) -> None:
         """Close the connections."""
@@ -119,23 +130,37 @@ class HttpDriverApi:
         address = self._resolve(pod)
         if address is None:
             return DriverSilent("no address yet")
+        async with self._silent_lane if pod.uid in self._silent else self._lane:
+            answer = await self._ask(address + path, token, method, body)
+        if isinstance(answer, TimeoutError):
+            if len(self._silent) > _REMEMBERED_SILENT:
+                self._silent.clear()  # Most of these pods are gone by now; those that still hang show it again.
+            self._silent.add(pod.uid)
+            return DriverSilent(f"its API did not answer within {self._timeout_s:g} s")
+        self._silent.discard(pod.uid)
+        return answer
+
+    async def _ask(
+        self, url: str, token: str, method: str, body: str | None
+    ) -> tuple[int, bytes] | DriverSilent | TimeoutError:
         headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-        timeout = aiohttp.ClientTimeout(total=TIMEOUT_S)
+        timeout = aiohttp.ClientTimeout(total=self._timeout_s)
         try:
             async with self._open_session().request(
-                method, address + path, data=body, headers=headers, timeout=timeout
+                method, url, data=body, headers=headers, timeout=timeout
             ) as response:
                 return response.status, await response.read()
         except (aiohttp.ClientConnectorError, ConnectionError):
             return DriverSilent("its API does not accept connections yet")
-        except TimeoutError:
-            return DriverSilent(f"its API did not answer within {TIMEOUT_S:g} s")
+        except TimeoutError as error:
+            return error
         except aiohttp.ClientError as error:
             return DriverSilent(f"the connection to its API failed: {type(error).__name__}")
 
     def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = aiohttp.ClientSession()
+            # The lanes are the limit: in the connector's own, of 100, those that hang would keep the others waiting.
+            self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
         return self._session
 
 

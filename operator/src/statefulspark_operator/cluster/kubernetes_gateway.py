@@ -7,6 +7,7 @@ follow every Kubernetes release, and drop unknown fields. Some functions of the 
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
@@ -26,6 +27,8 @@ from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Kind, Resource
 
 REQUEST_TIMEOUT_S = 20
+MOST_AT_ONCE = 16
+"""Requests that are sent to the API server at the same time."""
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
@@ -47,6 +50,7 @@ class KubernetesGateway:
             written: Receives every object as it is after a write.
         """
         self._api, self._written = api, written
+        self._turns = asyncio.Semaphore(MOST_AT_ONCE)
 
     @classmethod
     async def connect(
@@ -179,8 +183,9 @@ class KubernetesGateway:
                 body=body,
                 auth_settings=["BearerToken"],
             )
-            response = await self._api.call_api(*parameters, _request_timeout=REQUEST_TIMEOUT_S)
-            content: bytes = await response.read()  # type: ignore[no-untyped-call]
+            async with self._turns:
+                response = await self._api.call_api(*parameters, _request_timeout=REQUEST_TIMEOUT_S)
+                content: bytes = await response.read()  # type: ignore[no-untyped-call]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise errors.TransientError(
                 "ApiServerUnavailable",

@@ -6,11 +6,10 @@ content is returned as unknown, never as empty.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from statefulspark import errors, storage
 from statefulspark.checkpoint import catalog, epochs, verify
@@ -21,6 +20,7 @@ from statefulspark.recovery import external_savepoints
 
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.api.status import SnapshotStatus
+from statefulspark_operator.cluster import storage_threads
 from statefulspark_operator.lifecycle.situation import (
     CheckpointFact,
     SavepointFact,
@@ -30,6 +30,7 @@ from statefulspark_operator.lifecycle.situation import (
 
 _LOOKED_AT = 3
 """Number of savepoints among which that of a request is looked for: one is made at a time."""
+Result = TypeVar("Result")
 StoreOpener = Callable[[str, storage.StorageOptions], storage.ObjectStore]
 """Returns the store at a URI."""
 
@@ -111,13 +112,17 @@ class StorageReader(Protocol):
 class SnapshotStorageReader:
     """Reads storage with the runtime's readers, in threads."""
 
-    def __init__(self, open_store: StoreOpener = storage.open_store) -> None:
+    def __init__(
+        self, open_store: StoreOpener = storage.open_store, threads: storage_threads.StorageThreads | None = None
+    ) -> None:
         """Create a reader without connections; they are opened at first use and reused.
 
         Args:
             open_store: Returns the store at a URI.
+            threads: Where the work is done.
         """
         self._open_store = open_store
+        self._threads = threads or storage_threads.StorageThreads()
         self._stores: dict[tuple[str, storage.StorageOptions], storage.ObjectStore] = {}
 
     async def read(
@@ -125,7 +130,7 @@ class SnapshotStorageReader:
     ) -> StorageFacts | StorageUnreadable:
         """Read the content of a job's folder."""
         try:
-            return await asyncio.to_thread(self._read, target, savepoint, request)
+            return await self._in_thread(target, lambda: self._read(target, savepoint, request))
         except errors.TransientError as error:
             return StorageUnreadable(error.reason, error.message)
         except errors.StatefulSparkError as error:
@@ -136,7 +141,7 @@ class SnapshotStorageReader:
     ) -> SnapshotStatus | NoSavepoint | StorageUnreadable:
         """Read a savepoint's manifest, and check that its files are there."""
         try:
-            return await asyncio.to_thread(self._find_savepoint, target, location.rstrip("/"))
+            return await self._in_thread(target, lambda: self._find_savepoint(target, location.rstrip("/")))
         except (errors.ObjectNotFoundError, errors.SnapshotCorruptError) as error:
             return NoSavepoint(error.message)
         except errors.TransientError as error:
@@ -147,11 +152,22 @@ class SnapshotStorageReader:
     async def dispose(self, target: StorageTarget, location: str) -> None:
         """Delete the files of a savepoint; the call may be repeated."""
         parent, _, folder = location.rstrip("/").rpartition("/")
-        await asyncio.to_thread(lambda: savepoint_files.dispose(self._open(parent, target), folder))
+        await self._in_thread(
+            target,
+            lambda: savepoint_files.dispose(self._open(parent, target), folder),
+            timeout_s=storage_threads.DELETION_TIMEOUT_S,
+        )
 
     async def purge(self, target: StorageTarget) -> None:
         """Delete everything below a job's folder; the call may be repeated."""
-        await asyncio.to_thread(self._purge, target)
+        await self._in_thread(target, lambda: self._purge(target), timeout_s=storage_threads.DELETION_TIMEOUT_S)
+
+    async def _in_thread(
+        self, target: StorageTarget, work: Callable[[], Result], *, timeout_s: float | None = None
+    ) -> Result:
+        """Do one thing at a time for a job; stores are told apart by their endpoint, and at the cloud's by their bucket."""
+        store = target.storage.endpoint or target.storage.uri.removeprefix("s3://").partition("/")[0]
+        return await self._threads.run(store, f"{target.namespace}/{target.job}", work, timeout_s=timeout_s)
 
     def _open(self, uri: str, target: StorageTarget) -> storage.ObjectStore:
         options = _options(target)

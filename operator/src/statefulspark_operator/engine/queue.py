@@ -2,6 +2,9 @@
 
 Wake-ups carry no content. If any number of them arrive while a pass runs, one more pass follows, and reads everything
 again; after a lost event the next pass starts when the last pass has requested it.
+
+Passes of different jobs never wait for each other. What is scarce is limited where it is used: requests to the API server,
+connections to drivers, threads for storage; so a driver or a store that hangs holds up its own jobs only.
 """
 
 from __future__ import annotations
@@ -42,17 +45,15 @@ class _JobWorker:
 
 
 class WorkQueue:
-    """A worker per job, and a limit on concurrent passes."""
+    """A worker per job."""
 
-    def __init__(self, reconcile: Reconcile, *, max_concurrent: int = 16) -> None:
+    def __init__(self, reconcile: Reconcile) -> None:
         """Create an empty queue.
 
         Args:
             reconcile: Runs one pass; returns the delay until the next one, None when the job is gone.
-            max_concurrent: Maximum number of concurrent passes of all jobs.
         """
         self._reconcile = reconcile
-        self._slots = asyncio.Semaphore(max_concurrent)
         self._workers: dict[JobKey, _JobWorker] = {}
         self._closed = False
         self.passes = 0
@@ -99,21 +100,20 @@ class WorkQueue:
 
     async def _pass(self, key: JobKey, worker: _JobWorker) -> float | None:
         """Run one pass and return the seconds until the next one; None if the job is gone."""
-        async with self._slots:
-            self.passes += 1
-            worker.started_at_s = time.monotonic()
-            try:
-                after = await self._reconcile(key)
-            except errors.PreconditionFailedError as error:
-                _LOG.debug("job changed during the pass", extra={"job": str(key), "error": str(error)})
-                return CONFLICT_RETRY_S
-            except errors.StatefulSparkError as error:
-                return self._after_failure(key, worker, error)
-            except Exception:  # noqa: BLE001 - the loop's edge: one job's bug must not stop the others
-                _LOG.exception("pass failed because of a bug in the operator", extra={"job": str(key)})
-                return self._after_failure(key, worker, None)
-            finally:
-                worker.started_at_s = None
+        self.passes += 1
+        worker.started_at_s = time.monotonic()
+        try:
+            after = await self._reconcile(key)
+        except errors.PreconditionFailedError as error:
+            _LOG.debug("job changed during the pass", extra={"job": str(key), "error": str(error)})
+            return CONFLICT_RETRY_S
+        except errors.StatefulSparkError as error:
+            return self._after_failure(key, worker, error)
+        except Exception:  # noqa: BLE001 - the loop's edge: one job's bug must not stop the others
+            _LOG.exception("pass failed because of a bug in the operator", extra={"job": str(key)})
+            return self._after_failure(key, worker, None)
+        finally:
+            worker.started_at_s = None
         worker.failures = 0
         return after.total_seconds() if after is not None else None
 

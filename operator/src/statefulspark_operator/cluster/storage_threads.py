@@ -1,0 +1,80 @@
+"""Threads for work on storage: a store that hangs takes a few of them, and no pass waits for it without end.
+
+They are the operator's own: in asyncio's default pool, which has six threads on two cores, six hung reads would stop every
+other, and the resolution of names. A thread cannot be ended, so work that is given up goes on; nothing is begun twice for
+one job meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from statefulspark import errors
+
+MOST_THREADS = 32
+MOST_OF_ONE_STORE = 8
+"""Threads that the jobs of one store can hold."""
+TIMEOUT_S = 60.0
+"""The longest time that a pass waits for an answer of storage."""
+DELETION_TIMEOUT_S = 540.0
+"""The same while files are deleted, of which there may be very many; a pass that takes longer counts as one that hangs."""
+
+Result = TypeVar("Result")
+
+
+class StorageThreads:
+    """A pool of threads, shared fairly between stores."""
+
+    def __init__(self, *, timeout_s: float = TIMEOUT_S, most_of_one_store: int = MOST_OF_ONE_STORE) -> None:
+        """Create a pool without threads; they are started when they are needed.
+
+        Args:
+            timeout_s: The longest time that a caller waits.
+            most_of_one_store: Number of threads that the work on one store can hold.
+        """
+        self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="storage")
+        self._timeout_s, self._most_of_one_store = timeout_s, most_of_one_store
+        self._stores: dict[str, asyncio.Semaphore] = {}
+        self._running: dict[str, asyncio.Task[object]] = {}
+
+    async def run(
+        self, store: str, owner: str, work: Callable[[], Result], *, timeout_s: float | None = None
+    ) -> Result:
+        """Run work in a thread, and wait for it for a limited time.
+
+        Args:
+            store: The store that it waits for.
+            owner: Whose work it is; work of the same owner that was given up is waited for first.
+            work: The work; it may be run again later.
+            timeout_s: The longest time to wait, if it is another one than usual.
+
+        Raises:
+            TransientError: `StorageSlow`: it did not end in time; it goes on, and its result is dropped.
+        """
+        deadline_s = asyncio.get_running_loop().time() + (timeout_s or self._timeout_s)
+        given_up = self._running.get(owner)
+        if given_up is not None:
+            await self._wait(given_up, store, deadline_s)
+        task = asyncio.create_task(self._run(store, work))
+        self._running[owner] = task
+        task.add_done_callback(lambda done: self._forget(owner, done))
+        await self._wait(task, store, deadline_s)
+        return task.result()
+
+    async def _run(self, store: str, work: Callable[[], Result]) -> Result:
+        async with self._stores.setdefault(store, asyncio.Semaphore(self._most_of_one_store)):
+            return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def _wait(self, task: asyncio.Task[Result], store: str, deadline_s: float) -> None:
+        done, _ = await asyncio.wait({task}, timeout=max(0.0, deadline_s - asyncio.get_running_loop().time()))
+        if not done:
+            raise errors.TransientError("StorageSlow", f"Storage {store} does not answer in time; it is asked again.")
+
+    def _forget(self, owner: str, done: asyncio.Task[Result]) -> None:
+        if self._running.get(owner) is done:
+            del self._running[owner]
+        if not done.cancelled():
+            done.exception()  # Nobody may be waiting for it any more.

@@ -1,0 +1,149 @@
+"""Drivers, stores and passes that hang hold up nobody but their own jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import pytest
+from situations import NOW, a_pod
+from statefulspark import errors
+from statefulspark.contract.api import JobState, JobStatus
+from statefulspark_operator.cluster import driver_api
+from statefulspark_operator.cluster.driver_api import HttpDriverApi
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.storage_threads import StorageThreads
+from statefulspark_operator.engine import queue
+from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent
+
+ANSWER = JobStatus(job="flights", namespace="demo", state=JobState.RUNNING, epoch=1, started_at=NOW).to_json().encode()
+WITHIN_S = 20.0
+MANY = 100
+
+
+def test_a_pass_does_not_wait_for_the_passes_of_other_jobs() -> None:
+    async def scene() -> None:
+        hung, done = asyncio.Event(), asyncio.Event()
+
+        async def one_pass(key: JobKey) -> timedelta | None:
+            await hung.wait() if key.name.startswith("hung") else done.set()
+            return timedelta(hours=1)
+
+        work = queue.WorkQueue(one_pass)
+        for number in range(MANY):
+            work.wake(JobKey("demo", f"hung-{number}"))
+        work.wake(JobKey("demo", "well"))
+        await asyncio.wait_for(done.wait(), WITHIN_S)
+        await work.close()
+
+    asyncio.run(scene())
+
+
+@asynccontextmanager
+async def a_driver(answer: bytes | None) -> AsyncIterator[str]:
+    """Serve a driver's API that answers every request the same, or that takes connections and says nothing."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await reader.readuntil(b"\r\n\r\n")
+            if answer is not None:
+                head = f"HTTP/1.1 200 OK\r\nContent-Length: {len(answer)}\r\nConnection: close\r\n\r\n"
+                writer.write(head.encode() + answer)
+            else:
+                await reader.read()
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+def pod(uid: str) -> DriverPod:
+    return dataclasses.replace(a_pod(), uid=uid)
+
+
+def test_more_drivers_that_hang_than_a_connector_has_room_for_keep_no_other_waiting() -> None:
+    async def scene() -> JobStatus | DriverSilent:
+        async with a_driver(None) as silent, a_driver(ANSWER) as answering:
+            drivers = HttpDriverApi(lambda asked: answering if asked.uid == "well" else silent, timeout_s=3600)
+            hung = [asyncio.create_task(drivers.status(pod(f"hung-{number}"), "token")) for number in range(2 * MANY)]
+            answer = await asyncio.wait_for(drivers.status(pod("well"), "token"), WITHIN_S)
+            for task in hung:
+                task.cancel()
+            await asyncio.gather(*hung, return_exceptions=True)
+            await drivers.close()
+            return answer
+
+    assert asyncio.run(scene()) == JobStatus.model_validate_json(ANSWER)
+
+
+def test_drivers_that_did_not_answer_have_a_lane_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver_api, "MOST_AT_ONCE", 1)
+    monkeypatch.setattr(driver_api, "MOST_SILENT_AT_ONCE", 1)
+
+    async def scene() -> JobStatus | DriverSilent:
+        async with a_driver(None) as silent, a_driver(ANSWER) as answering:
+            patient = HttpDriverApi(lambda asked: answering if asked.uid == "well" else silent, timeout_s=0.05)
+            assert isinstance(await patient.status(pod("hung"), "token"), DriverSilent)
+            patient._timeout_s = 3600  # From here on whoever waits for it waits for ever.
+            again = asyncio.create_task(patient.status(pod("hung"), "token"))
+            answer = await asyncio.wait_for(patient.status(pod("well"), "token"), WITHIN_S)
+            again.cancel()
+            await asyncio.gather(again, return_exceptions=True)
+            await patient.close()
+            return answer
+
+    assert asyncio.run(scene()) == JobStatus.model_validate_json(ANSWER)
+
+
+class Store:
+    """Work on a store that hangs until it is released."""
+
+    def __init__(self) -> None:
+        self.released = threading.Event()
+        self.begun: list[str] = []
+
+    def hang(self, owner: str) -> str:
+        self.begun.append(owner)
+        self.released.wait(WITHIN_S)
+        return owner
+
+
+def test_a_store_that_hangs_takes_its_share_of_the_threads_and_no_more() -> None:
+    async def scene() -> tuple[str, int]:
+        store, threads = Store(), StorageThreads(timeout_s=WITHIN_S, most_of_one_store=3)
+        hung = [
+            asyncio.create_task(threads.run("away", f"job-{number}", lambda number=number: store.hang(str(number))))
+            for number in range(MANY)
+        ]
+        answer = await asyncio.wait_for(threads.run("well", "other", lambda: "read"), WITHIN_S)
+        while len(store.begun) < 3:
+            await asyncio.sleep(0)
+        begun = len(store.begun)
+        store.released.set()
+        await asyncio.gather(*hung)
+        return answer, begun
+
+    assert asyncio.run(scene()) == ("read", 3)
+
+
+def test_work_that_was_given_up_is_waited_for_and_its_result_is_not_used() -> None:
+    async def scene() -> tuple[str, list[str]]:
+        store, impatient = Store(), StorageThreads(timeout_s=0.05)
+        with pytest.raises(errors.TransientError, match="does not answer in time"):
+            await impatient.run("s3", "flights", lambda: store.hang("first"))
+        with pytest.raises(errors.TransientError, match="does not answer in time"):
+            await impatient.run("s3", "flights", lambda: store.hang("second"))
+        assert store.begun == ["first"], "one thing at a time for a job"
+        store.released.set()
+        impatient._timeout_s = WITHIN_S
+        return await impatient.run("s3", "flights", lambda: store.hang("third")), store.begun
+
+    assert asyncio.run(scene()) == ("third", ["first", "third"])
