@@ -18,6 +18,7 @@ CHART = ROOT / "charts" / "statefulspark-operator"
 MODES = [
     pytest.param((), id="whole cluster"),
     pytest.param(("watchNamespaces={default,kube-public}",), id="two namespaces"),
+    pytest.param(("replicas=2",), id="two replicas"),
     pytest.param(
         (
             "image.tag=x",
@@ -30,6 +31,8 @@ MODES = [
             "priorityClassName=system-cluster-critical",
             "serviceAccount.annotations.role=reader",
             "logFormat=text",
+            "tolerations[0].key=dedicated",
+            "tolerations[0].operator=Exists",
         ),
         id="everything set",
     ),
@@ -83,10 +86,56 @@ def test_namespaced_mode_asks_for_no_right_on_the_cluster() -> None:
 
     assert of_kind(objects, "ClusterRole") == []
     assert of_kind(objects, "ClusterRoleBinding") == []
-    assert [resources.text(role, "metadata", "namespace") for role in of_kind(objects, "Role")] == [
-        "default",
-        "kube-public",
-    ]
+    roles = [role for role in of_kind(objects, "Role") if not is_for_the_lease(role)]
+    assert [resources.text(role, "metadata", "namespace") for role in roles] == ["default", "kube-public"]
+
+
+def is_for_the_lease(role: Resource) -> bool:
+    return resources.text(role, "metadata", "name").endswith("-lease")
+
+
+@pytest.mark.parametrize("values", [(), ("watchNamespaces={kube-public}",)], ids=["whole cluster", "one namespace"])
+def test_the_lease_is_the_only_one_that_the_operator_may_change_and_in_its_own_namespace(
+    values: tuple[str, ...],
+) -> None:
+    objects = render(*values)
+    (role,) = (role for role in of_kind(objects, "Role") if is_for_the_lease(role))
+    (deployment,) = of_kind(objects, "Deployment")
+    (container,) = resources.items(deployment, "spec", "template", "spec", "containers")
+    name = resources.text(deployment, "metadata", "name")
+
+    assert resources.text(role, "metadata", "namespace") == "default"
+    assert [rule["verbs"] for rule in resources.items(role, "rules")] == [["create"], ["get", "update"]]
+    assert resources.items(role, "rules")[1]["resourceNames"] == [name]
+    assert f"--lease={name}" in cast("list[str]", container["args"])
+    assert {"POD_NAME", "POD_NAMESPACE"} <= {resources.text(item, "name") for item in resources.items(container, "env")}
+
+
+def tolerations(*values: str) -> list[tuple[str, int]]:
+    (deployment,) = of_kind(render(*values), "Deployment")
+    found = resources.items(deployment, "spec", "template", "spec", "tolerations")
+    return [(resources.text(item, "key"), resources.number(item, "tolerationSeconds")) for item in found]
+
+
+def test_the_operator_leaves_a_lost_node_within_seconds_whatever_else_it_tolerates() -> None:
+    lost = [("node.kubernetes.io/not-ready", 5), ("node.kubernetes.io/unreachable", 5)]
+
+    assert tolerations() == lost
+    assert tolerations("tolerations[0].key=dedicated") == [*lost, ("dedicated", 0)]
+    assert tolerations("nodeLossTolerationSeconds=30")[0] == ("node.kubernetes.io/not-ready", 30)
+
+
+def test_two_replicas_are_spread_and_not_evicted_together() -> None:
+    objects = render("replicas=2")
+    (deployment,) = of_kind(objects, "Deployment")
+    (budget,) = of_kind(objects, "PodDisruptionBudget")
+
+    assert resources.find(budget, "spec", "maxUnavailable") == 1
+    assert resources.number(deployment, "spec", "replicas") == 2
+    (spread,) = resources.items(deployment, "spec", "template", "spec", "topologySpreadConstraints")
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
+    assert resources.section(spread, "labelSelector") == resources.section(budget, "spec", "selector")
+    assert of_kind(render(), "PodDisruptionBudget") == []
 
 
 def test_both_modes_have_the_same_rights() -> None:
@@ -120,7 +169,14 @@ def test_the_operator_runs_without_privileges_on_a_read_only_root() -> None:
 
 @pytest.mark.parametrize(
     "value",
-    ["image.pullPolicy=Sometimes", "watchNamespaces={Not_A_Name}", "imge.tag=x", "logFormat=xml", "image.repository="],
+    [
+        "image.pullPolicy=Sometimes",
+        "watchNamespaces={Not_A_Name}",
+        "imge.tag=x",
+        "logFormat=xml",
+        "image.repository=",
+        "replicas=0",
+    ],
 )
 def test_a_wrong_value_is_refused_by_the_schema(value: str) -> None:
     done = helm("template", "x", str(CHART), "--set", value)

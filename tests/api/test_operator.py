@@ -63,12 +63,12 @@ class Operator(processes.Process):
         unused: Namespaces that it watches and no test has used.
     """
 
-    def __init__(self, kubeconfig: Path, namespaces: tuple[str, ...], folder: Path) -> None:
+    def __init__(self, kubeconfig: Path, namespaces: tuple[str, ...], folder: Path, *options: str) -> None:
         super().__init__("the operator", folder / "operator.log", environment={"KUBECONFIG": str(kubeconfig)})
         self.unused = iter(namespaces)
         self._command = [sys.executable, "-m", "statefulspark_operator.cli", "run"]
         self._command += [part for namespace in namespaces for part in ("--namespace", namespace)]
-        self._command += ["--health-port", "0", "--metrics-port", "0"]
+        self._command += ["--health-port", "0", "--metrics-port", "0", *options]
 
     def start(self) -> None:
         self.launch(self._command)
@@ -251,6 +251,41 @@ def test_a_standby_becomes_the_driver_by_its_labels_with_the_charts_rights(scene
         assert standby.config.restore.snapshot == savepoint
         assert "flights-driver-2" not in scene.server.names(scene.namespace, "pods")
         assert resources.number(scene.status(), "driver", "epoch") == 2
+
+
+def test_of_two_operators_one_acts_and_the_other_goes_on_when_it_is_killed(
+    api_server: ApiServer, s3: S3Server, tmp_path: Path
+) -> None:
+    namespaces = ("operator-pair",)
+    api_server.call("create", "namespace", *namespaces)
+    kubeconfig = as_operator(api_server, namespaces, tmp_path)
+    lease = ("--lease", "operator-statefulspark-operator", "--lease-namespace", *namespaces, "--identity")
+    folders = [tmp_path / identity for identity in "ab"]
+    for folder in folders:
+        folder.mkdir()
+    first, second = (Operator(kubeconfig, namespaces, folder, *lease, folder.name) for folder in folders)
+    with serving() as port:
+        scene = Scene(api_server, namespaces[0], first, s3, port)
+        try:
+            first.start()
+            scene.apply()
+            scene.play_driver(1)
+            scene.until_phase("Running")
+            second.start()
+            scene.until("it stands by", lambda: '"/healthz"' in second.log.read_text())
+            assert '"watching"' not in second.log.read_text()
+
+            first.kill()
+            scene.operator, scene.port.driver = second, None
+            api_server.call("-n", scene.namespace, "delete", "pod", "flights-driver-1", "--grace-period=0", "--force")
+            scene.play_driver(2)
+            scene.until("running again", lambda: scene.status().get("epoch") == 2)
+
+            held = api_server.get(scene.namespace, "lease/operator-statefulspark-operator")
+            assert resources.text(held, "spec", "holderIdentity") == "b"
+        finally:
+            first.kill()
+            second.kill()
 
 
 def condition(scene: Scene, kind: str) -> tuple[str, str]:

@@ -97,6 +97,14 @@ class FakeGateway:
             self.add(manifest, is_own=True)
             return True
 
+    async def replace(self, manifest: Resource) -> Resource:
+        place = _place(manifest)
+        with _Write(self, f"replace {place[0]} {place[2]}"):
+            self._require_version(place, resources.text(manifest, "metadata", "resourceVersion"))
+            self.objects[place] = copy.deepcopy(manifest)
+            self._touch(place, is_own=True)
+            return copy.deepcopy(self.objects[place])
+
     async def apply(self, manifest: Resource) -> None:
         place = _place(manifest)
         with _Write(self, f"apply {place[0]} {place[2]}"):

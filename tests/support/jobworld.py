@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -472,6 +473,10 @@ class JobWorld:
         for resource in self.cluster.objects.values():
             self._watch("ADDED", copy.deepcopy(resource))
         self.is_woken = True
+
+    def lead(self, *, may_act: bool) -> None:
+        """Take the Lease from this operator, or give it back."""
+        self.world = dataclasses.replace(self.world, may_act=lambda: may_act)
 
     def _ports(self) -> Ports:
         return Ports(self.cluster, self.drivers, self.storage, now=lambda: self.time, new_token=lambda: "token")

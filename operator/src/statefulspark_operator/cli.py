@@ -6,6 +6,8 @@ Only the command that needs the cluster imports its libraries, so that `crds` ru
 from __future__ import annotations
 
 import argparse
+import os
+import socket
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -46,12 +48,15 @@ def _version(_arguments: argparse.Namespace) -> int:
 
 def _run(arguments: argparse.Namespace) -> int:
     from statefulspark_operator import handlers  # Only this command needs the cluster's libraries.
+    from statefulspark_operator.engine.leadership import LeaseName
 
+    lease = LeaseName(arguments.lease_namespace, arguments.lease, arguments.identity) if arguments.lease else None
     return handlers.run(
         namespaces=tuple(arguments.namespace),
         health_port=arguments.health_port,
         metrics_port=arguments.metrics_port,
         log_format=arguments.log_format,
+        lease=lease,
     )
 
 
@@ -65,6 +70,15 @@ def build_parser() -> argparse.ArgumentParser:
     run.add_argument("--health-port", type=int, default=8080, help="port of /healthz; 0 picks a free one")
     run.add_argument("--metrics-port", type=int, default=9090, help="port of /metrics; 0 picks a free one")
     run.add_argument("--log-format", choices=("json", "text"), default="json", help="one JSON object per line, or text")
+    run.add_argument(
+        "--lease", help="stand by until this Lease is free, so that several operators can run; none without"
+    )
+    run.add_argument(
+        "--lease-namespace", default=os.environ.get("POD_NAMESPACE", "default"), help="default: $POD_NAMESPACE"
+    )
+    run.add_argument(
+        "--identity", default=os.environ.get("POD_NAME") or socket.gethostname(), help="default: $POD_NAME, or the host"
+    )
     run.set_defaults(command=_run)
 
     crds = commands.add_parser("crds", help="print the CRDs, write them into folders, or check the files there")

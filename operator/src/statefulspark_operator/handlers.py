@@ -11,6 +11,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
+import signal
+import sys
 from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
 
@@ -22,7 +25,8 @@ from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import driver_api, kubernetes_gateway, resources, storage_reader, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.watched import Watched
-from statefulspark_operator.engine import queue, reconcile
+from statefulspark_operator.engine import leadership, queue, reconcile
+from statefulspark_operator.engine.leadership import Leadership, LeaseName
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.telemetry import logs, metrics, server
 
@@ -31,6 +35,8 @@ _LOG = logging.getLogger("statefulspark.operator")
 WATCH_TIMEOUT_S = 300
 """The API server ends each watch after this time, so a watch without events is not relied on for longer."""
 CONNECT_TIMEOUT_S = 10
+LEADERSHIP_LOST = 3
+"""Exit code of an operator that could not renew its Lease; the kubelet starts it again, and it stands by."""
 
 
 def build_settings() -> kopf.OperatorSettings:
@@ -88,13 +94,14 @@ def build_registry(wake: Callable[[JobKey], None], copies: Watched) -> kopf.Oper
 
 
 @contextlib.asynccontextmanager
-async def _connect() -> AsyncIterator[Ports]:
+async def _connect(leader: Leadership | None) -> AsyncIterator[Ports]:
     """Open the connections to Kubernetes, drivers and storage, and close them at the end."""
+    may_act = (lambda: leader.may_act) if leader is not None else (lambda: True)
     copies = Watched()
     gateway = await kubernetes_gateway.KubernetesGateway.connect(written=copies.keep_written)
     drivers = driver_api.HttpDriverApi()
     try:
-        yield Ports(gateway, drivers, storage_reader.SnapshotStorageReader(), watched=copies)
+        yield Ports(gateway, drivers, storage_reader.SnapshotStorageReader(), watched=copies, may_act=may_act)
     finally:
         await drivers.close()
         await gateway.close()
@@ -132,8 +139,11 @@ async def operate(
     health_port: int = 0,
     metrics_port: int = 0,
     stop: asyncio.Event | None = None,
+    leader: Leadership | None = None,
 ) -> None:
     """Reconcile all jobs until `stop` is set, or until SIGTERM or SIGINT in the main thread.
+
+    With a Lease this process stands by until it leads, and ends at once when it does not any more.
 
     Args:
         ports: The ports.
@@ -141,6 +151,7 @@ async def operate(
         health_port: Port of /healthz; 0 picks a free one.
         metrics_port: Port of /metrics; 0 picks a free one.
         stop: Ends the operator when it is set.
+        leader: The Lease; None if no other operator may run beside this one.
     """
     gauges = metrics.JobMetrics()
 
@@ -150,7 +161,7 @@ async def operate(
     work = queue.WorkQueue(run_pass)
     registry, settings = build_registry(work.wake, ports.watched), build_settings()
     _register_login(registry)
-    async with _serve(work, gauges, health_port=health_port, metrics_port=metrics_port):
+    async with _serve(work, gauges, health_port=health_port, metrics_port=metrics_port), _leading(leader):
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
         try:
             await kopf.operator(
@@ -165,6 +176,30 @@ async def operate(
             await work.close()
 
 
+@contextlib.asynccontextmanager
+async def _leading(leader: Leadership | None) -> AsyncIterator[None]:
+    """Wait for the Lease, renew it meanwhile, and give it back at the end."""
+    if leader is None:
+        yield
+        return
+    await leader.acquire()
+    renewing = asyncio.create_task(_renew(leader), name="lease")
+    try:
+        yield
+    finally:
+        renewing.cancel()
+        await asyncio.gather(renewing, return_exceptions=True)
+        await leader.release()
+
+
+async def _renew(leader: Leadership) -> None:
+    """Renew the Lease, and end the process when it is lost: nothing that runs, in threads either, may go on."""
+    await leader.hold()
+    _LOG.error("leadership lost", extra={"exit_code": LEADERSHIP_LOST})
+    logging.shutdown()
+    os._exit(LEADERSHIP_LOST)
+
+
 def _register_login(registry: kopf.OperatorRegistry) -> None:
     """Register kopf's login: with the pod's service account, or with KUBECONFIG."""
 
@@ -174,12 +209,31 @@ def _register_login(registry: kopf.OperatorRegistry) -> None:
     kopf.on.login(registry=registry, id="login")(login)
 
 
-async def _main(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int) -> None:
-    async with _connect() as ports:
-        await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port)
+async def _main(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int, lease: LeaseName | None) -> None:
+    async with contextlib.AsyncExitStack() as stack:
+        leader = await stack.enter_async_context(_lease_holder(lease)) if lease is not None else None
+        ports = await stack.enter_async_context(_connect(leader))
+        await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, leader=leader)
 
 
-def run(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int, log_format: str) -> int:
+@contextlib.asynccontextmanager
+async def _lease_holder(lease: LeaseName) -> AsyncIterator[Leadership]:
+    """Open a connection for the Lease alone, so that its renewals wait for no other request."""
+    gateway = await kubernetes_gateway.KubernetesGateway.connect(timeout_s=leadership.REQUEST_TIMEOUT_S)
+    try:
+        yield Leadership(gateway, lease)
+    finally:
+        await gateway.close()
+
+
+def run(
+    *,
+    namespaces: tuple[str, ...],
+    health_port: int,
+    metrics_port: int,
+    log_format: str,
+    lease: LeaseName | None = None,
+) -> int:
     """Run the operator until SIGTERM.
 
     Args:
@@ -187,10 +241,13 @@ def run(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int, log
         health_port: Port of /healthz.
         metrics_port: Port of /metrics.
         log_format: `json` or `text`.
+        lease: The Lease that operators beside this one hold in turn; None if there are none.
 
     Returns:
         The exit code.
     """
     logs.configure(log_format)
-    asyncio.run(_main(namespaces=namespaces, health_port=health_port, metrics_port=metrics_port))
+    # The first process of a container ignores signals that it does not handle, and kopf handles them while it runs only.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    asyncio.run(_main(namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lease=lease))
     return 0

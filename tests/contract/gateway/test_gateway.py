@@ -116,6 +116,21 @@ def test_apply_removes_what_it_no_longer_names(subject: Subject) -> None:
     assert subject.read(resources.CONFIG_MAP, "c")["data"] == {"a": "1"}
 
 
+def test_a_replacement_for_an_old_version_is_refused(subject: Subject) -> None:
+    lease = subject.manifest(resources.LEASE, "operator", spec={"holderIdentity": "a", "leaseDurationSeconds": 10})
+    subject(lambda gateway: gateway.create(lease))
+    first = subject.read(resources.LEASE, "operator")
+    kind: Resource = {"apiVersion": resources.LEASE.api_version, "kind": resources.LEASE.name}
+    taken: Resource = {**first, **kind, "spec": {**resources.section(first, "spec"), "holderIdentity": "b"}}
+
+    replaced = subject(lambda gateway: gateway.replace(taken))
+
+    assert version(replaced) == version(subject.read(resources.LEASE, "operator")) != version(first)
+    assert resources.text(replaced, "spec", "holderIdentity") == "b"
+    with pytest.raises(errors.PreconditionFailedError):
+        subject(lambda gateway: gateway.replace(taken))
+
+
 def test_a_secret_is_read_decoded(subject: Subject) -> None:
     subject(lambda gateway: gateway.create(subject.manifest(resources.SECRET, "token", stringData={"token": "t/=ü"})))
 

@@ -73,6 +73,14 @@ class Gateway(Protocol):
         """
         ...
 
+    async def replace(self, manifest: Resource) -> Resource:
+        """Replace an object if it still has the version in the manifest, and return it as it is then.
+
+        Raises:
+            PreconditionFailedError: `Conflict` or `NotFound`: it has changed, or is gone; nothing was written.
+        """
+        ...
+
     async def apply(self, manifest: Resource) -> None:
         """Apply a manifest by server-side apply with the operator's field manager.
 

@@ -42,25 +42,37 @@ _REFUSED = (401, 403)
 class KubernetesGateway:
     """Kubernetes over HTTP."""
 
-    def __init__(self, api: client.ApiClient, written: Callable[[Resource], None] = lambda _object: None) -> None:
+    def __init__(
+        self,
+        api: client.ApiClient,
+        written: Callable[[Resource], None] = lambda _object: None,
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
+    ) -> None:
         """Use a configured client; `connect` creates one.
 
         Args:
             api: The client.
             written: Receives every object as it is after a write.
+            timeout_s: How long an answer is waited for.
         """
-        self._api, self._written = api, written
+        self._api, self._written, self._timeout_s = api, written, timeout_s
         self._turns = asyncio.Semaphore(MOST_AT_ONCE)
 
     @classmethod
     async def connect(
-        cls, kubeconfig: Path | None = None, written: Callable[[Resource], None] = lambda _object: None
+        cls,
+        kubeconfig: Path | None = None,
+        written: Callable[[Resource], None] = lambda _object: None,
+        *,
+        timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> Self:
         """Connect with the pod's service account, or outside a cluster with a kubeconfig.
 
         Args:
             kubeconfig: The file to use outside a cluster; KUBECONFIG or the user's default file when omitted.
             written: Receives every object as it is after a write.
+            timeout_s: How long an answer is waited for.
 
         Raises:
             SpecRejectedError: `KubeconfigMissing`: there is neither of them.
@@ -75,7 +87,7 @@ class KubernetesGateway:
                 raise errors.SpecRejectedError(
                     "KubeconfigMissing", f"There is neither a service account nor a usable kubeconfig: {error}"
                 ) from error
-        return cls(client.ApiClient(settings), written)
+        return cls(client.ApiClient(settings), written, timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -115,6 +127,12 @@ class KubernetesGateway:
         except errors.PreconditionFailedError:
             return False
         return True
+
+    async def replace(self, manifest: Resource) -> Resource:
+        """Replace an object if it still has the version in the manifest, and return it as it is then."""
+        kind, namespace, name = _identity(manifest)
+        query = {"fieldManager": names.FIELD_MANAGER}
+        return await self._call("PUT", kind.path(namespace, name), body=manifest, query=query) or {}
 
     async def apply(self, manifest: Resource) -> None:
         """Apply a manifest by server-side apply with the operator's field manager."""
@@ -184,7 +202,7 @@ class KubernetesGateway:
                 auth_settings=["BearerToken"],
             )
             async with self._turns:
-                response = await self._api.call_api(*parameters, _request_timeout=REQUEST_TIMEOUT_S)
+                response = await self._api.call_api(*parameters, _request_timeout=self._timeout_s)
                 content: bytes = await response.read()  # type: ignore[no-untyped-call]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise errors.TransientError(

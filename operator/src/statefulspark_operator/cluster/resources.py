@@ -45,6 +45,7 @@ SERVICE_ACCOUNT = Kind("v1", "ServiceAccount", "serviceaccounts")
 ROLE = Kind("rbac.authorization.k8s.io/v1", "Role", "roles")
 ROLE_BINDING = Kind("rbac.authorization.k8s.io/v1", "RoleBinding", "rolebindings")
 CONTROLLER_REVISION = Kind("apps/v1", "ControllerRevision", "controllerrevisions")
+LEASE = Kind("coordination.k8s.io/v1", "Lease", "leases")
 
 KINDS: Mapping[tuple[str, str], Kind] = {
     (kind.api_version, kind.name): kind
@@ -60,6 +61,7 @@ KINDS: Mapping[tuple[str, str], Kind] = {
         ROLE,
         ROLE_BINDING,
         CONTROLLER_REVISION,
+        LEASE,
     )
 }
 

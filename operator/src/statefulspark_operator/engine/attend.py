@@ -164,6 +164,7 @@ async def without_job(ports: Ports, key: JobKey, savepoints: tuple[SavepointObje
 async def _carry_out(ports: Ports, job: _Job, change: changes.Change) -> bool:
     """Carry out a change; tell whether the next step can follow at once, because it does not depend on storage."""
     try:
+        ports.require_leadership()
         await _perform(ports, job, change)
     except errors.PreconditionFailedError as error:
         ports.listings.forget(job.key.namespace)

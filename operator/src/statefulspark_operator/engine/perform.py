@@ -62,12 +62,13 @@ async def perform(current: Pass, acts: tuple[actions.Action, ...]) -> None:
     """Perform actions, in order; if one raises, the remaining ones are dropped.
 
     Raises:
-        TransientError: A server did not answer; the next pass tries again.
+        TransientError: A server did not answer, or this operator leads no longer; the next pass tries again.
         PreconditionFailedError: The observed state has changed; the next pass decides again.
         SpecRejectedError: The API server refuses an object of the spec.
         StateUnknownError: The operator has no permission for an action.
     """
     for act in acts:
+        current.ports.require_leadership()
         await _perform_one(current, act)
 
 

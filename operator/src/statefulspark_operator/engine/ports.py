@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from statefulspark import errors
+
 from statefulspark_operator.cluster.driver_api import DriverApi
 from statefulspark_operator.cluster.gateway import Gateway
 from statefulspark_operator.cluster.storage_reader import StorageReader
@@ -62,6 +64,7 @@ class Ports:
         listings: When savepoint objects were listed last.
         memories: What is remembered of each job between two passes.
         secrets: Secrets as they were read last.
+        may_act: Tells whether this operator is the one that acts at this moment.
     """
 
     gateway: Gateway
@@ -73,3 +76,13 @@ class Ports:
     listings: Listings = field(default_factory=Listings)
     memories: Memories = field(default_factory=Memories)
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    may_act: Callable[[], bool] = lambda: True
+
+    def require_leadership(self) -> None:
+        """Refuse to act for an operator that is not, or no longer, the leader.
+
+        Raises:
+            TransientError: `NotLeading`: another operator may be acting already.
+        """
+        if not self.may_act():
+            raise errors.TransientError("NotLeading", "The Lease was not renewed in time; another operator goes on.")

@@ -35,9 +35,11 @@ async def record(ports: Ports, key: JobKey, resource: Resource, status: Stateful
 
     Raises:
         PreconditionFailedError: The resource has changed since it was read.
+        TransientError: `NotLeading`: this operator leads no longer.
     """
     version = resources.text(resource, "metadata", "resourceVersion")
     patch = resources.merge_patch(resources.section(resource, "status"), as_json(status))
     if not patch:
         return version
+    ports.require_leadership()
     return await ports.gateway.patch_status(key, patch, resource_version=version)

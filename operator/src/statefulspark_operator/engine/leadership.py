@@ -1,0 +1,168 @@
+"""Who of several operators acts: the one that holds a Lease, as Kubernetes' own controllers do it.
+
+The holder renews the Lease every two seconds. It counts as the leader for six seconds after a renewal was begun, and ends if
+it could not renew by then; another one takes the Lease when it has not changed for ten seconds by its own clock. So clocks
+need not agree, and a leader that hangs has stopped acting before the next one starts. State needs none of this: whoever
+writes it is fenced by epochs on storage.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from statefulspark import errors
+
+from statefulspark_operator.cluster import resources, watched
+from statefulspark_operator.cluster.gateway import Gateway
+from statefulspark_operator.cluster.resources import Resource
+
+_LOG = logging.getLogger("statefulspark.leadership")
+
+LASTS_S = 10
+"""A Lease that has not changed for so long is taken."""
+ACTS_FOR_S = 6.0
+"""The holder acts for so long after it began a renewal that succeeded."""
+TRY_EVERY_S = 2.0
+REQUEST_TIMEOUT_S = 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseName:
+    """The Lease, and who wants it.
+
+    Attributes:
+        namespace: Its namespace.
+        name: Its name.
+        identity: The name of this operator's pod: a container that was started again in it goes on at once.
+    """
+
+    namespace: str
+    name: str
+    identity: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    """A version of the Lease, and when it was seen first."""
+
+    version: str
+    since_s: float
+
+
+class Leadership:
+    """Whether this operator acts."""
+
+    def __init__(self, gateway: Gateway, lease: LeaseName, clock_s: Callable[[], float] = time.monotonic) -> None:
+        """Want a Lease; `attempt` tries to get it.
+
+        Args:
+            gateway: Kubernetes; not the one of the passes, whose requests may have to wait.
+            lease: The Lease.
+            clock_s: A clock that only goes forward.
+        """
+        self._gateway, self._lease, self._clock_s = gateway, lease, clock_s
+        self._observed: _Observed | None = None
+        self._renewed_s: float | None = None
+
+    @property
+    def may_act(self) -> bool:
+        """Whether this operator is the leader at this moment."""
+        return self._renewed_s is not None and self._clock_s() - self._renewed_s < ACTS_FOR_S
+
+    async def acquire(self) -> None:
+        """Wait until this operator is the leader."""
+        while not await self.attempt():
+            await asyncio.sleep(TRY_EVERY_S)
+        _LOG.info("leading", extra={"lease": self._lease.name, "identity": self._lease.identity})
+
+    async def hold(self) -> None:
+        """Renew the Lease; return as soon as it is lost."""
+        while self.may_act:
+            await asyncio.sleep(TRY_EVERY_S)
+            await self.attempt()
+
+    async def attempt(self) -> bool:
+        """Take or renew the Lease if that is possible; tell whether this operator is the leader.
+
+        A server that does not answer changes nothing: a leader goes on until its time is over.
+        """
+        begun_s = self._clock_s()
+        try:
+            is_held = await self._attempt(begun_s)
+        except errors.PreconditionFailedError:
+            is_held = False  # Another operator was faster.
+        except errors.StatefulSparkError as error:
+            _LOG.warning("lease not renewed", extra={"reason": error.reason, "error": error.message})
+            return self.may_act
+        self._renewed_s = begun_s if is_held else None
+        return is_held
+
+    async def release(self) -> None:
+        """Give the Lease to whoever wants it, so that nobody waits until its time is over."""
+        if not self.may_act:
+            return
+        self._renewed_s = None
+        with contextlib.suppress(errors.StatefulSparkError):
+            held = await self._read()
+            if held is not None and _holder(held) == self._lease.identity:
+                await self._gateway.replace(_with(held, holderIdentity="", leaseDurationSeconds=1))
+
+    async def _attempt(self, now_s: float) -> bool:
+        found = await self._read()
+        if found is None:
+            return await self._gateway.create(self._manifest())
+        is_own = _holder(found) == self._lease.identity
+        if not is_own and not self._is_free(found, now_s):
+            return False
+        changes: Resource = {"renewTime": _stamp(), "leaseDurationSeconds": LASTS_S}
+        if not is_own:
+            taken = resources.number(found, "spec", "leaseTransitions") + 1
+            changes |= {"holderIdentity": self._lease.identity, "acquireTime": _stamp(), "leaseTransitions": taken}
+        await self._gateway.replace(_with(found, **changes))
+        return True
+
+    async def _read(self) -> Resource | None:
+        return await self._gateway.get(resources.LEASE, self._lease.namespace, self._lease.name)
+
+    def _is_free(self, found: Resource, now_s: float) -> bool:
+        """Tell whether nobody holds a Lease, or its holder has not renewed it for its time."""
+        version = watched.version_of(found)
+        if self._observed is None or self._observed.version != version:
+            self._observed = _Observed(version, now_s)
+        lasts_s = resources.number(found, "spec", "leaseDurationSeconds") or LASTS_S
+        return not _holder(found) or now_s - self._observed.since_s >= lasts_s
+
+    def _manifest(self) -> Resource:
+        at = _stamp()
+        return {
+            "apiVersion": resources.LEASE.api_version,
+            "kind": resources.LEASE.name,
+            "metadata": {"name": self._lease.name, "namespace": self._lease.namespace},
+            "spec": {
+                "holderIdentity": self._lease.identity,
+                "leaseDurationSeconds": LASTS_S,
+                "acquireTime": at,
+                "renewTime": at,
+                "leaseTransitions": 0,
+            },
+        }
+
+
+def _holder(found: Resource) -> str:
+    return resources.text(found, "spec", "holderIdentity")
+
+
+def _with(found: Resource, **changes: str | int) -> Resource:
+    kind: Resource = {"apiVersion": resources.LEASE.api_version, "kind": resources.LEASE.name}
+    return {**found, **kind, "spec": {**resources.section(found, "spec"), **changes}}
+
+
+def _stamp() -> str:
+    """Return the time for people; no operator goes by it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
