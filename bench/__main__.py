@@ -13,8 +13,17 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SUPPORT = HERE.parent / "tests" / "support"
-SHARED = {"contenders", "machine", "older_image", "processor_time", "start_picture", "turns", "workload"}
-ON_A_CLUSTER = {"downtime"}
+SHARED = {
+    "contenders",
+    "driver_fleet",
+    "machine",
+    "older_image",
+    "processor_time",
+    "start_picture",
+    "turns",
+    "workload",
+}
+ON_A_CLUSTER = {"downtime", "operator_scale"}
 """They need root or a cluster, and the images: each is run by its name."""
 
 

@@ -120,7 +120,7 @@ class Leadership:
         is_own = _holder(found) == self._lease.identity
         if not is_own and not self._is_free(found, now_s):
             return False
-        changes: Resource = {"renewTime": _stamp(), "leaseDurationSeconds": LASTS_S}
+        changes: dict[str, str | int] = {"renewTime": _stamp(), "leaseDurationSeconds": LASTS_S}
         if not is_own:
             taken = resources.number(found, "spec", "leaseTransitions") + 1
             changes |= {"holderIdentity": self._lease.identity, "acquireTime": _stamp(), "leaseTransitions": taken}
