@@ -49,6 +49,7 @@ class FakeGateway:
     def __post_init__(self) -> None:
         self._versions = itertools.count(1)
         self._identities = itertools.count(1)
+        self._own: set[Place] = set()
 
     @property
     def secret_reads(self) -> int:
@@ -105,10 +106,15 @@ class FakeGateway:
             self._touch(place, is_own=True)
             return copy.deepcopy(self.objects[place])
 
-    async def apply(self, manifest: Resource) -> None:
+    async def apply(self, manifest: Resource, *, resource_version: str | None = None) -> None:
         place = _place(manifest)
         with _Write(self, f"apply {place[0]} {place[2]}"):
             old = self.objects.get(place)
+            if resource_version is not None:
+                self._require_version(place, resource_version)
+            elif old is not None and place not in self._own:
+                raise errors.PreconditionFailedError("Conflict", f"Others have set fields of {place}.")
+            self._own.add(place)
             if old is None:
                 self.add(manifest, is_own=True)
                 return

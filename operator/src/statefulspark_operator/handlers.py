@@ -161,6 +161,7 @@ async def operate(
     work = queue.WorkQueue(run_pass)
     registry, settings = build_registry(work.wake, ports.watched), build_settings()
     _register_login(registry)
+    _register_end(registry, work)
     async with _serve(work, gauges, health_port=health_port, metrics_port=metrics_port), _leading(leader):
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
         try:
@@ -198,6 +199,15 @@ async def _renew(leader: Leadership) -> None:
     _LOG.error("leadership lost", extra={"exit_code": LEADERSHIP_LOST})
     logging.shutdown()
     os._exit(LEADERSHIP_LOST)
+
+
+def _register_end(registry: kopf.OperatorRegistry, work: queue.WorkQueue) -> None:
+    """Have the passes ended when kopf ends; it would wait for them for five seconds, and they would go on as long."""
+
+    async def end(**_: object) -> None:
+        await work.close()
+
+    kopf.on.cleanup(registry=registry, id="passes")(end)
 
 
 def _register_login(registry: kopf.OperatorRegistry) -> None:

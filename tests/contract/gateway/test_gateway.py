@@ -6,6 +6,7 @@ What the operator relies on is tested here and nothing else, so that the fake ma
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -59,6 +60,16 @@ class Subject:
         found = self(lambda gateway: gateway.get(kind, self.namespace, name))
         assert found is not None
         return found
+
+    def change(self, kind: resources.Kind, name: str, change: Resource) -> None:
+        """Change an object as somebody else does."""
+        if self._server is None:
+            stored = self._fake.objects[(kind.name, self.namespace, name)]
+            stored.update(change)
+            self._fake.show(stored)
+        else:
+            patch = ("patch", kind.plural, name, "--type=merge", "-p", json.dumps(change))
+            self._server.call("-n", self.namespace, *patch)
 
     def delete_job(self) -> None:
         if self._server is None:
@@ -129,6 +140,43 @@ def test_a_replacement_for_an_old_version_is_refused(subject: Subject) -> None:
     assert resources.text(replaced, "spec", "holderIdentity") == "b"
     with pytest.raises(errors.PreconditionFailedError):
         subject(lambda gateway: gateway.replace(taken))
+
+
+def test_fields_of_others_are_changed_for_a_known_version_only(subject: Subject) -> None:
+    subject(lambda gateway: gateway.create(subject.manifest(resources.CONFIG_MAP, "c", data={"a": "theirs"})))
+    subject.change(resources.CONFIG_MAP, "c", {"data": {"a": "theirs, too"}})
+    old = version(subject.read(resources.CONFIG_MAP, "c"))
+    subject.change(resources.CONFIG_MAP, "c", {"data": {"a": "theirs now"}})
+    ours = subject.manifest(resources.CONFIG_MAP, "c", data={"a": "ours"})
+
+    for refused in (None, old):
+        with pytest.raises(errors.PreconditionFailedError):
+            subject(lambda gateway, refused=refused: gateway.apply(ours, resource_version=refused))
+    assert subject.read(resources.CONFIG_MAP, "c")["data"] == {"a": "theirs now"}
+
+    known = version(subject.read(resources.CONFIG_MAP, "c"))
+    subject(lambda gateway: gateway.apply(ours, resource_version=known))
+    assert subject.read(resources.CONFIG_MAP, "c")["data"] == {"a": "ours"}
+
+
+@pytest.mark.api
+def test_every_write_names_the_operator_as_its_manager(api_server: ApiServer, namespace: str) -> None:
+    subject = Subject(namespace, api_server)
+    job = subject.a_job()
+    held = ("statefulspark.io/finalizer",)
+    patched = subject(lambda gateway: gateway.patch_status(subject.key, {"epoch": 1}, resource_version=version(job)))
+    subject(lambda gateway: gateway.set_finalizers(subject.key, held, resource_version=patched))
+    subject(lambda gateway: gateway.apply(subject.manifest(resources.CONFIG_MAP, "applied", data={"a": "1"})))
+    uid = resources.text(a_created_pod(subject, "one", role="standby"), "metadata", "uid")
+    subject(lambda gateway: gateway.label_pod(namespace, "one", {"role": "driver"}, uid=uid))
+
+    def managers(kind: resources.Kind, name: str) -> set[str]:
+        fields = resources.items(subject.read(kind, name), "metadata", "managedFields")
+        return {resources.text(entry, "manager") for entry in fields} - {"kubectl-client-side-apply"}
+
+    assert managers(resources.JOB, "flights") == {names.FIELD_MANAGER}
+    assert managers(resources.CONFIG_MAP, "applied") == {names.FIELD_MANAGER}
+    assert managers(resources.POD, "one") == {names.FIELD_MANAGER}
 
 
 def test_a_secret_is_read_decoded(subject: Subject) -> None:

@@ -44,7 +44,7 @@ def test_a_pass_does_not_wait_for_the_passes_of_other_jobs() -> None:
 
 
 @asynccontextmanager
-async def a_driver(answer: bytes | None) -> AsyncIterator[str]:
+async def driver_server(answer: bytes | None) -> AsyncIterator[str]:
     """Serve a driver's API that answers every request the same, or that takes connections and says nothing."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +71,7 @@ def pod(uid: str) -> DriverPod:
 
 def test_more_drivers_that_hang_than_a_connector_has_room_for_keep_no_other_waiting() -> None:
     async def scene() -> JobStatus | DriverSilent:
-        async with a_driver(None) as silent, a_driver(ANSWER) as answering:
+        async with driver_server(None) as silent, driver_server(ANSWER) as answering:
             drivers = HttpDriverApi(lambda asked: answering if asked.uid == "well" else silent, timeout_s=3600)
             hung = [asyncio.create_task(drivers.status(pod(f"hung-{number}"), "token")) for number in range(2 * MANY)]
             answer = await asyncio.wait_for(drivers.status(pod("well"), "token"), WITHIN_S)
@@ -89,7 +89,7 @@ def test_drivers_that_did_not_answer_have_a_lane_of_their_own(monkeypatch: pytes
     monkeypatch.setattr(driver_api, "MOST_SILENT_AT_ONCE", 1)
 
     async def scene() -> JobStatus | DriverSilent:
-        async with a_driver(None) as silent, a_driver(ANSWER) as answering:
+        async with driver_server(None) as silent, driver_server(ANSWER) as answering:
             patient = HttpDriverApi(lambda asked: answering if asked.uid == "well" else silent, timeout_s=0.05)
             assert isinstance(await patient.status(pod("hung"), "token"), DriverSilent)
             patient._timeout_s = 3600  # From here on whoever waits for it waits for ever.

@@ -6,25 +6,12 @@ import pytest
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
-from statefulspark_operator.cluster.resources import Kind, Resource
-
-KEY = JobKey("demo", "flights")
-
-
-def an_object(kind: Kind, name: str, version: int | str, uid: str | None = None, **content: Resource) -> Resource:
-    labels: Resource = {names.LABEL_JOB: KEY.name}
-    meta: Resource = {
-        "name": name,
-        "namespace": KEY.namespace,
-        "uid": uid or name,
-        "resourceVersion": str(version),
-        "labels": labels,
-    }
-    return {"apiVersion": kind.api_version, "kind": kind.name, "metadata": meta, **content}
+from statefulspark_operator.cluster.resources import Resource
+from watchedobjects import KEY, a_shown_object
 
 
-def a_pod(version: int | str, name: str = "flights-driver-1", uid: str | None = None) -> Resource:
-    return an_object(resources.POD, name, version, uid, spec={"nodeName": "node-1"})
+def shown_pod(version: int | str, name: str = "flights-driver-1", uid: str | None = None) -> Resource:
+    return a_shown_object(resources.POD, name, version, uid, spec={"nodeName": "node-1"})
 
 
 def versions(copies: watched.Watched) -> dict[str, str]:
@@ -43,41 +30,41 @@ def versions(copies: watched.Watched) -> dict[str, str]:
 def test_the_newest_version_stays(shown: tuple[int | str, ...], kept: str) -> None:
     copies = watched.Watched()
     for version in shown:
-        copies.show(a_pod(version))
+        copies.show(shown_pod(version))
 
     assert versions(copies) == {"flights-driver-1": kept}
 
 
 def test_what_is_gone_does_not_come_back_with_an_answer_that_was_on_its_way() -> None:
     copies = watched.Watched()
-    copies.show(a_pod(1, uid="first"))
-    copies.show_gone(a_pod(3, uid="first"))
+    copies.show(shown_pod(1, uid="first"))
+    copies.show_gone(shown_pod(3, uid="first"))
 
-    copies.keep_written(a_pod(2, uid="first"))
+    copies.keep_written(shown_pod(2, uid="first"))
     assert versions(copies) == {}
 
-    copies.show(a_pod(4, uid="second"))
-    copies.show_gone(a_pod(3, uid="first"))
+    copies.show(shown_pod(4, uid="second"))
+    copies.show_gone(shown_pod(3, uid="first"))
     assert versions(copies) == {"flights-driver-1": "4"}
 
 
 def test_what_the_operator_wrote_is_no_news_and_what_others_wrote_after_it_is() -> None:
     copies = watched.Watched()
-    copies.keep_written(a_pod(5))
+    copies.keep_written(shown_pod(5))
 
-    assert copies.is_own(a_pod(5))
-    assert not copies.is_own(a_pod(6))
-    assert not copies.is_own(a_pod(5, uid="another"))
+    assert copies.is_own(shown_pod(5))
+    assert not copies.is_own(shown_pod(6))
+    assert not copies.is_own(shown_pod(5, uid="another"))
 
 
 def test_a_listing_drops_what_it_does_not_name_and_keeps_what_came_meanwhile() -> None:
     copies = watched.Watched()
-    copies.show(a_pod(1, "gone"))
-    copies.show(a_pod(2, "stays"))
+    copies.show(shown_pod(1, "gone"))
+    copies.show(shown_pod(2, "stays"))
     before = copies.pods(KEY)
-    copies.show(a_pod(4, "came"))
+    copies.show(shown_pod(4, "came"))
 
-    listed = a_pod(3, "stays")
+    listed = shown_pod(3, "stays")
     del listed["kind"]  # The items of a list do not say what they are.
     copies.keep_pods(KEY, (listed,), before)
 
@@ -86,7 +73,7 @@ def test_a_listing_drops_what_it_does_not_name_and_keeps_what_came_meanwhile() -
 
 def test_a_job_that_a_live_read_does_not_find_is_dropped() -> None:
     copies = watched.Watched()
-    copies.show(an_object(resources.JOB, "flights", 1))
+    copies.show(a_shown_object(resources.JOB, "flights", 1))
 
     copies.keep_read(resources.JOB, "demo", "flights", None)
 
@@ -94,7 +81,7 @@ def test_a_job_that_a_live_read_does_not_find_is_dropped() -> None:
 
 
 def test_what_no_decision_reads_is_not_kept() -> None:
-    pod = a_pod(1)
+    pod = shown_pod(1)
     annotations: Resource = {"kubectl.kubernetes.io/last-applied-configuration": "{}", names.ANNOTATION_API_PORT: "1"}
     resources.section(pod, "metadata").update({"managedFields": [{"manager": "x"}], "annotations": annotations})
     resources.section(pod, "spec")["containers"] = [{"name": "driver"}]
@@ -109,12 +96,14 @@ def test_what_no_decision_reads_is_not_kept() -> None:
 @pytest.mark.parametrize(
     ("resource", "job"),
     [
-        pytest.param(an_object(resources.JOB, "trains", 1), "trains", id="a job is its own"),
-        pytest.param(a_pod(1), "flights", id="a pod belongs to that of its label"),
+        pytest.param(a_shown_object(resources.JOB, "trains", 1), "trains", id="a job is its own"),
+        pytest.param(shown_pod(1), "flights", id="a pod belongs to that of its label"),
         pytest.param(
-            an_object(resources.SAVEPOINT, "s", 1, spec={"job": "trains"}), "trains", id="a savepoint names one"
+            a_shown_object(resources.SAVEPOINT, "s", 1, spec={"job": "trains"}), "trains", id="a savepoint names one"
         ),
-        pytest.param(an_object(resources.SAVEPOINT, "s", 1, spec={}), None, id="a savepoint without one wakes nobody"),
+        pytest.param(
+            a_shown_object(resources.SAVEPOINT, "s", 1, spec={}), None, id="a savepoint without one wakes nobody"
+        ),
     ],
 )
 def test_events_wake_the_job_that_they_are_about(resource: Resource, job: str | None) -> None:

@@ -81,10 +81,16 @@ class Gateway(Protocol):
         """
         ...
 
-    async def apply(self, manifest: Resource) -> None:
+    async def apply(self, manifest: Resource, *, resource_version: str | None = None) -> None:
         """Apply a manifest by server-side apply with the operator's field manager.
 
+        Args:
+            manifest: The manifest.
+            resource_version: The version of the object that is changed, also where others have set its fields; None for
+                an object that does not exist, and then nothing that others have set is changed.
+
         Raises:
+            PreconditionFailedError: `Conflict`: the object has another version, or others have set its fields.
             SpecRejectedError: `ManifestRejected`: the API server refuses the object.
         """
         ...

@@ -21,6 +21,7 @@ import aiohttp
 from kubernetes.aio import client, config
 from statefulspark import errors
 
+import statefulspark_operator
 from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
@@ -32,6 +33,7 @@ MOST_AT_ONCE = 16
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
+_WRITES = frozenset({"POST", "PUT", "PATCH"})
 _TOO_MANY = 429
 _CONFLICT = 409
 _NOT_FOUND = 404
@@ -87,7 +89,9 @@ class KubernetesGateway:
                 raise errors.SpecRejectedError(
                     "KubeconfigMissing", f"There is neither a service account nor a usable kubeconfig: {error}"
                 ) from error
-        return cls(client.ApiClient(settings), written, timeout_s=timeout_s)
+        api = client.ApiClient(settings)
+        api.user_agent = f"{names.FIELD_MANAGER}/{statefulspark_operator.__version__}"
+        return cls(api, written, timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -123,7 +127,7 @@ class KubernetesGateway:
         """Create an object; False if one with that name exists, which is not changed."""
         kind, namespace, _ = _identity(manifest)
         try:
-            await self._call("POST", kind.path(namespace), body=manifest, query={"fieldManager": names.FIELD_MANAGER})
+            await self._call("POST", kind.path(namespace), body=manifest)
         except errors.PreconditionFailedError:
             return False
         return True
@@ -131,14 +135,16 @@ class KubernetesGateway:
     async def replace(self, manifest: Resource) -> Resource:
         """Replace an object if it still has the version in the manifest, and return it as it is then."""
         kind, namespace, name = _identity(manifest)
-        query = {"fieldManager": names.FIELD_MANAGER}
-        return await self._call("PUT", kind.path(namespace, name), body=manifest, query=query) or {}
+        return await self._call("PUT", kind.path(namespace, name), body=manifest) or {}
 
-    async def apply(self, manifest: Resource) -> None:
+    async def apply(self, manifest: Resource, *, resource_version: str | None = None) -> None:
         """Apply a manifest by server-side apply with the operator's field manager."""
         kind, namespace, name = _identity(manifest)
-        query = {"fieldManager": names.FIELD_MANAGER, "force": "true"}
-        await self._call("PATCH", kind.path(namespace, name), body=manifest, query=query, content_type=_APPLY)
+        query, body = {"force": "false"}, manifest
+        if resource_version is not None:
+            metadata = {**resources.section(manifest, "metadata"), "resourceVersion": resource_version}
+            query, body = {"force": "true"}, {**manifest, "metadata": metadata}
+        await self._call("PATCH", kind.path(namespace, name), body=body, query=query, content_type=_APPLY)
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
         """Delete an object; False if it does not exist."""
@@ -192,11 +198,13 @@ class KubernetesGateway:
         absent_is_none: bool = False,
     ) -> Resource | None:
         request = f"{method} {path}"
+        # Without it managedFields would name the library that made the request.
+        manager = {"fieldManager": names.FIELD_MANAGER} if method in _WRITES else {}
         try:
             parameters = await self._api.param_serialize(
                 method,
                 path,
-                query_params=list((query or {}).items()),
+                query_params=list({**manager, **(query or {})}.items()),
                 header_params={"Accept": _JSON, "Content-Type": content_type},
                 body=body,
                 auth_settings=["BearerToken"],

@@ -75,8 +75,8 @@ class Watched:
             return
         group = self._groups.setdefault(_group(resource), {})
         name = resources.text(resource, "metadata", "name")
-        known = group.get(name)
-        if known is None or not _is_older(resource, known):
+        kept = group.get(name)
+        if kept is None or not _is_older(resource, kept):
             group[name] = slim(resource)
 
     def show_gone(self, resource: Resource) -> None:
@@ -129,19 +129,19 @@ class Watched:
             before: The copies before the listing began; those that it does not name are dropped, and newer ones are kept.
         """
         pod = {"apiVersion": resources.POD.api_version, "kind": resources.POD.name}
-        self._keep_list([{**pod, **found} for found in listed], before)
+        self._keep_list([{**pod, **item} for item in listed], before)
 
     def keep_all(self, listed: Collection[Resource], before: Collection[Resource]) -> None:
         """Keep the answer of a live listing of a kind in a namespace; the arguments are those of `keep_pods`."""
         self._keep_list(listed, before)
 
     def _keep_list(self, listed: Collection[Resource], before: Collection[Resource]) -> None:
-        named = {uid_of(found) for found in listed}
+        named = {uid_of(item) for item in listed}
         for copy in before:
             if uid_of(copy) not in named:
                 self.show_gone(copy)
-        for found in listed:
-            self.show(found)
+        for item in listed:
+            self.show(item)
 
 
 def _group(resource: Resource) -> Group:

@@ -114,29 +114,29 @@ class Leadership:
                 await self._gateway.replace(_with(held, holderIdentity="", leaseDurationSeconds=1))
 
     async def _attempt(self, now_s: float) -> bool:
-        found = await self._read()
-        if found is None:
+        existing = await self._read()
+        if existing is None:
             return await self._gateway.create(self._manifest())
-        is_own = _holder(found) == self._lease.identity
-        if not is_own and not self._is_free(found, now_s):
+        is_own = _holder(existing) == self._lease.identity
+        if not is_own and not self._is_free(existing, now_s):
             return False
         changes: dict[str, str | int] = {"renewTime": _stamp(), "leaseDurationSeconds": LASTS_S}
         if not is_own:
-            taken = resources.number(found, "spec", "leaseTransitions") + 1
+            taken = resources.number(existing, "spec", "leaseTransitions") + 1
             changes |= {"holderIdentity": self._lease.identity, "acquireTime": _stamp(), "leaseTransitions": taken}
-        await self._gateway.replace(_with(found, **changes))
+        await self._gateway.replace(_with(existing, **changes))
         return True
 
     async def _read(self) -> Resource | None:
         return await self._gateway.get(resources.LEASE, self._lease.namespace, self._lease.name)
 
-    def _is_free(self, found: Resource, now_s: float) -> bool:
+    def _is_free(self, existing: Resource, now_s: float) -> bool:
         """Tell whether nobody holds a Lease, or its holder has not renewed it for its time."""
-        version = watched.version_of(found)
+        version = watched.version_of(existing)
         if self._observed is None or self._observed.version != version:
             self._observed = _Observed(version, now_s)
-        lasts_s = resources.number(found, "spec", "leaseDurationSeconds") or LASTS_S
-        return not _holder(found) or now_s - self._observed.since_s >= lasts_s
+        lasts_s = resources.number(existing, "spec", "leaseDurationSeconds") or LASTS_S
+        return not _holder(existing) or now_s - self._observed.since_s >= lasts_s
 
     def _manifest(self) -> Resource:
         at = _stamp()
@@ -154,13 +154,13 @@ class Leadership:
         }
 
 
-def _holder(found: Resource) -> str:
-    return resources.text(found, "spec", "holderIdentity")
+def _holder(existing: Resource) -> str:
+    return resources.text(existing, "spec", "holderIdentity")
 
 
-def _with(found: Resource, **changes: str | int) -> Resource:
+def _with(existing: Resource, **changes: str | int) -> Resource:
     kind: Resource = {"apiVersion": resources.LEASE.api_version, "kind": resources.LEASE.name}
-    return {**found, **kind, "spec": {**resources.section(found, "spec"), **changes}}
+    return {**existing, **kind, "spec": {**resources.section(existing, "spec"), **changes}}
 
 
 def _stamp() -> str:

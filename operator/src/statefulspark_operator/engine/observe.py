@@ -84,9 +84,9 @@ class Sight:
 
 async def read_job(ports: Ports, key: JobKey) -> Resource | None:
     """Return the live resource, or None if it does not exist."""
-    found = await ports.gateway.get(resources.JOB, key.namespace, key.name)
-    ports.watched.keep_read(resources.JOB, key.namespace, key.name, found)
-    return found
+    resource = await ports.gateway.get(resources.JOB, key.namespace, key.name)
+    ports.watched.keep_read(resources.JOB, key.namespace, key.name, resource)
+    return resource
 
 
 async def read_pods(ports: Ports, key: JobKey) -> tuple[Resource, ...]:

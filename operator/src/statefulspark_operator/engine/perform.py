@@ -20,7 +20,7 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
-from statefulspark_operator.engine import observe
+from statefulspark_operator.engine import observe, ownership
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle import actions
@@ -80,7 +80,7 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
             await _ensure(current, act)
         case actions.EnsureConfig():
             manifest = config.config_map(current.subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
-            await current.ports.gateway.apply(manifest)
+            await ownership.apply(current.ports.gateway, current.situation.job, manifest)
         case actions.CreateDriver():
             await _create_driver(current, act)
         case actions.CreateStandby():
@@ -118,9 +118,9 @@ async def _ensure(
         case actions.EnsureAccess():
             await gateway.create(children.network_secret(subject, current.ports.new_token()))
             for manifest in children.access(subject):
-                await gateway.apply(manifest)
+                await ownership.apply(gateway, subject.job, manifest)
         case actions.EnsureService():
-            await gateway.apply(children.service(subject, epoch=act.epoch))
+            await ownership.apply(gateway, subject.job, children.service(subject, epoch=act.epoch))
         case _:
             assert_never(act)
 
@@ -135,7 +135,8 @@ async def _create_driver(current: Pass, act: actions.CreateDriver) -> None:
 async def _create_standby(current: Pass, act: actions.CreateStandby) -> None:
     """Write the configuration of a standby, and create its pod."""
     subject = current.subject
-    await current.ports.gateway.apply(config.standby_config_map(subject, pod=act.pod, revision=act.revision))
+    manifest = config.standby_config_map(subject, pod=act.pod, revision=act.revision)
+    await ownership.apply(current.ports.gateway, subject.job, manifest)
     await _create_pod(current, driver.standby_pod(subject, name=act.pod, revision=act.revision), act.pod)
 
 
@@ -157,17 +158,17 @@ async def _delete(
     act: actions.DeleteDriver | actions.DeleteExecutors | actions.DeleteStandby | actions.ForgetDriver,
 ) -> None:
     """Delete pods, after what only they need."""
-    gateway, namespace = current.ports.gateway, current.key.namespace
+    gateway, namespace, job = current.ports.gateway, current.key.namespace, current.situation.job
     match act:
         case actions.DeleteExecutors():
             for pod in act.pods:
                 await gateway.delete(resources.POD, namespace, pod.name, uid=pod.uid)
             return
         case actions.DeleteStandby():
-            await gateway.delete(resources.CONFIG_MAP, namespace, names.standby_config(act.name))
+            await ownership.delete(gateway, job, resources.CONFIG_MAP, names.standby_config(act.name))
         case actions.ForgetDriver():
             config_map = names.config_of(current.key.name, act.name, act.epoch)
-            await gateway.delete(resources.CONFIG_MAP, namespace, config_map)
+            await ownership.delete(gateway, job, resources.CONFIG_MAP, config_map)
         case actions.DeleteDriver():
             pass
         case _:

@@ -102,8 +102,8 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
 
 def _seen(sight: observe.Sight, savepoints: tuple[SavepointObject, ...] | None) -> Seen:
     own = ((item.uid, item.resource_version) for item in savepoints or () if item.spec.job == sight.job.name)
-    found = ((watched.uid_of(item), watched.version_of(item)) for item in (sight.resource, *sight.pods))
-    return Seen(tuple(sorted((*found, *own))), sight.driver.status, sight.standby)
+    objects = ((watched.uid_of(item), watched.version_of(item)) for item in (sight.resource, *sight.pods))
+    return Seen(tuple(sorted((*objects, *own))), sight.driver.status, sight.standby)
 
 
 def _next_look(memory: JobMemory, sight: observe.Sight, now: datetime) -> timedelta:

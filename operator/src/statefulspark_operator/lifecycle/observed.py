@@ -138,11 +138,11 @@ def note_snapshots(situation: Situation) -> Situation:
 
 def _is_progress(situation: Situation, checkpoint: SnapshotStatus) -> bool:
     """Tell whether a checkpoint follows others that are alike, and not one that failed."""
-    known, driver_status = situation.status.last_checkpoint, situation.driver_status
-    if known is None or checkpoint.trigger != Trigger.PERIODIC.value:
+    recorded_before, driver_status = situation.status.last_checkpoint, situation.driver_status
+    if recorded_before is None or checkpoint.trigger != Trigger.PERIODIC.value:
         return False
     failure = driver_status.last_failure if driver_status is not None else None
-    return failure is None or failure.failed_at <= known.completed_at
+    return failure is None or failure.failed_at <= recorded_before.completed_at
 
 
 def note_origin(situation: Situation) -> Situation:

@@ -1,0 +1,159 @@
+"""kopf's lists and events, from a server that plays the API server: what is kept, and who is woken."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+
+import kopf
+from aiohttp import web
+from statefulspark_operator import handlers
+from statefulspark_operator.cluster import resources, watched
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.cluster.watched import Watched
+from watchedobjects import KEY, a_shown_object
+
+WITHIN_S = 20.0
+
+
+class Server:
+    """Lists and watches of three kinds, as the API server answers them.
+
+    Attributes:
+        objects: What is listed, by plural.
+        events: What is still to be shown, by plural.
+    """
+
+    def __init__(self, *objects: Resource) -> None:
+        self.objects: dict[str, list[Resource]] = {kind.plural: [] for kind in watched.KINDS}
+        for found in objects:
+            self.objects[resources.kind_of(found).plural].append(found)
+        self.events: dict[str, asyncio.Queue[tuple[str, Resource]]] = {
+            kind.plural: asyncio.Queue() for kind in watched.KINDS
+        }
+
+    def show(self, event: str, found: Resource) -> None:
+        self.events[resources.kind_of(found).plural].put_nowait((event, found))
+
+    @contextlib.asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        application = web.Application()
+        application.router.add_get("/{path:.*}", self._answer)
+        runner = web.AppRunner(application, shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            await runner.cleanup()
+
+    async def _answer(self, request: web.Request) -> web.StreamResponse:
+        path = request.path.strip("/")
+        plural = path.rpartition("/")[2]
+        if plural in self.objects and "namespaces" in path:
+            return await (self._watch(request, plural) if "watch" in request.query else self._list(plural))
+        return web.json_response(_discovery(path))
+
+    async def _list(self, plural: str) -> web.Response:
+        return web.json_response({"metadata": {"resourceVersion": "1"}, "items": self.objects[plural]} | _kind(plural))
+
+    async def _watch(self, request: web.Request, plural: str) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            event, found = await self.events[plural].get()
+            await response.write(json.dumps({"type": event, "object": found}).encode() + b"\n")
+
+
+def _kind(plural: str) -> Resource:
+    kind = next(kind for kind in watched.KINDS if kind.plural == plural)
+    return {"apiVersion": kind.api_version, "kind": f"{kind.name}List"}
+
+
+def _discovery(path: str) -> Resource:
+    """Answer what is there: the groups, and the kinds in each."""
+    group, _, version = resources.JOB.api_version.partition("/")
+    if path == "api":
+        return {"versions": ["v1"]}
+    if path == "apis":
+        only: Resource = {"groupVersion": f"{group}/{version}", "version": version}
+        return {"groups": [{"name": group, "versions": [only], "preferredVersion": only}]}
+    wanted = path.removeprefix("apis/").removeprefix("api/")
+    verbs = ["list", "watch", "get", "patch"]
+    found: list[Resource] = [
+        {"name": kind.plural, "singularName": kind.name.lower(), "kind": kind.name, "namespaced": True, "verbs": verbs}  # type: ignore[dict-item]
+        for kind in watched.KINDS
+        if kind.api_version == wanted
+    ]
+    if path == "api/v1":  # kopf asks for namespaces before it watches anything in one.
+        found.append(
+            {"name": "namespaces", "singularName": "namespace", "kind": "Namespace", "namespaced": False, "verbs": []}
+        )
+    return {"resources": found}  # type: ignore[dict-item]
+
+
+async def watch(server: Server, copies: Watched, act: Callable[[asyncio.Queue[JobKey]], object]) -> None:
+    """Run kopf with the operator's registry against a server, while something is done with those who are woken."""
+    woken: asyncio.Queue[JobKey] = asyncio.Queue()
+    registry = handlers.build_registry(woken.put_nowait, copies)
+    settings = handlers.build_settings()
+    settings.queueing.idle_timeout = 0.01  # Its workers end first when it is stopped.
+    async with server.serving() as url:
+
+        async def login(**_: object) -> kopf.ConnectionInfo:
+            return kopf.ConnectionInfo(server=url)
+
+        kopf.on.login(registry=registry, id="login")(login)
+        running = asyncio.create_task(
+            kopf.operator(
+                registry=registry,
+                settings=settings,
+                standalone=True,
+                namespaces=(KEY.namespace,),
+            )
+        )
+        try:
+            await asyncio.wait_for(act(woken), WITHIN_S)  # type: ignore[arg-type]
+        finally:
+            running.cancel()  # When it is told to stop, kopf waits five seconds for the server's tasks as well.
+            await asyncio.gather(running, return_exceptions=True)
+
+
+def test_a_job_is_woken_when_everything_that_is_listed_is_kept() -> None:
+    job, pod = a_shown_object(resources.JOB, "flights", 3), a_shown_object(resources.POD, "flights-driver-1", 4)
+    savepoint = a_shown_object(resources.SAVEPOINT, "nightly", 5, spec={"job": "flights"})
+    copies = Watched()
+
+    async def act(woken: asyncio.Queue[JobKey]) -> None:
+        assert await woken.get() == KEY
+        assert watched.version_of(copies.find(resources.JOB, "demo", "flights") or {}) == "3"
+        assert [watched.version_of(found) for found in copies.pods(KEY)] == ["4"]
+        assert [watched.version_of(found) for found in copies.all(resources.SAVEPOINT, "demo")] == ["5"]
+
+    asyncio.run(watch(Server(job, pod, savepoint), copies, act))
+
+
+def test_an_event_wakes_unless_it_shows_what_the_operator_wrote() -> None:
+    server, copies = Server(a_shown_object(resources.JOB, "flights", 3)), Watched()
+
+    async def act(woken: asyncio.Queue[JobKey]) -> None:
+        await woken.get()
+        copies.keep_written(a_shown_object(resources.JOB, "flights", 4))
+        server.show("MODIFIED", a_shown_object(resources.JOB, "flights", 4))
+        server.show("MODIFIED", a_shown_object(resources.JOB, "flights", 5))
+        await woken.get()
+        assert watched.version_of(copies.find(resources.JOB, "demo", "flights") or {}) == "5"
+        assert woken.empty()
+
+        server.show("ADDED", a_shown_object(resources.POD, "flights-driver-1", 6))
+        assert await woken.get() == KEY
+        assert len(copies.pods(KEY)) == 1
+        server.show("DELETED", a_shown_object(resources.POD, "flights-driver-1", 7))
+        assert await woken.get() == KEY
+        assert copies.pods(KEY) == ()
+
+    asyncio.run(watch(server, copies, act))
