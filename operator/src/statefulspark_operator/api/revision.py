@@ -6,9 +6,11 @@ with more fields computes the same revision for the same resource. Pure.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeVar
 
 from pydantic import BaseModel, JsonValue
@@ -50,9 +52,28 @@ def _value(value: object, dumped: JsonValue) -> JsonValue:
     return restart_fields(value) if isinstance(value, BaseModel) else dumped
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _ThisSpec:
+    """One spec, told from others by its identity: specs cannot be hashed, and do not change."""
+
+    spec: StatefulSparkJobSpec
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _ThisSpec) and other.spec is self.spec
+
+    def __hash__(self) -> int:
+        return id(self.spec)
+
+
 def revision_of(spec: StatefulSparkJobSpec) -> str:
     """Return the revision of a spec: ten hexadecimal digits, equal if the fields that cost a restart are equal."""
-    text = json.dumps(restart_fields(spec), sort_keys=True, separators=(",", ":"))
+    return _revision_of(_ThisSpec(spec))
+
+
+@functools.lru_cache(maxsize=64)
+def _revision_of(this: _ThisSpec) -> str:
+    """Compute it once for a pass, in which two dozen rules ask for it."""
+    text = json.dumps(restart_fields(this.spec), sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:REVISION_LENGTH]
 
 

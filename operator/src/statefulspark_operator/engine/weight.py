@@ -60,6 +60,8 @@ def is_settled(situation: Situation, decision: Decision, *, until: datetime) -> 
         return False  # Another object may hold its files.
     # Without storage: nothing tells that its content has changed, so nothing may depend on it.
     later = dataclasses.replace(situation, now=until, storage=None)
+    if observed.fold(later).status != situation.status:
+        return False  # Progress waits to be recorded, as it does in most passes of a busy job.
     decided = decide.decide(later)
     is_same = (decided.reason, decided.status, decided.actions) == (decision.reason, decision.status, decision.actions)
     return is_same and not attendance.of_job(observed.fold(later))
