@@ -64,7 +64,9 @@ def build_settings() -> kopf.OperatorSettings:
 def build_registry(wake: Callable[[JobKey], None], copies: Watched) -> kopf.OperatorRegistry:
     """Return kopf's registry: events of jobs, of their savepoints and of their pods are kept, and wake their job.
 
-    kopf fills its indices from all lists before it hands over the first event, so that the copies are complete by then.
+    kopf fills its indices from their lists before it hands over the first event, so that the copies of jobs and pods are
+    complete by then. Savepoint objects have no index: a role of an earlier release may not list them, and every other event
+    would wait for that; the pass that needs them lists them.
 
     Args:
         wake: Called with the job of each event, unless it shows what the operator has written itself.
@@ -80,6 +82,8 @@ def build_registry(wake: Callable[[JobKey], None], copies: Watched) -> kopf.Oper
         is_gone, is_own = event.get("type") == "DELETED", copies.is_own(resource)
         if is_gone:
             copies.show_gone(resource)
+        else:
+            copies.show(resource)
         key = watched.job_of(resource)
         if key is not None and (is_gone or not is_own):
             wake(key)
@@ -88,7 +92,8 @@ def build_registry(wake: Callable[[JobKey], None], copies: Watched) -> kopf.Oper
     for kind, only in ((resources.JOB, None), (resources.SAVEPOINT, None), (resources.POD, labels)):
         group, _, version = kind.api_version.rpartition("/")
         identity = kind.name.lower()
-        kopf.index(group, version, kind.plural, registry=registry, id=f"{identity}-copies", labels=only)(listed)
+        if kind is not resources.SAVEPOINT:
+            kopf.index(group, version, kind.plural, registry=registry, id=f"{identity}-copies", labels=only)(listed)
         kopf.on.event(group, version, kind.plural, registry=registry, id=identity, labels=only)(changed)
     return registry
 

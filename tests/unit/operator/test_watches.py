@@ -23,11 +23,13 @@ class Server:
     """Lists and watches of three kinds, as the API server answers them.
 
     Attributes:
+        refused: The plural that may not be listed; None if all may.
         objects: What is listed, by plural.
         events: What is still to be shown, by plural.
     """
 
-    def __init__(self, *objects: Resource) -> None:
+    def __init__(self, *objects: Resource, refused: str | None = None) -> None:
+        self.refused = refused
         self.objects: dict[str, list[Resource]] = {kind.plural: [] for kind in watched.KINDS}
         for found in objects:
             self.objects[resources.kind_of(found).plural].append(found)
@@ -54,6 +56,8 @@ class Server:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         path = request.path.strip("/")
         plural = path.rpartition("/")[2]
+        if plural == self.refused:
+            return web.json_response({"kind": "Status", "message": "forbidden", "code": 403}, status=403)
         if plural in self.objects and "namespaces" in path:
             return await (self._watch(request, plural) if "watch" in request.query else self._list(plural))
         return web.json_response(_discovery(path))
@@ -125,16 +129,14 @@ async def watch(server: Server, copies: Watched, act: Callable[[asyncio.Queue[Jo
 
 def test_a_job_is_woken_when_everything_that_is_listed_is_kept() -> None:
     job, pod = a_shown_object(resources.JOB, "flights", 3), a_shown_object(resources.POD, "flights-driver-1", 4)
-    savepoint = a_shown_object(resources.SAVEPOINT, "nightly", 5, spec={"job": "flights"})
     copies = Watched()
 
     async def act(woken: asyncio.Queue[JobKey]) -> None:
         assert await woken.get() == KEY
         assert watched.version_of(copies.find(resources.JOB, "demo", "flights") or {}) == "3"
         assert [watched.version_of(found) for found in copies.pods(KEY)] == ["4"]
-        assert [watched.version_of(found) for found in copies.all(resources.SAVEPOINT, "demo")] == ["5"]
 
-    asyncio.run(watch(Server(job, pod, savepoint), copies, act))
+    asyncio.run(watch(Server(job, pod), copies, act))
 
 
 def test_an_event_wakes_unless_it_shows_what_the_operator_wrote() -> None:
@@ -155,5 +157,24 @@ def test_an_event_wakes_unless_it_shows_what_the_operator_wrote() -> None:
         server.show("DELETED", a_shown_object(resources.POD, "flights-driver-1", 7))
         assert await woken.get() == KEY
         assert copies.pods(KEY) == ()
+
+    asyncio.run(watch(server, copies, act))
+
+
+def test_a_savepoint_object_wakes_the_job_that_it_names_and_is_kept() -> None:
+    copies = Watched()
+
+    async def act(woken: asyncio.Queue[JobKey]) -> None:
+        assert await woken.get() == JobKey("demo", "trains")
+        assert [watched.version_of(found) for found in copies.all(resources.SAVEPOINT, "demo")] == ["5"]
+
+    asyncio.run(watch(Server(a_shown_object(resources.SAVEPOINT, "nightly", 5, spec={"job": "trains"})), copies, act))
+
+
+def test_savepoint_objects_that_may_not_be_listed_hold_up_no_job() -> None:
+    server, copies = Server(a_shown_object(resources.JOB, "flights", 3), refused=resources.SAVEPOINT.plural), Watched()
+
+    async def act(woken: asyncio.Queue[JobKey]) -> None:
+        assert await woken.get() == KEY
 
     asyncio.run(watch(server, copies, act))
