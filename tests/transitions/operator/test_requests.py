@@ -5,6 +5,7 @@ The table is in docs/adr/0023-passes-from-copies.md.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -12,7 +13,8 @@ import pytest
 from jobworld import JobWorld
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import resources
-from statefulspark_operator.engine import memory
+from statefulspark_operator.engine import attend, memory
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.steps import CARRIED_OUT
 
 NEW_IMAGE: resources.Resource = {"image": "registry.example/flights:2"}
@@ -130,6 +132,31 @@ def test_the_operators_own_status_patch_wakes_nothing() -> None:
 
     world.cluster.show(world.cluster.objects[(resources.JOB.name, "demo", "flights")])
     assert world.is_woken, "somebody else's does"
+
+
+def a_savepoint_object(name: str) -> resources.Resource:
+    meta: resources.Resource = {"name": name, "namespace": "demo"}
+    kind, version = resources.SAVEPOINT.name, resources.SAVEPOINT.api_version
+    return {"apiVersion": version, "kind": kind, "metadata": meta, "spec": {"job": "another"}}
+
+
+def test_a_savepoint_object_is_parsed_again_when_it_has_changed_and_no_other_is() -> None:
+    world = busy()
+    changed, other = (world.cluster.add(a_savepoint_object(name)) for name in ("changed", "other"))
+
+    def read() -> dict[str, SavepointObject]:
+        return {savepoint.name: savepoint for savepoint in asyncio.run(attend.read(world.world, "demo")) or ()}
+
+    before = read()
+    assert read()["changed"] is before["changed"]
+    changed["status"] = {"phase": "Pending", "message": "it waits"}
+    world.cluster.show(changed)
+    after = read()
+
+    assert after["changed"].status.message == "it waits"
+    assert after["other"] is before["other"]
+    world.cluster.remove((resources.SAVEPOINT.name, "demo", resources.text(other, "metadata", "name")))
+    assert set(read()) == {"changed"}
 
 
 def test_a_driver_whose_job_was_idle_is_seen_to_work_within_half_a_minute() -> None:

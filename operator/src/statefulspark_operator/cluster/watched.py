@@ -6,7 +6,7 @@ again does not tell what was deleted meanwhile. Who needs certainty asks the gat
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 
@@ -66,6 +66,7 @@ class Watched:
     """Copies of the watched objects, by kind and namespace, pods by job."""
 
     _groups: dict[Group, dict[str, Resource]] = field(default_factory=dict)
+    _changes: Counter[Group] = field(default_factory=Counter)
     _own_versions: dict[str, str] = field(default_factory=dict)
     _gone: OrderedDict[str, None] = field(default_factory=OrderedDict)
 
@@ -76,8 +77,9 @@ class Watched:
         group = self._groups.setdefault(_group(resource), {})
         name = resources.text(resource, "metadata", "name")
         kept = group.get(name)
-        if kept is None or not _is_older(resource, kept):
+        if kept is None or not (_is_older(resource, kept) or _is_same(resource, kept)):
             group[name] = slim(resource)
+            self._changes[_group(resource)] += 1
 
     def show_gone(self, resource: Resource) -> None:
         """Drop an object that was deleted; what an answer on its way still says of it is not kept."""
@@ -89,6 +91,11 @@ class Watched:
         name, group = resources.text(resource, "metadata", "name"), self._groups.get(_group(resource), {})
         if name in group and uid_of(group[name]) == uid:
             del group[name]
+            self._changes[_group(resource)] += 1
+
+    def changes(self, kind: Kind, namespace: str) -> int:
+        """Return a number that grows with every change of the copies of a kind that is not Pod in a namespace."""
+        return self._changes[kind.name, namespace, ""]
 
     def keep_written(self, resource: Resource) -> None:
         """Keep an object as the API server answered a write of the operator; other kinds are left out."""
@@ -148,6 +155,10 @@ def _group(resource: Resource) -> Group:
     kind, namespace = resources.text(resource, "kind"), resources.text(resource, "metadata", "namespace")
     is_pod = kind == resources.POD.name
     return kind, namespace, resources.text(resource, "metadata", "labels", names.LABEL_JOB) if is_pod else ""
+
+
+def _is_same(resource: Resource, known: Resource) -> bool:
+    return (uid_of(resource), version_of(resource)) == (uid_of(known), version_of(known))
 
 
 def _is_older(resource: Resource, known: Resource) -> bool:

@@ -23,12 +23,12 @@ from statefulspark_operator.api.spark_savepoint import (
 )
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.api.status import SnapshotStatus
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
 from statefulspark_operator.engine import observe
-from statefulspark_operator.engine.ports import Ports
+from statefulspark_operator.engine.ports import ParsedSavepoints, Ports
 from statefulspark_operator.lifecycle import observed
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON
 from statefulspark_operator.lifecycle.savepoints import attendance, changes, progress
@@ -43,15 +43,37 @@ async def read(ports: Ports, namespace: str) -> tuple[SavepointObject, ...] | No
 
     A cluster whose CRDs are of an earlier release does not know them, and an operator with its role may not list them.
     """
-    listed = await _listed(ports, namespace)
-    if listed is None:
-        return None
-    parsed = (_parse(resource) for resource in listed)
-    return tuple(savepoint for savepoint in parsed if savepoint is not None)
+    return _parsed(ports, namespace).everything if await _is_listed(ports, namespace) else None
 
 
-async def _listed(ports: Ports, namespace: str) -> tuple[Resource, ...] | None:
-    """Return the watch's copies of the objects, or list them."""
+def own(ports: Ports, namespace: str, job: str) -> tuple[SavepointObject, ...]:
+    """Return the objects of a job, as `read` has returned them last."""
+    parsed = ports.listings.parsed.get(namespace)
+    return parsed.by_job.get(job, ()) if parsed is not None else ()
+
+
+def _parsed(ports: Ports, namespace: str) -> ParsedSavepoints:
+    """Return the content of the watch's copies; only what has changed is parsed."""
+    changes, before = ports.watched.changes(resources.SAVEPOINT, namespace), ports.listings.parsed.get(namespace)
+    if before is not None and before.changes == changes:
+        return before
+    by_uid: dict[str, tuple[str, SavepointObject | None]] = {}
+    by_job: dict[str, list[SavepointObject]] = {}
+    for resource in ports.watched.all(resources.SAVEPOINT, namespace):
+        uid, version = watched.uid_of(resource), watched.version_of(resource)
+        parsed = before.by_uid.get(uid) if before is not None else None
+        by_uid[uid] = parsed if parsed is not None and parsed[0] == version else (version, _parse(resource))
+        savepoint = by_uid[uid][1]
+        if savepoint is not None:
+            by_job.setdefault(savepoint.spec.job, []).append(savepoint)
+    everything = tuple(savepoint for _, savepoint in by_uid.values() if savepoint is not None)
+    made = ParsedSavepoints(changes, by_uid, everything, {job: tuple(named) for job, named in by_job.items()})
+    ports.listings.parsed[namespace] = made
+    return made
+
+
+async def _is_listed(ports: Ports, namespace: str) -> bool:
+    """Tell whether the watch's copies are the objects, after they were listed if that is due."""
     now, kind = ports.now(), resources.SAVEPOINT
     if not ports.listings.is_current(namespace, now):
         before = ports.watched.all(kind, namespace)
@@ -59,10 +81,10 @@ async def _listed(ports: Ports, namespace: str) -> tuple[Resource, ...] | None:
             listed = await ports.gateway.list_all(kind, namespace)
         except errors.StatefulSparkError as error:
             _LOG.warning("savepoints not listed", extra={"namespace": namespace, "error": error.message})
-            return None
+            return False
         ports.listings.keep(namespace, now=now, is_known=listed is not None)
         ports.watched.keep_all(listed or (), before)
-    return ports.watched.all(kind, namespace) if ports.listings.is_known(namespace) else None
+    return ports.listings.is_known(namespace)
 
 
 def _parse(resource: Resource) -> SavepointObject | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets as randomness
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -15,6 +15,7 @@ from statefulspark_operator.cluster.storage_reader import StorageReader
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine.knownsecrets import KnownSecrets
 from statefulspark_operator.engine.memory import Memories
+from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 
 
 def utc_now() -> datetime:
@@ -27,10 +28,28 @@ LISTING_LASTS = timedelta(minutes=5)
 everything."""
 
 
+@dataclass(frozen=True, slots=True)
+class ParsedSavepoints:
+    """The savepoint objects of a namespace, parsed once for all jobs and passes until one of them changes.
+
+    Attributes:
+        changes: What `Watched.changes` was.
+        by_uid: Version and content of each; None for one that cannot be read.
+        everything: All that can be read.
+        by_job: The same, by the job that they name.
+    """
+
+    changes: int
+    by_uid: Mapping[str, tuple[str, SavepointObject | None]]
+    everything: tuple[SavepointObject, ...]
+    by_job: Mapping[str, tuple[SavepointObject, ...]]
+
+
 @dataclass(slots=True)
 class Listings:
-    """When the savepoint objects of each namespace were listed last, and whether the cluster knows them."""
+    """When the savepoint objects of each namespace were listed last, whether the cluster knows them, and their content."""
 
+    parsed: dict[str, ParsedSavepoints] = field(default_factory=dict)
     _listed: dict[str, tuple[datetime, bool]] = field(default_factory=dict)
 
     def forget(self, namespace: str) -> None:

@@ -76,7 +76,7 @@ async def _from_copies(ports: Ports, key: JobKey, memory: JobMemory, gauges: Job
         return None
     sight = await observe.look(ports, resource, ports.watched.pods(key))
     savepoints = await attend.read(ports, key.namespace)
-    if memory.is_settled(_seen(sight, savepoints), now):
+    if memory.is_settled(_seen(ports, key, sight), now):
         return _next_look(memory, sight, now)
     memory.unsettle()
     if not sight.live:
@@ -100,8 +100,8 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
     return await _carry_out(ports, key, sight, considered, gauges)
 
 
-def _seen(sight: observe.Sight, savepoints: tuple[SavepointObject, ...] | None) -> Seen:
-    own = ((item.uid, item.resource_version) for item in savepoints or () if item.spec.job == sight.job.name)
+def _seen(ports: Ports, key: JobKey, sight: observe.Sight) -> Seen:
+    own = ((savepoint.uid, savepoint.resource_version) for savepoint in attend.own(ports, key.namespace, key.name))
     objects = ((watched.uid_of(item), watched.version_of(item)) for item in (sight.resource, *sight.pods))
     return Seen(tuple(sorted((*objects, *own))), sight.driver.status, sight.standby)
 
@@ -152,7 +152,7 @@ def _after(ports: Ports, key: JobKey, sight: observe.Sight, considered: _Conside
     if until is None or not weight.is_settled(situation, decision, until=until):
         return decision.requeue_after
     longest = weight.longest_look(situation, LONGEST_LOOK)
-    memory.settle(_seen(sight, situation.savepoints), until, longest)
+    memory.settle(_seen(ports, key, sight), until, longest)
     return _next_look(memory, sight, situation.now)
 
 
