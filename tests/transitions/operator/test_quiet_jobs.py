@@ -76,3 +76,18 @@ def test_the_token_of_a_deleted_job_is_forgotten() -> None:
     world.run_until(lambda: not world.exists)
 
     assert world.world.secrets.find(token, world.time) is None
+
+
+def test_a_job_that_is_asked_to_stop_names_the_checkpoint_that_it_goes_on_from() -> None:
+    world = running()
+    world.run(60)
+    world.driver.lingers = True
+    world.change({"suspend": True})
+    world.driver.savepoints_fail = True
+
+    world.run(25)
+
+    latest = world.driver.last_checkpoint
+    assert latest is not None
+    assert world.status.last_checkpoint is not None
+    assert latest.id - world.status.last_checkpoint.id <= 1

@@ -137,12 +137,19 @@ def note_snapshots(situation: Situation) -> Situation:
 
 
 def _is_progress(situation: Situation, checkpoint: SnapshotStatus) -> bool:
-    """Tell whether a checkpoint follows others that are alike, and not one that failed."""
+    """Tell whether a checkpoint follows others that are alike, and not one that failed, in a job that goes on running."""
     recorded_before, driver_status = situation.status.last_checkpoint, situation.driver_status
-    if recorded_before is None or checkpoint.trigger != Trigger.PERIODIC.value:
+    if recorded_before is None or checkpoint.trigger != Trigger.PERIODIC.value or _is_ending(situation):
         return False
     failure = driver_status.last_failure if driver_status is not None else None
     return failure is None or failure.failed_at <= recorded_before.completed_at
+
+
+def _is_ending(situation: Situation) -> bool:
+    """Tell whether this may be the last that is heard of the driver."""
+    spec, operation = situation.spec, situation.status.operation
+    is_asked = operation is not None and operation.state is OperationPhase.REQUESTED
+    return is_asked or (spec is not None and spec.suspend) or situation.job.deletion_requested_at is not None
 
 
 def note_origin(situation: Situation) -> Situation:
