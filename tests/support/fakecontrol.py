@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
-from statefulspark.contract import api, config, statistics
+from statefulspark.contract import api, config, observations, statistics
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import stats
 from statefulspark.driver.operations import Operations
@@ -31,9 +31,12 @@ def a_summary(*, kind: SnapshotKind = SnapshotKind.CHECKPOINT, number: int = 41)
 
 
 def a_status(
-    *, state: api.JobState = api.JobState.RUNNING, last_checkpoint: api.SnapshotSummary | None = None
+    *,
+    state: api.JobState = api.JobState.RUNNING,
+    last_checkpoint: api.SnapshotSummary | None = None,
+    **changes: object,
 ) -> api.JobStatus:
-    return api.JobStatus(
+    status = api.JobStatus(
         job="words",
         namespace="default",
         state=state,
@@ -45,6 +48,42 @@ def a_status(
         checkpoints=api.CheckpointCounts(triggered=5, completed=3, failed=2, in_progress=0),
         last_checkpoint=last_checkpoint,
     )
+    return status.model_copy(update=changes)
+
+
+def some_batches(uid: str = "counts", *, newest: int = 12, count: int = 3) -> observations.Batches:
+    """Build the batches that a query has just run, a second and a hundred rows each."""
+    batches = tuple(
+        observations.BatchReport(
+            batch_id=number,
+            began_at=NOON + timedelta(seconds=number),
+            duration_ms=1000 + 10 * number,
+            input_rows=100,
+            rows_per_second=98.5,
+        )
+        for number in range(newest - count + 1, newest + 1)
+    )
+    return observations.Batches(queries=(observations.QueryBatches(uid=uid, batches=batches),))
+
+
+def some_state(*sizes: int) -> observations.StateSizes:
+    """Build the state of one keyed operator with partitions of these sizes."""
+    given = sizes or (2_000_000, 1_000_000)
+    partitions = tuple(
+        observations.PartitionSize(partition=number, size_bytes=size, files=2, key_groups=64)
+        for number, size in enumerate(given)
+    )
+    operator = observations.OperatorSize(
+        query="counts",
+        uid="count-by-word",
+        name="transformWithStateInPandasExec",
+        size_bytes=sum(given),
+        files=2 * len(given),
+        max_parallelism=64 * len(given),
+        partitions=partitions,
+        skew=round(max(given) * len(given) / sum(given), 2),
+    )
+    return observations.StateSizes(snapshot="checkpoint 41", operators=(operator,))
 
 
 class FakeControl:
@@ -55,6 +94,8 @@ class FakeControl:
         self.alive = True
         self.operations = Operations()
         self.stats = stats.begin()
+        self.newest = some_batches()
+        self.sizes = some_state()
         self.told: statistics.EffectiveConfig | None = statistics.EffectiveConfig(
             job="words", namespace="default", storage_uri="s3://bucket/prefix", checkpoint=config.CheckpointConfig()
         )
@@ -73,6 +114,12 @@ class FakeControl:
 
     def config(self) -> statistics.EffectiveConfig | None:
         return self.told
+
+    def batches(self) -> observations.Batches:
+        return self.newest
+
+    def state(self) -> observations.StateSizes:
+        return self.sizes
 
     def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:
         return self._begin(request, "checkpoint")
@@ -104,9 +151,9 @@ class FakeControl:
 
 
 @contextmanager
-def served(control: FakeControl) -> Iterator[str]:
+def served(control: FakeControl, *, token: str | None = TOKEN) -> Iterator[str]:
     """Serve a control on a free loopback port; yields the URL."""
-    server = ApiServer(control, token=TOKEN, host="127.0.0.1", port=0)
+    server = ApiServer(control, token=token, host="127.0.0.1", port=0)
     try:
         yield f"http://127.0.0.1:{server.port}"
     finally:

@@ -10,13 +10,13 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
 import pytest
-from fakecontrol import NOON, a_summary
+from fakecontrol import NOON, a_summary, some_state
 from fakehooks import Bookmarks
 from looprig import LoopRig, Pause, SparkHandle
 from statefulspark import errors
 from statefulspark import hooks as ss_hooks
 from statefulspark.checkpoint import progress
-from statefulspark.contract import api, statistics
+from statefulspark.contract import api, observations, statistics
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
@@ -76,6 +76,7 @@ class FakeWriter:
     dropped: list[int] = field(default_factory=list)
     discarded: list[int] = field(default_factory=list)
     damage: list[tuple[str, int, str]] = field(default_factory=list)
+    state_sizes: observations.StateSizes = field(default_factory=observations.StateSizes)
 
     def complete(
         self, order: snapshot_writer.SnapshotOrder, batches: Mapping[str, int], *, on_progress: progress.Report
@@ -805,6 +806,31 @@ def test_a_driver_that_is_fenced_while_it_writes_stops_as_fenced(start: Start) -
 
 
 SLOW = "[STREAMING_PYTHON_RUNNER_INITIALIZATION_TIMEOUT_FAILURE] Streaming Runner initialization failed."
+
+
+def test_a_failed_query_is_told_with_its_reason_until_the_driver_is_gone(start: Start) -> None:
+    job = start()
+    job.handle.failure = "java.io.IOException: disk full"
+    job.handle.isActive = False
+
+    job.ended()
+
+    status = job.loop.status()
+    assert status.last_error is not None
+    assert (status.state, status.last_error.query, status.last_error.reason) == (
+        api.JobState.FAILED,
+        "counts",
+        "QueryFailed",
+    )
+    assert "disk full" in status.last_error.message
+
+
+def test_the_newest_batches_and_the_size_of_the_state_can_be_asked_for(start: Start) -> None:
+    sizes = some_state()
+    job = start(FakeWriter(state_sizes=sizes))
+
+    assert job.loop.state() == sizes
+    assert job.loop.batches() == observations.Batches(queries=(observations.QueryBatches(uid="counts"),))
 
 
 def test_a_python_worker_that_was_too_slow_is_started_again(start: Start) -> None:

@@ -101,6 +101,7 @@ def test_what_only_a_driver_can_do_is_refused_until_it_is_one(control: StandbyCo
 
     assert [refused(ask) for ask in asked] == ["StandingBy"] * 3
     assert control.checkpoints().counts.completed == 0
+    assert (control.batches().queries, control.state().operators) == ((), ())
     assert (control.checkpoint(1), control.operation("a")) == (None, None)
 
     driver = FakeControl()
@@ -126,4 +127,5 @@ def test_the_driver_that_it_becomes_answers_and_the_activation_is_known_for_ever
     assert control.status() == a_status()
     assert not control.is_alive()
     assert control.checkpoints() == driver.checkpoints()
+    assert (control.batches(), control.state()) == (driver.batches(), driver.state())
     assert driver.started == []

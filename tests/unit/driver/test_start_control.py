@@ -60,6 +60,7 @@ def test_what_needs_a_running_job_is_refused_until_it_runs(control: StartControl
     assert refused(lambda: control.request_activation(activation)) == "StillStarting"
     assert (control.operation("stop-1"), control.checkpoint(1)) == (None, None)
     assert control.checkpoints().counts == api.CheckpointCounts()
+    assert (control.batches().queries, control.state().operators) == ((), ())
     assert control.config() is not None
 
 
@@ -75,6 +76,7 @@ def test_the_loop_answers_from_the_moment_it_takes_over(control: StartControl) -
     assert [request.request_id for request in driver.started] == ["stop-1", "cp-1", "sp-1", "take-8"]
     assert control.operation("stop-1") == driver.operation("stop-1")
     assert control.checkpoints() == driver.checkpoints()
+    assert (control.batches(), control.state()) == (driver.batches(), driver.state())
     assert control.checkpoint(1) is None
     driver.alive = False
     assert not control.is_alive()

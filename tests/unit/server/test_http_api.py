@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-from fakecontrol import TOKEN, FakeControl, a_status, a_summary, served
+from fakecontrol import NOON, TOKEN, FakeControl, a_status, a_summary, served
 from statefulspark import errors
 from statefulspark.contract import api
 from statefulspark.contract.manifest import SnapshotKind
@@ -198,6 +198,85 @@ def test_who_waits_for_a_stop_hears_of_its_end_although_the_driver_goes_down() -
     asking.join(5)
 
     assert [answer.json["state"] for answer in answers] == ["Completed"]
+
+
+def test_who_waits_for_news_hears_of_a_failure_although_the_driver_goes_down() -> None:
+    """The page saw a connection that ended, and never why."""
+    control = FakeControl()
+    with served(control) as url:
+        answers: list[Answer] = []
+        asking = threading.Thread(
+            target=lambda: answers.append(Served(control, url).ask("GET", "/v1/status?waitSeconds=30"))
+        )
+        asking.start()
+        time.sleep(0.1)
+        control.current = a_status(state=api.JobState.FAILED)
+    asking.join(5)
+
+    assert [answer.json["state"] for answer in answers] == ["Failed"]
+
+
+def test_who_waits_for_news_hears_of_a_query_that_failed(job: Served) -> None:
+    error = api.JobError(query="counts", reason="QueryFailed", message="It failed.", failed_at=NOON)
+    timer = threading.Timer(0.2, lambda: setattr(job.control, "current", a_status(last_error=error)))
+    timer.start()
+
+    answer = job.ask("GET", "/v1/status?waitSeconds=30")
+
+    assert api.JobStatus.model_validate_json(answer.text).last_error == error
+    timer.join()
+
+
+def test_nobody_waits_for_news_longer_than_asked(job: Served) -> None:
+    began_s = time.monotonic()
+
+    assert job.ask("GET", "/v1/status?waitSeconds=1").status == 200
+    assert time.monotonic() - began_s < 5
+
+
+@pytest.fixture
+def without_token() -> Iterator[Served]:
+    control = FakeControl()
+    with served(control, token=None) as url:
+        yield Served(control, url)
+
+
+@pytest.mark.parametrize("path", ["/v1/status", "/v1/checkpoints", "/v1/batches", "/v1/state", "/v1/losses"])
+def test_a_driver_without_a_token_answers_questions_of_this_machine(without_token: Served, path: str) -> None:
+    """While a job is developed, the page asked for a token that nobody knew."""
+    assert without_token.ask("GET", path, token=None).status == 200
+
+
+@pytest.mark.parametrize("path", ["/v1/checkpoints", "/v1/savepoints", "/v1/stop", "/v1/activate"])
+@pytest.mark.parametrize("token", [None, "", "None", TOKEN])
+def test_a_driver_without_a_token_refuses_every_request(without_token: Served, path: str, token: str | None) -> None:
+    answer = without_token.ask("POST", path, '{"requestId": "a", "epoch": 8}', token)
+
+    assert (answer.status, answer.json["reason"]) == (401, "Unauthorized")
+    assert without_token.control.started == []
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        pytest.param("localhost:8090", 200, id="a forwarded port"),
+        pytest.param("127.0.0.1", 200, id="an address without a port"),
+        pytest.param("[::1]:8090", 200, id="IPv6 with a port"),
+        pytest.param("[::1]", 200, id="IPv6 without a port"),
+        pytest.param("evil.example:8090", 401, id="a name that was made to lead here"),
+        pytest.param("localhost.evil.example", 401, id="a name that begins alike"),
+    ],
+)
+def test_a_driver_without_a_token_tells_pages_of_other_origins_nothing(
+    without_token: Served, host: str, status: int
+) -> None:
+    """A web page can make its own name lead to 127.0.0.1, and then read what this address answers."""
+    connection = http.client.HTTPConnection(without_token.url.removeprefix("http://"), timeout=10)
+    connection.request("GET", "/v1/status", headers={"Host": host})
+    answered = connection.getresponse().status
+    connection.close()
+
+    assert answered == status
 
 
 def test_health_says_whether_the_loop_turns(job: Served) -> None:

@@ -13,7 +13,7 @@ from typing import cast
 import jsonschema
 import pytest
 from coordination import a_checkpoint
-from fakecontrol import TOKEN, FakeControl, a_status, a_summary, served
+from fakecontrol import TOKEN, FakeControl, a_status, a_summary, served, some_batches, some_state
 from statefulspark import errors
 from statefulspark.contract import api, config, statistics
 from statefulspark.server import openapi, routes
@@ -49,7 +49,14 @@ def _post(route: str, path: str, body: str = '{"requestId": "a"}') -> Iterator[C
 
 _CASES = (
     _get("getStatus", 200, "/v1/status"),
+    _get("getStatus", 400, "/v1/status?waitSeconds=soon"),
     _get("getStatus", 401, "/v1/status", token=None),
+    _get("getBatches", 200, "/v1/batches", "observed"),
+    _get("getBatches", 401, "/v1/batches", token=None),
+    _get("getState", 200, "/v1/state", "observed"),
+    _get("getState", 401, "/v1/state", token=None),
+    _get("getLosses", 200, "/v1/losses", "observed"),
+    _get("getLosses", 401, "/v1/losses", token=None),
     _get("getConfig", 200, "/v1/config"),
     _get("getConfig", 401, "/v1/config", token=None),
     _get("getCheckpoints", 200, "/v1/checkpoints", "completed"),
@@ -92,6 +99,10 @@ def _prepare(control: FakeControl, situation: str) -> None:
         case "operation":
             control.operations.begin("known", "savepoint")
             control.operations.complete("known", a_summary())
+        case "observed":
+            control.current = a_status(last_checkpoint=a_summary())
+            control.newest = some_batches()
+            control.sizes = some_state()
         case "hangs":
             control.alive = False
         case "stopping":

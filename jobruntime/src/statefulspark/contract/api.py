@@ -73,6 +73,32 @@ class QueryStatus(WireModel):
     batch_since: UtcDatetime | None = None
     """Since when the batch after `batch_id` is running; absent between two batches."""
     error: str | None = None
+    restarts: int = 0
+    """How often this driver has started the query again after a failure that passes."""
+
+
+class CodeFrame(WireModel):
+    """One call in the job's own code."""
+
+    file: str
+    line: int
+    function: str
+    source: str | None = None
+    """The text of the line; absent if it is not known."""
+
+
+class JobError(WireModel):
+    """A failure of a query, in the words that a person needs."""
+
+    query: str
+    """The query's uid."""
+    reason: str
+    message: str
+    failed_at: UtcDatetime
+    frames: tuple[CodeFrame, ...] = ()
+    """Calls in the job's own code, the innermost last; empty if the job's code had no part in it."""
+    is_repeated: bool = False
+    """Whether the driver starts the query again; otherwise the driver ends."""
 
 
 class SinkStatus(WireModel):
@@ -190,6 +216,8 @@ class JobStatus(WireModel):
     last_checkpoint: SnapshotSummary | None = None
     last_savepoint: SnapshotSummary | None = None
     last_failure: FailedCheckpoint | None = None
+    last_error: JobError | None = None
+    """The newest failure of a query, also of one that runs again; absent if none has failed in this driver."""
     message: str | None = None
     """While it starts: the step that it is at, since when. While it runs: what people should know."""
     standby: StandbyStatus | None = None

@@ -16,7 +16,7 @@ from typing import assert_never
 
 from statefulspark import clock, errors
 from statefulspark.checkpoint import progress
-from statefulspark.contract import api
+from statefulspark.contract import api, observations
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind
 from statefulspark.coordinator import machine, model
@@ -85,6 +85,14 @@ class CommandExecutor(control.ControlEndpoint):
         self._ending: Ending | None = None
         self._pruning = pacing.Pace()
         self._publish(self._build_status())
+
+    def batches(self) -> observations.Batches:
+        """Return the newest batches of each query."""
+        return observations.Batches(queries=tuple(query.newest_batches for query in self._queries))
+
+    def state(self) -> observations.StateSizes:
+        """Return the sizes of the state in the newest checkpoint."""
+        return self._writer.state_sizes
 
     def _step(self, event: model.Event) -> None:
         self._coordinator, commands = machine.step(self._coordinator, event)
@@ -318,7 +326,9 @@ class CommandExecutor(control.ControlEndpoint):
     def _build_status(self, message: str | None = None) -> api.JobStatus:
         statuses = tuple(query.status() for query in self._queries)
         shown = message or self._announcer.retry_message
-        return self._status_tracker.status(statuses, self._announcer.sinks(), message=shown)
+        return self._status_tracker.status(
+            statuses, self._announcer.sinks(), message=shown, last_error=queries.newest_error(self._queries)
+        )
 
     @abstractmethod
     def _resume(self) -> None: ...

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from statefulspark import errors
-from statefulspark.contract import api, statistics
+from statefulspark.contract import api, observations, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
 from statefulspark.driver.operations import Operations
@@ -46,6 +46,14 @@ class ControlEndpoint(ABC):
     def config(self) -> statistics.EffectiveConfig | None:
         """Return the configuration of the driver."""
         return self._status_tracker.config
+
+    @abstractmethod
+    def batches(self) -> observations.Batches:
+        """Return the newest batches of each query."""
+
+    @abstractmethod
+    def state(self) -> observations.StateSizes:
+        """Return the sizes of the state in the newest checkpoint."""
 
     def operation(self, request_id: str) -> api.Operation | None:
         """Return a checkpoint, savepoint or stop by its request id."""

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from datetime import datetime
 
 from statefulspark import errors
-from statefulspark.contract import api, config, statistics
+from statefulspark.contract import api, config, observations, statistics
 from statefulspark.coordinator import stats
 from statefulspark.server.control import Control
 
@@ -62,6 +62,14 @@ class ForwardingControl(ABC):
     def config(self) -> statistics.EffectiveConfig | None:
         """Return the configuration."""
         return statistics.EffectiveConfig.of(self._config)
+
+    def batches(self) -> observations.Batches:
+        """Return the newest batches of the driver; none before there is one."""
+        return self._driver.batches() if self._driver is not None else observations.Batches()
+
+    def state(self) -> observations.StateSizes:
+        """Return the sizes of the driver's state; none before there is one."""
+        return self._driver.state() if self._driver is not None else observations.StateSizes()
 
     def operation(self, request_id: str) -> api.Operation | None:
         """Return an operation of the driver; none before there is one."""

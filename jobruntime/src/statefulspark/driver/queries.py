@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from statefulspark import clock, failures, usercode
-from statefulspark.contract import api
+from statefulspark.contract import api, observations
 from statefulspark.engine.jvm import Gate, GateFact
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ MAX_LOST_RACES = 2
 """An older driver can win one race for a batch before it is fenced; more losses have another cause."""
 
 _log = logging.getLogger(__name__)
+
+_NO_BATCH = observations.BatchReport(batch_id=-1, duration_ms=0, input_rows=0, rows_per_second=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,17 @@ class CheckpointLocation:
 
 @dataclass(slots=True)
 class _Progress:
-    batch_id: int = -1
     input_rows: int = 0
-    rows_per_second: float = 0.0
-    duration_ms: int = 0
+    batches: tuple[observations.BatchReport, ...] = ()
+    """The newest ones, oldest first; replaced whole, because another thread reads it."""
+
+    @property
+    def newest(self) -> observations.BatchReport:
+        return self.batches[-1] if self.batches else _NO_BATCH
+
+    def add(self, batch: observations.BatchReport) -> None:
+        self.input_rows += batch.input_rows
+        self.batches = (*self.batches, batch)[-observations.RETAINED_BATCHES :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +83,10 @@ class RunningQuery:
     lost_races: int = 0
     begin: Callable[[], StreamingQuery] = field(init=False)
     """How it was started last, and how it is restarted."""
+    restarts: int = 0
+    """How often it was started again after a failure that passes."""
+    last_error: api.JobError | None = None
+    """Its newest failure, also if it runs again."""
     starts_at_s: float | None = None
     """When it is restarted, on the monotonic clock; None while it runs or has ended."""
     _progress: _Progress = field(default_factory=_Progress)
@@ -126,8 +139,10 @@ class RunningQuery:
     def _refresh_handle(self) -> None:
         self.active = self.handle.isActive
         if not self.active and self.error is None:
-            self.error = _error_text(self.handle)
+            self.error = text = _error_text(self.handle)
             self._restart_if_transient(self.error or "")
+            if text is not None:
+                self.last_error = _job_error(self.uid, text, is_repeated=self.is_starting)
             if self.error is not None:
                 self._log_failure(self.error)
 
@@ -143,6 +158,7 @@ class RunningQuery:
     def _schedule_restart(self, why: str, pause_s: float) -> None:
         _log.warning(why, extra={"query": self.uid, "committed": self.committed_batch, "pause_s": pause_s})
         self.starts_at_s, self.active, self.error = time.monotonic() + pause_s, True, None
+        self.restarts += 1
 
     def _restart_if_due(self) -> bool:
         if self.starts_at_s is None or time.monotonic() < self.starts_at_s:
@@ -178,14 +194,24 @@ class RunningQuery:
         recent = self.handle._jsq.recentProgress()
         batches = []
         for index in range(len(recent) - 1, -1, -1):
-            if recent[index].batchId() <= self._progress.batch_id:
+            if recent[index].batchId() <= self._progress.newest.batch_id:
                 break
             batches.append(recent[index])
         for batch in reversed(batches):
-            self._progress.batch_id = batch.batchId()
-            self._progress.input_rows += batch.numInputRows()
-            self._progress.rows_per_second = max(0.0, float(batch.processedRowsPerSecond()))
-            self._progress.duration_ms = int(batch.batchDuration())
+            self._progress.add(
+                observations.BatchReport(
+                    batch_id=batch.batchId(),
+                    began_at=datetime.fromisoformat(batch.timestamp()),
+                    duration_ms=int(batch.batchDuration()),
+                    input_rows=batch.numInputRows(),
+                    rows_per_second=round(max(0.0, float(batch.processedRowsPerSecond())), 1),
+                )
+            )
+
+    @property
+    def newest_batches(self) -> observations.QueryBatches:
+        """The newest batches that Spark has reported."""
+        return observations.QueryBatches(uid=self.uid, batches=self._progress.batches)
 
     def status(self) -> api.QueryStatus:
         """Return the status of the query."""
@@ -195,10 +221,11 @@ class RunningQuery:
             batch_id=self.committed_batch,
             last_commit_at=self.fact.last_commit_at,
             input_rows=self._progress.input_rows,
-            rows_per_second=round(self._progress.rows_per_second, 1),
-            batch_duration_ms=self._progress.duration_ms,
+            rows_per_second=self._progress.newest.rows_per_second,
+            batch_duration_ms=self._progress.newest.duration_ms,
             batch_since=self._batch_since,
             error=self.error,
+            restarts=self.restarts,
         )
 
 
@@ -211,6 +238,28 @@ def refresh_all(queries: tuple[RunningQuery, ...], gate: Gate) -> bool:
     facts = gate.facts()
     was_restarted = [query.refresh(facts[query.location.root]) for query in queries]
     return any(was_restarted)
+
+
+def newest_error(queries: tuple[RunningQuery, ...]) -> api.JobError | None:
+    """Return the newest failure of the queries; None if none has failed."""
+    failures_so_far = [query.last_error for query in queries if query.last_error is not None]
+    return max(failures_so_far, key=lambda error: error.failed_at, default=None)
+
+
+def _job_error(uid: str, text: str, *, is_repeated: bool) -> api.JobError:
+    failure = failures.of_query(uid, text, fenced=False)
+    frames = tuple(
+        api.CodeFrame(file=call.file, line=call.line, function=call.name, source=call.source or None)
+        for call in failures.calls_of_job(text)
+    )
+    return api.JobError(
+        query=uid,
+        reason=failure.reason,
+        message=failure.message,
+        failed_at=clock.utc_now(),
+        frames=frames,
+        is_repeated=is_repeated,
+    )
 
 
 def _error_text(handle: StreamingQuery) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import secrets
 import signal
 import threading
 from collections.abc import Iterator
@@ -53,16 +52,16 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
     if not token:
         # While a job is developed on one machine, nobody has asked for the API.
         level = logging.INFO if job_config.storage.allow_local_files else logging.WARNING
-        what = "the API below /v1 refuses all requests; set a token to use it"
+        what = "the API below /v1 answers questions of this machine only, and refuses requests; set a token to use it"
         _log.log(level, what, extra={"variable": config.ENV_TOKEN})
     server = ApiServer(
         control,
-        token=token or secrets.token_urlsafe(24),
+        token=token or None,
         # Without a configured token the API listens on this machine only.
         host="0.0.0.0" if token else "127.0.0.1",  # noqa: S104 - the operator calls from another pod
         port=job_config.api_port,
     )
-    _log.info("api listening", extra={"port": server.port})
+    _log.info("api listening", extra={"port": server.port, "page": f"http://localhost:{server.port}/ui"})
     try:
         yield
     finally:

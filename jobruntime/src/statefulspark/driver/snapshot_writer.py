@@ -26,7 +26,7 @@ from statefulspark.contract.manifest import (
 )
 from statefulspark.contract.notes import DamageNote
 from statefulspark.coordinator import model
-from statefulspark.driver import commit, measure, notify
+from statefulspark.driver import commit, measure, notify, state_sizes
 from statefulspark.driver.background import Lane
 from statefulspark.driver.queries import CheckpointLocation
 from statefulspark.driver.status import Identity
@@ -119,7 +119,11 @@ class Ending:
 
 
 class SnapshotWriter:
-    """Executes the coordinator's orders on storage. Called by background workers; one call per lane at a time."""
+    """Executes the coordinator's orders on storage. Called by background workers; one call per lane at a time.
+
+    Attributes:
+        state_sizes: The sizes of the state in the newest checkpoint that it has written, else in what was restored.
+    """
 
     def __init__(
         self,
@@ -154,6 +158,8 @@ class SnapshotWriter:
         self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
         self._has_predecessors_files = True
         self._growth = measure.Growth(restored)
+        # Replaced whole by the checkpoint lane, read by the API's thread.
+        self.state_sizes = state_sizes.measured(identity.restored_from, restored)
         # One closer per lane and query: it remembers what it read, and is used by one thread.
         self._closers = {
             lane: {location.uid: closure.ClosureBuilder(store, location.path) for location in locations}
@@ -189,6 +195,7 @@ class SnapshotWriter:
         if order.kind is SnapshotKind.CHECKPOINT:
             with watch.phase("manifest"):
                 summary = self._complete_checkpoint(order, entries)
+            self.state_sizes = state_sizes.measured(f"checkpoint {order.snapshot_id}", entries)
             return measure.measured(summary, entries, self._growth.new_bytes(entries), watch)
         self._copying[order.snapshot_id] = entries
         request = self._savepoint_request(order)

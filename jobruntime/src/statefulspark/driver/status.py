@@ -78,6 +78,7 @@ class JobStatusTracker:
         sinks: tuple[api.SinkStatus, ...] = (),
         *,
         message: str | None = None,
+        last_error: api.JobError | None = None,
     ) -> api.JobStatus:
         """Return the status as one frozen value."""
         identity = self._identity
@@ -98,6 +99,7 @@ class JobStatusTracker:
             last_checkpoint=self.last_checkpoint,
             last_savepoint=self._last_savepoint,
             last_failure=self._last_failure,
+            last_error=last_error,
             message=message,
         )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from statefulspark.contract import api, statistics
+from statefulspark.contract import api, observations, statistics
 
 
 class Control(Protocol):
@@ -27,6 +27,14 @@ class Control(Protocol):
 
     def config(self) -> statistics.EffectiveConfig | None:
         """Return the configuration of the driver; None if it was started without one."""
+        ...
+
+    def batches(self) -> observations.Batches:
+        """Return the newest batches of each query; none before the queries run."""
+        ...
+
+    def state(self) -> observations.StateSizes:
+        """Return the sizes of the state in the newest checkpoint; none before the queries run."""
         ...
 
     def request_checkpoint(self, request: api.CheckpointRequest) -> api.Operation:

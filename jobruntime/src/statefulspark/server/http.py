@@ -1,7 +1,8 @@
 """The driver's HTTP API on aiohttp, in a thread of its own.
 
 Everything below /v1 needs the token; probes, metrics and the description are open, because a kubelet and a scraper have
-no token. Every error is `{"reason", "message"}`.
+no token. A server that was given no token answers questions of this machine, and
+refuses every request. Every error is `{"reason", "message"}`.
 """
 
 from __future__ import annotations
@@ -17,14 +18,15 @@ from pydantic import ValidationError
 
 from statefulspark import errors
 from statefulspark.contract import api, base
-from statefulspark.server import metrics, openapi, routes
+from statefulspark.server import losses, metrics, openapi, routes
 from statefulspark.server.control import Control
 
 _POLL_INTERVAL_S = 0.05
 _CLOSE_GRACE_S = 1.0
+_NAMES_OF_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _CONTROL = web.AppKey("control", Control)
-_TOKEN = web.AppKey("token", str)
+_TOKEN = web.AppKey[str | None]("token")
 _Body = TypeVar("_Body", bound=base.WireModel)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -36,12 +38,12 @@ class ApiServer:
         port: The port it listens on, also when 0 was requested.
     """
 
-    def __init__(self, control: Control, *, token: str, host: str, port: int) -> None:
+    def __init__(self, control: Control, *, token: str | None, host: str, port: int) -> None:
         """Bind and start to serve.
 
         Args:
             control: The job.
-            token: The token that callers of /v1 must send.
+            token: The token that callers of /v1 must send; None to answer questions without one, and to refuse requests.
             host: Address to listen on.
             port: Port to listen on; 0 picks a free one.
 
@@ -72,7 +74,7 @@ class ApiServer:
         self._thread.join(timeout=5)
 
 
-def build_app(control: Control, token: str) -> web.Application:
+def build_app(control: Control, token: str | None) -> web.Application:
     """Return the application with all routes."""
     app = web.Application(middlewares=[_errors, _authenticate])
     app[_CONTROL] = control
@@ -95,15 +97,36 @@ async def _errors(request: web.Request, handler: _Handler) -> web.StreamResponse
 
 @web.middleware
 async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    if request.path.startswith("/v1/"):
-        presented = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(presented.encode(), request.app[_TOKEN].encode()):
-            return _error(401, "Unauthorized", "Present the job's token: Authorization: Bearer <token>.")
+    if not request.path.startswith("/v1/"):
+        return await handler(request)
+    token = request.app[_TOKEN]
+    if token is None:
+        if request.method == "GET" and _is_of_this_machine(request):
+            return await handler(request)
+        return _error(
+            401, "Unauthorized", "This driver has no token: it answers questions on localhost, and takes no requests."
+        )
+    presented = request.headers.get("Authorization", "").removeprefix("Bearer ")
+    if not hmac.compare_digest(presented.encode(), token.encode()):
+        return _error(401, "Unauthorized", "Present the job's token: Authorization: Bearer <token>.")
     return await handler(request)
 
 
+def _is_of_this_machine(request: web.Request) -> bool:
+    """Tell whether a request names this machine: a web page whose name was made to lead here names itself."""
+    name = request.host if request.host.endswith("]") else request.host.rpartition(":")[0] or request.host
+    return name in _NAMES_OF_THIS_MACHINE
+
+
 async def _status(request: web.Request) -> web.Response:
-    return _json(request.app[_CONTROL].status())
+    """Answer when there are news, or after `waitSeconds`; so a failure is told before the driver exits."""
+    control, loop = request.app[_CONTROL], asyncio.get_running_loop()
+    answer_at_s = loop.time() + _wait_s(request)
+    first = now = control.status()
+    while (now.state, now.last_error) == (first.state, first.last_error) and loop.time() < answer_at_s:
+        await asyncio.sleep(_POLL_INTERVAL_S)
+        now = control.status()
+    return _json(now)
 
 
 async def _config(request: web.Request) -> web.Response:
@@ -129,6 +152,19 @@ async def _checkpoint(request: web.Request) -> web.Response:
             f"This driver remembers no snapshot {int(text)}; `statefulspark checkpoint show` reads it from storage.",
         )
     return _json(details)
+
+
+async def _batches(request: web.Request) -> web.Response:
+    return _json(request.app[_CONTROL].batches())
+
+
+async def _state(request: web.Request) -> web.Response:
+    return _json(request.app[_CONTROL].state())
+
+
+async def _losses(request: web.Request) -> web.Response:
+    control = request.app[_CONTROL]
+    return _json(losses.tell(control.status(), control.batches()))
 
 
 async def _post_checkpoint(request: web.Request) -> web.Response:
@@ -198,6 +234,9 @@ _HANDLERS: Mapping[str, _Handler] = {
     "getConfig": _config,
     "getCheckpoints": _checkpoints,
     "getCheckpoint": _checkpoint,
+    "getBatches": _batches,
+    "getState": _state,
+    "getLosses": _losses,
     "triggerCheckpoint": _post_checkpoint,
     "triggerSavepoint": _post_savepoint,
     "stop": _post_stop,

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from statefulspark.contract import api, base, statistics
+from statefulspark.contract import api, base, observations, statistics
 
 MAX_WAIT_S = 30
 """Longest time that an answer about an operation may be delayed."""
@@ -99,6 +99,13 @@ _WAIT = Parameter(
     maximum=MAX_WAIT_S,
     in_query=True,
 )
+_WAIT_FOR_NEWS = Parameter(
+    "waitSeconds",
+    "Delay the answer until the job's state changes or a query fails, at most this many seconds.",
+    minimum=0,
+    maximum=MAX_WAIT_S,
+    in_query=True,
+)
 _REQUEST_ID = Parameter("request_id", "The caller's id of the request.")
 _OPERATION_ANSWERS = {
     200: Answer("The state and progress of the operation.", api.Operation),
@@ -118,7 +125,12 @@ def _get_route(name: str, path: str, summary: str, description: str, model: type
 
 
 ROUTES = (
-    _get_route("getStatus", "/v1/status", "The status of the job", "At most a fraction of a second old.", api.JobStatus),
+    Route(
+        "getStatus", Method.GET, "/v1/status", "The status of the job",
+        "At most a fraction of a second old. With `waitSeconds` the answer comes as soon as the job's state changes or a "
+        "query fails: who always asks again hears of the end before the driver exits.",
+        {200: Answer("The status of the job", api.JobStatus), **_BAD, **_UNAUTHORIZED}, parameters=(_WAIT_FOR_NEWS,),
+    ),
     _get_route(
         "getConfig", "/v1/config", "The configuration of the driver",
         "Contains no secret, and only the names of the user's parameters.", statistics.EffectiveConfig,
@@ -138,6 +150,18 @@ ROUTES = (
             **_UNAUTHORIZED,
         },
         parameters=(Parameter("snapshot_id", "Its number.", minimum=1),),
+    ),
+    _get_route(
+        "getBatches", "/v1/batches", "The newest batches of each query",
+        "Those that this driver ran, as Spark measured them; none before the queries run.", observations.Batches,
+    ),
+    _get_route(
+        "getState", "/v1/state", "The size of the state by operator and partition",
+        "As of the newest checkpoint; none before the queries run.", observations.StateSizes,
+    ),
+    _get_route(
+        "getLosses", "/v1/losses", "What would be lost if the driver ended now",
+        "From what this driver knows; storage is not asked.", observations.Losses,
     ),
     _post_route(
         "triggerCheckpoint", "/v1/checkpoints", "Take a checkpoint now",

@@ -1,0 +1,93 @@
+"""What would be lost if the driver ended now, in sentences and numbers. Pure.
+
+A driver that ends is followed by one that completes what was committed as a checkpoint and goes on after it
+(docs/recovery.md), so state is never as old as the latest checkpoint. It does not read storage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import assert_never
+
+from statefulspark.contract import api, observations
+from statefulspark.contract.observations import LossVerdict
+
+
+def tell(status: api.JobStatus, batches: observations.Batches) -> observations.Losses:
+    """Return what would be lost now.
+
+    Args:
+        status: The status of the job.
+        batches: The newest batches of its queries.
+    """
+    checkpoint = status.last_checkpoint
+    reported = {query.uid: query.batches for query in batches.queries}
+    covered = checkpoint.batches if checkpoint is not None else {}
+    return observations.Losses(
+        verdict=LossVerdict.UNKNOWN if status.state is api.JobState.STARTING else LossVerdict.NOTHING,
+        sentences=tuple(_sentences(status)),
+        checkpoint=checkpoint.id if checkpoint is not None else None,
+        checkpoint_at=checkpoint.completed_at if checkpoint is not None else None,
+        queries=tuple(_since(query, covered, reported.get(query.uid, ())) for query in status.queries),
+        pending_transactions=_pending(status),
+    )
+
+
+def _sentences(status: api.JobStatus) -> Iterator[str]:
+    match status.state:
+        case api.JobState.STANDBY:
+            yield "Nothing: a standby has no state of its own and writes nothing. The driver keeps the job's state."
+        case api.JobState.STARTING:
+            yield (
+                "Nothing is written before the start is complete; another start goes on from what is on storage. What that "
+                "is, this driver is finding out."
+            )
+        case api.JobState.FENCED:
+            yield "Nothing: a newer driver owns the job, and goes on after the newest committed batch."
+        case api.JobState.STOPPED:
+            yield "Nothing: all queries have ended, and everything they committed is in the snapshot of the stop."
+        case api.JobState.RUNNING | api.JobState.STOPPING | api.JobState.FAILED:
+            yield from _of_driver(status)
+        case _:
+            assert_never(status.state)
+
+
+def _of_driver(status: api.JobStatus) -> Iterator[str]:
+    committed = {query.uid: query.batch_id for query in status.queries if query.batch_id >= 0}
+    named = f" ({_named(committed)}, or later)" if committed else ""
+    yield (
+        f"No state: the next driver goes on after the newest committed batch{named}. Only a running batch is done again, "
+        "from the same rows of its sources."
+    )
+    if not status.sinks:
+        return
+    checkpoint, pending = status.last_checkpoint, _pending(status)
+    if pending:
+        counted = "1 prepared transaction waits" if pending == 1 else f"{pending} prepared transactions wait"
+        yield f"No output: {counted} for the next checkpoint; if this driver ends, the next one commits what is prepared."
+    elif checkpoint is not None:
+        yield f"No output: sinks have shown everything up to checkpoint {checkpoint.id}."
+    if checkpoint is None:
+        yield "No checkpoint has completed yet, so sinks that show output at checkpoints have shown none."
+
+
+def _since(
+    query: api.QueryStatus, covered: Mapping[str, int], reported: Sequence[observations.BatchReport]
+) -> observations.QuerySinceCheckpoint:
+    checkpointed = covered.get(query.uid, -1)
+    count = max(0, query.batch_id - checkpointed)
+    rows = [batch.input_rows for batch in reported if checkpointed < batch.batch_id <= query.batch_id]
+    return observations.QuerySinceCheckpoint(
+        uid=query.uid,
+        batches=count,
+        rows=sum(rows) if len(rows) == count else None,
+        running_batch=query.batch_id + 1 if query.batch_since is not None else None,
+    )
+
+
+def _pending(status: api.JobStatus) -> int:
+    return sum(sink.pending_transactions for sink in status.sinks)
+
+
+def _named(batches: Mapping[str, int]) -> str:
+    return ", ".join(f"{uid} {batch}" for uid, batch in sorted(batches.items()))

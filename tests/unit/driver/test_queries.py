@@ -1,0 +1,151 @@
+"""What a running query tells of its batches and of its failures."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
+
+from fakecontrol import NOON
+from statefulspark.contract import api, observations
+from statefulspark.driver import queries
+from statefulspark.engine.jvm import GateFact
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+_FACT = GateFact(last_committed=3, last_offsets=3, last_commit_at=None, at_boundary=False)
+_RAISED = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/job/delays.py", line 12, in process
+    mean = total / count
+ZeroDivisionError: division by zero
+"""
+
+
+class Engine:
+    """Spark's half of one query."""
+
+    def __init__(self) -> None:
+        self.progress: list[SimpleNamespace] = []
+        self.failure: str | None = None
+        self.starts = 0
+        place = queries.CheckpointLocation("delays", "generations/00000001/delays", "root")
+        self.query = queries.RunningQuery(place, self._start, self._start(), _FACT)
+
+    def has_run(self, *batches: int) -> None:
+        self.progress += [_reported(batch) for batch in batches]
+        self.query.refresh_progress()
+
+    def fails(self, text: str) -> None:
+        self.failure = text
+        self.query.refresh(_FACT)
+
+    def _start(self) -> StreamingQuery:
+        self.starts += 1
+        self.failure = None
+        engine = self
+
+        class Handle:
+            @property
+            def _jsq(self) -> object:
+                raised = SimpleNamespace(toString=lambda: engine.failure)
+                option = SimpleNamespace(isEmpty=lambda: engine.failure is None, get=lambda: raised)
+                return SimpleNamespace(recentProgress=lambda: engine.progress, exception=lambda: option)
+
+            @property
+            def isActive(self) -> bool:  # noqa: N802 - Spark's name
+                return engine.failure is None
+
+        return cast("StreamingQuery", Handle())
+
+
+def _reported(batch: int) -> SimpleNamespace:
+    """Build what Spark reports of a batch; minus one row per second says that it measured none."""
+    return SimpleNamespace(
+        batchId=lambda: batch,
+        timestamp=lambda: f"2026-11-21T12:{batch // 60:02}:{batch % 60:02}.000Z",
+        batchDuration=lambda: 100 + batch,
+        numInputRows=lambda: batch,
+        processedRowsPerSecond=lambda: -1.0 if batch == 0 else 12.34,
+    )
+
+
+def test_batches_are_remembered_oldest_first_with_what_spark_measured() -> None:
+    engine = Engine()
+
+    engine.has_run(0, 1)
+
+    assert engine.query.newest_batches == observations.QueryBatches(
+        uid="delays",
+        batches=(
+            observations.BatchReport(batch_id=0, began_at=NOON, duration_ms=100, input_rows=0, rows_per_second=0.0),
+            observations.BatchReport(
+                batch_id=1, began_at=NOON.replace(second=1), duration_ms=101, input_rows=1, rows_per_second=12.3
+            ),
+        ),
+    )
+
+
+def test_a_batch_is_told_once_however_often_spark_reports_it() -> None:
+    engine = Engine()
+
+    engine.has_run(1)
+    engine.has_run(1)
+    engine.has_run(2)
+
+    status = engine.query.status()
+    assert [batch.batch_id for batch in engine.query.newest_batches.batches] == [1, 2]
+    assert (status.input_rows, status.batch_duration_ms) == (3, 102)
+
+
+def test_only_the_newest_batches_are_remembered_and_every_row_is_counted() -> None:
+    engine = Engine()
+    count = observations.RETAINED_BATCHES + 5
+
+    engine.has_run(*range(count))
+
+    assert [batch.batch_id for batch in engine.query.newest_batches.batches] == list(range(5, count))
+    assert engine.query.status().input_rows == sum(range(count))
+
+
+def test_a_failure_of_the_job_names_its_line_and_its_frame() -> None:
+    engine = Engine()
+
+    engine.fails(_RAISED)
+
+    error = queries.newest_error((engine.query,))
+    assert error is not None
+    assert error == api.JobError(
+        query="delays",
+        reason="QueryFailed",
+        message="The query 'delays' failed at /job/delays.py:12 in process: ZeroDivisionError: division by zero",
+        failed_at=error.failed_at,
+        frames=(api.CodeFrame(file="/job/delays.py", line=12, function="process", source="mean = total / count"),),
+    )
+
+
+def test_a_failure_that_passes_is_told_and_counted_although_the_query_runs_again() -> None:
+    engine = Engine()
+
+    engine.fails("Python worker failed to connect back")
+    engine.query.refresh(_FACT)
+
+    status, error = engine.query.status(), queries.newest_error((engine.query,))
+    assert (status.restarts, status.active, status.error, engine.starts) == (1, True, None, 2)
+    assert error is not None
+    assert error.is_repeated
+
+
+def test_the_newest_failure_of_several_queries_is_told() -> None:
+    first, second = Engine().query, Engine().query
+    first.last_error = _an_error(minute=5)
+    second.last_error = _an_error(minute=4)
+
+    assert queries.newest_error((second, first, Engine().query)) == _an_error(minute=5)
+
+
+def _an_error(*, minute: int) -> api.JobError:
+    return api.JobError(query="delays", reason="QueryFailed", message="", failed_at=NOON.replace(minute=minute))
+
+
+def test_without_a_failure_nothing_is_told() -> None:
+    assert queries.newest_error((Engine().query,)) is None
