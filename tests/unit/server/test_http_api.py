@@ -252,7 +252,7 @@ def test_a_driver_without_a_token_answers_questions_of_this_machine(without_toke
 def test_a_driver_without_a_token_refuses_every_request(without_token: Served, path: str, token: str | None) -> None:
     answer = without_token.ask("POST", path, '{"requestId": "a", "epoch": 8}', token)
 
-    assert (answer.status, answer.json["reason"]) == (401, "Unauthorized")
+    assert (answer.status, answer.json["reason"]) == (401, "TokenNotSet")
     assert without_token.control.started == []
 
 

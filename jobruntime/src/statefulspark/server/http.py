@@ -1,7 +1,7 @@
 """The driver's HTTP API on aiohttp, in a thread of its own.
 
-Everything below /v1 needs the token; probes, metrics and the description are open, because a kubelet and a scraper have
-no token. A server that was given no token answers questions of this machine, and
+Everything below /v1 needs the token; probes, metrics, the description and the page's files are open, because a kubelet, a
+scraper and a browser's address bar have no token. A server that was given no token answers questions of this machine, and
 refuses every request. Every error is `{"reason", "message"}`.
 """
 
@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from statefulspark import errors
 from statefulspark.contract import api, base
-from statefulspark.server import losses, metrics, openapi, routes
+from statefulspark.server import losses, metrics, openapi, page, routes
 from statefulspark.server.control import Control
 
 _POLL_INTERVAL_S = 0.05
@@ -80,6 +80,7 @@ def build_app(control: Control, token: str | None) -> web.Application:
     app[_CONTROL] = control
     app[_TOKEN] = token
     app.add_routes([web.route(route.method.value, route.path, _HANDLERS[route.name]) for route in routes.ROUTES])
+    app.add_routes(page.routes())
     return app
 
 
@@ -104,7 +105,7 @@ async def _authenticate(request: web.Request, handler: _Handler) -> web.StreamRe
         if request.method == "GET" and _is_of_this_machine(request):
             return await handler(request)
         return _error(
-            401, "Unauthorized", "This driver has no token: it answers questions on localhost, and takes no requests."
+            401, "TokenNotSet", "This driver has no token: it answers questions on localhost, and takes no requests."
         )
     presented = request.headers.get("Authorization", "").removeprefix("Bearer ")
     if not hmac.compare_digest(presented.encode(), token.encode()):

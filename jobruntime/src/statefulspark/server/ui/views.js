@@ -1,0 +1,257 @@
+// What each part of the page shows, from the answers of the API. No network and no state of its own.
+
+import { partitions, sparkline, timeline } from "./charts.js";
+import { element } from "./dom.js";
+import { ago, bytes, clock, count, counted, milliseconds, moment, rate, seconds } from "./format.js";
+
+/** Skew from which a person should look, and state from which it matters. */
+const UNEVEN = 2;
+const WORTH_A_LOOK_BYTES = 10_000_000;
+const SHOWN_SNAPSHOTS = 20;
+
+const WAITING = {
+  Starting: "The queries have not started yet.",
+  Standby: "A standby runs no query until it is activated.",
+};
+
+export const STATES = {
+  Standby: "Prepared to become the driver; it writes nothing.",
+  Starting: "Claiming the job, restoring, starting Spark and the queries.",
+  Running: "Every query runs.",
+  Stopping: "The last batch ends, then the snapshot is taken.",
+  Stopped: "All queries have ended on request.",
+  Failed: "A query failed; the driver is about to end.",
+  Fenced: "A newer driver owns the job; this one is about to end.",
+};
+
+export function queries({ status, batches, now }) {
+  if (!status.queries.length) return empty(WAITING[status.state] ?? "This job has no query.");
+  const known = new Map((batches?.queries ?? []).map((one) => [one.uid, one.batches]));
+  return status.queries.map((query) => queryCard(query, known.get(query.uid) ?? [], now));
+}
+
+function queryCard(query, batches, now) {
+  const running = query.batchSince === undefined ? "between batches" : `batch ${query.batchId + 1} for ${age(query.batchSince, now)}`;
+  return element(
+    "article",
+    {},
+    element("header", {}, element("h3", {}, query.uid), badge(query.active ? "Running" : query.error ? "Failed" : "Stopped")),
+    facts([
+      ["Committed", query.batchId < 0 ? "no batch yet" : `batch ${count(query.batchId)}`],
+      ["Last commit", query.lastCommitAt === undefined ? "none by this driver" : ago(query.lastCommitAt, now)],
+      ["Now", query.active ? running : "not running"],
+      ["Rows read", count(query.inputRows)],
+      ["Restarts", count(query.restarts ?? 0)],
+    ]),
+    chart("Rate", rate(query.rowsPerSecond), sparkline(batches.map((one) => one.rowsPerSecond), "Rows per second", rate)),
+    chart("Batch time", milliseconds(query.batchDurationMs), sparkline(batches.map((one) => one.durationMs), "Duration", milliseconds)),
+  );
+}
+
+export function losses({ losses: told, now }) {
+  const title = told.verdict === "Nothing" ? "Nothing" : "Not known yet";
+  return [
+    element("p", { class: "verdict", "data-state": told.verdict === "Nothing" ? "Running" : "Starting" }, title),
+    told.sentences.map((sentence) => element("p", {}, sentence)),
+    sinceCheckpoint(told, now),
+  ];
+}
+
+function sinceCheckpoint(told, now) {
+  if (!told.queries.length) return null;
+  const since = told.checkpoint === undefined
+    ? "Since the start, without a checkpoint yet"
+    : `Since checkpoint ${count(told.checkpoint)}, ${ago(told.checkpointAt, now)}`;
+  return [
+    element("p", { class: "quiet" }, `${since}:`),
+    facts([
+      ...told.queries.map((query) => [query.uid, committed(query)]),
+      ["Prepared", counted(told.pendingTransactions, "transaction")],
+    ]),
+  ];
+}
+
+function committed(query) {
+  const rows = query.rows === undefined ? "" : `, ${counted(query.rows, "row")}`;
+  const running = query.runningBatch === undefined ? "" : `; batch ${count(query.runningBatch)} is running`;
+  return `${counted(query.batches, "batch")} committed${rows}${running}`;
+}
+
+export function error({ status, now }) {
+  const known = [status.lastError, status.lastFailure].filter((one) => one !== undefined);
+  const newest = known.sort((one, other) => Date.parse(other.failedAt) - Date.parse(one.failedAt))[0];
+  const ending = ["Failed", "Fenced"].includes(status.state) && status.message;
+  if (newest === undefined) return ending ? trouble(status.message) : empty("No query and no checkpoint has failed in this driver.");
+  const what = newest.query === undefined ? `Snapshot ${newest.id ?? ""}` : newest.query;
+  return [
+    element("p", {}, element("strong", {}, newest.reason), ` · ${what} · ${ago(newest.failedAt, now)}`),
+    trouble(newest.message),
+    frames(newest.frames ?? []),
+    newest.isRepeated ? element("p", { class: "quiet" }, "The driver has started the query again.") : null,
+    ending && status.message !== newest.message ? trouble(status.message) : null,
+  ];
+}
+
+function frames(calls) {
+  if (!calls.length) return null;
+  const shown = calls.map((call) =>
+    element(
+      "li",
+      {},
+      element("code", {}, `${call.file}:${call.line} in ${call.function}`),
+      call.source === undefined ? null : element("pre", {}, call.source),
+    ),
+  );
+  return element("ol", { class: "frames", "aria-label": "Calls in the job's code, the innermost last" }, shown);
+}
+
+export function snapshots({ checkpoints, now }) {
+  const known = merged(checkpoints);
+  const { counts } = checkpoints;
+  const totals = `${count(counts.completed)} completed, ${count(counts.failed)} failed, ${count(counts.inProgress)} in progress since this driver started.`;
+  if (!known.length) return [element("p", {}, totals), restored(checkpoints), empty("No checkpoint or savepoint yet.")];
+  return [
+    element("p", {}, totals),
+    restored(checkpoints),
+    timeline(known, now),
+    element("p", { class: "legend" }, "Upper row: savepoints. Lower row: checkpoints. The right end is now."),
+    table("Checkpoints and savepoints, newest first", ["Number", "Kind", "State", "Why", "Began", "Took", "Size", "New"], known.map(snapshotRow)),
+  ];
+}
+
+function restored(checkpoints) {
+  const from = checkpoints.latest.restored;
+  return from === undefined ? null : element("p", { class: "quiet" }, `Started from ${from.restoredFrom}, ${moment(from.restoredAt)}.`);
+}
+
+function merged({ history, latest }) {
+  const byId = new Map([...history, latest.completed, latest.savepoint, latest.failed].filter(Boolean).map((one) => [one.id, one]));
+  return [...byId.values()].sort((one, other) => other.id - one.id).slice(0, SHOWN_SNAPSHOTS);
+}
+
+function snapshotRow(one) {
+  return [
+    count(one.id),
+    one.kind,
+    element("span", { "data-state": one.state, title: one.message }, one.state === "InProgress" ? "in progress" : one.state.toLowerCase()),
+    one.reason ?? (one.isStop ? "stop" : one.trigger),
+    clock(one.triggeredAt),
+    milliseconds(one.endToEndMs),
+    bytes(one.sizeBytes),
+    bytes(one.incrementalSizeBytes),
+  ];
+}
+
+export function sizes({ state }) {
+  if (!state.operators.length) return empty("No stateful operator has state in a checkpoint yet.");
+  return [
+    element("p", { class: "quiet" }, `Files of ${state.snapshot ?? "the newest checkpoint"}; a partition's files hold the key groups that are in it.`),
+    element("div", { class: "cards" }, state.operators.map(operatorCard)),
+  ];
+}
+
+function operatorCard(operator) {
+  const isUneven = operator.skew >= UNEVEN && operator.sizeBytes >= WORTH_A_LOOK_BYTES;
+  const largest = [...operator.partitions].sort((one, other) => other.sizeBytes - one.sizeBytes)[0];
+  return element(
+    "article",
+    {},
+    element("header", {}, element("h3", {}, operator.uid), element("span", {}, bytes(operator.sizeBytes))),
+    operator.partitions.length ? partitions(operator) : null,
+    facts([
+      ["Query", operator.query],
+      ["Operator", operator.name],
+      ...(operator.partitions.length ? [["Partitions", count(operator.partitions.length)]] : []),
+      ...(operator.maxParallelism === undefined ? [] : [["Key groups", groups(operator)]]),
+      ...(largest === undefined ? [] : [["Largest", `partition ${largest.partition}, ${bytes(largest.sizeBytes)}`]]),
+      ...(operator.skew === undefined ? [] : [["Skew", `${operator.skew} × the average${isUneven ? ": uneven keys" : ""}`]]),
+    ]),
+  );
+}
+
+function groups(operator) {
+  const counts = operator.partitions.map((one) => one.keyGroups ?? 0);
+  const [least, most] = [Math.min(...counts), Math.max(...counts)];
+  const each = least === most ? count(least) : `${count(least)} to ${count(most)}`;
+  const where = operator.placement === "even" ? `; group g is in partition g mod ${operator.partitions.length}` : "";
+  return `${count(operator.maxParallelism)}, ${each} in a partition${where}`;
+}
+
+export function sinks({ status }) {
+  if (!status.sinks.length) return empty("No sink with two-phase commit.");
+  const rows = status.sinks.map((sink) => [
+    sink.uid,
+    sink.query,
+    sink.committedBatch === undefined ? "nothing yet" : `batch ${count(sink.committedBatch)}`,
+    count(sink.pendingTransactions),
+  ]);
+  return table("Sinks", ["Sink", "Query", "Visible through", "Prepared, waiting"], rows);
+}
+
+export function driver({ status, checkpoints, now }) {
+  const restarts = status.queries.reduce((sum, query) => sum + (query.restarts ?? 0), 0);
+  const failures = Object.entries(checkpoints?.failures ?? {}).map(([reason, times]) => `${reason} ${times}`);
+  return facts([
+    ["Job", `${status.namespace}/${status.job}`],
+    ["Epoch", status.epoch ? `${count(status.epoch)}: drivers of this job so far` : "none, a standby claims none"],
+    ["Started", `${ago(status.startedAt, now)}, ${moment(status.startedAt)}`],
+    ["From", status.restoredFrom ?? (status.epoch ? "empty state" : "–")],
+    ["Generation", status.generation ? count(status.generation) : "–"],
+    ["Revision", status.revision ?? "–"],
+    ["Query restarts", `${count(restarts)} in this driver`],
+    ["Failed snapshots", failures.join(", ") || "none in this driver"],
+    ...(status.fallback ? [["Older state", status.fallback]] : []),
+    ...(status.restoreSkipped ? [["Restore", status.restoreSkipped]] : []),
+  ]);
+}
+
+export function standby({ status, now }) {
+  const told = status.standby;
+  if (told === undefined) return empty("This process is the driver. A standby has a page of its own, at its own pod.");
+  return [
+    badge(told.state),
+    facts([
+      ["Compared with", told.comparedWith ?? "nothing yet, or empty state"],
+      ["Ready", told.readyAt === undefined ? "not yet" : ago(told.readyAt, now)],
+      ["Warm queries", (told.warmedQueries ?? []).join(", ") || "none yet"],
+    ]),
+    told.message === undefined ? null : trouble(`${told.reason}: ${told.message}`),
+  ];
+}
+
+function chart(title, newest, picture) {
+  return element("figure", {}, element("figcaption", {}, element("span", {}, title), element("strong", {}, newest)), picture);
+}
+
+function facts(pairs) {
+  return element("dl", {}, pairs.map(([term, description]) => [element("dt", {}, term), element("dd", {}, description)]));
+}
+
+function table(label, head, rows) {
+  return element(
+    "div",
+    { class: "scroll", role: "region", tabindex: "0", "aria-label": label },
+    element(
+      "table",
+      {},
+      element("thead", {}, element("tr", {}, head.map((title) => element("th", { scope: "col" }, title)))),
+      element("tbody", {}, rows.map((cells) => element("tr", {}, cells.map((cell) => element("td", {}, cell))))),
+    ),
+  );
+}
+
+function badge(state) {
+  return element("span", { class: "badge", "data-state": state }, state);
+}
+
+function trouble(message) {
+  return element("p", { class: "trouble" }, message);
+}
+
+function empty(sentence) {
+  return element("p", { class: "empty" }, sentence);
+}
+
+function age(since, now) {
+  return seconds((now - Date.parse(since)) / 1000);
+}
