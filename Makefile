@@ -19,7 +19,7 @@ include bench/flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
 
-.PHONY: help demo test mutants lint types format crds lock bench e2e clean venv
+.PHONY: help demo test mutants lint types format crds lock bench e2e page clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -79,8 +79,11 @@ WORKERS ?= 2
 demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
 	PYTHONPATH=e2e $(BIN)/python -m demo
 
-e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## End-to-end scenarios on a real cluster (needs root, or KUBECONFIG)
+e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) chromium ## End-to-end scenarios on a real cluster (needs root, or KUBECONFIG)
 	$(PYTEST) e2e --no-cov $(PYTEST_ARGS)
+
+page: $(STAMPS)/venv chromium ## The page of a driver in headless Chromium, every state; pictures in build/page (needs root, or Chromium)
+	$(PYTEST) e2e/page --no-cov $(PYTEST_ARGS)
 
 bench: $(STAMPS)/venv jars $(BUILD)/bin/versitygw ## Measure, side by side, as ratios
 	@$(COMPILE)

@@ -23,7 +23,7 @@ CLUSTER_LDFLAGS := -s -w -X $(VERSION_PACKAGE).gitVersion=$(KUBERNETES_VERSION) 
 # What a cluster of our own takes besides images; with KUBECONFIG set, none is started. kubectl and helm are used anyway.
 CLUSTER_NEEDS = $(CLUSTER) $(HELM) $(if $(KUBECONFIG),,$(VERSITYGW) cluster-tools)
 
-.PHONY: images cluster-up cluster-down cluster-test cluster-smoke go-tool cluster-tools image-tools
+.PHONY: images cluster-up cluster-down cluster-test cluster-smoke go-tool cluster-tools chromium image-tools
 
 go-tool:
 	@command -v go >/dev/null || { echo "Go 1.24 or newer is needed; install it from go.dev, or the package golang-go."; exit 1; }
@@ -45,6 +45,9 @@ need = @missing=""; for program in $(1); do command -v $$program >/dev/null || [
 
 cluster-tools:
 	$(call need,containerd runc ctr iptables /usr/lib/cni/bridge,containerd runc containernetworking-plugins iptables)
+
+chromium:
+	$(call need,chromium,chromium fonts-dejavu-core)
 
 image-tools:
 	$(call need,buildah debootstrap skopeo unshare,buildah debootstrap skopeo util-linux)
