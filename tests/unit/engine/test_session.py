@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import cast
 
 import pytest
 from statefulspark import errors
@@ -53,6 +56,39 @@ def test_a_start_that_was_waited_for_is_not_waited_for_again(tmp_path: Path) -> 
 
     with pytest.raises(errors.SpecRejectedError, match="checkpointFileManagerClass"):
         session.build(_config(tmp_path, **{"spark.sql.streaming.checkpointFileManagerClass": "mine"}), StorageOptions())
+
+
+class Asked:
+    """A configuration whose engine is asked for, waited for, and refused."""
+
+    def __init__(self) -> None:
+        self.began, self.may_end = threading.Event(), threading.Event()
+
+    @property
+    def engine(self) -> config.EngineConfig:
+        self.began.set()
+        assert self.may_end.wait(20)
+        raise errors.SpecRejectedError("EngineSettingRefused", "It is refused.")
+
+    def build(self) -> None:
+        with pytest.raises(errors.SpecRejectedError, match="It is refused"):
+            session.build(cast("config.JobConfig", self), StorageOptions())
+
+
+def test_a_run_that_is_repeated_at_once_waits_for_the_session_of_the_one_before() -> None:
+    """In a notebook, `job.run()` again within seconds: two threads waited for one JVM, and the second ended it."""
+    first, second = Asked(), Asked()
+    with ThreadPoolExecutor() as threads:
+        building = [threads.submit(first.build)]
+        assert first.began.wait(20)
+        building.append(threads.submit(second.build))
+        was_early = second.began.wait(0.2)
+        second.may_end.set()
+        first.may_end.set()
+        for one in building:
+            one.result(20)
+
+    assert (was_early, second.began.is_set()) == (False, True)
 
 
 def test_spark_is_on_its_way_before_the_driver_is_imported(tmp_path: Path) -> None:

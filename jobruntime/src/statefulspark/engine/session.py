@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 import sys
@@ -9,7 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, ParamSpec, TypeVar, cast
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _KEEP_SOURCE, _WITHOUT_CHECKSUM_FILE = False, True
+_Given = ParamSpec("_Given")
+_Made = TypeVar("_Made")
 
 _NOISY_LOGGERS = (
     "sql.execution.python.streaming.TransformWithStateInPySparkStateServer",  # empty state, closed sockets
@@ -77,7 +80,8 @@ _begun = _Begun()
 def begin(job: config.JobConfig, options: StorageOptions) -> None:
     """Start Spark in another thread, and return at once; `build` waits for it and raises what it raised.
 
-    Until Spark's session is built, this process has nothing to do but to import what the driver consists of.
+    Until Spark's session is built, this process has nothing to do but to import what the driver consists of. A start that
+    was begun before and is still under way, since nobody waited for it, ends first.
 
     Args:
         job: The driver's configuration.
@@ -104,6 +108,18 @@ def beside(build_session: Callable[[], SparkSession]) -> Future[SparkSession]:
     return future
 
 
+def _in_turn(work: Callable[_Given, _Made]) -> Callable[_Given, _Made]:
+    """Return a function whose calls wait for each other, so that one begins when the one before has returned or raised."""
+    turn = threading.Lock()
+
+    @functools.wraps(work)
+    def wait_and_work(*args: _Given.args, **kwargs: _Given.kwargs) -> _Made:
+        with turn:
+            return work(*args, **kwargs)
+
+    return wait_and_work
+
+
 def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     """Start Spark with the settings of a job, or wait for it if that was begun.
 
@@ -123,6 +139,9 @@ def build(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     return begun.result() if begun is not None else _built(job, options)
 
 
+# In a notebook the job is run again while the session of a run that has failed is still being built: two threads would wait
+# for one JVM, and the second would wait in vain for the address that the first has taken, and then end the JVM.
+@_in_turn
 def _built(job: config.JobConfig, options: StorageOptions) -> SparkSession:
     if not any(gateway.JARS.glob("statefulspark-checkpoint*.jar")):
         raise errors.InternalError("JarsMissing", f"There are no jars in {gateway.JARS}; build them with `make jars`.")
