@@ -1,6 +1,6 @@
 """The example of Flink's documentation: the mean of every two values of a key, with state that is cleared in between.
 
-    statefulspark run examples/keyed/count_window_average.py --storage file:///tmp/average --allow-local-files
+    statefulspark run examples/keyed/count_window_average.py --dev
 
 The pairs (1,3), (1,5), (1,7), (1,4), (1,2) give (1,4) and (1,5); the last value waits for another one.
 """

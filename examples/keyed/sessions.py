@@ -1,6 +1,6 @@
 """Sessions: the events of a user that lie less than a minute apart, emitted when the watermark says that one is over.
 
-    statefulspark run examples/keyed/sessions.py --storage file:///tmp/sessions --allow-local-files
+    statefulspark run examples/keyed/sessions.py --dev
 
 Each event moves the timer of its user; the callback emits the session and clears it. Events that come after the
 watermark has passed them are counted and left out.

@@ -1,7 +1,6 @@
 """Broadcast state: rules that every subtask holds decide which numbers pass.
 
-    statefulspark run examples/operator_state/broadcast_rules.py \
-        --storage file:///tmp/rules --allow-local-files --parameter output=/tmp/rules/out
+    statefulspark run examples/operator_state/broadcast_rules.py --dev --parameter output=/tmp/rules/out
 
 Two streams go into one: numbers, dealt to the subtasks, and rules, which every subtask is given. The rules are broadcast
 state, so they are there after a restart, also in subtasks that were not there before.

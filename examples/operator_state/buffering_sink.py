@@ -1,7 +1,6 @@
 """Flink's buffering sink: rows are held back until there are enough of them, and none is lost or written twice.
 
-    statefulspark run examples/operator_state/buffering_sink.py \
-        --storage file:///tmp/buffering --allow-local-files --parameter output=/tmp/buffering/out
+    statefulspark run examples/operator_state/buffering_sink.py --dev --parameter output=/tmp/buffering/out
 
 Kill it at any time and start it again: every number from 0 on is in exactly one file, or still in a buffer. What is in a
 buffer is operator state; a file is named after its first number, so a batch that runs again writes the same files again.

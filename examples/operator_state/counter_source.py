@@ -1,7 +1,6 @@
 """Flink's stateful counter source: numbers from 0 on, each exactly once, whatever is killed.
 
-    statefulspark run examples/operator_state/counter_source.py \
-        --storage file:///tmp/numbers --allow-local-files --parameter output=file:///tmp/numbers/out
+    statefulspark run examples/operator_state/counter_source.py --dev --parameter output=file:///tmp/numbers/out
 
 Every subtask counts for itself; what it emits and what it remembers are one step under the checkpoint lock.
 """

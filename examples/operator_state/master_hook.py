@@ -1,7 +1,6 @@
 """A master hook: the readers of a journal are told where it may repeat itself when the job is taken back.
 
-    statefulspark run examples/operator_state/master_hook.py \
-        --storage file:///tmp/journal --allow-local-files --parameter output=/tmp/journal/out
+    statefulspark run examples/operator_state/master_hook.py --dev --parameter output=/tmp/journal/out
 
 Every batch adds a line to `journal.txt`, outside of any checkpoint. The hook notes the journal's length when a checkpoint
 begins. When the job is restored it adds a line that names this place: batches after it may come again, none before it.

@@ -1,6 +1,6 @@
 """The smallest stateful job: ten keys, and how often each has been seen.
 
-    statefulspark run examples/quickstart/counter.py --storage file:///tmp/counter --allow-local-files
+    statefulspark run examples/quickstart/counter.py --dev
 
 Stop it with Ctrl-C, or kill it with `kill -9`, and start it again: the counts go on where they were.
 """

@@ -1,7 +1,7 @@
 # ruff: noqa: N802, N803 - processors have Spark's names
 """Payments of a card that look stolen: a processor written for Spark, run as it is on state that survives everything.
 
-    statefulspark run examples/transform_with_state/fraud.py --storage file:///tmp/fraud --allow-local-files
+    statefulspark run examples/transform_with_state/fraud.py --dev
 
 A card that pays a small amount and within a minute a large one is reported. The processor has a value that remembers the
 small payment, a timer that forgets it, a list of the last places and a map of amounts by place. On plain Spark the last

@@ -1,7 +1,7 @@
 # ruff: noqa: N802, N803 - processors have Spark's names
 """Sensors that report too much heat: the example of Spark's documentation, with pandas, initial state and expiry.
 
-    statefulspark run examples/transform_with_state/sensors.py --storage file:///tmp/sensors --allow-local-files
+    statefulspark run examples/transform_with_state/sensors.py --dev
 
 Counts the readings of a sensor above 100 degrees, starting from counts of an earlier system, and reports a sensor once
 it has three. What a sensor did is forgotten ten minutes after its last violation; a timer reports sensors that are silent.

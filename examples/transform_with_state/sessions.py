@@ -1,6 +1,6 @@
 """Sessions of users: a job that was written for Spark's older operator, `applyInPandasWithState`.
 
-    statefulspark run examples/transform_with_state/sessions.py --storage file:///tmp/sessions --allow-local-files
+    statefulspark run examples/transform_with_state/sessions.py --dev
 
 Counts the clicks of a user, and reports the session when nothing came for a minute of event time.
 """
