@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 from looprig import SparkHandle
+from manifests import a_query, an_operator
 from snapshots import Job
 from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
@@ -158,6 +159,24 @@ def test_a_transaction_that_a_listing_hides_declines_for_the_sinks() -> None:
         a_writer(job, query, announcer=SimpleNamespace(snapshot_covers=hidden)).complete(an_order(), {query.uid: 0})
 
     assert raised.value.participant == "sinks"
+
+
+def test_the_writer_tells_the_size_of_the_state_in_the_checkpoint_that_it_wrote() -> None:
+    job = Job()
+    job.boot()
+    query = FakeQuery(job.store, 1)
+    query.run_batch()
+    restored = a_query("delays", an_operator("mean", 0, partitions=1), files={"state/0/0/1_a.zip": 30})
+    covers = SimpleNamespace(snapshot_covers=lambda *_: None)
+    writer = a_writer(job, query, restored=(restored,), announcer=covers)
+    before = writer.state_sizes
+
+    writer.complete(an_order(5), {query.uid: 0})
+
+    after = writer.state_sizes
+    assert [operator.size_bytes for operator in before.operators] == [30]
+    assert (before.snapshot, after.snapshot) == (None, "checkpoint 5")
+    assert sum(operator.size_bytes for operator in after.operators) > 0
 
 
 def test_a_query_tells_since_when_its_batch_is_running() -> None:

@@ -1,0 +1,49 @@
+"""Who may ask a driver what, by how it was started."""
+
+from __future__ import annotations
+
+import http.client
+import logging
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from fakecontrol import TOKEN, FakeControl
+from statefulspark.contract import config
+from statefulspark.driver import serve
+
+
+def _config(folder: Path) -> config.JobConfig:
+    place = config.StorageConfig(uri=folder.as_uri(), allow_local_files=True)
+    return config.JobConfig(name="words", storage=place, api_port=0)
+
+
+def _status_of(host: str, path: str, token: str | None = None) -> int:
+    connection = http.client.HTTPConnection(host, timeout=10)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"} if token else {})
+    code = connection.getresponse().status
+    connection.close()
+    return code
+
+
+@pytest.mark.parametrize(
+    ("configured", "presented", "code"),
+    [
+        pytest.param("", None, 200, id="without a token, a question of this machine is answered"),
+        pytest.param(TOKEN, None, 401, id="with a token, nobody asks without it"),
+        pytest.param(TOKEN, TOKEN, 200, id="with a token, who has it asks"),
+    ],
+)
+def test_a_driver_asks_for_the_token_that_it_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture,
+    configured: str, presented: str | None, code: int,
+) -> None:  # fmt: skip
+    """While a job is developed nobody sets a token, and then nobody could look at it."""
+    monkeypatch.setenv(config.ENV_TOKEN, configured)
+    caplog.set_level(logging.INFO)
+
+    with serve.serving(FakeControl(), _config(tmp_path)):
+        (page,) = (str(vars(record)["page"]) for record in caplog.records if "page" in vars(record))
+        told = urlsplit(page)
+        assert (told.path, _status_of(told.netloc, "/ui/")) == ("/ui", 200)
+        assert _status_of(told.netloc, "/v1/status", presented) == code
