@@ -76,6 +76,21 @@ def test_a_jvm_that_ends_is_an_error_at_once(java: Path) -> None:
     assert raised.value.reason == "JvmNotStarted"
 
 
+def test_a_jvm_that_ended_does_not_fail_the_next_run_of_a_notebook(java: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings that the JVM refused were corrected, and the corrected run failed with the JVM of the first."""
+    for variable in ("PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"):
+        monkeypatch.setenv(variable, "unset")
+    _install(java.parent, "exit 3")
+    with pytest.raises(errors.InternalError, match="ended with code 3"):
+        gateway.connect({"spark.driver.memory": "1"})
+    _install(java.parent, _ANSWERS)
+
+    gateway.connect({"spark.driver.memory": "2g"})
+
+    assert os.environ["PYSPARK_GATEWAY_PORT"] == "12345"
+    assert "-Xmx2g" in _arguments(java)
+
+
 def test_without_java_the_error_names_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     with pytest.raises(errors.InternalError, match="Java 17"):

@@ -136,7 +136,11 @@ def connect(conf: Mapping[str, str]) -> None:
     """
     start(conf)
     assert _started.launch is not None  # noqa: S101 - it was just started
-    port, secret = wait(_started.launch)
+    try:
+        port, secret = wait(_started.launch)
+    except errors.InternalError:
+        _started.launch = None  # In a notebook, the next run starts another one, perhaps with other settings.
+        raise
     _log.info("the JVM answers")
     _started.is_connected = True
     # PySpark connects to the JVM that these variables name.
