@@ -139,6 +139,13 @@ def test_every_file_comes_with_headers_that_allow_nothing_from_elsewhere(url: st
     assert headers["Cache-Control"] == "no-cache"
 
 
+@pytest.mark.parametrize("path", ["/v1/status", "/v1/nothing", "/v1/checkpoints/x"])
+def test_no_browser_and_no_proxy_keeps_what_is_told_about_the_job(url: str, path: str) -> None:
+    headers = _ask(url, path).headers
+
+    assert (headers["Cache-Control"], headers["X-Content-Type-Options"]) == ("no-store", "nosniff")
+
+
 @pytest.mark.parametrize("path", ["/ui/nothing.js", "/ui/../server/http.py", "/ui/%2e%2e/page.py", "/ui/page.py"])
 def test_nothing_but_the_files_of_the_page_is_served(url: str, path: str) -> None:
     assert _ask(url, path).status == 404

@@ -25,6 +25,9 @@ _POLL_INTERVAL_S = 0.05
 _CLOSE_GRACE_S = 1.0
 _NAMES_OF_THIS_MACHINE = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
+_PRIVATE = {"Cache-Control": "no-store", "X-Content-Type-Options": "nosniff"}
+"""Headers of every answer about the job: no browser and no proxy keeps it."""
+
 _CONTROL = web.AppKey("control", Control)
 _TOKEN = web.AppKey[str | None]("token")
 _Body = TypeVar("_Body", bound=base.WireModel)
@@ -264,7 +267,7 @@ async def _body(request: web.Request, model: type[_Body]) -> _Body:
 
 
 def _json(value: base.WireModel, status: int = 200) -> web.Response:
-    return web.Response(text=value.to_json(), status=status, content_type="application/json")
+    return web.Response(text=value.to_json(), status=status, content_type="application/json", headers=_PRIVATE)
 
 
 def _error(status: int, reason: str, message: str) -> web.Response:

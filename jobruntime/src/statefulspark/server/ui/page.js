@@ -14,7 +14,7 @@ const AT_ONCE_MS = 250;
 const ENDED = ["Failed", "Fenced", "Stopped"];
 
 const model = { status: null, batches: null, checkpoints: null, state: null, losses: null };
-const seen = { answeredAt: null, lostAt: null, why: "", stateOf: null };
+const seen = { answeredAt: null, lostAt: null, why: "", stateOf: null, isTokenAsked: false };
 
 function part(id) {
   return document.getElementById(id);
@@ -50,7 +50,7 @@ async function watchStatus() {
 async function watchDetails() {
   for (;;) {
     await visible();
-    if (model.status !== null && seen.lostAt === null) await lookCloser();
+    if (model.status !== null && seen.lostAt === null && !seen.isTokenAsked) await lookCloser();
     await pause(PACE_MS);
   }
 }
@@ -82,7 +82,7 @@ function answered(status) {
     Object.assign(model, { batches: null, checkpoints: null, state: null, losses: null });
   }
   model.status = status;
-  Object.assign(seen, { answeredAt: now(), lostAt: null });
+  Object.assign(seen, { answeredAt: now(), lostAt: null, isTokenAsked: false });
   part("access").hidden = true;
   render();
 }
@@ -98,7 +98,9 @@ async function failed(error) {
   await pause(AGAIN_MS);
 }
 
+/** Ask the person for the token, and wait until it is given. */
 function tokenGiven() {
+  seen.isTokenAsked = true;
   document.body.dataset.connection = "token";
   show(part("connection"), hasToken() ? "The driver refused the token: it is of another job, or was changed." : "The driver asks for its token.");
   const form = part("access");
