@@ -1,0 +1,27 @@
+"""The metrics of the operator, from the families that it exposes."""
+
+from __future__ import annotations
+
+from statefulspark_operator.telemetry import metrics
+
+from sitepages import markdown
+
+
+def page() -> str:
+    """Return the page."""
+    lines = markdown.head(
+        "Metrics of the operator",
+        "The operator serves them at `/metrics` on port 9090, in Prometheus's text format. They tell about jobs "
+        "also while no "
+        "driver runs. A job's own metrics are those of [its driver](../metrics.md).",
+    )
+    families = (*metrics.job_families({}), *metrics.operator_families(jobs=0, passes=0, failed_passes=0))
+    rows = []
+    for family in families:
+        labels = [name for name in getattr(family, "_labelnames", ()) if name not in ("namespace", "job")]
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        both = "yes" if getattr(family, "_labelnames", ()) else ""
+        further = ", ".join(map(markdown.code, labels))
+        rows.append((markdown.code(name), family.type, both, further, markdown.prose(family.documentation)))
+    lines.extend(markdown.table(("metric", "type", "`namespace`, `job`", "further labels", "what it says"), rows))
+    return markdown.finish(lines)
