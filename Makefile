@@ -19,7 +19,7 @@ include bench/flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
 
-.PHONY: help demo test mutants lint types format crds lock bench e2e page clean venv
+.PHONY: help demo test mutants lint types format crds pages docs lock bench e2e page clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -48,6 +48,7 @@ lock: $(UV) ## Resolve the requirements anew into hashed lock files without an i
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt jobruntime/pyproject.toml --extra spark --extra kafka --extra postgres --extra iceberg -o requirements/job.txt
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt operator/pyproject.toml jobruntime/pyproject.toml -o requirements/operator.txt
 	$(UV) pip compile $(LOCK) requirements/tools.in -o requirements/tools.txt
+	$(UV) pip compile $(LOCK) requirements/docs.in -o requirements/docs.txt
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	--no-emit-package statefulspark --no-emit-package statefulspark-operator
 
@@ -66,6 +67,19 @@ types: $(STAMPS)/venv ## Check types, strictly
 
 crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
+
+pages: $(STAMPS)/venv ## Write the generated pages of docs/ from the code
+	PYTHONPATH=tests/support $(BIN)/python -m sitepages --write
+
+# The site has requirements of its own, in an environment of its own: nothing else may come to need them.
+docs: $(STAMPS)/docs ## Build the documentation as a site, into build/docs/site: warnings are errors, and no link leads nowhere
+	NO_MKDOCS_2_WARNING=1 $(BUILD)/docs/.venv/bin/mkdocs build  # not --quiet: it keeps warnings from being errors
+	@echo "Open $(BUILD)/docs/site/index.html"
+$(STAMPS)/docs: $(UV) requirements/docs.txt
+	@mkdir -p $(STAMPS)
+	[ -x $(BUILD)/docs/.venv/bin/python ] || $(UV) venv -q --python $(PYTHON) $(BUILD)/docs/.venv
+	$(UV) pip sync -q --python $(BUILD)/docs/.venv/bin/python --require-hashes requirements/docs.txt
+	@touch $@
 
 test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
 	@$(COMPILE)

@@ -1,0 +1,290 @@
+"""The documentation: every link leads somewhere, code in it is code, its commands exist, and generated pages are current."""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import json
+import re
+import shlex
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import statefulspark as ss
+import yaml
+from sitepages import advice, catalogue, driver_reasons, operator_reasons
+from statefulspark.cli import main
+from statefulspark.contract import api
+from statefulspark.testing import KeyedHarness
+from statefulspark_operator.kubectl import flags
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    (*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("examples/**/*.md"), ROOT / "bench/RESULTS.md"),
+    key=lambda page: page.relative_to(ROOT).as_posix(),
+)
+_FENCE = re.compile(r"^(?P<indent> *)(?P<ticks>`{3,})(?P<language>[a-z]*)\n(?P<text>.*?)^ *(?P=ticks)$", re.M | re.S)
+_LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
+_HEADING = re.compile(r"^#{1,6} (?P<text>.+)$", re.M)
+_COMMAND = re.compile(r"^(?:\$ )?(?P<command>(?:kubectl )?statefulspark .*)$")
+_NAMES = {page.relative_to(ROOT).as_posix(): page for page in PAGES}
+every_page = pytest.mark.parametrize("name", _NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A block of code in a page."""
+
+    language: str
+    text: str
+
+
+def blocks_of(page: Path) -> tuple[Block, ...]:
+    """Return the blocks of code of a page."""
+    found = _FENCE.finditer(page.read_text(encoding="utf-8"))
+    return tuple(Block(block["language"], textwrap.dedent(block["text"])) for block in found)
+
+
+def prose_of(page: Path) -> str:
+    """Return a page without its blocks of code and without code in its lines."""
+    return re.sub(r"`[^`\n]*`", lambda code: "`" * len(code[0]), _FENCE.sub("", page.read_text(encoding="utf-8")))
+
+
+@functools.cache
+def anchors_of(page: Path) -> frozenset[str]:
+    """Return the anchors of a page's headings, as GitHub and the site make them."""
+    text = _FENCE.sub("", page.read_text(encoding="utf-8"))
+    return frozenset(_anchor(heading["text"]) for heading in _HEADING.finditer(text))
+
+
+def _anchor(heading: str) -> str:
+    plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"[^\w\- ]", "", plain.lower()).strip().replace(" ", "-")
+
+
+def links_of(page: Path) -> Iterator[tuple[str, str]]:
+    """Yield the relative links of a page: path, which may be empty, and anchor."""
+    for link in _LINK.finditer(prose_of(page)):
+        path, _, anchor = link["target"].partition("#")
+        if not path.startswith(("http:", "https:", "mailto:")):
+            yield path, anchor
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the links of a page that lead nowhere."""
+    broken = []
+    for path, anchor in links_of(page):
+        target = (page.parent / path).resolve() if path else page
+        is_there = target.exists() and target.is_relative_to(ROOT)
+        if not is_there or (anchor and target.suffix == ".md" and anchor not in anchors_of(target)):
+            broken.append(f"{path}#{anchor}" if anchor else path)
+    return broken
+
+
+@every_page
+def test_every_relative_link_leads_somewhere(name: str) -> None:
+    assert broken_links(_NAMES[name]) == []
+
+
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
+    page = DOCS / "index.md"
+
+    assert [path for path, _ in links_of(page) if path == "tutorial.md"] == ["tutorial.md"]
+    assert "shown-at-once-visiblebatch" in anchors_of(DOCS / "sinks.md")
+    assert "stop---drain" in anchors_of(DOCS / "cli.md")
+
+
+@every_page
+def test_python_in_a_page_is_python(name: str) -> None:
+    for block in blocks_of(_NAMES[name]):
+        if block.language == "python":
+            ast.parse(block.text, filename=name)
+
+
+@every_page
+def test_yaml_and_json_in_a_page_can_be_read(name: str) -> None:
+    for block in blocks_of(_NAMES[name]):
+        if block.language == "yaml":
+            list(yaml.safe_load_all(block.text))
+        if block.language == "json" and "…" not in block.text:
+            json.loads(block.text)
+
+
+def commands_of(page: Path) -> Iterator[list[str]]:
+    """Yield the calls of our two commands in blocks for a console, as words."""
+    for block in blocks_of(page):
+        if block.language in ("console", "", "bash"):
+            for line in block.text.replace("\\\n", " ").splitlines():
+                found = _COMMAND.match(line.strip())
+                if found is not None:
+                    yield _words(found["command"])
+
+
+def _words(command: str) -> list[str]:
+    words = shlex.split(command, comments=True)
+    ends = [place for place, word in enumerate(words) if word in ("&&", "|", "&", ";")]
+    return words[: ends[0]] if ends else words
+
+
+@functools.cache
+def _parsers() -> dict[str, argparse.ArgumentParser]:
+    return {"statefulspark": main.build_parser(), "kubectl": flags.build_parser()}
+
+
+@every_page
+def test_every_command_in_a_page_exists_with_its_flags(name: str) -> None:
+    for words in commands_of(_NAMES[name]):
+        arguments = words[2:] if words[0] == "kubectl" else words[1:]
+        if "--help" not in arguments:
+            _parsers()[words[0]].parse_args(arguments)
+
+
+@pytest.mark.parametrize("name", catalogue.PAGES)
+def test_a_generated_page_is_current(name: str) -> None:
+    committed = (DOCS / name).read_text(encoding="utf-8")
+
+    assert committed == catalogue.PAGES[name](), f"docs/{name} is not what the code says; run `make pages` and commit."
+
+
+def test_everything_that_has_a_meaning_has_an_advice() -> None:
+    told = (advice.PHASE, advice.SAVEPOINT_PHASE, advice.STANDBY, advice.UPGRADE, advice.CONDITION)
+
+    for table in (*told, advice.EXIT_CODE, advice.ABORT, advice.REASON):
+        assert set(table) == set(type(next(iter(table))))
+
+
+def test_no_reason_is_explained_that_nobody_gives() -> None:
+    runtime = _source("jobruntime/src/statefulspark")
+    operator = _source("operator/src/statefulspark_operator")
+
+    assert [word for word in driver_reasons.TOLD_HERE if f'"{word}"' not in runtime] == []
+    assert [word for word in operator_reasons.ANSWERS if f'"{word}"' not in operator] == []
+
+
+def _source(folder: str) -> str:
+    return "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / folder).rglob("*.py"))
+
+
+def test_the_site_shows_every_page_and_none_that_is_not_there() -> None:
+    shown = set(_in_navigation(_site()["nav"]))
+    written = {page.relative_to(DOCS).as_posix() for page in DOCS.rglob("*.md")}
+
+    assert shown - written == {"adr/index.md"}, "the site makes that one"
+    assert {name for name in written - shown if not name.startswith("adr/")} == set()
+
+
+def _in_navigation(entry: object) -> Iterator[str]:
+    if isinstance(entry, str):
+        yield entry
+    elif isinstance(entry, list):
+        for child in entry:
+            yield from _in_navigation(child)
+    elif isinstance(entry, dict):
+        yield from _in_navigation(list(entry.values()))
+
+
+class _SiteLoader(yaml.SafeLoader):
+    """Reads mkdocs.yml without making the Python objects that it names."""
+
+
+_SiteLoader.add_multi_constructor("tag:yaml.org,2002:python/", lambda *_: None)
+
+
+def _site() -> dict[str, object]:
+    return yaml.load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"), Loader=_SiteLoader)  # noqa: S506 -- a SafeLoader
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "epoch", "generation", "key group", "closure", "fence", "gate", "native", "canonical", "standby", "lineage",
+        "checkpoint", "savepoint", "uid", "marker", "manifest",
+    ],
+)  # fmt: skip
+def test_the_glossary_has_the_word(word: str) -> None:
+    assert f"| **{word}** |" in (DOCS / "concepts/glossary.md").read_text(encoding="utf-8")
+
+
+# The tutorial: its blocks are what the template has, and are run.
+
+_TEMPLATE = ROOT / "jobruntime/src/statefulspark/template"
+_TUTORIAL = tuple(block.text for block in blocks_of(DOCS / "tutorial.md") if block.language == "python")
+_HEAD = "import statefulspark as ss\nfrom collections.abc import Iterator\n"
+
+
+def an_order(customer: str, amount: int) -> dict[str, object]:
+    return {"customer": customer, "amount": amount}
+
+
+def test_the_tutorial_shows_the_function_of_the_template() -> None:
+    assert _TUTORIAL[0] in (_TEMPLATE / "job.py").read_text(encoding="utf-8")
+
+
+def test_the_test_of_the_tutorial_passes() -> None:
+    names: dict[str, object] = {}
+    test = _TUTORIAL[1].replace("from job import Totals\n", "")
+
+    exec(_HEAD + _TUTORIAL[0] + test, names)  # noqa: S102 -- the page's own code
+
+    assert isinstance(names["harness"], KeyedHarness)
+
+
+def test_the_change_of_the_tutorial_keeps_the_state() -> None:
+    names: dict[str, type[ss.KeyedProcessFunction]] = {}
+    exec(_HEAD + _TUTORIAL[0] + _TUTORIAL[2], names)  # noqa: S102 -- the page's own code
+    harness = KeyedHarness(names["Totals"](), key="customer")
+    harness.feed(an_order("ada", 2))
+
+    harness.restart(names["TotalsAndLargest"]())
+
+    assert harness.feed(an_order("ada", 40), an_order("ada", 3)) == [("ada", 3, 45, 40)]
+
+
+def test_the_tutorial_makes_the_folder_that_it_talks_about(tmp_path: Path) -> None:
+    command = next(words for words in commands_of(DOCS / "tutorial.md") if words[1] == "init")
+    words = [*command[1:-1], str(tmp_path / command[-1])]
+
+    assert main.main(words) == 0
+    assert {"job.py", "test_job.py", "job.yaml", "Dockerfile"} <= {
+        file.name for file in (tmp_path / "my-job").iterdir()
+    }
+
+
+def test_a_page_of_the_home_has_a_function_that_runs() -> None:
+    names: dict[str, type[ss.KeyedProcessFunction]] = {}
+    block = next(block for block in blocks_of(DOCS / "index.md") if block.language == "python")
+
+    exec(block.text, names)  # noqa: S102 -- the page's own code
+
+    harness = KeyedHarness(names["Totals"](), key="customer")
+    assert harness.feed(an_order("ada", 2), an_order("ada", 3)) == [("ada", 5)]
+
+
+def test_what_reads_a_files_sink_reads_what_is_committed_and_nothing_else(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    (tmp_path / "_commits").mkdir()
+    (tmp_path / "data").mkdir()
+    for name in ("first", "second", "of-a-dead-driver"):
+        pq.write_table(pa.table({"name": [name]}), tmp_path / "data" / f"{name}.parquet")
+    commits = ([{"path": "data/first.parquet"}], [], [{"path": "data/second.parquet"}])
+    for number, files in enumerate(commits):
+        (tmp_path / "_commits" / f"{number:08}.json").write_text(json.dumps({"batchId": number, "files": files}))
+    names: dict[str, object] = {}
+    block = next(block for block in blocks_of(DOCS / "howto/read-output.md") if "pyarrow" in block.text)
+
+    exec(block.text, names)  # noqa: S102 -- the page's own code
+
+    assert names["read_output"](tmp_path)["name"].to_pylist() == ["first", "second"]  # type: ignore[operator]
+
+
+def test_every_state_of_a_standby_is_told_in_the_page_of_the_api() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+
+    assert [state.value for state in api.StandbyState if f"| `{state.value}` |" not in page] == []
