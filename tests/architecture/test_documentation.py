@@ -166,6 +166,15 @@ def test_no_reason_is_explained_that_nobody_gives() -> None:
     assert [word for word in operator_reasons.ANSWERS if f'"{word}"' not in operator] == []
 
 
+def test_every_reason_with_an_exit_code_has_its_section() -> None:
+    tree = ast.parse((ROOT / "tests/unit/test_reasons.py").read_text(encoding="utf-8"))
+    table = next(node.value for node in tree.body if isinstance(node, ast.Assign) and node.targets[0].id == "_CODES")
+    words = {word for words in table.values for word in words.value.split()}
+    sections = set(re.findall(r"^## (\w+)$", driver_reasons.page(), re.M))
+
+    assert words - sections == set()
+
+
 def _source(folder: str) -> str:
     return "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / folder).rglob("*.py"))
 
@@ -217,7 +226,7 @@ _TUTORIAL = tuple(block.text for block in blocks_of(DOCS / "tutorial.md") if blo
 _HEAD = "import statefulspark as ss\nfrom collections.abc import Iterator\n"
 
 
-def an_order(customer: str, amount: int) -> dict[str, object]:
+def order(customer: str, amount: int) -> dict[str, object]:
     return {"customer": customer, "amount": amount}
 
 
@@ -238,11 +247,11 @@ def test_the_change_of_the_tutorial_keeps_the_state() -> None:
     names: dict[str, type[ss.KeyedProcessFunction]] = {}
     exec(_HEAD + _TUTORIAL[0] + _TUTORIAL[2], names)  # noqa: S102 -- the page's own code
     harness = KeyedHarness(names["Totals"](), key="customer")
-    harness.feed(an_order("ada", 2))
+    harness.feed(order("ada", 2))
 
     harness.restart(names["TotalsAndLargest"]())
 
-    assert harness.feed(an_order("ada", 40), an_order("ada", 3)) == [("ada", 3, 45, 40)]
+    assert harness.feed(order("ada", 40), order("ada", 3)) == [("ada", 3, 45, 40)]
 
 
 def test_the_tutorial_makes_the_folder_that_it_talks_about(tmp_path: Path) -> None:
@@ -262,7 +271,39 @@ def test_a_page_of_the_home_has_a_function_that_runs() -> None:
     exec(block.text, names)  # noqa: S102 -- the page's own code
 
     harness = KeyedHarness(names["Totals"](), key="customer")
-    assert harness.feed(an_order("ada", 2), an_order("ada", 3)) == [("ada", 5)]
+    assert harness.feed(order("ada", 2), order("ada", 3)) == [("ada", 5)]
+
+
+def _function(page: str, mark: str, **given: object) -> KeyedHarness:
+    """Return a harness with the function in a page's block that has this mark."""
+    block = next(block for block in blocks_of(DOCS / page) if block.language == "python" and mark in block.text)
+    names: dict[str, object] = {"ss": ss, **given}
+    exec(block.text, names)  # noqa: S102 -- the page's own code
+    kinds = [kind for kind in names.values() if isinstance(kind, type) and issubclass(kind, ss.KeyedProcessFunction)]
+    return KeyedHarness(kinds[-1](), key="customer")
+
+
+def test_the_function_that_puts_bad_records_aside_does_so() -> None:
+    harness = _function("howto/poison-records.md", "except ValueError", parse=int)
+
+    rows = harness.feed({"customer": "ada", "text": "2"}, {"customer": "ada", "text": "two"})
+
+    assert rows == [("ada", None, "two: invalid literal for int() with base 10: 'two'"), ("ada", 2, None)]
+
+
+def test_the_function_that_takes_first_values_adds_to_them() -> None:
+    harness = _function("howto/rename-a-uid.md", "first-value")
+    harness.feed({"customer": "ada", "kind": "order", "value": None, "amount": 2})
+
+    rows = harness.feed({"customer": "ada", "kind": "first-value", "value": 40, "amount": None})
+
+    assert rows == [("ada", 42)]
+
+
+def test_the_function_that_came_from_flink_counts_each_row() -> None:
+    harness = _function("migrate/flink.md", "class Count")
+
+    assert harness.feed({"customer": "ada"}, {"customer": "ada"}) == [("ada", 1), ("ada", 2)]
 
 
 def test_what_reads_a_files_sink_reads_what_is_committed_and_nothing_else(tmp_path: Path) -> None:

@@ -1,4 +1,7 @@
-"""`python -m sitepages --write`: write the generated pages below docs/; `--check` names those that are not current."""
+"""The generated pages of the documentation: what they say comes from enums, models, parsers and docstrings.
+
+`python -m sitepages --write` (`make pages`) writes them below docs/, `--check` names those that are not current.
+"""
 
 from __future__ import annotations
 

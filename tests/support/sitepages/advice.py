@@ -107,7 +107,8 @@ ABORT = {
     AbortReason.IO_EXCEPTION: "Look at the store. It counts towards `checkpoint.tolerableFailures`.",
     AbortReason.TRIGGER_CHECKPOINT_FAILURE: "Read the message.",
     AbortReason.CHECKPOINT_EXPIRED: (
-        "A batch takes longer than `checkpoint.timeout`: raise it, or make batches smaller ([tune](../howto/tune.md))."
+        "The message names who is missing: a slow store or master hook, or, at a stop, a long batch "
+        "([tune](../howto/tune.md#checkpoints-time-out))."
     ),
     AbortReason.CHECKPOINT_SUBSUMED: NOTHING,
     AbortReason.CHECKPOINT_DECLINED: "The message begins with who declined, and says why ([who declines](../api.md)).",

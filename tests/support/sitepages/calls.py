@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_WORD = re.compile(r"^[A-Z][a-z0-9]+([A-Z][a-z0-9]+)*$")
+_WORD = re.compile(r"^[A-Z][A-Za-z0-9]*[a-z][A-Za-z0-9]*$")
 ELLIPSIS = "…"
 
 
@@ -35,10 +35,10 @@ def find(folder: Path, names: Collection[str], *, other_than: Collection[str] = 
     Args:
         folder: Where the sources are.
         names: Functions or classes.
-        other_than: Folders directly below that are left out.
+        other_than: Files that are left out, as paths below it.
     """
     for file in sorted(folder.rglob("*.py")):
-        if file.relative_to(folder).parts[0] not in other_than:
+        if file.relative_to(folder).as_posix() not in other_than:
             yield from _in_module(ast.parse(file.read_text(encoding="utf-8")), names)
 
 

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from sitepages import commands, driver_reasons, events, httpapi, metrics, operator_reasons, phases, pythonapi, resources
+from sitepages import (
+    chart,
+    commands,
+    driver_reasons,
+    events,
+    httpapi,
+    metrics,
+    operator_reasons,
+    phases,
+    pythonapi,
+    resources,
+)
 
 DOCS = Path(__file__).resolve().parents[3] / "docs"
 
@@ -17,6 +28,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "trouble/driver-reasons.md": driver_reasons.page,
     "reference/python.md": pythonapi.page,
     "reference/commands.md": commands.page,
+    "reference/chart.md": chart.page,
     "reference/statefulsparkjob.md": resources.job,
     "reference/sparksavepoint.md": resources.savepoint,
     "reference/http.md": httpapi.page,

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Iterator
 
 from statefulspark.cli import main
+from statefulspark_operator import cli as operator
 from statefulspark_operator.kubectl import flags
 
 from sitepages import markdown
@@ -18,7 +19,7 @@ def page() -> str:
         "Every command with its arguments and flags, as `--help` has them. What the commands are for is in "
         "[the command `statefulspark`](../cli.md) and [the plugin](../kubectl.md).",
     )
-    for parser in (main.build_parser(), flags.build_parser()):
+    for parser in (main.build_parser(), flags.build_parser(), operator.build_parser()):
         for command in _leaves(parser):
             lines.extend(_section(command))
     return markdown.finish(lines)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import statefulspark
 from statefulspark import errors, failures
+from statefulspark.contract.exit_codes import ExitCode
 
 from sitepages import calls, markdown
 
@@ -15,7 +16,12 @@ _KINDS = {
     for _, kind in inspect.getmembers(errors, inspect.isclass)
     if issubclass(kind, errors.StatefulSparkError)
 }
-_OTHERS = ("raised", "user_code_error", "as_user_error", "Failure", "call", "calling")
+_OTHERS = {
+    "FilesAbsentError": "SnapshotCorruptError",
+    "raised": "UserCodeError",
+    "user_code_error": "UserCodeError",
+}
+"""What else makes an error: a subclass in a module of its own, and functions."""
 _WHO = {
     "SpecRejectedError": "What was asked for cannot work as it is written.",
     "TransientError": "Something else is away, and may come back.",
@@ -27,6 +33,10 @@ _WHO = {
     "UserCodeError": "The job's own code raised an exception.",
 }
 TOLD_HERE = {
+    "WindowChanged": "Time windows of another length, slide or start: both kinds would lie side by side in the state.",
+    "AggregationChanged": "Other aggregate functions with values of the same types: sums would be taken for maxima.",
+    "JoinChanged": "Another type of join: rows in the state would be given out by the other type's rules.",
+    "MaxParallelismExceeded": "There are more partitions than key groups.",
     "KeyChanged": "An operator's key has other types than its state.",
     "ValueChanged": "What an operator computes has other types than its state.",
     "OutputModeChanged": "An operator was declared with another output mode, or with timers of another clock.",
@@ -61,7 +71,7 @@ def page() -> str:
 def _found() -> dict[str, list[calls.Call]]:
     folder = Path(statefulspark.__file__).parent
     found: dict[str, list[calls.Call]] = {}
-    for call in calls.find(folder, {*_KINDS, *_OTHERS}, other_than=("testing",)):
+    for call in calls.find(folder, {*_KINDS, *_OTHERS}, other_than=("testing/stores.py",)):
         found.setdefault(call.reason, []).append(call)
     return found
 
@@ -70,19 +80,23 @@ def _section(reason: str, places: list[calls.Call]) -> list[str]:
     lines = [f"## {reason}", ""]
     if reason in TOLD_HERE:
         lines.extend((TOLD_HERE[reason], ""))
-    kinds = sorted({_kind(place) for place in places})
+    kinds = sorted({_kind(place) for place in places} & set(_WHO))
     for kind in kinds:
         ended = _code(kind, reason)
         lines.extend((f"*{_WHO[kind]}* What to do: {markdown.prose(_action(kind))} Exit code {ended}.", ""))
     messages = dict.fromkeys(place.message for place in places if place.message.strip(f"{calls.ELLIPSIS} "))
     lines.extend(f"> {markdown.prose(message)}\n" for message in messages)
-    if reason.endswith("Changed") or "Restored" in reason or "Incompatible" in reason:
+    if _is_about_a_change(reason):
         lines.extend(("What may change, and the way out: [changing a job](../upgrading.md).", ""))
     return lines
 
 
+def _is_about_a_change(reason: str) -> bool:
+    return failures.of_error(errors.SpecRejectedError(reason, "")).code is ExitCode.INCOMPATIBLE_STATE
+
+
 def _kind(place: calls.Call) -> str:
-    return place.name if place.name in _WHO else "UserCodeError"
+    return _OTHERS.get(place.name, place.name)
 
 
 def _code(kind: str, reason: str) -> str:
