@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import statefulspark as ss
@@ -19,8 +20,11 @@ import yaml
 from sitepages import advice, catalogue, driver_reasons, operator_reasons
 from statefulspark.cli import main
 from statefulspark.contract import api
+from statefulspark.server import metrics as driver_metrics
 from statefulspark.testing import KeyedHarness
+from statefulspark_operator.api import crd
 from statefulspark_operator.kubectl import flags
+from statefulspark_operator.telemetry import metrics as operator_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCS = ROOT / "docs"
@@ -113,6 +117,118 @@ def test_yaml_and_json_in_a_page_can_be_read(name: str) -> None:
             list(yaml.safe_load_all(block.text))
         if block.language == "json" and "…" not in block.text:
             json.loads(block.text)
+
+
+@every_page
+def test_names_of_the_library_in_examples_exist(name: str) -> None:
+    used = {
+        node.attr
+        for block in blocks_of(_NAMES[name])
+        if block.language == "python"
+        for node in ast.walk(ast.parse(block.text))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "ss"
+    }
+    told = set(re.findall(r"`ss\.([A-Za-z_]+)", _NAMES[name].read_text(encoding="utf-8")))
+
+    assert (used | told) - set(dir(ss)) == set()
+
+
+_CRDS = {
+    "StatefulSparkJob": crd.build_crd(),
+    "SparkSavepoint": crd.build_savepoint_crd(),
+}
+
+
+def _schema(kind: str) -> dict[str, Any]:
+    return _CRDS[kind]["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+
+
+def unknown_fields(schema: dict[str, Any], value: object, path: str = "") -> Iterator[str]:
+    """Yield the fields of a document that its schema does not have."""
+    if isinstance(value, list):
+        for child in value:
+            yield from unknown_fields(schema.get("items", {}), child, path)
+    if not isinstance(value, dict) or schema.get("x-kubernetes-preserve-unknown-fields"):
+        return
+    for name, child in value.items():
+        below = schema.get("properties", {}).get(name, schema.get("additionalProperties"))
+        if below is None:
+            yield f"{path}.{name}"
+        elif isinstance(below, dict):
+            yield from unknown_fields(below, child, f"{path}.{name}")
+
+
+def resources_of(page: Path) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield resources of ours in a page: manifests, parts of specs, and patches; each with its kind."""
+    for block in blocks_of(page):
+        if block.language == "yaml":
+            for document in yaml.safe_load_all(block.text):
+                if isinstance(document, dict) and set(document) & {"spec", "kind"}:
+                    yield str(document.get("kind", "StatefulSparkJob")), {"spec": document.get("spec", {})}
+        for patch in re.findall(r"-p '(\{.*?\})'", block.text, re.S):
+            yield "StatefulSparkJob", json.loads(patch)
+
+
+@every_page
+def test_every_field_in_a_manifest_of_a_page_exists(name: str) -> None:
+    for kind, document in resources_of(_NAMES[name]):
+        if kind in _CRDS:
+            assert list(unknown_fields(_schema(kind), document)) == []
+
+
+def test_a_field_that_does_not_exist_is_found() -> None:
+    document = {"spec": {"checkpoint": {"intervall": "1s"}, "job": {"parameters": {"any": "thing"}}}}
+
+    assert list(unknown_fields(_schema("StatefulSparkJob"), document)) == [".spec.checkpoint.intervall"]
+
+
+_FIELD = re.compile(r"`((?:status\.)?[a-z][A-Za-z]*(?:\.[a-z][A-Za-z]*)+)(?::[^`]*)?`")
+_FOR_USERS = [name for name in _NAMES if re.match(r"docs/(concepts|howto|migrate|trouble)/", name)]
+
+
+@pytest.mark.parametrize("name", _FOR_USERS)
+def test_every_field_that_a_page_talks_about_exists(name: str) -> None:
+    root = _schema("StatefulSparkJob")["properties"]
+    text = _NAMES[name].read_text(encoding="utf-8")
+    if name.startswith("docs/migrate/"):
+        text = re.sub(r"^\|[^|]*\|", "|", text, flags=re.M)  # the first column has the names of the other engine
+    told = [field.split(".") for field in _FIELD.findall(text)]
+
+    ours = [path for path in told if path[0] == "status" or path[0] in root["spec"]["properties"]]
+    assert [".".join(path) for path in ours if not _has(root, path)] == []
+
+
+def _has(root: dict[str, Any], path: list[str]) -> bool:
+    schema, rest = (root["status"], path[1:]) if path[0] == "status" else (root["spec"], path)
+    for name in rest:
+        schema = schema.get("properties", {}).get(name) or {}
+        if not schema:
+            return False
+        if schema.get("type") == "array" or "additionalProperties" in schema:
+            return True
+    return True
+
+
+@every_page
+def test_every_metric_in_a_page_exists(name: str) -> None:
+    told = set(re.findall(r"\bstatefulspark_[a-z_]+\b", _NAMES[name].read_text(encoding="utf-8")))
+
+    assert told - _METRICS - {"statefulspark_operator", "statefulspark_sinks"} == set()
+
+
+def _metrics() -> Iterator[str]:
+    families = (
+        *operator_metrics.job_families({}),
+        *operator_metrics.operator_families(jobs=0, passes=0, failed_passes=0),
+    )
+    for family in families:
+        yield f"{family.name}_total" if family.type == "counter" else family.name
+    for family in driver_metrics.FAMILIES:
+        yield f"{driver_metrics.PREFIX}{family.name}"
+        yield f"{driver_metrics.PREFIX}{family.name}_total"
+
+
+_METRICS = frozenset(_metrics())
 
 
 def commands_of(page: Path) -> Iterator[list[str]]:
