@@ -24,6 +24,8 @@ _LOADED_FROM_ELSEWHERE = re.compile(
     r"""<(?:script|img|iframe|link|source)\b[^>]*\b(?:src|href)="?((?:https?:)?//[^"\s>]+)"""
 )
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash", "": "text"}
+_ITEM = re.compile(r"(?:[-*]|\d+\.) |\|")
+_PARAGRAPH = re.compile(r"(?!\s|[-*] |\d+\. |\||#|<!--).")
 _SHOWN = frozenset({".md", ".png", ".svg", ".json"})
 
 
@@ -52,7 +54,7 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         place = posixpath.relpath(_place(target), posixpath.dirname(page.file.src_uri) or ".")
         return f"{link['before']}{place}{link['anchor'] or ''}{link['after']}"
 
-    return _outside_of_code(markdown, lambda text: _LINK.sub(rewritten, text))
+    return _separated(_outside_of_code(markdown, lambda text: _LINK.sub(rewritten, text)))
 
 
 def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
@@ -132,6 +134,19 @@ def _shown(target: str) -> str:
     text = (ROOT / target).read_text(encoding="utf-8")
     language = _LANGUAGES.get(posixpath.splitext(target)[1], "text")
     return f"# `{target}`\n\n````{language}\n{text.rstrip()}\n````\n"
+
+
+def _separated(markdown: str) -> str:
+    """Put an empty line between a paragraph and a list or table below it: Python's Markdown needs one, others do not."""
+    lines: list[str] = []
+    in_code = False
+    for line in markdown.split("\n"):
+        is_first = _ITEM.match(line) and lines and _PARAGRAPH.match(lines[-1])
+        if is_first and not in_code:
+            lines.append("")
+        lines.append(line)
+        in_code ^= line.lstrip().startswith("```")
+    return "\n".join(lines)
 
 
 def _outside_of_code(markdown: str, change: Callable[[str], str]) -> str:
