@@ -24,6 +24,7 @@ _LOADED_FROM_ELSEWHERE = re.compile(
     r"""<(?:script|img|iframe|link|source)\b[^>]*\b(?:src|href)="?((?:https?:)?//[^"\s>]+)"""
 )
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash", "": "text"}
+_CELL = re.compile(r"<td>.*?</td>", re.DOTALL)
 _ITEM = re.compile(r"(?:[-*]|\d+\.) |\|")
 _PARAGRAPH = re.compile(r"(?!\s|[-*] |\d+\. |\||#|<!--).")
 _SHOWN = frozenset({".md", ".png", ".svg", ".json"})
@@ -55,6 +56,11 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         return f"{link['before']}{place}{link['anchor'] or ''}{link['after']}"
 
     return _separated(_outside_of_code(markdown, lambda text: _LINK.sub(rewritten, text)))
+
+
+def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Show a pipe in a cell as a pipe: in code Python's Markdown keeps the backslash that it needs there."""
+    return _CELL.sub(lambda cell: cell[0].replace("\\|", "|"), html)
 
 
 def on_post_page(output: str, *, page: Page, config: MkDocsConfig) -> str:
