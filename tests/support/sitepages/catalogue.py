@@ -10,6 +10,7 @@ from sitepages import (
     commands,
     driver_reasons,
     events,
+    examples,
     httpapi,
     metrics,
     operator_reasons,
@@ -34,6 +35,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "reference/http.md": httpapi.page,
     "reference/operator-metrics.md": metrics.page,
     "reference/events.md": events.page,
+    "examples.md": examples.page,
 }
 
 
