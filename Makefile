@@ -18,8 +18,9 @@ include tests/support/servers/servers.mk
 include bench/flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
+include docs/docs.mk
 
-.PHONY: help demo test mutants lint types format crds pages docs lock bench e2e page clean venv
+.PHONY: help demo test mutants lint types format crds lock bench e2e page clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -67,19 +68,6 @@ types: $(STAMPS)/venv ## Check types, strictly
 
 crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
-
-pages: $(STAMPS)/venv ## Write the generated pages of docs/ from the code
-	PYTHONPATH=tests/support $(BIN)/python -m sitepages --write
-
-# The site has requirements of its own, in an environment of its own: nothing else may come to need them.
-docs: $(STAMPS)/docs ## Build the documentation as a site, into build/docs/site: warnings are errors, and no link leads nowhere
-	NO_MKDOCS_2_WARNING=1 $(BUILD)/docs/.venv/bin/mkdocs build  # not --quiet: it keeps warnings from being errors
-	@echo "Open $(BUILD)/docs/site/index.html"
-$(STAMPS)/docs: $(UV) requirements/docs.txt
-	@mkdir -p $(STAMPS)
-	[ -x $(BUILD)/docs/.venv/bin/python ] || $(UV) venv -q --python $(PYTHON) $(BUILD)/docs/.venv
-	$(UV) pip sync -q --python $(BUILD)/docs/.venv/bin/python --require-hashes requirements/docs.txt
-	@touch $@
 
 test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
 	@$(COMPILE)

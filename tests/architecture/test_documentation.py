@@ -264,7 +264,9 @@ def test_every_command_in_a_page_exists_with_its_flags(name: str) -> None:
 def test_a_generated_page_is_current(name: str) -> None:
     committed = (DOCS / name).read_text(encoding="utf-8")
 
-    assert committed == catalogue.PAGES[name](), f"docs/{name} is not what the code says; run `make pages` and commit."
+    assert committed == catalogue.PAGES[name](), (
+        f"docs/{name} is not what the code says; run `make docs-pages` and commit."
+    )
 
 
 def test_everything_that_has_a_meaning_has_an_advice() -> None:

@@ -1,6 +1,6 @@
 """The generated pages of the documentation: what they say comes from enums, models, parsers and docstrings.
 
-`python -m sitepages --write` (`make pages`) writes them below docs/, `--check` names those that are not current.
+`python -m sitepages --write` (`make docs-pages`) writes them below docs/, `--check` names those that are not current.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def main() -> int:
         catalogue.write()
         return 0
     for name in outdated:
-        print(f"docs/{name} is not what the code says; run `make pages` and commit the result.", file=sys.stderr)
+        print(f"docs/{name} is not what the code says; run `make docs-pages` and commit the result.", file=sys.stderr)
     return 1 if outdated else 0
 
 
