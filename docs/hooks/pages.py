@@ -24,6 +24,8 @@ _LOADED_FROM_ELSEWHERE = re.compile(
     r"""<(?:script|img|iframe|link|source)\b[^>]*\b(?:src|href)="?((?:https?:)?//[^"\s>]+)"""
 )
 _LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".sh": "bash", "": "text"}
+_DIAGRAM = re.compile(r"^```mermaid\n.*?^```$", re.DOTALL | re.MULTILINE)
+"""Drawn where the repository is read; the site would need a script of 3 MB for it, and has pictures of its own."""
 _CELL = re.compile(r"<td>.*?</td>", re.DOTALL)
 _ITEM = re.compile(r"(?:[-*]|\d+\.) |\|")
 _PARAGRAPH = re.compile(r"(?!\s|[-*] |\d+\. |\||#|<!--).")
@@ -55,7 +57,9 @@ def on_page_markdown(markdown: str, *, page: Page, config: MkDocsConfig, files: 
         place = posixpath.relpath(_place(target), posixpath.dirname(page.file.src_uri) or ".")
         return f"{link['before']}{place}{link['anchor'] or ''}{link['after']}"
 
-    return _separated(_outside_of_code(markdown, lambda text: _LINK.sub(rewritten, text)))
+    pictures = posixpath.relpath("concepts/index.md", posixpath.dirname(page.file.src_uri) or ".")
+    linked = _outside_of_code(markdown, lambda text: _LINK.sub(rewritten, text))
+    return _separated(_DIAGRAM.sub(f"*For pictures of this: [how it works]({pictures}).*", linked))
 
 
 def on_page_content(html: str, *, page: Page, config: MkDocsConfig, files: Files) -> str:
