@@ -160,10 +160,18 @@ def _separated(markdown: str) -> str:
 
 
 def _outside_of_code(markdown: str, change: Callable[[str], str]) -> str:
-    """Change the lines of a page that are not in a block of code."""
-    lines, in_code = [], False
+    """Change what is not in a block of code; the text of a link may go over a line's end."""
+    parts: list[str] = []
+    text: list[str] = []
+    in_code = False
     for line in markdown.split("\n"):
         is_fence = line.lstrip().startswith("```")
-        lines.append(line if in_code or is_fence else change(line))
+        if is_fence and text:
+            parts.append(change("\n".join(text)))
+            text = []
+        if in_code or is_fence:
+            parts.append(line)
+        else:
+            text.append(line)
         in_code ^= is_fence
-    return "\n".join(lines)
+    return "\n".join((*parts, *([change("\n".join(text))] if text else ())))
