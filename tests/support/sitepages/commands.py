@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 
+from sitepages import markdown
 from statefulspark.cli import main
 from statefulspark_operator import cli as operator
 from statefulspark_operator.kubectl import flags
-
-from sitepages import markdown
 
 
 def page() -> str:

@@ -6,10 +6,9 @@ import inspect
 from pathlib import Path
 
 import statefulspark
+from sitepages import calls, markdown
 from statefulspark import errors, failures
 from statefulspark.contract.exit_codes import ExitCode
-
-from sitepages import calls, markdown
 
 _KINDS = {
     kind.__name__: kind

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import statefulspark_operator
-
 from sitepages import calls, markdown
 
 

@@ -6,9 +6,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from statefulspark.server import openapi
-
 from sitepages import markdown
+from statefulspark.server import openapi
 
 _Json = Mapping[str, object]
 

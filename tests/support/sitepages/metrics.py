@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from statefulspark_operator.telemetry import metrics
-
 from sitepages import markdown
+from statefulspark_operator.telemetry import metrics
 
 
 def page() -> str:

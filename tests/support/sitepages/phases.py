@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import Enum
 
+from sitepages import advice, markdown, members
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.coordinator.model import COUNTED_REASONS, AbortReason
 from statefulspark_operator.api import spark_savepoint, standby, status
 from statefulspark_operator.api.conditions import ConditionType
 from statefulspark_operator.kubectl.codes import PluginExit
-
-from sitepages import advice, markdown, members
 
 _TABLES: tuple[tuple[str, str, type[Enum], Mapping[Enum, str]], ...] = (
     ("Phases of a job", "`status.phase` is one word for people. Tools look at conditions.", status.Phase, advice.PHASE),

@@ -14,9 +14,8 @@ from collections.abc import Iterator
 from enum import Enum
 
 import statefulspark
-from statefulspark import testing
-
 from sitepages import markdown, members
+from statefulspark import testing
 
 _TITLES = {
     "statefulspark.declaration": "Queries",

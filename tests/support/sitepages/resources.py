@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from statefulspark_operator.api import crd
-
 from sitepages import markdown
+from statefulspark_operator.api import crd
 
 _Schema = Mapping[str, object]
 
