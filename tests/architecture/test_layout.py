@@ -104,7 +104,7 @@ def test_no_import_path_of_the_tests_holds_a_package_named_as_the_standard_libra
 
 
 def test_parts_of_the_makefile_live_beside_their_subject() -> None:
-    folders = ("bench", "charts", "e2e", "examples", "jobruntime", "operator", "tests")
+    folders = ("bench", "charts", "docs", "e2e", "examples", "jobruntime", "operator", "release", "tests")
     parts = sorted(str(path.relative_to(ROOT)) for folder in folders for path in (ROOT / folder).rglob("*.mk"))
     included = re.findall(r"^include (\S+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
