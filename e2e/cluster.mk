@@ -64,8 +64,8 @@ $(IMAGES_DIR)/base.tar: e2e/images/base.sh | $(CLUSTER) image-tools
 # layers are named here; what pip installs is keyed by the lock files inside the build.
 IMAGE_STORAGE := $(IMAGES_DIR)/storage
 BUILD_IMAGE := e2e/images/build.sh
-JOB_SOURCES = jobruntime/pyproject.toml $(shell find jobruntime/src -type f ! -path '*/__pycache__/*' ! -path '*/jars/*')
-OPERATOR_SOURCES = operator/pyproject.toml $(shell find operator/src -type f ! -path '*/__pycache__/*')
+JOB_SOURCES = jobruntime/pyproject.toml jobruntime/hatch_build.py jobruntime/LICENSE jobruntime/README.md $(shell find jobruntime/src -type f ! -path '*/__pycache__/*' ! -path '*/jars/*')
+OPERATOR_SOURCES = operator/pyproject.toml operator/LICENSE operator/README.md $(shell find operator/src -type f ! -path '*/__pycache__/*')
 DOCKERFILE_TOOLS := .dockerignore $(BUILD_IMAGE)
 
 $(IMAGES_DIR)/base.built: $(IMAGES_DIR)/base.tar $(BUILD_IMAGE)

@@ -1,0 +1,64 @@
+"""The wheel as a stranger gets it: in an environment that has nothing else of this repository."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import processes
+import pytest
+
+pytestmark = pytest.mark.spark
+
+ROOT = Path(__file__).resolve().parents[3]
+UV = ROOT / "build" / "uv" / "bin" / "uv"
+PATIENCE_S = 240.0
+_ROW = re.compile(r"^\|\s+ada\|\s+\d+\|", re.MULTILINE)
+
+
+@pytest.fixture(scope="module")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of the commands of an environment into which the wheel was installed with what it asks for itself."""
+    folder = tmp_path_factory.mktemp("stranger")
+    _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT / "jobruntime")
+    _run(UV, "venv", "--python", sys.executable, folder / "venv")
+    wheel = next(folder.glob("*.whl"))
+    constraints = ROOT / "requirements" / "job.txt"
+    _run(
+        *(UV, "pip", "install", "--python", folder / "venv" / "bin" / "python"),
+        *("--constraint", constraints, f"statefulspark[spark] @ {wheel.as_uri()}"),
+    )
+    return folder / "venv" / "bin"
+
+
+@pytest.fixture
+def process(programs: Path, tmp_path: Path) -> Iterator[processes.Process]:
+    own = {"SPARK_LOCAL_IP": processes.LOOPBACK, "PATH": f"{programs}:{os.environ['PATH']}"}
+    started = processes.Process("the job", tmp_path / "log", environment=own, leads_session=True)
+    yield started
+    started.send_to_family(signal.SIGKILL)
+    started.stop()
+
+
+def test_a_job_that_the_installed_command_made_shows_rows(
+    programs: Path, process: processes.Process, tmp_path: Path
+) -> None:
+    statefulspark = programs / "statefulspark"
+    project = tmp_path / "orders"
+    _run(statefulspark, "init", project)
+
+    process.launch([str(statefulspark), "run", str(project / "job.py"), "--dev", "--api-port", "0"])
+    process.wait_until(lambda: bool(_ROW.search(process.output)), "a row is shown", PATIENCE_S)
+    process.send(signal.SIGINT)
+
+    assert process.wait_end(PATIENCE_S) == 0, process.output
+
+
+def _run(*command: str | Path) -> None:
+    outcome = subprocess.run([str(part) for part in command], capture_output=True, text=True, check=False)
+    assert outcome.returncode == 0, outcome.stdout + outcome.stderr
