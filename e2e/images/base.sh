@@ -21,8 +21,10 @@ mkdir -p "$work"
 echo "Bootstrapping Debian $suite with Python into $file (about a minute)"
 debootstrap --variant=minbase --include="$packages" "$suite" "$work/rootfs" "$mirror" >"$work/debootstrap.log" 2>&1 \
   || { tail -n 5 "$work/debootstrap.log" >&2; echo "debootstrap failed: $work/debootstrap.log" >&2; exit 1; }
+# Of the documentation only the copyright of each package is left: an image that is given on has to carry it.
+find "$work/rootfs/usr/share/doc" -type f ! -name copyright -delete
 empty=()
-for directory in dev proc sys tmp var/cache/apt var/lib/apt/lists usr/share/doc usr/share/man usr/share/locale; do
+for directory in dev proc sys tmp var/cache/apt var/lib/apt/lists usr/share/man usr/share/locale; do
   empty+=(--empty "$directory")
 done
 "$cluster" images pack --name "$image" "${empty[@]}" "$work/rootfs" "$file"
