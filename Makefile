@@ -19,6 +19,7 @@ include bench/flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
 include docs/docs.mk
+include release/release.mk
 
 .PHONY: help demo test mutants lint types format crds lock bench e2e page clean venv
 

@@ -1,0 +1,1 @@
+"""Builds what a release consists of, and refuses to when its parts disagree."""

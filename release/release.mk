@@ -1,0 +1,14 @@
+# What is given to users: wheels, images, chart, bills of materials, licences, notes. Included by the root Makefile.
+SYFT_VERSION := v1.44.0
+SYFT := $(BUILD)/bin/syft
+
+.PHONY: release
+release: $(STAMPS)/venv jars images $(IMAGES_DIR)/job.tar $(HELM) $(SYFT) ## Build wheels, images, chart, bills of materials and notes of a release into dist/ (RELEASE_ARGS=--snapshot)
+	$(BIN)/python -m release $(RELEASE_ARGS)
+RELEASE_ARGS ?=
+
+$(SYFT): release/release.mk | go-tool
+	@mkdir -p $(dir $@)
+	@echo "Building syft $(SYFT_VERSION), which lists what images and wheels contain (minutes, once)"
+	GOBIN=$(abspath $(dir $@)) CGO_ENABLED=0 go install -trimpath -ldflags '-s -w' github.com/anchore/syft/cmd/syft@$(SYFT_VERSION)
+	@touch $@
