@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field
 from statefulspark.contract.base import UtcDatetime
 
 from statefulspark_operator.api.base import ApiModel
+from statefulspark_operator.api.conditions import Condition
 from statefulspark_operator.api.spec import SavepointForm, Storage, rules
 
 FIXED_MESSAGE = "only disposal can be changed: create another SparkSavepoint for another savepoint"
@@ -121,6 +122,12 @@ class SparkSavepointStatus(ApiModel):
     """When it was complete."""
     storage: Storage | None = None
     """The connection of its job, by which its files can be deleted after the job is gone."""
+    conditions: tuple[Condition, ...] = Field(
+        default=(),
+        json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"]},
+    )
+    """Answers for tools that wait, of which one is true: Ready (complete), Reconciling (waits, or is being taken), Stalled
+    (failed)."""
 
 
 def scheduled_name(job: str, at: UtcDatetime) -> str:

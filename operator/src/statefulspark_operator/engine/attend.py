@@ -32,6 +32,7 @@ from statefulspark_operator.engine.ports import ParsedSavepoints, Ports
 from statefulspark_operator.lifecycle import observed
 from statefulspark_operator.lifecycle.decision import AT_ONCE, LATER, SOON
 from statefulspark_operator.lifecycle.savepoints import attendance, changes, progress
+from statefulspark_operator.lifecycle.savepoints import conditions as savepoint_conditions
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.situation import Situation, StorageUnreadable
 
@@ -111,6 +112,7 @@ def _parse(resource: Resource) -> SavepointObject | None:
         has_finalizer=names.FINALIZER in observe.finalizers(resource),
         is_deleted=bool(resources.text(metadata, "deletionTimestamp")),
         made_for=origin,
+        generation=resources.number(metadata, "generation"),
     )
 
 
@@ -233,6 +235,10 @@ async def _set_finalizers(ports: Ports, job: _Job, savepoint: SavepointObject, f
 
 
 async def _write(ports: Ports, job: _Job, savepoint: SavepointObject, status: SparkSavepointStatus) -> None:
+    answers = savepoint_conditions.derive(
+        status, savepoint.status.conditions, now=ports.now(), generation=savepoint.generation
+    )
+    status = status.model_copy(update={"conditions": answers})
     patch = resources.merge_patch(json.loads(savepoint.status.to_json()), json.loads(status.to_json()))
     if not patch:
         return

@@ -27,6 +27,7 @@ class SavepointObject:
         has_finalizer: Whether it has the operator's finalizer.
         is_deleted: Whether it is being deleted.
         made_for: What the operator made it for; None if somebody else made it.
+        generation: Version of its spec.
     """
 
     name: str
@@ -38,6 +39,7 @@ class SavepointObject:
     has_finalizer: bool = True
     is_deleted: bool = False
     made_for: SavepointOrigin | None = None
+    generation: int = 0
 
     @property
     def origin(self) -> SavepointOrigin:

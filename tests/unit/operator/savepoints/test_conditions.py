@@ -1,0 +1,50 @@
+"""What tools that wait are told about a savepoint."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
+from statefulspark_operator.api.spark_savepoint import SavepointPhase, SparkSavepointStatus
+from statefulspark_operator.lifecycle.savepoints import conditions
+
+NOON = datetime(2026, 5, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("phase", "true"),
+    [
+        (SavepointPhase.PENDING, ConditionType.RECONCILING),
+        (SavepointPhase.IN_PROGRESS, ConditionType.RECONCILING),
+        (SavepointPhase.COMPLETED, ConditionType.READY),
+        (SavepointPhase.FAILED, ConditionType.STALLED),
+    ],
+)
+def test_exactly_one_condition_is_true(phase: SavepointPhase, true: ConditionType) -> None:
+    status = SparkSavepointStatus(phase=phase, message="The disk is full.")
+
+    answers = conditions.derive(status, (), now=NOON, generation=2)
+
+    assert {answer.type: answer.status for answer in answers} == {
+        kind: ConditionStatus.TRUE if kind is true else ConditionStatus.FALSE
+        for kind in (ConditionType.READY, ConditionType.RECONCILING, ConditionType.STALLED)
+    }
+    assert {(answer.reason, answer.message, answer.observed_generation) for answer in answers} == {
+        (phase.value, "The disk is full.", 2)
+    }
+
+
+def test_an_answer_that_stays_keeps_its_time() -> None:
+    waits = conditions.derive(SparkSavepointStatus(), (), now=NOON, generation=1)
+    later = NOON + timedelta(minutes=5)
+
+    taken = conditions.derive(SparkSavepointStatus(phase=SavepointPhase.IN_PROGRESS), waits, now=later, generation=1)
+    done = conditions.derive(SparkSavepointStatus(phase=SavepointPhase.COMPLETED), taken, now=later, generation=1)
+
+    assert {answer.last_transition_time for answer in taken} == {NOON}
+    assert [(answer.type.value, answer.last_transition_time) for answer in done] == [
+        ("Ready", later),
+        ("Reconciling", later),
+        ("Stalled", NOON),
+    ]
