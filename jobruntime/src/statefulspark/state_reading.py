@@ -40,7 +40,7 @@ def read_state(
         state: Name of the state; may be omitted if there is only one.
         key: Only this key, as text.
         limit: At most this many rows.
-        options: How to reach storage; from the `AWS_*` variables when omitted.
+        options: How to reach storage; from the `AWS_*` variables when omitted; a `file://` folder needs none.
 
     Returns:
         One row per value, list element or map entry: `key` (or `key_1`, …), `index` or `entry`, `value`, and `renewed_ms`
@@ -54,7 +54,9 @@ def read_state(
     """
     from statefulspark.canonical import reading
 
-    return read(uri, reading.StateSelection(uid, state, key, limit), options or storage.StorageOptions.from_env())
+    # A folder of this machine may be read: what is refused elsewhere is to keep state where no other node finds it.
+    reaching = options or storage.StorageOptions.from_env(allow_local_files=True)
+    return read(uri, reading.StateSelection(uid, state, key, limit), reaching)
 
 
 def read(uri: str, wish: StateSelection, options: StorageOptions) -> pa.Table:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import processes
 import pytest
+from statefulspark.contract import exit_codes
 
 pytestmark = pytest.mark.spark
 
@@ -23,16 +24,15 @@ _ROW = re.compile(r"^\|\s+ada\|\s+\d+\|", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of the commands of an environment into which the wheel was installed with what it asks for itself."""
+    """The folder of the commands of an environment with the wheel, and what was locked for it."""
     folder = tmp_path_factory.mktemp("stranger")
+    python = folder / "venv" / "bin" / "python"
     _run(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT / "jobruntime")
     _run(UV, "venv", "--python", sys.executable, folder / "venv")
+    _run(UV, "pip", "sync", "--python", python, "--require-hashes", ROOT / "requirements" / "job.txt")
+    # Without an index nothing can be added: what the wheel asks for is what was locked, or this fails.
     wheel = next(folder.glob("*.whl"))
-    constraints = ROOT / "requirements" / "job.txt"
-    _run(
-        *(UV, "pip", "install", "--python", folder / "venv" / "bin" / "python"),
-        *("--constraint", constraints, f"statefulspark[spark] @ {wheel.as_uri()}"),
-    )
+    _run(UV, "pip", "install", "--python", python, "--no-index", f"statefulspark[spark] @ {wheel.as_uri()}")
     return folder / "venv" / "bin"
 
 
@@ -56,7 +56,7 @@ def test_a_job_that_the_installed_command_made_shows_rows(
     process.wait_until(lambda: bool(_ROW.search(process.output)), "a row is shown", PATIENCE_S)
     process.send(signal.SIGINT)
 
-    assert process.wait_end(PATIENCE_S) == 0, process.output
+    assert process.wait_end(PATIENCE_S) == exit_codes.ExitCode.DRAINED, process.output
 
 
 def _run(*command: str | Path) -> None:
