@@ -18,6 +18,7 @@ include tests/support/servers/servers.mk
 include bench/flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
+include e2e/gitops/gitops.mk
 include docs/docs.mk
 include release/release.mk
 
@@ -70,7 +71,7 @@ types: $(STAMPS)/venv ## Check types, strictly
 crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 	$(BIN)/python -m statefulspark_operator.cli crds --write crds charts/statefulspark-operator/crds
 
-test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
+test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm $(BUILD)/bin/kstatus ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
 	@$(COMPILE)
 	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
 
