@@ -87,8 +87,8 @@ def test_an_order_is_judged_by_those_before_it_also_of_its_own_batch() -> None:
     harness = KeyedHarness(the_function("kafka/large_orders.py", "FarAboveTheMean"), key="customer")
 
     outputs = [
-        harness.feed(an_order(1, 10.0), an_order(2, 1000.0)),
-        harness.feed(an_order(3, 20.0), an_order(4, 1030.0), an_order(5, 1600.0)),
+        harness.feed(a_kafka_order(1, 10.0), a_kafka_order(2, 1000.0)),
+        harness.feed(a_kafka_order(3, 20.0), a_kafka_order(4, 1030.0), a_kafka_order(5, 1600.0)),
     ]
 
     assert outputs == [[], [("ada", '{"id": 5, "customer": "ada", "amount": 1600.0}')]]
@@ -119,5 +119,5 @@ def a_payment(country: str, minute: int) -> dict[str, object]:
     return {"card": "c", "country": country, "time": NOON + timedelta(minutes=minute)}
 
 
-def an_order(number: int, amount: float) -> dict[str, object]:
+def a_kafka_order(number: int, amount: float) -> dict[str, object]:
     return {"id": number, "customer": "ada", "amount": amount}
