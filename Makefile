@@ -83,7 +83,7 @@ WORKERS ?= 2
 demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
 	PYTHONPATH=e2e $(BIN)/python -m demo
 
-e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) chromium ## End-to-end scenarios on a real cluster (needs root, or KUBECONFIG)
+e2e: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) $(GITOPS_AGENT) chromium ## End-to-end scenarios on a real cluster (needs root, or KUBECONFIG)
 	$(PYTEST) e2e --no-cov $(PYTEST_ARGS)
 
 page: $(STAMPS)/venv chromium ## The page of a driver in headless Chromium, every state; pictures in build/page (needs root, or Chromium)
