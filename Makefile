@@ -22,7 +22,7 @@ include e2e/gitops/gitops.mk
 include docs/docs.mk
 include release/release.mk
 
-.PHONY: help demo test mutants lint types format crds lock bench e2e page clean venv
+.PHONY: help demo test mutants lint types format crds lock bench e2e page fuzz clean venv
 
 help: ## Show this list
 	@echo "Usage: make TARGET. Everything a target needs is installed by it, into build/ and .venv/."
@@ -52,6 +52,7 @@ lock: $(UV) ## Resolve the requirements anew into hashed lock files without an i
 	$(UV) pip compile $(LOCK) -c requirements/dev.txt operator/pyproject.toml jobruntime/pyproject.toml -o requirements/operator.txt
 	$(UV) pip compile $(LOCK) requirements/tools.in -o requirements/tools.txt
 	$(UV) pip compile $(LOCK) requirements/docs.in -o requirements/docs.txt
+	$(UV) pip compile $(LOCK) requirements/fuzz.in -o requirements/fuzz.txt
 LOCK := --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url --no-annotate \
 	--no-emit-package statefulspark --no-emit-package statefulspark-operator
 
@@ -79,6 +80,12 @@ mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notic
 	PYTHONPATH=tests/support $(BIN)/python -m mutation --workers $(WORKERS) $(GROUPS)
 GROUPS ?=
 WORKERS ?= 2
+
+fuzz: $(STAMPS)/venv $(UV) ## Look for input that crashes a reader of storage or network (SECONDS_EACH=30, NAMES="chunk")
+	$(UV) pip install -q --python $(BIN)/python --no-deps --require-hashes -r requirements/fuzz.txt
+	PYTHONPATH=tests/support $(BIN)/python -m fuzzing --seconds $(SECONDS_EACH) $(NAMES)
+SECONDS_EACH ?= 30
+NAMES ?=
 
 demo: $(STAMPS)/venv jars images $(CLUSTER_NEEDS) ## Real flights through a real cluster: kill the driver, change the job, compare with the truth
 	PYTHONPATH=e2e $(BIN)/python -m demo

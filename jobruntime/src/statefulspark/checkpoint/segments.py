@@ -58,7 +58,7 @@ def of_offset(line: str) -> SegmentName | None:
     """Parse a source's line of the offset log; None if it is not the line of a stateful source."""
     try:
         value = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None
     if not isinstance(value, dict):
         return None

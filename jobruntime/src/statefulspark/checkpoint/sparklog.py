@@ -10,6 +10,7 @@ import io
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TypeVar
@@ -25,6 +26,20 @@ DEFAULT_STORE = "default"
 
 _STATE_FILE = re.compile(r"^(\d+)_([0-9a-fA-F-]{36})\.(zip|changelog)$")
 _LOG_FILE = re.compile(r"^(\d+)(\.compact)?$")
+
+_LARGEST_METADATA = 256 * 1024 * 1024
+"""Bytes: a million files in one snapshot have less."""
+_NO_ARCHIVE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    LookupError,
+    EOFError,
+    OSError,
+    ValueError,
+    NotImplementedError,
+    RuntimeError,
+)
+"""What the standard library raises for an archive that is damaged, encrypted, or compressed in another way."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
@@ -180,7 +195,7 @@ def pinned_partitions(body: bytes, source: str) -> int | None:
     lines = _versioned_lines(body, source)
     conf = _validated(_RawOffsetMetadata, lines[0] if lines else "", source).conf
     text = conf.get("spark.sql.shuffle.partitions", "")
-    return int(text) if text.isdigit() else None
+    return int(text) if re.fullmatch(r"[0-9]{1,9}", text) else None
 
 
 def parse_operator(body: bytes, source: str) -> OperatorMetadata:
@@ -222,8 +237,10 @@ def parse_snapshot_archive(body: bytes, source: str) -> tuple[SstFile, ...]:
     """
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            if archive.getinfo("metadata").file_size > _LARGEST_METADATA:
+                raise unreadable(source, f"its entry 'metadata' says that it has more than {_LARGEST_METADATA} bytes")
             metadata = archive.read("metadata")
-    except (zipfile.BadZipFile, KeyError, EOFError) as error:
+    except _NO_ARCHIVE as error:
         raise unreadable(source, f"it is not a readable zip archive with an entry 'metadata' ({error})") from error
     lines = _versioned_lines(metadata, source)
     archived = _validated(_RawArchive, lines[0] if lines else "", source)
@@ -246,7 +263,7 @@ def file_source_position(line: str) -> int | None:
     """Return the log position in a file source's offset line `{"logOffset":7}`; None for other sources."""
     try:
         value = json.loads(line)
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):
         return None
     position = value.get("logOffset") if isinstance(value, dict) else None
     return position if isinstance(position, int) else None
@@ -269,8 +286,8 @@ def _versioned_lines(body: bytes, source: str) -> list[str]:
 def _require_json(line: str, source: str) -> None:
     try:
         json.loads(line)
-    except json.JSONDecodeError as error:
-        raise unreadable(source, f"a line is not JSON ({error.msg})") from error
+    except (ValueError, RecursionError) as error:
+        raise unreadable(source, f"a line is not JSON ({error})") from error
 
 
 def _validated(model: type[_Model], text: str, source: str) -> _Model:

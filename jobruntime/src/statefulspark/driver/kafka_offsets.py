@@ -13,15 +13,16 @@ would be refused as well. The admin client comes from Spark's connector.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError
+from pydantic import TypeAdapter, ValidationError
 
 from statefulspark import errors
+from statefulspark.checkpoint import sparklog
 from statefulspark.engine import session as spark_session
 from statefulspark.planning import probe
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 GROUP_OPTION = "statefulspark.publish.offsets.group"
 """Option of a Kafka source: the consumer group that its offsets are published to."""
 _CLIENT_PREFIX = "kafka."
+_OFFSETS = TypeAdapter(dict[str, dict[int, int]])
 _LIMITS = {"default.api.timeout.ms": "10000", "request.timeout.ms": "5000"}
 
 _log = logging.getLogger(__name__)
@@ -96,13 +98,16 @@ def parse_offsets(line: str) -> dict[str, dict[int, int]]:
 
     Returns:
         The next offset to read by partition, by topic.
+
+    Raises:
+        SnapshotCorruptError: `SparkLogUnreadable`: the line is something else.
     """
     if line.strip() in ("", "-"):
         return {}
-    return {
-        topic: {int(partition): int(offset) for partition, offset in partitions.items()}
-        for topic, partitions in json.loads(line).items()
-    }
+    try:
+        return _OFFSETS.validate_json(line)
+    except ValidationError as error:
+        raise sparklog.unreadable(f"The line {line[:200]!r} of an offset log", error.errors()[0]["msg"]) from error
 
 
 class OffsetPublisher:

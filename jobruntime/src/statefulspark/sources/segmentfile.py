@@ -97,7 +97,7 @@ def decode(body: bytes, source: str, *, uid: str | None = None) -> Segment:
         with pa.ipc.open_file(pa.BufferReader(body)) as reader:
             metadata = reader.schema.metadata or {}
             batches = tuple(reader.get_batch(index) for index in range(reader.num_record_batches))
-    except (pa.ArrowInvalid, OSError, ValueError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise _damaged(source, f"it is not a readable Arrow file of {len(body)} bytes ({error})") from error
     if _HEADER not in metadata:
         raise _damaged(source, "it has no segment header")

@@ -22,6 +22,8 @@ __all__ = ["Chunk", "ChunkKind", "Section", "StateMeta", "check_types", "decode"
 
 MAGIC = b"SSC"
 _COMPRESSED = 4
+_WRONG_SHAPES = (ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
+"""What reading raises where a damaged byte has made another type, number, decimal or nesting."""
 
 
 class ChunkKind(enum.Enum):
@@ -154,7 +156,7 @@ def decode(blob: bytes, source: str) -> Chunk:
         if version == _COMPRESSED:
             return decode(compressed.decompress(blob[len(MAGIC) + 1 :]), source)
         return _decode_body(blob[len(MAGIC) + 1 :])
-    except (ValueError, TypeError, KeyError, msgpack.UnpackException) as error:
+    except (*_WRONG_SHAPES, msgpack.UnpackException) as error:
         raise _unreadable(source, str(error) or type(error).__name__) from error
 
 

@@ -84,12 +84,21 @@ class GroupHead:
 
         Raises:
             FormatVersionError: The layout has a version that this release does not know.
+            SnapshotCorruptError: `ChunkUnreadable`: it is no layout.
         """
-        layout_version, *fields = msgpack.unpackb(layout)
-        formats.HEAD.require_known(layout_version, "The head of a key group")
-        runs, lineage, *more = fields
-        key_type = str(more[0]) if more else ""
-        return GroupHead(version, unique_id, tuple(compaction.ChunkRun(*run) for run in runs), tuple(lineage), key_type)
+        try:
+            layout_version, *fields = msgpack.unpackb(layout)
+            formats.HEAD.require_known(layout_version, "The head of a key group")
+            runs, lineage, *more = fields
+            key_type = str(more[0]) if more else ""
+            listed = tuple(compaction.ChunkRun(*run) for run in runs)
+            return GroupHead(version, unique_id, listed, tuple(lineage), key_type)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise errors.SnapshotCorruptError(
+                "ChunkUnreadable",
+                f"The head of a key group, version {version}, cannot be read: {error}. It is damaged; restore from another "
+                "checkpoint or savepoint.",
+            ) from error
 
 
 class ChunkLog(Protocol):
