@@ -85,6 +85,7 @@ class Driver(engine.EngineProcess):
     """A driver process, from its start to its end."""
 
     wish: Wish
+    queries: tuple[str, ...] = QUERIES
     control: standby_control.StandbyControl
     standby: standby.Standby
     loop: JobLoop | None = None
@@ -102,10 +103,10 @@ class Driver(engine.EngineProcess):
         self.control.request_activation(request)
         self.spawn("main", lambda: self._main(lambda: self._activated(request)))
 
-    def begin(self, wish: Wish) -> None:
-        """Start; what it does then is up to the scheduler."""
+    def begin(self, wish: Wish, epoch: int | None = None) -> None:
+        """Start, under the epoch that an operator has assigned; what it does then is up to the scheduler."""
         self.wish = wish
-        self.spawn("main", self._main)
+        self.spawn("main", lambda: self._main(lambda: self._start(epoch)))
 
     @property
     def is_up(self) -> bool:
@@ -140,18 +141,18 @@ class Driver(engine.EngineProcess):
     def last_checkpoint(self) -> api.SnapshotSummary | None:
         return self.loop.status().last_checkpoint if self.loop else None
 
-    def _main(self, start_up: Callable[[], JobLoop] | None = None) -> None:
+    def _main(self, start_up: Callable[[], JobLoop]) -> None:
         try:
-            self.ending = (start_up or self._start)().run()
+            self.ending = start_up().run()
         except errors.StatefulSparkError as error:
             self.failure = failures.of_error(error)
         finally:
             self.is_dead = True
 
-    def _start(self) -> JobLoop:
+    def _start(self, epoch: int | None) -> JobLoop:
         job_config, started_at = self.wish.job_config, clock.utc_now()
-        root = self._claimed(job_config, started_at)
-        found = start.find(QUERIES, job_config, root)
+        root = self._claimed(job_config, started_at, epoch)
+        found = start.find(self.queries, job_config, root)
         if self.wish.is_changed:
             found = in_new_generation(found, ("The job has changed.",))
         spark = cast("SparkSession", engine.Session(self))
@@ -184,7 +185,7 @@ class Driver(engine.EngineProcess):
             carry_ahead=carrier.look,
             carried=carrier.end,
         )
-        self.standby = standby.Standby(QUERIES, job_config, root, self.control, workshop)
+        self.standby = standby.Standby(self.queries, job_config, root, self.control, workshop)
         self.standby.look()
 
     def _activated(self, request: api.ActivateRequest) -> JobLoop:
@@ -195,7 +196,7 @@ class Driver(engine.EngineProcess):
         return loop
 
     def _build(self, spark: SparkSession) -> assemble.Built:
-        queries = tuple(self._built(uid, cast("DataFrame", engine.Frame(spark))) for uid in QUERIES)  # type: ignore[arg-type]
+        queries = tuple(self._built(uid, cast("DataFrame", engine.Frame(spark))) for uid in self.queries)  # type: ignore[arg-type]
         return assemble.Built(queries, functions.JobFunctions(), hooks.JobHooks())
 
     def _assembled(self, parts: assemble.Parts) -> JobLoop:

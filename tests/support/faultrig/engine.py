@@ -339,10 +339,11 @@ class Query:
         self._put(name, body)
 
     def _put_once(self, name: str, body: bytes) -> None:
-        """Write what the file manager never overwrites, unless an earlier attempt has."""
+        """Write what the file manager never overwrites, unless an earlier attempt has; the fence holds for it, too."""
         key = f"{self._path}/{name}"
         if self._patient.info(key) is not None:
             return
+        self._session.fence.check(key)
         try:
             self._create(key, body)
         except errors.ObjectExistsError as error:

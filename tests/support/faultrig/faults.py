@@ -201,7 +201,7 @@ class RigStore:
 
     def write(self, key: str, body: bytes) -> None:
         full = self._full(key)
-        self.process.change("write", full, lambda: self._server.write(full, body))
+        self.process.change("write", full, lambda: self._server.write(full, body), body=body)
 
     def create(self, key: str, body: bytes) -> None:
         full = self._full(key)
@@ -250,7 +250,7 @@ class RigStore:
 
     def replace(self, key: str, body: bytes, *, etag: str) -> None:
         full = self._full(key)
-        self.process.change("replace", full, lambda: self._server.replace(full, body, etag=etag))
+        self.process.change("replace", full, lambda: self._server.replace(full, body, etag=etag), body=body)
 
     def delete_unchanged(self, key: str, *, etag: str) -> bool:
         full = self._full(key)

@@ -12,7 +12,6 @@ import random
 import threading
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from statefulspark.testing.stores import CrashPoint
 
@@ -23,6 +22,17 @@ _STEPS = 200_000
 
 def _always() -> bool:
     return True
+
+
+def _never() -> bool:
+    return False
+
+
+def _held() -> threading.Lock:
+    """Return a lock that is released by who hands the baton over."""
+    lock = threading.Lock()
+    lock.acquire()
+    return lock
 
 
 class Fiber:
@@ -36,9 +46,9 @@ class Fiber:
         self.interruption: BaseException | None = None
         self.has_looked = False
         """Whether it has asked for a newer epoch, and found none, in its present piece of work."""
+        self.baton = _held()
         self._scheduler = scheduler
         self._work = work
-        self._baton = threading.Semaphore(0)
         self._thread = threading.Thread(target=self._run, name=f"{process.name}/{name}", daemon=True)
         self._thread.start()
 
@@ -49,10 +59,10 @@ class Fiber:
         return not self.process.is_frozen and (self.interruption is not None or self.ready())
 
     def pause(self, ready: Callable[[], bool] = _always) -> None:
-        """Give the baton back until it is this fiber's turn again, and something holds."""
+        """Give the baton away until it is this fiber's turn again, and something holds."""
         self.ready = ready
-        self._scheduler.control.release()
-        self._baton.acquire()
+        if self._scheduler.hand_over() is not self:
+            self.baton.acquire()
         self.ready = _always
         if self.process.is_dead:
             raise CrashPoint
@@ -60,14 +70,9 @@ class Fiber:
             interruption, self.interruption = self.interruption, None
             raise interruption
 
-    def resume(self) -> None:
-        """Hand the baton over and wait for it to come back; called by the scheduler."""
-        self._baton.release()
-        self._scheduler.control.acquire()
-
     def _run(self) -> None:
         _local.fiber = self
-        self._baton.acquire()
+        self.baton.acquire()
         try:
             if not self.process.is_dead:
                 self._work()
@@ -77,7 +82,8 @@ class Fiber:
             self.process.bugs.append(f"{self.process.name}/{self.name}: {traceback.format_exc()}")
         finally:
             self.is_done = True
-            self._scheduler.control.release()
+            self._scheduler.fibers.remove(self)
+            self._scheduler.hand_over()
 
 
 class Process:
@@ -102,13 +108,25 @@ class Process:
             raise CrashPoint
 
 
-@dataclass
 class Scheduler:
-    """Lets one fiber run at a time."""
+    """Lets one fiber run at a time.
 
-    random: random.Random
-    fibers: list[Fiber] = field(default_factory=list)
-    control: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(0))
+    Who gives the baton away hands it to the next one itself, so that a step costs one switch of threads, and none if it
+    goes on itself.
+
+    Args:
+        random: Decides who is next.
+    """
+
+    def __init__(self, random: random.Random) -> None:
+        self.random = random
+        self.fibers: list[Fiber] = []
+        self.steps = 0
+        self._control = _held()
+        self._until: Callable[[], bool] = _never
+        self._last_step = 0
+        self._is_reaping = False
+        self._broken: BaseException | None = None
 
     def run(self, until: Callable[[], bool] = lambda: False) -> bool:
         """Run until something holds, or until nobody can go on.
@@ -116,24 +134,51 @@ class Scheduler:
         Returns:
             Whether it holds.
         """
-        for _ in range(_STEPS):
-            if until():
-                return True
-            runnable = [fiber for fiber in self.fibers if fiber.is_runnable]
-            if not runnable:
-                return until()
-            fiber = self.random.choice(runnable)
-            fiber.resume()
-            if fiber.is_done:
-                self.fibers.remove(fiber)
-        raise AssertionError(f"{_STEPS} steps led nowhere; running: {[fiber.name for fiber in self.fibers]}")
+        self._until, self._last_step = until, self.steps + _STEPS
+        self._let_run()
+        return until()
 
     def reap(self) -> None:
         """Let the fibers of dead processes unwind."""
-        while dead := [fiber for fiber in self.fibers if fiber.process.is_dead]:
-            dead[0].resume()
-            if dead[0].is_done:
-                self.fibers.remove(dead[0])
+        self._is_reaping = True
+        self._let_run()
+        self._is_reaping = False
+
+    def choose(self, runnable: list[Fiber]) -> Fiber:
+        """Return who is next."""
+        return self.random.choice(runnable)
+
+    def hand_over(self) -> Fiber | None:
+        """Wake who is next, unless it is the one that asks; None ends the run. Called by who has the baton."""
+        try:
+            following = self._following()
+        except BaseException as error:  # noqa: BLE001 - it is raised again where the run began
+            self._broken, following = error, None
+        if following is None:
+            self._control.release()
+        elif following is not current():
+            following.baton.release()
+        return following
+
+    def _let_run(self) -> None:
+        self.hand_over()
+        self._control.acquire()
+        if self._broken is not None:
+            broken, self._broken = self._broken, None
+            raise broken
+
+    def _following(self) -> Fiber | None:
+        if self._is_reaping:
+            return next((fiber for fiber in self.fibers if fiber.process.is_dead), None)
+        if self._until():
+            return None
+        runnable = [fiber for fiber in self.fibers if fiber.is_runnable]
+        if not runnable:
+            return None
+        if self.steps == self._last_step:
+            raise AssertionError(f"{_STEPS} steps led nowhere; running: {[fiber.name for fiber in self.fibers]}")
+        self.steps += 1
+        return self.choose(runnable)
 
 
 def current() -> Fiber | None:

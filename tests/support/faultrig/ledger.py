@@ -51,38 +51,38 @@ class LedgerSink:
             found = self.ledger.markers.get(context.transactional_id)
             self.ledger.markers[context.transactional_id] = marker.open_marker(found, context, "the ledger")
 
-        _transaction("open", raise_epoch)
+        transact("open", raise_epoch)
 
     def commit(self, transaction: bytes, context: SinkContext) -> None:
         staged = staging.parse(transaction, context)
         rows: list[truth.Row] = []
-        if not self._marker(context).covers(context):
-            rows = [row for batch in staging.read(staged, context) for row in _rows(batch)]
-        _transaction("commit", lambda: self._append(rows, context))
-        staging.sweep(context, self._marker(context).position)
+        if not self.reached(context).covers(context):
+            rows = [row for batch in staging.read(staged, context) for row in rows_of(batch)]
+        transact("commit", lambda: self._append(rows, context))
+        staging.sweep(context, self.reached(context).position)
 
     def abort(self, transaction: bytes, context: SinkContext) -> None:
         staging.discard(staging.parse(transaction, context), context)
 
-    def _marker(self, context: SinkContext) -> marker.Marker:
+    def reached(self, context: SinkContext) -> marker.Marker:
         reached = self.ledger.markers.get(context.transactional_id)
         if reached is None:
             raise errors.StateUnknownError("LedgerMarkerMissing", f"Nothing is known of {context.transactional_id}.")
         return reached
 
     def _append(self, rows: list[truth.Row], context: SinkContext) -> None:
-        reached = self._marker(context)
+        reached = self.reached(context)
         marker.require_newest(reached, context, "the ledger")
         if not reached.covers(context):
             self.ledger.rows += rows
             self.ledger.markers[context.transactional_id] = reached.after(context)
 
 
-def _transaction(name: str, act: Callable[[], None]) -> None:
+def transact(name: str, act: Callable[[], None]) -> None:
     process = fibers.here().process
     assert isinstance(process, faults.FaultyProcess)
     process.change(name, "ledger", act)
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[truth.Row]:
+def rows_of(batch: pa.RecordBatch) -> Iterator[truth.Row]:
     return zip(batch.column("number").to_pylist(), batch.column("place").to_pylist(), strict=True)

@@ -153,7 +153,7 @@ class World:
 
     def until_up(self, driver: drivers.Driver) -> bool:
         """Run until a driver's queries run; tell whether they do."""
-        self.scheduler.run(lambda: driver.has_ended or (driver.is_up and len(driver.found) == len(drivers.QUERIES)))
+        self.scheduler.run(lambda: driver.has_ended or (driver.is_up and len(driver.found) == len(driver.queries)))
         if driver.is_up:
             self.log(f"{driver.name} is up: epoch {driver.epoch}, {driver.place}, from {driver.found}")
         else:
