@@ -1,0 +1,266 @@
+"""Faults that are planted in the product, one at a time: each is a way in which such a protocol goes wrong.
+
+A plant replaces one decision of the product, of storage or of the engine, and names an invariant that has to break, also
+when no other one is looked at. A simulation that does not find it would prove nothing by its silence.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from unittest import mock
+
+from faultrig import engine, faults
+from simulation import moves
+from simulation.invariants import NAMES
+from statefulspark import errors
+from statefulspark.checkpoint import catalog, closure, epochs
+from statefulspark.contract import layout
+from statefulspark.contract.manifest import ReservationRecord, SnapshotKind
+from statefulspark.driver import commit, job_sinks, snapshot_writer
+from statefulspark.recovery import ahead, candidates, generations, head
+from statefulspark.retention import pruning, rules
+from statefulspark.sinks import marker
+from statefulspark.storage.port import ObjectInfo, ObjectStore
+
+Planting = Callable[[], contextlib.AbstractContextManager[object]]
+
+
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """A planted fault.
+
+    Attributes:
+        plant: Puts it in place for as long as it is entered.
+        breaks: The invariant that breaks.
+        focus: Moves that it takes, which happen more often then.
+    """
+
+    plant: Planting
+    breaks: str
+    focus: tuple[moves.Kind, ...] = ()
+
+    def __post_init__(self) -> None:
+        assert self.breaks in NAMES, self.breaks
+
+
+def nobody_looks_at_the_fence() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(epochs, "require_current")
+
+
+def the_engine_has_no_fence() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(engine.Fence, "check")
+
+
+@contextlib.contextmanager
+def nobody_is_fenced() -> Iterator[None]:
+    with the_engine_has_no_fence(), nobody_looks_at_the_fence():
+        yield
+
+
+def storage_ignores_conditions() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(faults.RigStore, "create", faults.RigStore.write)
+
+
+def a_log_entry_is_written_without_a_condition() -> contextlib.AbstractContextManager[object]:
+    def create(query: engine.Query, key: str, body: bytes) -> None:
+        query._patient.write(key, body)
+
+    return mock.patch.object(engine.Query, "_create", create)
+
+
+def a_claim_that_was_lost_counts_as_won() -> contextlib.AbstractContextManager[object]:
+    def create(store: ObjectStore, record: object) -> bool:
+        with contextlib.suppress(errors.ObjectExistsError):
+            store.create(layout.epoch(record.epoch), record.to_json(indent=1).encode())  # type: ignore[attr-defined]
+        return True
+
+    return mock.patch.object(epochs, "_create", create)
+
+
+def a_number_that_is_reserved_is_used_again() -> contextlib.AbstractContextManager[object]:
+    def reserved(store: ObjectStore, number: int, holder: ReservationRecord) -> bool:
+        with contextlib.suppress(errors.ObjectExistsError):
+            store.create(layout.generation_reservation(number), holder.to_json().encode())
+        return True
+
+    return mock.patch.object(generations, "_reserved", reserved)
+
+
+def a_standby_fills_a_number_that_it_has_not_reserved() -> contextlib.AbstractContextManager[object]:
+    def held(copier: ahead.AheadCopier, cargo: ahead.Cargo, now: object) -> int:
+        copier._begin(cargo.generation + 1)
+        return cargo.generation + 1
+
+    return mock.patch.object(ahead.AheadCopier, "_held", held)
+
+
+def the_number_of_a_checkpoint_is_used_again() -> contextlib.AbstractContextManager[object]:
+    honest = candidates.read_storage
+
+    def read_storage(*args: object, **kwargs: object) -> candidates.StorageView:
+        view = honest(*args, **kwargs)  # type: ignore[arg-type]
+        taken = {ref.id for ref in view.refs if ref.kind is SnapshotKind.CHECKPOINT}
+        view.next_snapshot_id = next(number for number in range(1, 10**6) if number not in taken)
+        return view
+
+    return mock.patch.object(candidates, "read_storage", read_storage)
+
+
+def pruning_forgets_what_follows_a_snapshot() -> contextlib.AbstractContextManager[object]:
+    honest = rules._Rules.reason_to_keep
+
+    def reason_to_keep(own: rules._Rules, info: ObjectInfo) -> str | None:
+        return None if info.key.endswith(".changelog") else honest(own, info)
+
+    return mock.patch.object(rules._Rules, "reason_to_keep", reason_to_keep)
+
+
+def pruning_knows_the_newest_checkpoint_only() -> contextlib.AbstractContextManager[object]:
+    honest = pruning.take_inventory
+
+    def take_inventory(store: ObjectStore) -> rules.Inventory:
+        found = honest(store)
+        newest = sorted(found.checkpoints, key=lambda manifest: manifest.id)[-1:]
+        return replace(found, checkpoints=tuple(newest))
+
+    return mock.patch.object(pruning, "take_inventory", take_inventory)
+
+
+def retention_drops_the_newest_checkpoint() -> contextlib.AbstractContextManager[object]:
+    honest = snapshot_writer.SnapshotWriter.drop
+
+    def drop(writer: snapshot_writer.SnapshotWriter, checkpoint_ids: tuple[int, ...]) -> None:
+        honest(writer, [number + 2 for number in checkpoint_ids])
+
+    return mock.patch.object(snapshot_writer.SnapshotWriter, "drop", drop)
+
+
+def a_checkpoint_leaves_changelogs_out() -> contextlib.AbstractContextManager[object]:
+    honest = closure.ClosureBuilder._state_keys
+
+    def state_keys(builder: closure.ClosureBuilder, *args: object) -> list[str]:
+        return [key for key in honest(builder, *args) if not key.endswith(".changelog")]  # type: ignore[arg-type]
+
+    return mock.patch.object(closure.ClosureBuilder, "_state_keys", state_keys)
+
+
+def a_failed_checkpoint_is_deleted_by_its_number() -> contextlib.AbstractContextManager[object]:
+    honest = snapshot_writer.SnapshotWriter.discard
+
+    def discard(writer: snapshot_writer.SnapshotWriter, order: snapshot_writer.SnapshotOrder) -> None:
+        if order.kind is SnapshotKind.CHECKPOINT:
+            writer._store.delete_many([layout.checkpoint_manifest(order.snapshot_id)])
+        honest(writer, order)
+
+    return mock.patch.object(snapshot_writer.SnapshotWriter, "discard", discard)
+
+
+def a_manifest_is_written_before_its_files() -> contextlib.AbstractContextManager[object]:
+    honest = catalog.write_manifest
+
+    def write_manifest(store: ObjectStore, folder: str, manifest: object) -> None:
+        missing = [f"{query.path}/{query.files[0].path}" for query in manifest.queries if query.files]  # type: ignore[attr-defined]
+        where = f"{folder}/" if manifest.kind is SnapshotKind.SAVEPOINT else ""  # type: ignore[attr-defined]
+        bodies = {key: store.read(f"{where}{key}") for key in missing}
+        if manifest.kind is SnapshotKind.SAVEPOINT:  # type: ignore[attr-defined]
+            store.delete_many([f"{where}{key}" for key in missing])
+        honest(store, folder, manifest)  # type: ignore[arg-type]
+        for key, body in bodies.items():
+            store.write(f"{where}{key}", body)
+
+    return mock.patch.object(catalog, "write_manifest", write_manifest)
+
+
+def a_sink_forgets_what_it_has_shown() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(marker.Marker, "covers", return_value=False)
+
+
+def a_sink_shows_batches_that_no_checkpoint_covers() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(job_sinks.JobSink, "shows_batches", new=True)
+
+
+def a_start_overlooks_committed_batches() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(head, "inspect", return_value=head.Head((), is_newer=True, problem="not looked at"))
+
+
+def a_start_takes_the_oldest_checkpoint() -> contextlib.AbstractContextManager[object]:
+    honest = candidates.StorageView.candidates
+
+    def reverse(view: candidates.StorageView) -> Iterator[object]:
+        return iter(tuple(honest(view))[::-1])
+
+    return mock.patch.object(candidates.StorageView, "candidates", reverse)
+
+
+def half_made_generations_stay_open() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(generations, "abandon")
+
+
+def commits_are_forgotten() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(commit.Committer, "_uncommitted", return_value=())
+
+
+def an_answer_is_not_expected() -> contextlib.AbstractContextManager[object]:
+    return mock.patch.object(catalog, "exists_already", side_effect=ValueError("nobody has thought of that"))
+
+
+PLANTS: Mapping[str, Plant] = {
+    "the engine has no fence": Plant(the_engine_has_no_fence, "one_writer_per_generation"),
+    "a log entry is written without a condition": Plant(
+        a_log_entry_is_written_without_a_condition, "one_writer_per_generation"
+    ),
+    "a number that is reserved is used again": Plant(
+        a_number_that_is_reserved_is_used_again,
+        "a_generation_is_filled_by_who_reserved_it",
+        (moves.Kind.STANDBY, moves.Kind.ACTIVATE, moves.Kind.CHANGE),
+    ),
+    "a standby fills a number that it has not reserved": Plant(
+        a_standby_fills_a_number_that_it_has_not_reserved, "a_generation_is_filled_by_who_reserved_it"
+    ),
+    "nobody looks at the fence": Plant(nobody_looks_at_the_fence, "a_write_follows_a_look_at_the_fence"),
+    "pruning forgets what follows a snapshot": Plant(
+        pruning_forgets_what_follows_a_snapshot, "no_retained_snapshot_loses_a_file"
+    ),
+    "pruning knows the newest checkpoint only": Plant(
+        pruning_knows_the_newest_checkpoint_only, "no_retained_snapshot_loses_a_file"
+    ),
+    "a manifest is written before its files": Plant(
+        a_manifest_is_written_before_its_files, "no_retained_snapshot_loses_a_file"
+    ),
+    "storage ignores conditions": Plant(storage_ignores_conditions, "numbers_never_go_back"),
+    "the number of a checkpoint is used again": Plant(
+        the_number_of_a_checkpoint_is_used_again, "numbers_never_go_back"
+    ),
+    "half-made generations stay open": Plant(
+        half_made_generations_stay_open, "numbers_never_go_back", (moves.Kind.FAULT, moves.Kind.CHANGE)
+    ),
+    "retention drops the newest checkpoint": Plant(
+        retention_drops_the_newest_checkpoint, "the_newest_checkpoints_are_kept"
+    ),
+    "a failed checkpoint is deleted by its number": Plant(
+        a_failed_checkpoint_is_deleted_by_its_number,
+        "nobody_deletes_what_a_successor_made",
+        (moves.Kind.FAULT, moves.Kind.CHECKPOINT),
+    ),
+    "a sink forgets what it has shown": Plant(a_sink_forgets_what_it_has_shown, "output_of_a_batch_is_visible_once"),
+    "a sink shows batches that no checkpoint covers": Plant(
+        a_sink_shows_batches_that_no_checkpoint_covers, "output_is_visible_only_with_its_state"
+    ),
+    "a start overlooks committed batches": Plant(
+        a_start_overlooks_committed_batches, "a_start_goes_on_from_the_newest_state"
+    ),
+    "a start takes the oldest checkpoint": Plant(
+        a_start_takes_the_oldest_checkpoint, "a_start_goes_on_from_the_newest_state"
+    ),
+    "a claim that was lost counts as won": Plant(
+        a_claim_that_was_lost_counts_as_won, "an_epoch_has_one_holder", (moves.Kind.RIVAL,)
+    ),
+    "the engine has no fence, and nobody looks": Plant(nobody_is_fenced, "who_was_replaced_has_ended"),
+    "a checkpoint leaves changelogs out": Plant(
+        a_checkpoint_leaves_changelogs_out, "the_job_goes_on", (moves.Kind.AGE,)
+    ),
+    "commits are forgotten": Plant(commits_are_forgotten, "state_and_output_are_the_truth"),
+    "an answer is not expected": Plant(an_answer_is_not_expected, "nobody_crashes", (moves.Kind.FAULT,)),
+}

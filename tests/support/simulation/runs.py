@@ -1,0 +1,59 @@
+"""Runs by their seeds: run one, tell how it failed, and make its list of moves as short as it can be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from simulation import invariants, moves
+from simulation.world import Broken, Simulation
+
+LENGTH = 14
+"""Moves of a run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        broken: The first broken invariant; None if all hold.
+        steps: Steps of the scheduler.
+        story: What happened.
+    """
+
+    broken: Broken | None
+    steps: int
+    story: str
+
+
+def run(seed: int, script: Sequence[moves.Move] | None = None, *, watched: Iterable[str] = invariants.NAMES) -> Outcome:
+    """Live the run of a seed, or other moves in its order of things; it ends when a watched invariant breaks."""
+    with Simulation(seed, watched).entered() as world:
+        world.run(moves.moves_of(seed, LENGTH) if script is None else script)
+        return Outcome(world.broken[0] if world.broken else None, world.scheduler.steps, world.story())
+
+
+def shrink(seed: int, script: Sequence[moves.Move], invariant: str) -> tuple[moves.Move, ...]:
+    """Leave out moves as long as the invariant breaks all the same."""
+    shortest = tuple(script)
+    position = len(shortest) - 1
+    while position >= 0:
+        without = (*shortest[:position], *shortest[position + 1 :])
+        if run(seed, without, watched=[invariant]).broken is not None:
+            shortest = without
+        position -= 1
+    return shortest
+
+
+def told(seed: int, outcome: Outcome) -> str:
+    """Tell a failure with everything that is needed to see it again, in as few moves as possible."""
+    assert outcome.broken is not None
+    shortest = shrink(seed, moves.moves_of(seed, LENGTH), outcome.broken.invariant)
+    again = run(seed, shortest, watched=[outcome.broken.invariant])
+    shown = again.broken or outcome.broken
+    return (
+        f"{shown.invariant} is broken: {shown.what}\n"
+        f"seed {seed}, again with: pytest tests/simulation --simulation-seed={seed}\n"
+        f"the shortest of its runs, {len(shortest)} of {LENGTH} moves:\n  {again.story}"
+    )
