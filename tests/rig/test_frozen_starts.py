@@ -48,6 +48,20 @@ def test_a_start_that_wakes_late_does_not_put_an_old_cut_in_the_place_of_its_suc
     assert sleeper.outcome.startswith(("FENCED", "FAILED GenerationExists"))
 
 
+def test_a_start_that_sleeps_longer_than_pruning_waits_still_finds_its_number_closed(world: World) -> None:
+    """Pruning had deleted the record that closes the number off, as a file that no checkpoint needs."""
+    sleeper = freezes(world, world.wish(), "generation.json")
+    successor = world.start()
+    for _ in range(drivers.RETAINED + 3):
+        world.settle(successor, count=2)
+        world.clock.forward(400)
+
+    world.wake(sleeper)
+
+    assert sleeper.outcome.startswith("FAILED GenerationExists"), sleeper.outcome
+    world.settle(successor)
+
+
 def test_a_start_that_was_overtaken_looks_at_the_fence_before_it_plans_again(world: World) -> None:
     """Refused in its salvage, it took its successor's unfinished generation for a dead one's, and spoiled it."""
     driver = world.start()

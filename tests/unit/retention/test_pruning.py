@@ -165,7 +165,8 @@ def test_a_half_made_generation_goes_once_a_newer_one_is_in_use(job: Job) -> Non
     prune_thoroughly(job)
 
     assert moved.generation == 3
-    assert not job.store.list(layout.generation(2))
+    assert [info.key for info in job.store.list(layout.generation(2))] == [layout.generation_record(2)]
+    assert generations.read_all(job.store).abandoned == {2}
 
 
 def test_a_checkpoint_that_cannot_be_read_keeps_every_file(job: Job) -> None:

@@ -185,6 +185,16 @@ def test_a_generation_goes_when_nothing_needs_it_and_its_number_stays_taken(key:
     assert _kept(_an_inventory(key, generations=known)) == reason
 
 
+def test_the_record_that_closes_a_number_off_stays_when_a_later_generation_is_in_use() -> None:
+    """Pruning deleted it, and a start that had slept since before completed the generation after all."""
+    known = generations.Generations((a_generation(2),), 2, (), frozenset({1}))
+
+    assert (
+        _kept(_an_inventory("generations/00000001/generation.json", generations=known))
+        == "its number is never used again"
+    )
+
+
 def test_a_record_stays_while_a_retained_checkpoint_needs_a_file_of_its_generation() -> None:
     old = _in_use("offsets/5", path="generations/00000001/delays")
 

@@ -280,7 +280,7 @@ class _Rules:
         if generation > self.current and generation not in self.abandoned:
             return _UNFINISHED
         if info.key.count("/") == 2:
-            if info.key.endswith(f"/{layout.GENERATION_RESERVATION}") or generation > self.current:
+            if info.key.endswith(f"/{layout.GENERATION_RESERVATION}") or generation in self.abandoned:
                 return _TAKEN
             return _RECORD if generation == self.current or generation in self.needed_generations else None
         return None if generation != self.current else self._reason_in_use(info)
