@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from faultrig import drivers, engine
+from faultrig import drivers, engine, faults
 from faultrig.world import World
 from statefulspark.contract.config import RestoreConfig
 
@@ -37,6 +37,23 @@ def test_a_checkpoint_and_a_savepoint_of_a_future_that_was_left_can_be_restored(
         restored = world.start(world.wish(restore=RestoreConfig(snapshot=named, id=f"forward {number}")))
         assert restored.found == world.offsets(named), restored.outcome
         world.kill(restored)
+    world.judge()
+
+
+def test_a_checkpoint_that_arrives_while_its_future_is_being_left_has_all_its_files(world: World) -> None:
+    """The start that went back had given up, at once, the transactions that the checkpoint on its way names."""
+    driver = world.start()
+    world.settle(driver, count=2)
+    world.batches(driver, 2)
+    driver.arm(faults.Kind.DELAY, matches="checkpoints/", name="create")
+    world.checkpoint(driver)
+    world.kill(driver)
+    back = world.start(world.wish(restore=GOES_BACK))
+    assert back.is_up, back.outcome
+
+    world.deliver()
+
+    assert world.checkpoints() == [1, 2]
     world.judge()
 
 

@@ -7,7 +7,8 @@ for the snapshot: after Spark has committed the batch, the driver looks whether 
 whoever replaces it later finds that batch committed and continues after it.
 Sinks know by generation and batch what they have committed. A transaction is aborted only when a completed checkpoint
 covers its batch without it, because until then a replaced driver may still commit the batch; and only when no snapshot of
-an older generation names it.
+an older generation names it. Nothing is aborted before the first checkpoint of a driver, because until then a checkpoint of
+the replaced one may still arrive, which names what it had prepared.
 """
 
 from __future__ import annotations
@@ -116,7 +117,7 @@ class Committer:
             self._retry(functools.partial(_open, sink, context))
         self._lingering = lingering.find(self._driver, self.sinks, batches)
         self._record_outputs(restored, functions or {})
-        self.commit(restored)
+        self._commit_covered(restored)
         for key, progress in self._progress.items():
             progress.committed = max(batches.get(key[0], -1), -1 if progress.committed is None else progress.committed)
         self._deadline_s = NO_DEADLINE_S
@@ -221,6 +222,10 @@ class Committer:
             FencedError: A newer driver runs, and commits instead.
             StatefulSparkError: A sink refuses, or is unavailable for too long; the other transactions stay prepared.
         """
+        self._commit_covered(queries)
+        self._abort_lingering(queries)
+
+    def _commit_covered(self, queries: Sequence[QueryEntry]) -> None:
         due = [(query, sink) for query in queries for sink in self.sinks if sink.query_uid == query.uid]
         if any(self._uncommitted(query, sink) for query, sink in due) or self._lingering:
             self._retry(self._require_current)
@@ -228,7 +233,6 @@ class Committer:
             for path in self._uncommitted(query, sink):
                 self._commit_one(sink, self._record(query, path))
             self._advance(sink, query.batch_id)
-        self._abort_lingering(queries)
 
     def has_batches_to_commit(self, batches: Mapping[str, int]) -> bool:
         """Tell whether a sink that shows each batch was not asked to commit the last committed batch of its query."""
