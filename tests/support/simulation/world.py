@@ -18,6 +18,7 @@ from unittest import mock
 from faultrig import engine, faults, fibers, truth
 from faultrig.world import World
 from simulation import invariants, moves, record
+from simulation.bucket import Bucket
 from simulation.drivers import QUERY, SimulatedDriver, Target, Wish
 from simulation.interleaving import Interleaving
 from statefulspark import errors
@@ -103,6 +104,8 @@ class Simulation(World):
         super().__init__(seed, chance.choice(("checkpoint", "checkpoint", "batch")))
         self.random = chance
         self.scheduler = Interleaving(chance)
+        self.bucket = Bucket(faults.BUCKET, self.clock)
+        self.network.server = self.network.truth = self.bucket
         self.record = record.Record(self.bucket, retained=chance.choice((1, 2, 3)))
         self.judge_of_effects = Judge(self.record, frozenset(watched), shows_batches=self.visible == "batch")
         self.network.watcher = self.judge_of_effects
