@@ -54,7 +54,8 @@ def test_every_invariant_says_what_it_promises() -> None:
 
 def test_the_page_of_recovery_lists_every_invariant() -> None:
     page = (pathlib.Path(__file__).parents[2] / "docs" / "recovery.md").read_text()
-    listed = re.findall(r"^\| `(\w+)` \|", page, flags=re.MULTILINE)
+    section = page.partition("## What holds in every interleaving")[2]
+    listed = re.findall(r"^\| `(\w+)` \|", section, flags=re.MULTILINE)
 
     assert sorted(listed) == sorted(invariants.NAMES)
 

@@ -21,6 +21,8 @@ from statefulspark.testing.stores import CrashPoint
 
 BUCKET = "s3://rig"
 _T = TypeVar("_T")
+Body = bytes | Callable[[], bytes]
+"""What is written, or how it is found out when the request arrives."""
 
 
 class Kind(StrEnum):
@@ -94,8 +96,8 @@ class FaultyProcess(fibers.Process):
         self._reach()
         return act()
 
-    def change(self, name: str, key: str, act: Callable[[], None], *, body: bytes = b"") -> None:
-        """Perform a request that changes something, unless a fault is due."""
+    def change(self, name: str, key: str, act: Callable[[], None], *, body: Body = b"") -> None:
+        """Perform a request that changes something, unless a fault is due; a watcher sees what it writes."""
         self._reach()
         fault = next((one for one in self.faults if one.is_due(name, key)), None)
         effect = functools.partial(self._effect, name, key, act, body)
@@ -131,8 +133,8 @@ class FaultyProcess(fibers.Process):
                 self.outage = fault.length
                 raise _unreachable("the outage begins")
 
-    def _effect(self, name: str, key: str, act: Callable[[], None], body: bytes) -> None:
-        self.network.watcher.sees(self, name, key, body)
+    def _effect(self, name: str, key: str, act: Callable[[], None], body: Body) -> None:
+        self.network.watcher.sees(self, name, key, body if isinstance(body, bytes) else body())
         act()
         if name != "create":
             self.network.rotten.pop(key, None)
@@ -239,7 +241,8 @@ class RigStore:
         assert isinstance(source, RigStore)
         for done, (old, new) in enumerate(pairs, start=1):
             where, full = source._full(old), self._full(new)
-            self.process.change("copy", full, functools.partial(_copy, self._server, where, full))
+            copied = functools.partial(self._server.read, where)
+            self.process.change("copy", full, functools.partial(_copy, self._server, where, full), body=copied)
             if on_progress:
                 on_progress(done)
 

@@ -47,6 +47,8 @@ def partition_of(key: str) -> int:
 def rows_of(state: State, offset: int) -> list[Row]:
     """Return every row of a cut, in order, with the tag of the place where it was written."""
     stretches: list[list[object]] = state.get(HISTORY, [])  # type: ignore[assignment]
+    if not stretches:
+        return []  # Nothing has run yet.
     ends = [*(int(str(start)) for _, start in stretches[1:]), offset]
     return [
         (number, str(tag))

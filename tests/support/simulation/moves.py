@@ -134,12 +134,13 @@ def _emphasis(kind: Kind, chance: random.Random) -> int:
 
 
 def _move(kind: Kind, chance: random.Random) -> Move:
-    fault = _fault(chance) if kind is Kind.FAULT else None
+    fault = a_fault(chance) if kind is Kind.FAULT else None
     steps = 0 if kind is Kind.FAULT else chance.choice(STEPS)
     return Move(kind, chance.randrange(60), steps, fault)
 
 
-def _fault(chance: random.Random) -> faults.Fault:
+def a_fault(chance: random.Random) -> faults.Fault:
+    """Return something that goes wrong."""
     kind = chance.choices(list(FAULTS), list(FAULTS.values()))[0]
     deletes = kind in (faults.Kind.DELAY, faults.Kind.REPEAT, faults.Kind.FREEZE) and chance.random() < 0.3
     place = chance.choice(PLACES_OF_PRUNING if deletes else PLACES)

@@ -27,7 +27,7 @@ class Effect:
         process: Who asked for it.
         verb: `create`, `write`, `replace`, `copy` or `delete`.
         key: The object.
-        body: What is written, where it is known.
+        body: What is written.
         existed: Whether there is such an object.
         is_late: Whether it arrives when its sender has given it up or has repeated it.
         has_looked: Whether the fiber has looked for a newer epoch and found none since its last write that needs a look.

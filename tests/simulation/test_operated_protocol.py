@@ -1,0 +1,18 @@
+"""The same invariants with the real operator in the loop: its own passes, between any two requests of the drivers."""
+
+from __future__ import annotations
+
+import pytest
+from simulation import operated
+
+SEEDS_FOR_ONE = 25
+"""Runs without an operator for each run with one, which takes much longer."""
+
+
+def test_no_invariant_breaks_under_the_real_operator(request: pytest.FixtureRequest) -> None:
+    one = request.config.getoption("simulation_seed")
+    first = request.config.getoption("simulation_first")
+    count = request.config.getoption("simulation_seeds") // SEEDS_FOR_ONE
+    for seed in range(first, first + count) if one is None else [one]:
+        outcome = operated.run(seed)
+        assert outcome.broken is None, f"{outcome.broken}\nseed {seed}\n  {outcome.story}"
