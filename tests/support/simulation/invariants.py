@@ -59,10 +59,11 @@ def a_write_follows_a_look_at_the_fence(record: Record, effect: Effect) -> Itera
 def no_retained_snapshot_loses_a_file(record: Record, effect: Effect) -> Iterator[str]:
     """Every file that the manifest of a completed snapshot names exists, unchanged, for as long as the manifest does.
 
-    A checkpoint whose manifest arrives when a later one is complete is exempt: retention has dropped it already.
+    Exempt is a checkpoint whose manifest arrives when a later one is complete, since retention has dropped it already, and
+    a manifest whose request comes again when its snapshot has been deleted.
     """
     snapshot = Snapshot.of(effect.key, effect.body) if effect.writes else None
-    if snapshot is not None and not (snapshot.is_checkpoint and snapshot.id < record.newest_checkpoint):
+    if snapshot is not None and not record.is_overtaken(effect, snapshot):
         absent = [key for key in snapshot.files if not record.holds(snapshot, key)]
         if absent:
             yield f"{effect.who} completes {effect.key}, and {absent[0]} is not there"

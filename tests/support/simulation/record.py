@@ -138,7 +138,9 @@ class Record:
         snapshots: The manifests that exist.
         needed: The manifests that need each file.
         completed: Every number of a checkpoint that was ever complete.
-        overtaken: Manifests that arrived when a later checkpoint was complete: pruning may have been faster.
+        overtaken: Manifests that arrived when a later checkpoint was complete, or once more after their snapshot had been
+            deleted: its files may be gone.
+        deleted: Manifests that were deleted.
         covered: How many records were ever in a completed snapshot; a stop with a savepoint shows what is in it.
         visible: Rows that a reader of the target sees, in order.
         has_gone_back: Whether somebody asked for older state, so that records may come again in another generation.
@@ -157,6 +159,7 @@ class Record:
     needed: dict[str, set[str]] = field(default_factory=dict)
     completed: set[int] = field(default_factory=set)
     overtaken: set[str] = field(default_factory=set)
+    deleted: set[str] = field(default_factory=set)
     covered: int = 0
     visible: list[truth.Row] = field(default_factory=list)
     has_gone_back: bool = False
@@ -207,6 +210,11 @@ class Record:
         """Keep the rows that have become visible."""
         self.visible += shown.rows
 
+    def is_overtaken(self, effect: Effect, snapshot: Snapshot) -> bool:
+        """Tell whether a manifest arrives so late that nobody has kept its files for it."""
+        comes_again = effect.is_late and effect.key in self.deleted
+        return comes_again or (snapshot.is_checkpoint and snapshot.id < self.newest_checkpoint)
+
     def holds(self, snapshot: Snapshot, key: str) -> bool:
         """Tell whether a file of a snapshot is as large as the manifest says."""
         info = self.bucket.info(key)
@@ -246,8 +254,8 @@ class Record:
         snapshot = Snapshot.of(effect.key, effect.body)
         if snapshot is None:
             return
+        self.overtaken |= {effect.key} if self.is_overtaken(effect, snapshot) else set()
         if snapshot.is_checkpoint:
-            self.overtaken |= {effect.key} if snapshot.id < self.newest_checkpoint else set()
             self.completed.add(snapshot.id)
         self.covered = max(self.covered, snapshot.offset)
         self.snapshots[effect.key] = snapshot
@@ -256,6 +264,7 @@ class Record:
 
     def _forget_snapshot(self, key: str) -> None:
         snapshot = self.snapshots.pop(key, None)
+        self.deleted |= {key} if snapshot else set()
         for file in snapshot.files if snapshot else ():
             self.needed[file].discard(key)
 
