@@ -193,7 +193,7 @@ class RigStore:
         return self.process.network.server
 
     def _full(self, key: str) -> str:
-        return key_rules.join(self.prefix, key_rules.require_key(key))
+        return key_rules.join(self.prefix, _checked(key))
 
     def read(self, key: str) -> bytes:
         return self.process.ask(lambda: self._server.read(self._full(key)))
@@ -275,8 +275,12 @@ def _copy(server: ObjectStore, old: str, new: str) -> None:
     server.copy_many([(old, new)])
 
 
+_checked = functools.lru_cache(maxsize=4096)(key_rules.require_key)
+"""Most requests are about keys that have been asked for before."""
+
+
 def _renamed(info: ObjectInfo, key: str) -> ObjectInfo:
-    return replace(info, key=key)
+    return ObjectInfo(key=key, size_bytes=info.size_bytes, etag=info.etag, modified_at=info.modified_at)
 
 
 def _unreachable(why: str) -> errors.TransientError:
