@@ -13,6 +13,9 @@ from statefulspark.coordinator import stats
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import (
     ExecutorsStatus,
+    OperationKind,
+    OperationPhase,
+    OperationStatus,
     Phase,
     RestartStatus,
     SnapshotStatus,
@@ -32,7 +35,7 @@ def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints]:
     run.snapshot(a_savepoint())
     run.fail(run.begin(a_checkpoint("fails")))
     last = a_summary(number=1).model_copy(update={"incremental_size_bytes": 10, "files": 7})
-    query = api.QueryStatus(uid="counts", active=True, batch_id=12, last_commit_at=NOON)
+    query = api.QueryStatus(uid="counts", active=True, batch_id=12, last_commit_at=NOON, batch_since=NOON, restarts=2)
     sink = api.SinkStatus(query="counts", uid="out", committed_batch=11, pending_transactions=1)
     status = a_status(last_checkpoint=last).model_copy(
         update={
@@ -49,18 +52,38 @@ def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
     """Return the statuses of a job that has everything and of one that has only been seen."""
     at = datetime(2026, 1, 1, tzinfo=UTC)
     ready = Condition(type=ConditionType.READY, status=ConditionStatus.TRUE, reason="Running", last_transition_time=at)
+    held = Condition(type=ConditionType.STALLED, status=ConditionStatus.FALSE, reason="Not", last_transition_time=at)
+    unknown = Condition(
+        type=ConditionType.PROGRESSING, status=ConditionStatus.UNKNOWN, reason="Not", last_transition_time=at
+    )
+    failed = OperationStatus(
+        id="savepoint-1",
+        kind=OperationKind.SAVEPOINT,
+        trigger="manual",
+        generation=2,
+        epoch=2,
+        requested_at=at,
+        state=OperationPhase.FAILED,
+    )
     upgrade = UpgradeStatus(
-        from_revision="a", to_revision="b", generation=2, state=UpgradeState.DONE, requested_at=at, pause_seconds=3.5
+        from_revision="a",
+        to_revision="b",
+        generation=2,
+        state=UpgradeState.ROLLED_BACK,
+        requested_at=at,
+        pause_seconds=3.5,
     )
     return {
         JobKey("demo", "words"): StatefulSparkJobStatus(),
         JobKey("demo", "flights"): StatefulSparkJobStatus(
             phase=Phase.RUNNING,
             epoch=2,
-            conditions=(ready,),
-            restarts=RestartStatus(count=4),
+            conditions=(ready, held, unknown),
+            restarts=RestartStatus(count=4, consecutive=1),
             upgrade=upgrade,
-            last_checkpoint=SnapshotStatus(id=1, completed_at=at),
+            operation=failed,
+            last_checkpoint=SnapshotStatus(id=1, completed_at=at, size_bytes=1000),
+            last_savepoint=SnapshotStatus(id=2, completed_at=at, size_bytes=2000),
             executors=ExecutorsStatus(driver="flights-driver-2", asked=3, running=2, lost=4),
         ),
     }

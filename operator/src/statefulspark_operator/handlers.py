@@ -114,7 +114,12 @@ async def _connect(leader: Leadership | None) -> AsyncIterator[Ports]:
 
 @contextlib.asynccontextmanager
 async def _serve(
-    work: queue.WorkQueue, gauges: metrics.JobMetrics, *, health_port: int, metrics_port: int
+    work: queue.WorkQueue,
+    gauges: metrics.JobMetrics,
+    leader: Leadership | None,
+    *,
+    health_port: int,
+    metrics_port: int,
 ) -> AsyncIterator[None]:
     """Serve health and metrics."""
 
@@ -122,7 +127,12 @@ async def _serve(
         return (503, "a reconcile pass hangs") if work.is_stuck() else (200, "ok")
 
     def exposition() -> tuple[int, str]:
-        own = metrics.operator_families(jobs=work.jobs, passes=work.passes, failed_passes=work.failed_passes)
+        own = metrics.operator_families(
+            jobs=work.jobs,
+            passes=work.passes,
+            failed_passes=work.failed_passes,
+            is_leader=leader is None or leader.may_act,
+        )
         return 200, metrics.render((*own, *gauges.families()))
 
     runners: list[web.AppRunner] = []
@@ -167,7 +177,8 @@ async def operate(
     registry, settings = build_registry(work.wake, ports.watched), build_settings()
     _register_login(registry)
     _register_end(registry, work)
-    async with _serve(work, gauges, health_port=health_port, metrics_port=metrics_port), _leading(leader):
+    serving = _serve(work, gauges, leader, health_port=health_port, metrics_port=metrics_port)
+    async with serving, _leading(leader):
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
         try:
             await kopf.operator(

@@ -78,6 +78,8 @@ FAMILIES = (
     _counter("query_input_rows_total", "Rows read by this driver."),
     _gauge("query_rows_per_second", "Rate of the last batch."),
     _gauge("query_batch_duration_seconds", "Duration of the last batch."),
+    _gauge("query_batch_started_timestamp_seconds", "When the batch that runs was started."),
+    _counter("query_restarts_total", "Restarts of the query by this driver, after failures that pass."),
     _gauge("sink_pending_transactions", "Prepared and not committed: they wait for the next checkpoint."),
     _gauge("sink_committed_batch", "Its output is visible through this batch."),
 )  # fmt: skip
@@ -185,6 +187,9 @@ def _query(query: api.QueryStatus) -> Iterator[_Sample]:
     yield "query_input_rows_total", label, query.input_rows
     yield "query_rows_per_second", label, query.rows_per_second
     yield "query_batch_duration_seconds", label, query.batch_duration_ms / 1000
+    if query.batch_since is not None:
+        yield "query_batch_started_timestamp_seconds", label, query.batch_since.timestamp()
+    yield "query_restarts_total", label, query.restarts
 
 
 def _sink(sink: api.SinkStatus) -> Iterator[_Sample]:

@@ -5,17 +5,20 @@ The library's registry of counters is not used: every scrape is computed from th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from prometheus_client import Metric, exposition
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
 from statefulspark_operator.api.conditions import ConditionStatus, ConditionType
-from statefulspark_operator.api.status import Phase, StatefulSparkJobStatus
+from statefulspark_operator.api.status import OperationPhase, Phase, StatefulSparkJobStatus, UpgradeState
 from statefulspark_operator.cluster.gateway import JobKey
 
+_PREFIX = "statefulspark_job"
 _JOB_LABELS = ("namespace", "job")
+_Family = GaugeMetricFamily | CounterMetricFamily
+_Sample = tuple[str, tuple[str, ...], float]
 
 
 @dataclass(slots=True)
@@ -37,16 +40,18 @@ class JobMetrics:
         return job_families(self._statuses)
 
 
-def operator_families(*, jobs: int, passes: int, failed_passes: int) -> tuple[Metric, ...]:
+def operator_families(*, jobs: int, passes: int, failed_passes: int, is_leader: bool = True) -> tuple[Metric, ...]:
     """Return the metrics about the operator itself. Pure.
 
     Args:
         jobs: Number of jobs that it manages.
         passes: Number of reconcile passes.
         failed_passes: Number of passes that ended with an error.
+        is_leader: Whether it acts, and does not stand by for another one.
     """
     prefix = "statefulspark_operator"
     return (
+        GaugeMetricFamily(f"{prefix}_leader", "1 if this operator acts, 0 while it stands by.", float(is_leader)),
         GaugeMetricFamily(f"{prefix}_jobs", "Jobs that the operator manages.", jobs),
         CounterMetricFamily(f"{prefix}_passes_total", "Reconcile passes.", passes),
         CounterMetricFamily(
@@ -57,36 +62,87 @@ def operator_families(*, jobs: int, passes: int, failed_passes: int) -> tuple[Me
 
 def job_families(statuses: Mapping[JobKey, StatefulSparkJobStatus]) -> tuple[Metric, ...]:
     """Return the metrics that follow from statuses. Pure."""
-    prefix = "statefulspark_job"
-    ready = _gauge(f"{prefix}_ready", "1 if the job runs as its spec says.")
-    phases = _gauge(f"{prefix}_phase", "1 for the phase that the job is in.", "phase")
-    checkpoint = _gauge(f"{prefix}_last_checkpoint_timestamp_seconds", "When the latest checkpoint completed.")
-    restarts = CounterMetricFamily(f"{prefix}_restarts_total", "Restarts after failures.", labels=_JOB_LABELS)
-    epoch = _gauge(f"{prefix}_epoch", "Highest epoch assigned to a driver.")
-    pause = _gauge(
-        f"{prefix}_upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."
-    )
-    executors = _gauge(f"{prefix}_executors", "Executors of the running driver: asked for, running, lost.", "state")
+    families = tuple(family for page in (_health, _snapshots, _changes) for family in page())
+    by_name = {family.name.removeprefix(f"{_PREFIX}_"): family for family in families}
     for key, status in sorted_items(statuses):
-        job = (key.namespace, key.name)
-        ready.add_metric(job, float(_is_ready(status)))
-        for phase in Phase:
-            phases.add_metric((*job, phase.value), float(status.phase is phase))
-        if status.last_checkpoint is not None:
-            checkpoint.add_metric(job, status.last_checkpoint.completed_at.timestamp())
-        restarts.add_metric(job, status.restarts.count)
-        epoch.add_metric(job, status.epoch or 0)
-        if status.upgrade is not None and status.upgrade.pause_seconds is not None:
-            pause.add_metric(job, status.upgrade.pause_seconds)
-        if status.executors is not None:
-            executors.add_metric((*job, "asked"), status.executors.asked)
-            executors.add_metric((*job, "running"), status.executors.running)
-            executors.add_metric((*job, "lost"), status.executors.lost)
-    return ready, phases, checkpoint, restarts, epoch, pause, executors
+        for name, labels, value in _samples(status):
+            by_name[name].add_metric((key.namespace, key.name, *labels), value)
+    return families
+
+
+def _health() -> tuple[_Family, ...]:
+    return (
+        _gauge("ready", "1 if the job runs as its spec says."),
+        _gauge("phase", "1 for the phase that the job is in.", "phase"),
+        _gauge("condition", "1 if its answer is True, 0 if it is False; left out while it is Unknown.", "condition"),
+        _counter("restarts", "Restarts after failures."),
+        _gauge("consecutive_failures", "Failures since the latest completed checkpoint."),
+        _gauge("epoch", "Highest epoch assigned to a driver."),
+        _gauge("executors", "Executors of the running driver: asked for, running, lost.", "state"),
+    )
+
+
+def _snapshots() -> tuple[_Family, ...]:
+    return (
+        _gauge("last_checkpoint_timestamp_seconds", "When the latest checkpoint completed."),
+        _gauge("last_checkpoint_size_bytes", "Bytes that it references."),
+        _gauge("last_savepoint_timestamp_seconds", "When the latest savepoint completed."),
+        _gauge("last_savepoint_size_bytes", "Bytes that it holds."),
+        _gauge("savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
+    )
+
+
+def _changes() -> tuple[_Family, ...]:
+    return (
+        _gauge("upgrade_pause_seconds", "From the last batch before the latest upgrade to the first after it."),
+        _gauge("rolled_back", "1 if the latest upgrade was rolled back, and the revision before it runs."),
+    )
+
+
+def _samples(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
+    """Yield what is known of one job: the name of a metric, the labels of its own, and a value."""
+    yield from _of_health(status)
+    yield from _of_snapshots(status)
+    upgrade = status.upgrade
+    if upgrade is not None and upgrade.pause_seconds is not None:
+        yield "upgrade_pause_seconds", (), upgrade.pause_seconds
+    yield "rolled_back", (), float(upgrade is not None and upgrade.state is UpgradeState.ROLLED_BACK)
+
+
+def _of_health(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
+    answers = {condition.type: condition.status for condition in status.conditions}
+    yield "ready", (), float(answers.get(ConditionType.READY) is ConditionStatus.TRUE)
+    for phase in Phase:
+        yield "phase", (phase.value,), float(status.phase is phase)
+    for question, answer in answers.items():
+        if answer is not ConditionStatus.UNKNOWN:
+            yield "condition", (question.value,), float(answer is ConditionStatus.TRUE)
+    yield "restarts", (), status.restarts.count
+    yield "consecutive_failures", (), status.restarts.consecutive
+    yield "epoch", (), status.epoch or 0
+    if status.executors is not None:
+        yield "executors", ("asked",), status.executors.asked
+        yield "executors", ("running",), status.executors.running
+        yield "executors", ("lost",), status.executors.lost
+
+
+def _of_snapshots(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
+    for name, snapshot in (("last_checkpoint", status.last_checkpoint), ("last_savepoint", status.last_savepoint)):
+        if snapshot is None:
+            continue
+        yield f"{name}_timestamp_seconds", (), snapshot.completed_at.timestamp()
+        if snapshot.size_bytes is not None:
+            yield f"{name}_size_bytes", (), snapshot.size_bytes
+    operation = status.operation
+    yield "savepoint_failed", (), float(operation is not None and operation.state is OperationPhase.FAILED)
+
+
+def _counter(name: str, meaning: str, *labels: str) -> CounterMetricFamily:
+    return CounterMetricFamily(f"{_PREFIX}_{name}", meaning, labels=(*_JOB_LABELS, *labels))
 
 
 def _gauge(name: str, meaning: str, *labels: str) -> GaugeMetricFamily:
-    return GaugeMetricFamily(name, meaning, labels=(*_JOB_LABELS, *labels))
+    return GaugeMetricFamily(f"{_PREFIX}_{name}", meaning, labels=(*_JOB_LABELS, *labels))
 
 
 def sorted_items(
@@ -94,13 +150,6 @@ def sorted_items(
 ) -> list[tuple[JobKey, StatefulSparkJobStatus]]:
     """Return jobs and statuses, sorted by namespace and name."""
     return sorted(statuses.items(), key=lambda item: (item[0].namespace, item[0].name))
-
-
-def _is_ready(status: StatefulSparkJobStatus) -> bool:
-    return any(
-        condition.type is ConditionType.READY and condition.status is ConditionStatus.TRUE
-        for condition in status.conditions
-    )
 
 
 @dataclass(frozen=True, slots=True)
