@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import cast
 
 import pytest
 import yaml
 from apiserver import ROOT, ApiServer
+from helmchart import CHART, helm, of_kind, render
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
 
-HELM = ROOT / "build" / "bin" / "helm"
-CHART = ROOT / "charts" / "statefulspark-operator"
 MODES = [
     pytest.param((), id="whole cluster"),
     pytest.param(("watchNamespaces={default,kube-public}",), id="two namespaces"),
     pytest.param(("replicas=2",), id="two replicas"),
+    pytest.param(("rbac.executors=false",), id="no executors"),
+    pytest.param(
+        (
+            "networkPolicy.enabled=true",
+            "networkPolicy.metricsFrom[0].namespaceSelector.matchLabels.team=monitoring",
+            "networkPolicy.egress[0].ports[0].port=443",
+            "monitoring.dashboard.enabled=true",
+            "monitoring.dashboard.annotations.grafana_folder=Streaming",
+        ),
+        id="network policy and dashboard",
+    ),
     pytest.param(
         (
             "image.tag=x",
@@ -39,24 +48,6 @@ MODES = [
 ]
 
 
-def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
-    if not HELM.exists():
-        pytest.fail(f"{HELM} is missing; run `make build/bin/helm` first.", pytrace=False)
-    return subprocess.run([str(HELM), *arguments], capture_output=True, text=True, timeout=60, check=False)
-
-
-def render(*values: str) -> list[Resource]:
-    """Render the chart and return its objects."""
-    sets = [part for value in values for part in ("--set", value)]
-    done = helm("template", "statefulspark-operator", str(CHART), "--namespace", "default", *sets)
-    assert done.returncode == 0, done.stderr
-    return [cast("Resource", document) for document in yaml.safe_load_all(done.stdout) if document]
-
-
-def of_kind(objects: list[Resource], kind: str) -> list[Resource]:
-    return [found for found in objects if found["kind"] == kind]
-
-
 def test_lint_finds_nothing() -> None:
     done = helm("lint", "--strict", str(CHART))
 
@@ -74,6 +65,22 @@ def test_a_real_api_server_takes_every_object(api_server: ApiServer, values: tup
 
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == len(objects)
+
+
+@pytest.mark.api
+def test_the_crds_of_a_chart_take_over_from_those_that_helm_installed(api_server: ApiServer) -> None:
+    shown = helm("show", "crds", str(CHART)).stdout
+    older = [cast("Resource", document) for document in yaml.safe_load_all(shown) if document]
+    for crd in older:
+        (version,) = resources.items(crd, "spec", "versions")
+        version["additionalPrinterColumns"] = []
+    api_server.call("replace", "--field-manager=helm", "-f", "-", stdin=yaml.safe_dump_all(older))
+
+    done = api_server.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=shown)
+
+    assert done.returncode == 0, done.stderr
+    columns = api_server.call("get", "crd", "statefulsparkjobs.statefulspark.io", "-o", "yaml")
+    assert "additionalPrinterColumns" in columns
 
 
 @pytest.mark.parametrize("name", ["statefulsparkjobs.yaml", "sparksavepoints.yaml"])
@@ -138,9 +145,10 @@ def test_two_replicas_are_spread_and_not_evicted_together() -> None:
     assert of_kind(render(), "PodDisruptionBudget") == []
 
 
-def test_both_modes_have_the_same_rights() -> None:
-    (cluster,) = of_kind(render(), "ClusterRole")
-    role = of_kind(render("watchNamespaces={default}"), "Role")[0]
+@pytest.mark.parametrize("executors", ["true", "false"])
+def test_both_modes_have_the_same_rights(executors: str) -> None:
+    (cluster,) = of_kind(render(f"rbac.executors={executors}"), "ClusterRole")
+    role = of_kind(render(f"rbac.executors={executors}", "watchNamespaces={default}"), "Role")[0]
 
     assert cluster["rules"] == role["rules"]
 
@@ -176,6 +184,10 @@ def test_the_operator_runs_without_privileges_on_a_read_only_root() -> None:
         "logFormat=xml",
         "image.repository=",
         "replicas=0",
+        "rbac.executors=perhaps",
+        "networkPolicy.enable=true",
+        "monitoring.serviceMonitor.interval=often",
+        "monitoring.rules.checkpointAgeSeconds=0",
     ],
 )
 def test_a_wrong_value_is_refused_by_the_schema(value: str) -> None:

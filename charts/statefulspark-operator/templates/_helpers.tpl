@@ -77,6 +77,7 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [events]
   verbs: [create]
+{{- if .Values.rbac.executors }}
 # A driver that starts executors gets an account, a role and a binding of its own.
 - apiGroups: [""]
   resources: [serviceaccounts]
@@ -88,4 +89,5 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [pods, configmaps, services, persistentvolumeclaims]
   verbs: [get, list, watch, create, patch, delete, deletecollection]
+{{- end }}
 {{- end }}

@@ -1,0 +1,183 @@
+"""What the chart gives Prometheus and Grafana: queries that parse, of metrics that exist, and a page for each alert."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import cast
+
+import promql_parser
+import pytest
+from apiserver import ROOT
+from helmchart import of_kind, render
+from statefulspark.server import metrics as driver_metrics
+from statefulspark_operator.api.conditions import ConditionType
+from statefulspark_operator.api.status import Phase
+from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.telemetry import metrics as operator_metrics
+
+RULES = "monitoring.rules.enabled=true"
+MONITORS = ("monitoring.serviceMonitor.enabled=true", "monitoring.podMonitor.enabled=true")
+ALERT_PAGE = ROOT / "docs" / "trouble" / "alerts.md"
+
+
+def alerts(*values: str) -> tuple[Resource, ...]:
+    (rule,) = of_kind(render(RULES, *values), "PrometheusRule")
+    (group,) = resources.items(rule, "spec", "groups")
+    return resources.items(group, "rules")
+
+
+def dashboard() -> Resource:
+    found = of_kind(render("monitoring.dashboard.enabled=true"), "ConfigMap")[0]
+    return cast("Resource", json.loads(resources.text(found, "data", "statefulspark.json")))
+
+
+def queries_of_the_dashboard() -> Iterator[tuple[str, str]]:
+    for panel in resources.items(dashboard(), "panels"):
+        for target in resources.items(panel, "targets"):
+            expression = resources.text(target, "expr").replace("$__rate_interval", "5m")
+            yield resources.text(panel, "title"), expression
+
+
+def selectors(expression: str) -> list[promql_parser.VectorSelector]:
+    """Parse a query with Prometheus's own grammar, and return the series that it selects."""
+    found: list[promql_parser.VectorSelector] = []
+
+    def visit(part: promql_parser.Expr) -> bool:
+        if isinstance(part, promql_parser.VectorSelector):
+            found.append(part)
+        return True
+
+    promql_parser.walk(promql_parser.parse(expression), visit, lambda _part: True)
+    return found
+
+
+def series() -> frozenset[str]:
+    """Return the names of all series that drivers and the operator expose."""
+    operators = (
+        *operator_metrics.job_families({}),
+        *operator_metrics.operator_families(jobs=0, passes=0, failed_passes=0),
+    )
+    own = (f"{family.name}_total" if family.type == "counter" else family.name for family in operators)
+    return frozenset((*own, *(f"{driver_metrics.PREFIX}{family.name}" for family in driver_metrics.FAMILIES)))
+
+
+EVERY_QUERY = [
+    *((resources.text(alert, "alert"), resources.text(alert, "expr")) for alert in alerts()),
+    *queries_of_the_dashboard(),
+]
+every_query = pytest.mark.parametrize(("title", "expression"), EVERY_QUERY, ids=[title for title, _ in EVERY_QUERY])
+
+
+@every_query
+def test_a_query_parses_and_every_series_in_it_exists(title: str, expression: str) -> None:
+    names = [selector.name for selector in selectors(expression)]
+
+    assert names
+    assert set(names) - series() == set()
+
+
+@every_query
+def test_a_query_names_conditions_and_phases_that_exist(title: str, expression: str) -> None:
+    known = {"condition": {kind.value for kind in ConditionType}, "phase": {phase.value for phase in Phase}}
+
+    for selector in selectors(expression):
+        for matcher in selector.matchers.matchers:
+            assert matcher.name not in known or matcher.value in known[matcher.name]
+
+
+def test_an_alert_tells_which_job_and_what_to_do() -> None:
+    sections = set(re.findall(r"^## (\S+)$", ALERT_PAGE.read_text(), re.M))
+
+    for alert in alerts():
+        name = resources.text(alert, "alert")
+        annotations = resources.section(alert, "annotations")
+        assert annotations["runbook_url"] == f"docs/trouble/alerts.md#{name.lower()}"
+        assert ("$labels.job" in str(annotations["summary"])) is not name.startswith("StatefulSparkOperator")
+        assert resources.text(alert, "labels", "severity") in ("critical", "warning")
+    assert sections == {resources.text(alert, "alert") for alert in alerts()}
+
+
+def test_thresholds_and_the_address_of_the_page_are_values() -> None:
+    changed = alerts(
+        "monitoring.rules.checkpointAgeSeconds=77",
+        "monitoring.rules.restartsIn30Minutes=9",
+        "monitoring.rules.runbookUrl=https://wiki.example/alerts",
+    )
+    by_name = {resources.text(alert, "alert"): alert for alert in changed}
+
+    assert "> 77" in resources.text(by_name["StatefulSparkCheckpointTooOld"], "expr")
+    assert resources.text(by_name["StatefulSparkJobRestarts"], "expr").endswith("> 9")
+    runbook = resources.text(by_name["StatefulSparkJobStalled"], "annotations", "runbook_url")
+    assert runbook == "https://wiki.example/alerts#statefulsparkjobstalled"
+
+
+def test_an_idle_job_whose_checkpoints_wait_for_input_is_no_alert() -> None:
+    (too_old,) = (alert for alert in alerts() if alert["alert"] == "StatefulSparkCheckpointTooOld")
+
+    compared = {selector.name for selector in selectors(resources.text(too_old, "expr"))}
+
+    assert "statefulspark_query_last_commit_timestamp_seconds" in compared
+
+
+def test_scraped_series_keep_the_namespace_and_the_job_that_they_tell_about() -> None:
+    objects = render(*MONITORS)
+    (of_operator,) = of_kind(objects, "ServiceMonitor")
+    (of_drivers,) = of_kind(objects, "PodMonitor")
+
+    endpoints = (
+        *resources.items(of_operator, "spec", "endpoints"),
+        *resources.items(of_drivers, "spec", "podMetricsEndpoints"),
+    )
+    assert [(endpoint["port"], endpoint["honorLabels"]) for endpoint in endpoints] == [("metrics", True), ("api", True)]
+
+
+def test_monitors_select_the_metrics_service_and_the_pods_of_drivers() -> None:
+    objects = render(*MONITORS)
+    (monitor,) = of_kind(objects, "ServiceMonitor")
+    (service,) = of_kind(objects, "Service")
+    (deployment,) = of_kind(objects, "Deployment")
+    wanted = resources.section(monitor, "spec", "selector", "matchLabels")
+
+    assert wanted.items() <= resources.section(service, "metadata", "labels").items()
+    pod = resources.section(deployment, "spec", "template", "metadata", "labels")
+    assert resources.section(service, "spec", "selector").items() <= pod.items()
+
+
+@pytest.mark.parametrize(
+    ("values", "namespaces"),
+    [((), {"any": True}), (("watchNamespaces={shop,billing}",), {"matchNames": ["shop", "billing"]})],
+    ids=["whole cluster", "two namespaces"],
+)
+def test_drivers_are_scraped_where_jobs_are_looked_after(values: tuple[str, ...], namespaces: object) -> None:
+    (monitor,) = of_kind(render(*MONITORS, *values), "PodMonitor")
+
+    assert resources.section(monitor, "spec", "namespaceSelector") == namespaces
+
+
+def test_nothing_of_the_prometheus_operator_is_rendered_unless_it_is_asked_for() -> None:
+    kinds = {found["kind"] for found in render()}
+
+    assert kinds & {"ServiceMonitor", "PodMonitor", "PrometheusRule", "ConfigMap", "NetworkPolicy", "Service"} == set()
+
+
+def test_a_network_policy_lets_scrapers_in_and_nobody_else() -> None:
+    (policy,) = of_kind(render("networkPolicy.enabled=true"), "NetworkPolicy")
+
+    assert resources.section(policy, "spec")["policyTypes"] == ["Ingress"]
+    assert resources.items(policy, "spec", "ingress") == ({"ports": [{"port": "metrics", "protocol": "TCP"}]},)
+
+
+def test_every_panel_of_the_dashboard_has_a_place_of_its_own() -> None:
+    places = [
+        (square, row)
+        for panel in resources.items(dashboard(), "panels")
+        for place in [resources.section(panel, "gridPos")]
+        for square in range(resources.number(place, "x"), resources.number(place, "x") + resources.number(place, "w"))
+        for row in range(resources.number(place, "y"), resources.number(place, "y") + resources.number(place, "h"))
+    ]
+
+    assert len(places) == len(set(places))
+    assert max(square for square, _ in places) < 24

@@ -1,0 +1,34 @@
+"""The operator's chart as tests use it: rendered by the Helm of the build tools, and the objects that come out."""
+
+from __future__ import annotations
+
+import subprocess
+from typing import cast
+
+import pytest
+import yaml
+from apiserver import ROOT
+from statefulspark_operator.cluster.resources import Resource
+
+HELM = ROOT / "build" / "bin" / "helm"
+CHART = ROOT / "charts" / "statefulspark-operator"
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run Helm and return how it ended."""
+    if not HELM.exists():
+        pytest.fail(f"{HELM} is missing; run `make build/bin/helm` first.", pytrace=False)
+    return subprocess.run([str(HELM), *arguments], capture_output=True, text=True, timeout=60, check=False)
+
+
+def render(*values: str) -> list[Resource]:
+    """Render the chart with values as `--set` takes them, and return its objects."""
+    sets = [part for value in values for part in ("--set", value)]
+    done = helm("template", "statefulspark-operator", str(CHART), "--namespace", "default", *sets)
+    assert done.returncode == 0, done.stderr
+    return [cast("Resource", document) for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def of_kind(objects: list[Resource], kind: str) -> list[Resource]:
+    """Return the objects of a kind."""
+    return [found for found in objects if found["kind"] == kind]
