@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from apiserver import ApiServer
-from helmchart import of_kind, render
+from helmchart import bind
 
 pytestmark = pytest.mark.api
 
@@ -43,12 +43,6 @@ ALWAYS: list[tuple[str, ...]] = [
 ]
 
 
-def install(server: ApiServer, namespace: str, *values: str) -> None:
-    """Bind the chart's roles for one namespace."""
-    objects = render(f"watchNamespaces={{{namespace}}}", f"fullnameOverride={namespace}", *values)
-    server.apply(*(found for kind in ("ServiceAccount", "Role", "RoleBinding") for found in of_kind(objects, kind)))
-
-
 def allowed(server: ApiServer, account: str, where: str, questions: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
     """Return those of some rights that the operator's account has in a namespace."""
     who = ("-n", where, "auth", "can-i", "--as", f"system:serviceaccount:default:{account}")
@@ -56,7 +50,7 @@ def allowed(server: ApiServer, account: str, where: str, questions: list[tuple[s
 
 
 def test_the_operator_may_do_nothing_beyond_its_jobs(api_server: ApiServer, namespace: str) -> None:
-    install(api_server, namespace)
+    bind(api_server, namespace)
 
     assert allowed(api_server, namespace, namespace, NEVER) == []
     assert allowed(api_server, namespace, namespace, ALWAYS) == ALWAYS
@@ -66,13 +60,13 @@ def test_the_operator_may_do_nothing_beyond_its_jobs(api_server: ApiServer, name
 def test_without_executors_it_deletes_nothing_in_bulk_and_grants_no_rights(
     api_server: ApiServer, namespace: str
 ) -> None:
-    install(api_server, namespace, "rbac.executors=false")
+    bind(api_server, namespace, "rbac.executors=false")
 
     assert allowed(api_server, namespace, namespace, [*NEVER, *FOR_EXECUTORS]) == []
     assert allowed(api_server, namespace, namespace, ALWAYS) == ALWAYS
 
 
 def test_it_may_do_nothing_in_a_namespace_that_it_does_not_look_after(api_server: ApiServer, namespace: str) -> None:
-    install(api_server, namespace)
+    bind(api_server, namespace)
 
     assert allowed(api_server, namespace, "kube-public", [*ALWAYS, *FOR_EXECUTORS]) == []

@@ -78,10 +78,12 @@ class FakeGateway:
         found = [pod for (kind, place, _), pod in self.objects.items() if (kind, place) == ("Pod", namespace)]
         return tuple(copy.deepcopy(pod) for pod in found if _has_labels(pod, wanted))
 
-    async def list_all(self, kind: Kind, namespace: str) -> tuple[Resource, ...] | None:
+    async def list_all(self, kind: Kind, namespace: str, *, selector: str | None = None) -> tuple[Resource, ...] | None:
         self.reads.append(f"list {kind.name}")
         found = [found for (name, place, _), found in self.objects.items() if (name, place) == (kind.name, namespace)]
-        return tuple(copy.deepcopy(found)) if kind.name in self.known else None
+        wanted = read_selector(selector or "")
+        named = tuple(copy.deepcopy(one) for one in found if _has_labels(one, wanted))
+        return named if kind.name in self.known else None
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
         self.reads.append(f"get Secret {name}")

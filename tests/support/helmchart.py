@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
+from pathlib import Path
 from typing import cast
 
 import pytest
 import yaml
-from apiserver import ROOT
+from apiserver import ROOT, ApiServer
 from statefulspark_operator.cluster.resources import Resource
 
 HELM = ROOT / "build" / "bin" / "helm"
@@ -32,3 +33,19 @@ def render(*values: str) -> list[Resource]:
 def of_kind(objects: list[Resource], kind: str) -> list[Resource]:
     """Return the objects of a kind."""
     return [found for found in objects if found["kind"] == kind]
+
+
+def bind(server: ApiServer, namespace: str, *values: str) -> None:
+    """Give the account `<namespace>` in the namespace `default` the chart's rights in a namespace."""
+    objects = render(f"watchNamespaces={{{namespace}}}", f"fullnameOverride={namespace}", *values)
+    server.apply(*(found for kind in ("ServiceAccount", "Role", "RoleBinding") for found in of_kind(objects, kind)))
+
+
+def log_in(server: ApiServer, account: str, folder: Path) -> Path:
+    """Return a kubeconfig of a service account in the namespace `default`."""
+    token = server.call("-n", "default", "create", "token", account).strip()
+    config = yaml.safe_load(server.kubeconfig.read_text())
+    config["users"] = [{"name": config["users"][0]["name"], "user": {"token": token}}]
+    target = folder / "kubeconfig"
+    target.write_text(yaml.safe_dump(config))
+    return target

@@ -57,10 +57,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]  # patch: only to label a standby as the driver that it becomes
-# A driver's configuration, per epoch; deleted together with its pod.
+# A driver's configuration, per epoch; deleted together with its pod, and listed for what was left when a pod went another way.
 - apiGroups: [""]
   resources: [configmaps]
-  verbs: [get, create, patch, delete]
+  verbs: [get, list, create, patch, delete]
 # The name by which executors reach the driver.
 - apiGroups: [""]
   resources: [services]
@@ -69,10 +69,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create]
-# The spec of each revision, so that the last good one can be run while a new one is rejected.
+# The spec of each revision, so that the last good one can be run while a new one is rejected; those of long ago are deleted.
 - apiGroups: [apps]
   resources: [controllerrevisions]
-  verbs: [get, create]
+  verbs: [get, list, create, delete]
 # What happened, for `kubectl describe`.
 - apiGroups: [""]
   resources: [events]

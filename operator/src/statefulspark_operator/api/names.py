@@ -140,6 +140,11 @@ def role_selector() -> str:
     return f"{LABEL_ROLE} in ({ROLE_DRIVER},{ROLE_STANDBY},{ROLE_EXECUTOR})"
 
 
+def object_selector(job: str) -> str:
+    """Return the label selector of what the operator has made for a job."""
+    return f"{LABEL_JOB}={job},app.kubernetes.io/managed-by={FIELD_MANAGER}"
+
+
 def pod_selector(job: str) -> str:
     """Return the label selector of all driver, standby and executor pods of a job."""
     return f"{LABEL_JOB}={job},{role_selector()}"

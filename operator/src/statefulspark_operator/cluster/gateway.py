@@ -57,8 +57,14 @@ class Gateway(Protocol):
         """Return the pods that match a label selector."""
         ...
 
-    async def list_all(self, kind: Kind, namespace: str) -> tuple[Resource, ...] | None:
-        """Return all objects of a kind in a namespace; None if the cluster does not know the kind."""
+    async def list_all(self, kind: Kind, namespace: str, *, selector: str | None = None) -> tuple[Resource, ...] | None:
+        """Return all objects of a kind in a namespace; None if the cluster does not know the kind.
+
+        Args:
+            kind: The kind.
+            namespace: The namespace.
+            selector: Label selector; None for all of them.
+        """
         ...
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:

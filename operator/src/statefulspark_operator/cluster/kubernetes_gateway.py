@@ -106,9 +106,10 @@ class KubernetesGateway:
         answer = await self._call("GET", resources.POD.path(namespace), query={"labelSelector": selector})
         return resources.items(answer, "items")
 
-    async def list_all(self, kind: Kind, namespace: str) -> tuple[Resource, ...] | None:
+    async def list_all(self, kind: Kind, namespace: str, *, selector: str | None = None) -> tuple[Resource, ...] | None:
         """Return all objects of a kind in a namespace; None if the cluster does not know the kind."""
-        answer = await self._call("GET", kind.path(namespace), absent_is_none=True)
+        query = {"labelSelector": selector} if selector is not None else None
+        answer = await self._call("GET", kind.path(namespace), query=query, absent_is_none=True)
         if answer is None:
             return None
         # The items of a list do not say what they are.

@@ -49,6 +49,7 @@ class JobMemory:
         looks: Number of looks since then that saw the same.
         longest_look: The longest time between two of them while a driver runs.
         revision: The stored spec that was read last, by its name; it never changes.
+        tidied: What the job had come to when its unneeded objects were removed last; None before the first time.
     """
 
     trusted_until: datetime | None = None
@@ -57,6 +58,7 @@ class JobMemory:
     looks: int = 0
     longest_look: timedelta = LONGEST_LOOK
     revision: tuple[str, Resource] | None = None
+    tidied: tuple[object, ...] | None = None
 
     def trust(self, key: JobKey, now: datetime) -> None:
         """Note that the copies were compared; jobs are spread, so that their next comparisons do not come at once."""

@@ -14,7 +14,7 @@ from statefulspark import errors
 from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine import attend, observe, perform, record, report, validate, weight
+from statefulspark_operator.engine import attend, observe, perform, record, report, tidy, validate, weight
 from statefulspark_operator.engine.memory import LONGEST_LOOK, JobMemory, Seen
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import decide
@@ -97,7 +97,10 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
     sight = await observe.look(ports, resource, await observe.read_pods(ports, key))
     memory.trust(key, sight.now)
     considered = await _consider(ports, key, sight, savepoints)
-    return await _carry_out(ports, key, sight, considered, gauges)
+    after = await _carry_out(ports, key, sight, considered, gauges)
+    if not considered.decision.actions:
+        await tidy.objects(ports, key, considered.situation, considered.decision.status)
+    return after
 
 
 def _seen(ports: Ports, key: JobKey, sight: observe.Sight) -> Seen:
