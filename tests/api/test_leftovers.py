@@ -42,12 +42,12 @@ def passes(kubeconfig: Path, key: JobKey, number: int) -> None:
     asyncio.run(run())
 
 
-def an_object(api_version: str, kind: str, name: str, job: Resource, *, is_owned: bool = True) -> Resource:
+def labelled(api_version: str, kind: str, name: str, job: Resource) -> Resource:
     owner: Resource = {
         "apiVersion": resources.JOB.api_version,
         "kind": resources.JOB.name,
         "name": "flights",
-        "uid": resources.text(job, "metadata", "uid") if is_owned else "11111111-1111-1111-1111-111111111111",
+        "uid": resources.text(job, "metadata", "uid"),
     }
     meta: Resource = {
         "name": name,
@@ -72,8 +72,8 @@ def test_what_nothing_names_any_more_is_removed_and_all_else_stays(
     job = api_server.get(namespace, "ssj/flights")
     gone = ("flights-config-1", "flights-standby-1-config")
     api_server.apply(
-        *(an_object("v1", "ConfigMap", name, job) for name in (*gone, "flights-config-3", "flights-code-1")),
-        an_object("apps/v1", "ControllerRevision", "flights-0123456789", job),
+        *(labelled("v1", "ConfigMap", name, job) for name in (*gone, "flights-config-3", "flights-code-1")),
+        labelled("apps/v1", "ControllerRevision", "flights-0123456789", job),
     )
 
     passes(kubeconfig, JobKey(namespace, "flights"), 3)

@@ -11,6 +11,7 @@ from statefulspark.contract import api, statistics
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark.coordinator import stats
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
+from statefulspark_operator.api.pruning import PruningStatus
 from statefulspark_operator.api.status import (
     ExecutorsStatus,
     OperationKind,
@@ -82,6 +83,9 @@ def two_jobs() -> dict[JobKey, StatefulSparkJobStatus]:
             restarts=RestartStatus(count=4, consecutive=1),
             upgrade=upgrade,
             operation=failed,
+            pruning=PruningStatus(
+                epoch=1, looked_at=at, unused_files=1, unused_bytes=10, freed_files=2, freed_bytes=20
+            ),
             last_checkpoint=SnapshotStatus(id=1, completed_at=at, size_bytes=1000),
             last_savepoint=SnapshotStatus(id=2, completed_at=at, size_bytes=2000),
             executors=ExecutorsStatus(driver="flights-driver-2", asked=3, running=2, lost=4),

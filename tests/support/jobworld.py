@@ -33,6 +33,7 @@ from statefulspark.contract.api import (
 )
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
 from statefulspark_operator.api import names
+from statefulspark_operator.api.spec import Checkpoint
 from statefulspark_operator.api.status import SnapshotStatus, StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
@@ -40,6 +41,7 @@ from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
 from statefulspark_operator.engine import observe, reconcile
 from statefulspark_operator.engine.ports import Ports
+from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
 from statefulspark_operator.lifecycle.situation import (
     CheckpointFact,
     DriverPod,
@@ -89,6 +91,12 @@ class FakeStorage:
     claims: dict[int, str] = field(default_factory=dict)
     snapshots: list[Snapshot] = field(default_factory=list)
     unreadable: StorageUnreadable | None = None
+    unused: int = 0
+    """Number of files that no snapshot needs and nobody has marked."""
+    marked: int = 0
+    """Number of those that are marked."""
+    pruned_as: list[int] = field(default_factory=list)
+    """The epochs in whose name it was pruned."""
 
     @property
     def newest_epoch(self) -> int:
@@ -145,10 +153,22 @@ class FakeStorage:
             raise errors.TransientError(self.unreadable.reason, self.unreadable.message)
         self.snapshots[:] = [found for found in self.snapshots if found.location != location]
 
-    async def purge(self, target: StorageTarget) -> None:
+    async def prune(self, target: StorageTarget, checkpoint: Checkpoint, *, epoch: int, now: datetime) -> PrunedFolder:
+        del target, checkpoint, now
+        if self.unreadable is not None:
+            raise errors.TransientError(self.unreadable.reason, self.unreadable.message)
+        if self.newest_epoch != epoch:
+            raise errors.PreconditionFailedError("EpochNotNewest", f"{self.newest_epoch} is newer than {epoch}.")
+        self.pruned_as.append(epoch)
+        freed, self.marked, self.unused = self.marked, self.unused, 0
+        return PrunedFolder(Freed(freed, freed * 100), Freed(self.marked, self.marked * 100), timedelta(seconds=60))
+
+    async def purge(self, target: StorageTarget) -> Freed:
         del target
+        freed = Freed(len(self.snapshots), sum(snapshot.rows for snapshot in self.snapshots))
         self.claims.clear()
         self.snapshots.clear()
+        return freed
 
 
 @dataclass

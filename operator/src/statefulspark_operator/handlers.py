@@ -27,7 +27,7 @@ from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine import leadership, queue, reconcile
 from statefulspark_operator.engine.leadership import Leadership, LeaseName
-from statefulspark_operator.engine.ports import Ports
+from statefulspark_operator.engine.ports import FreedBytes, Ports
 from statefulspark_operator.telemetry import logs, metrics, server
 
 _LOG = logging.getLogger("statefulspark.operator")
@@ -117,6 +117,7 @@ async def _serve(
     work: queue.WorkQueue,
     gauges: metrics.JobMetrics,
     leader: Leadership | None,
+    freed: FreedBytes,
     *,
     health_port: int,
     metrics_port: int,
@@ -132,6 +133,7 @@ async def _serve(
             passes=work.passes,
             failed_passes=work.failed_passes,
             is_leader=leader is None or leader.may_act,
+            freed_bytes={"pruned": freed.pruned, "purged": freed.purged},
         )
         return 200, metrics.render((*own, *gauges.families()))
 
@@ -177,7 +179,7 @@ async def operate(
     registry, settings = build_registry(work.wake, ports.watched), build_settings()
     _register_login(registry)
     _register_end(registry, work)
-    serving = _serve(work, gauges, leader, health_port=health_port, metrics_port=metrics_port)
+    serving = _serve(work, gauges, leader, ports.freed, health_port=health_port, metrics_port=metrics_port)
     async with serving, _leading(leader):
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
         try:

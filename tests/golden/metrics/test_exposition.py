@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent
 
 
 def of_the_operator() -> str:
-    own = operator_metrics.operator_families(jobs=2, passes=12, failed_passes=1)
+    own = operator_metrics.operator_families(jobs=2, passes=12, failed_passes=1, freed_bytes={"pruned": 3, "purged": 4})
     return operator_metrics.render((*own, *operator_metrics.job_families(two_jobs())))
 
 

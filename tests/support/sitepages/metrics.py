@@ -19,7 +19,7 @@ def page() -> str:
     for family in families:
         labels = [name for name in getattr(family, "_labelnames", ()) if name not in ("namespace", "job")]
         name = f"{family.name}_total" if family.type == "counter" else family.name
-        both = "yes" if getattr(family, "_labelnames", ()) else ""
+        both = "yes" if "job" in getattr(family, "_labelnames", ()) else ""
         further = ", ".join(map(markdown.code, labels))
         rows.append((markdown.code(name), family.type, both, further, markdown.prose(family.documentation)))
     lines.extend(markdown.table(("metric", "type", "`namespace`, `job`", "further labels", "what it says"), rows))

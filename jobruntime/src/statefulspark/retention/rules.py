@@ -78,6 +78,7 @@ class PrunePlan:
         marks: Every unused file that is not deleted yet, and since when it has been unused.
         delete_files: Keys of the files to delete.
         freed_bytes: Total size of these files.
+        marked_bytes: Total size of the files that are unused and not deleted yet.
         keep_reasons: Number of retained files, by reason.
         drop_reasons: Why each of the checkpoints is deleted.
         delete_claimed: URIs of claimed snapshots that are subsumed by newer checkpoints.
@@ -94,6 +95,7 @@ class PrunePlan:
     drop_reasons: Mapping[str, str] = field(default_factory=dict)
     marks_etag: str | None = None
     close_off: tuple[int, ...] = ()
+    marked_bytes: int = 0
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -141,6 +143,7 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
     unknown = [number for number in inventory.unreadable if number not in dropped]
     rules = _Rules.of(inventory, retained, policy, blocked=bool(unknown))
     marks: dict[str, datetime] = {}
+    marked_bytes = 0
     deleted: list[ObjectInfo] = []
     reasons: dict[str, int] = {}
     for info in (*inventory.files, *inventory.leftovers):
@@ -152,11 +155,13 @@ def plan_prune(inventory: Inventory, policy: PrunePolicy, now: datetime) -> Prun
             deleted.append(info)
         else:
             marks[info.key] = since
+            marked_bytes += info.size_bytes
     return PrunePlan(
         delete_checkpoints=tuple(layout.checkpoint_manifest(number) for number in sorted(dropped)),
         marks=marks,
         delete_files=tuple(info.key for info in deleted),
         freed_bytes=sum(info.size_bytes for info in deleted),
+        marked_bytes=marked_bytes,
         keep_reasons=reasons,
         delete_claimed=_subsumed_claims(inventory, retained, policy),
         drop_reasons=_drop_reasons(inventory, policy),

@@ -14,6 +14,7 @@ from statefulspark.contract.config import ClaimMode
 
 from statefulspark_operator.api.base import ApiModel
 from statefulspark_operator.api.conditions import Condition
+from statefulspark_operator.api.pruning import PruningStatus
 from statefulspark_operator.api.savepoint_schedule import SavepointScheduleStatus
 from statefulspark_operator.api.standby import StandbyStatus
 from statefulspark_operator.api.upgrade import UpgradeMode
@@ -381,6 +382,8 @@ class StatefulSparkJobStatus(ApiModel):
     """Why the operator does not retry."""
     savepoint_nonce: str | None = None
     """The latest `spec.savepointNonce` that was carried out."""
+    pruning: PruningStatus | None = None
+    """What was pruned in the job's folder while no driver ran."""
     savepoint_schedule: SavepointScheduleStatus | None = None
     """How far `spec.savepoint.schedule` has been carried out."""
     queries: tuple[QueryProgress, ...] = Field(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol, TypeVar
 
 from statefulspark import errors, storage
@@ -18,9 +19,10 @@ from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
 from statefulspark.recovery import external_savepoints
 
-from statefulspark_operator.api.spec import Storage
+from statefulspark_operator.api.spec import Checkpoint, Storage
 from statefulspark_operator.api.status import SnapshotStatus
-from statefulspark_operator.cluster import storage_threads
+from statefulspark_operator.cluster import storage_pruning, storage_threads
+from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
 from statefulspark_operator.lifecycle.situation import (
     CheckpointFact,
     SavepointFact,
@@ -99,8 +101,25 @@ class StorageReader(Protocol):
         """
         ...
 
-    async def purge(self, target: StorageTarget) -> None:
-        """Delete everything below a job's folder; the call may be repeated.
+    async def prune(self, target: StorageTarget, checkpoint: Checkpoint, *, epoch: int, now: datetime) -> PrunedFolder:
+        """Remove the files of a job's folder that no snapshot needs, and mark what may be removed later.
+
+        Args:
+            target: The job's storage.
+            checkpoint: How much is kept.
+            epoch: Epoch of the driver that has ended.
+            now: UTC.
+
+        Raises:
+            PreconditionFailedError: Another epoch than that is the newest, or somebody else prunes; what was not deleted
+                stays.
+            TransientError: Storage did not answer; a part may already be deleted.
+            StateUnknownError: Storage refused the request.
+        """
+        ...
+
+    async def purge(self, target: StorageTarget) -> Freed:
+        """Delete everything below a job's folder, and return what that was; the call may be repeated.
 
         Raises:
             TransientError: Storage did not answer; a part may already be deleted.
@@ -158,9 +177,17 @@ class SnapshotStorageReader:
             timeout_s=storage_threads.DELETION_TIMEOUT_S,
         )
 
-    async def purge(self, target: StorageTarget) -> None:
-        """Delete everything below a job's folder; the call may be repeated."""
-        await self._in_thread(target, lambda: self._purge(target), timeout_s=storage_threads.DELETION_TIMEOUT_S)
+    async def prune(self, target: StorageTarget, checkpoint: Checkpoint, *, epoch: int, now: datetime) -> PrunedFolder:
+        """Remove the files of a job's folder that no snapshot needs, and mark what may be removed later."""
+        return await self._in_thread(
+            target,
+            lambda: storage_pruning.prune(self._root(target), checkpoint, epoch=epoch, now=now),
+            timeout_s=storage_threads.DELETION_TIMEOUT_S,
+        )
+
+    async def purge(self, target: StorageTarget) -> Freed:
+        """Delete everything below a job's folder, and return what that was; the call may be repeated."""
+        return await self._in_thread(target, lambda: self._purge(target), timeout_s=storage_threads.DELETION_TIMEOUT_S)
 
     async def _in_thread(
         self, target: StorageTarget, work: Callable[[], Result], *, timeout_s: float | None = None
@@ -227,9 +254,11 @@ class SnapshotStorageReader:
         report = verify.verify(store, manifest)
         return _as_status(manifest, location) if report.ok else NoSavepoint(f"{location}: {report.sentence}")
 
-    def _purge(self, target: StorageTarget) -> None:
+    def _purge(self, target: StorageTarget) -> Freed:
         root = self._root(target)
-        root.delete_many([info.key for info in root.list("")])
+        files = root.list("")
+        root.delete_many([info.key for info in files])
+        return Freed(len(files), sum(info.size_bytes for info in files))
 
 
 def _options(target: StorageTarget) -> storage.StorageOptions:

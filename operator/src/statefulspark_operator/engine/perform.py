@@ -20,10 +20,10 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
-from statefulspark_operator.engine import observe, ownership
+from statefulspark_operator.engine import observe, ownership, report
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
-from statefulspark_operator.lifecycle import actions
+from statefulspark_operator.lifecycle import actions, pruning
 from statefulspark_operator.lifecycle.situation import DriverPod, Situation
 from statefulspark_operator.render import children, config, driver
 from statefulspark_operator.render.base import Manifest, Subject
@@ -241,7 +241,10 @@ async def _purge(current: Pass) -> None:
     if not isinstance(target, StorageTarget):
         return
     try:
-        await current.ports.storage.purge(target)
+        freed = await current.ports.storage.purge(target)
     except errors.StatefulSparkError:
         observe.doubt_credentials(current.ports, current.key.namespace, target.storage)
         raise
+    current.ports.freed.purged += freed.size_bytes
+    if freed.files:
+        await report.tell(current.ports, current.key, current.situation.job, (pruning.purged(freed),))

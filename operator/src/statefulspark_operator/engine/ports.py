@@ -69,6 +69,19 @@ class Listings:
         self._listed[namespace] = (now, is_known)
 
 
+@dataclass(slots=True)
+class FreedBytes:
+    """Sizes of all files that this operator has deleted on storage.
+
+    Attributes:
+        pruned: In folders of jobs without a driver.
+        purged: With their job, as `deletionPolicy: Delete` says.
+    """
+
+    pruned: int = 0
+    purged: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Ports:
     """The outside world as a reconcile pass sees it.
@@ -83,6 +96,7 @@ class Ports:
         listings: When savepoint objects were listed last.
         memories: What is remembered of each job between two passes.
         secrets: Secrets as they were read last.
+        freed: What was deleted on storage so far.
         may_act: Tells whether this operator is the one that acts at this moment.
     """
 
@@ -95,6 +109,7 @@ class Ports:
     listings: Listings = field(default_factory=Listings)
     memories: Memories = field(default_factory=Memories)
     secrets: KnownSecrets = field(default_factory=KnownSecrets)
+    freed: FreedBytes = field(default_factory=FreedBytes)
     may_act: Callable[[], bool] = lambda: True
 
     def require_leadership(self) -> None:

@@ -100,6 +100,7 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
     after = await _carry_out(ports, key, sight, considered, gauges)
     if not considered.decision.actions:
         await tidy.objects(ports, key, considered.situation, considered.decision.status)
+        await tidy.storage(ports, key, considered.situation, considered.decision.status)
     return after
 
 

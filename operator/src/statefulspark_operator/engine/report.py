@@ -19,8 +19,9 @@ from statefulspark_operator.api.status import (
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import actions, announcements, standby_facts
+from statefulspark_operator.lifecycle.announcements import Announcement
 from statefulspark_operator.lifecycle.decision import Decision
-from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle.situation import Job, Situation
 
 _LOG = logging.getLogger("statefulspark.reconcile")
 
@@ -45,11 +46,14 @@ async def report(ports: Ports, key: JobKey, situation: Situation, decision: Deci
             "actions": [type(act).__name__ for act in decision.actions],
         },
     )
-    for note in transitions:
+    await tell(ports, key, situation.job, transitions)
+
+
+async def tell(ports: Ports, key: JobKey, job: Job, notes: tuple[Announcement, ...]) -> None:
+    """Post events about a job; one that cannot be posted is logged and dropped."""
+    for note in notes:
         try:
-            await ports.gateway.post_event(
-                key, situation.job.uid, EventNote(note.reason, note.message, note.is_warning)
-            )
+            await ports.gateway.post_event(key, job.uid, EventNote(note.reason, note.message, note.is_warning))
         except errors.StatefulSparkError as error:
             _LOG.warning("event not posted", extra={"job": str(key), "reason": note.reason, "error": str(error)})
 

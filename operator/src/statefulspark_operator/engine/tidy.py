@@ -1,4 +1,4 @@
-"""Removes objects of a job that nothing needs any more, which `lifecycle/leftovers.py` decides.
+"""Removes what nothing needs: objects of a job (`lifecycle/leftovers.py`), files of one without a driver (`pruning.py`).
 
 It happens after a pass that was made from what the API server says, and that acted on nothing; once, and again only after
 the job has had another epoch, standby or revision: a quiet job costs no request. It never holds up its job: what fails is
@@ -14,11 +14,13 @@ from statefulspark import errors
 from statefulspark_operator.api import names
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources, watched
-from statefulspark_operator.cluster.gateway import EventNote, JobKey
-from statefulspark_operator.cluster.resources import Kind
-from statefulspark_operator.engine import ownership
+from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.resources import Kind, Resource
+from statefulspark_operator.cluster.storage_reader import StorageTarget
+from statefulspark_operator.engine import observe, ownership, record, report
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import leftovers
+from statefulspark_operator.engine.validate import Accepted
+from statefulspark_operator.lifecycle import leftovers, pruning
 from statefulspark_operator.lifecycle.leftovers import Leftovers, StoredObject
 from statefulspark_operator.lifecycle.situation import Situation
 
@@ -39,8 +41,7 @@ async def objects(ports: Ports, key: JobKey, situation: Situation, status: State
     if come_to is None or memory.tidied == come_to:
         return
     try:
-        found = await _find(ports, key, situation, status)
-        await _remove(ports, key, situation, found)
+        await _remove(ports, key, situation, await _find(ports, key, situation, status))
     except errors.StateUnknownError as error:
         _LOG.warning("objects not looked through", extra={"job": str(key), "error": error.message})
     except errors.StatefulSparkError as error:
@@ -59,23 +60,64 @@ async def _own(ports: Ports, key: JobKey, situation: Situation, kind: Kind) -> t
     """Return the objects of a kind that belong to the job."""
     listed = await ports.gateway.list_all(kind, key.namespace, selector=names.object_selector(key.name))
     return tuple(
-        StoredObject(resources.text(found, "metadata", "name"), watched.uid_of(found))
-        for found in listed or ()
-        if ownership.belongs_to(found, situation.job)
+        StoredObject(resources.text(item, "metadata", "name"), watched.uid_of(item))
+        for item in listed or ()
+        if ownership.belongs_to(item, situation.job)
     )
 
 
-async def _remove(ports: Ports, key: JobKey, situation: Situation, found: Leftovers) -> None:
-    for kind, unneeded in (
-        (resources.CONFIG_MAP, found.configs),
-        (resources.CONTROLLER_REVISION, found.revisions),
+async def _remove(ports: Ports, key: JobKey, situation: Situation, unneeded: Leftovers) -> None:
+    for kind, stored in (
+        (resources.CONFIG_MAP, unneeded.configs),
+        (resources.CONTROLLER_REVISION, unneeded.revisions),
     ):
-        for kept in unneeded:
+        for item in stored:
             ports.require_leadership()
-            await ports.gateway.delete(kind, key.namespace, kept.name, uid=kept.uid)
-    if found == Leftovers():
+            await ports.gateway.delete(kind, key.namespace, item.name, uid=item.uid)
+    if unneeded == Leftovers():
         return
-    note = leftovers.announcement(found)
-    names_of = [kept.name for kept in (*found.configs, *found.revisions)]
-    _LOG.info("unneeded objects removed", extra={"job": str(key), "objects": names_of})
-    await ports.gateway.post_event(key, situation.job.uid, EventNote(note.reason, note.message))
+    removed = [item.name for item in (*unneeded.configs, *unneeded.revisions)]
+    _LOG.info("unneeded objects removed", extra={"job": str(key), "objects": removed})
+    await report.tell(ports, key, situation.job, (leftovers.announcement(unneeded),))
+
+
+async def storage(ports: Ports, key: JobKey, situation: Situation, status: StatefulSparkJobStatus) -> None:
+    """Prune the folder of a job whose driver has ended, if it is time for that.
+
+    The job is read once more before: a start that was decided meanwhile would be in its status.
+
+    Args:
+        ports: The ports.
+        key: The job.
+        situation: The job and its pods, as the API server has them.
+        status: The status as it was recorded.
+    """
+    epoch = pruning.epoch_to_prune(situation, status)
+    if epoch is None or situation.spec is None:
+        return
+    try:
+        resource = await observe.read_job(ports, key)
+        target = await observe.storage_target(ports, situation.job, Accepted(situation.spec))
+        if (
+            resource is None
+            or not _is_as_recorded(resource, situation, status)
+            or not isinstance(target, StorageTarget)
+        ):
+            return
+        ports.require_leadership()
+        pruned = await ports.storage.prune(target, situation.spec.checkpoint, epoch=epoch, now=situation.now)
+        ports.freed.pruned += pruned.freed.size_bytes
+        record_after = pruning.recorded(status.pruning, pruned, epoch=epoch, now=situation.now)
+        await record.record(ports, key, resource, status.model_copy(update={"pruning": record_after}))
+        await report.tell(ports, key, situation.job, pruning.told(pruned))
+    except errors.StatefulSparkError as error:
+        _LOG.info("folder not pruned, tried again", extra={"job": str(key), "error": error.message})
+
+
+def _is_as_recorded(resource: Resource, situation: Situation, status: StatefulSparkJobStatus) -> bool:
+    job = observe.read_metadata(resource)
+    return (job.uid, job.generation, job.deletion_requested_at) == (
+        situation.job.uid,
+        situation.job.generation,
+        None,
+    ) and (observe.read_status(resource) == status)

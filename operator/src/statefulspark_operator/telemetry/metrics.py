@@ -40,7 +40,14 @@ class JobMetrics:
         return job_families(self._statuses)
 
 
-def operator_families(*, jobs: int, passes: int, failed_passes: int, is_leader: bool = True) -> tuple[Metric, ...]:
+def operator_families(
+    *,
+    jobs: int,
+    passes: int,
+    failed_passes: int,
+    is_leader: bool = True,
+    freed_bytes: Mapping[str, int] | None = None,
+) -> tuple[Metric, ...]:
     """Return the metrics about the operator itself. Pure.
 
     Args:
@@ -48,8 +55,16 @@ def operator_families(*, jobs: int, passes: int, failed_passes: int, is_leader: 
         passes: Number of reconcile passes.
         failed_passes: Number of passes that ended with an error.
         is_leader: Whether it acts, and does not stand by for another one.
+        freed_bytes: Size of the files that it has deleted, by why.
     """
     prefix = "statefulspark_operator"
+    freed = CounterMetricFamily(
+        f"{prefix}_freed_bytes_total",
+        "Size of the files that it has deleted on storage: pruned of jobs without a driver, purged with their job.",
+        labels=("why",),
+    )
+    for why, size_bytes in (freed_bytes or {}).items():
+        freed.add_metric((why,), size_bytes)
     return (
         GaugeMetricFamily(f"{prefix}_leader", "1 if this operator acts, 0 while it stands by.", float(is_leader)),
         GaugeMetricFamily(f"{prefix}_jobs", "Jobs that the operator manages.", jobs),
@@ -57,6 +72,7 @@ def operator_families(*, jobs: int, passes: int, failed_passes: int, is_leader: 
         CounterMetricFamily(
             f"{prefix}_failed_passes_total", "Reconcile passes that ended with an error.", failed_passes
         ),
+        freed,
     )
 
 
@@ -89,6 +105,8 @@ def _snapshots() -> tuple[_Family, ...]:
         _gauge("last_savepoint_timestamp_seconds", "When the latest savepoint completed."),
         _gauge("last_savepoint_size_bytes", "Bytes that it holds."),
         _gauge("savepoint_failed", "1 if the latest savepoint, or stop with one, failed."),
+        _gauge("unused_bytes", "Size of the files that no snapshot needs, in the folder of a job without a driver."),
+        _counter("pruned_bytes", "Size of the files that the operator has removed there; a driver prunes by itself."),
     )
 
 
@@ -133,6 +151,9 @@ def _of_snapshots(status: StatefulSparkJobStatus) -> Iterator[_Sample]:
         yield f"{name}_timestamp_seconds", (), snapshot.completed_at.timestamp()
         if snapshot.size_bytes is not None:
             yield f"{name}_size_bytes", (), snapshot.size_bytes
+    if status.pruning is not None:
+        yield "unused_bytes", (), status.pruning.unused_bytes
+        yield "pruned_bytes", (), status.pruning.freed_bytes
     operation = status.operation
     yield "savepoint_failed", (), float(operation is not None and operation.state is OperationPhase.FAILED)
 

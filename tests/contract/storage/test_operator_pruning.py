@@ -1,0 +1,137 @@
+"""Pruning by the operator, in memory and on a real S3 server: what goes, what stays, and whom it leaves alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import timedelta
+from typing import cast
+
+import pytest
+from s3server import S3Server
+from snapshots import Job
+from statefulspark import errors
+from statefulspark.checkpoint import catalog, epochs, verify
+from statefulspark.contract import layout
+from statefulspark.storage import ObjectStore, open_store
+from statefulspark_operator.api.spec import Checkpoint, Storage
+from statefulspark_operator.cluster import storage_pruning
+from statefulspark_operator.cluster.storage_reader import SnapshotStorageReader, StorageTarget
+from statefulspark_operator.lifecycle.pruning import Freed, PrunedFolder
+
+KEPT = Checkpoint(retained=2, prune_grace=timedelta(seconds=60))
+TARGET = StorageTarget(Storage(uri="s3://bucket/state"), "default", "flights", None)
+
+
+class Folder:
+    """The folder of a job that has run for a while, below a store, and the operator's view of it."""
+
+    def __init__(self, bucket: ObjectStore) -> None:
+        self.job, self.root = Job(), bucket.child(layout.job_prefix("default", "flights"))
+        self._reader = SnapshotStorageReader(lambda _uri, _options: bucket)
+        query = self.job.running()
+        for _ in range(4):
+            query.run_batch(failed_attempts=1)
+            query.run_batch()
+            query.upload_snapshots()
+            self.job.checkpoint(query)
+            self.job.clock.forward(120)
+        for info in self.job.store.list(""):
+            self.root.write(info.key, self.job.store.read(info.key))
+        self.claim(1)
+
+    def claim(self, number: int) -> None:
+        """Claim an epoch, as a driver does that starts."""
+        epochs.claim(self.root, assigned=number, holder="d", claim_id=f"claim {number}", now=self.job.clock.now)
+
+    def prune(self, epoch: int = 1) -> PrunedFolder:
+        now = self.job.clock.forward(60)
+        return asyncio.run(self._reader.prune(TARGET, KEPT, epoch=epoch, now=now))
+
+    def purge(self) -> Freed:
+        return asyncio.run(self._reader.purge(TARGET))
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(info.size_bytes for info in self.root.list(""))
+
+
+def in_memory(_request: pytest.FixtureRequest) -> ObjectStore:
+    return Job().bucket
+
+
+def on_s3(request: pytest.FixtureRequest) -> ObjectStore:
+    server: S3Server = request.getfixturevalue("s3")
+    return open_store(f"s3://{server.new_bucket('pruned')}/state", server.options())
+
+
+@pytest.fixture(params=[pytest.param(in_memory, id="memory"), pytest.param(on_s3, id="s3", marks=pytest.mark.s3)])
+def folder(request: pytest.FixtureRequest) -> Folder:
+    make: Callable[[pytest.FixtureRequest], ObjectStore] = request.param
+    return Folder(make(request))
+
+
+def test_unused_files_are_counted_first_and_removed_at_the_next_look(folder: Folder) -> None:
+    first = folder.prune()
+    before = folder.size_bytes
+    second = folder.prune()
+
+    assert first.freed == Freed(0, 0)
+    assert first.unused.files > 0
+    assert second.freed == first.unused
+    assert second.unused == Freed(0, 0)
+    marks = folder.root.info(layout.PRUNE_MARKS)
+    assert marks is not None
+    assert before - folder.size_bytes >= second.freed.size_bytes - marks.size_bytes
+
+
+def test_the_checkpoints_that_are_kept_are_whole_afterwards(folder: Folder) -> None:
+    folder.prune()
+    folder.prune()
+
+    kept = [catalog.read_manifest(folder.root, ref.folder) for ref in catalog.list_snapshots(folder.root)]
+    assert [manifest.id for manifest in kept] == [4, 3]
+    assert all(verify.verify(folder.root, manifest, deep=True).ok for manifest in kept)
+
+
+@pytest.mark.parametrize("epoch", [0, 1], ids=["before any driver", "of a driver that was replaced"])
+def test_nothing_is_touched_in_the_name_of_an_epoch_that_is_not_the_newest(folder: Folder, epoch: int) -> None:
+    folder.claim(2)
+    before = folder.root.list("")
+
+    with pytest.raises(errors.PreconditionFailedError, match=f"is 2 and not {epoch}"):
+        folder.prune(epoch)
+
+    assert folder.root.list("") == before
+
+
+def test_a_driver_that_starts_while_marks_are_written_stops_the_deletion(folder: Folder) -> None:
+    folder.prune()
+    before = {info.key for info in folder.root.list(layout.GENERATIONS)}
+    store = cast("ObjectStore", _ClaimedMeanwhile(folder))
+
+    with pytest.raises(errors.FencedError):
+        storage_pruning.prune(store, KEPT, epoch=1, now=folder.job.clock.forward(60))
+
+    assert {info.key for info in folder.root.list(layout.GENERATIONS)} == before
+
+
+class _ClaimedMeanwhile:
+    """The folder as a pruner sees it when a driver claims the next epoch after the first look at the fence."""
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._folder.root, name)
+
+    def delete_many(self, keys: list[str]) -> None:
+        self._folder.claim(2)
+        self._folder.root.delete_many(keys)
+
+
+def test_the_size_of_what_goes_with_a_job_is_told(folder: Folder) -> None:
+    size_bytes, files = folder.size_bytes, len(folder.root.list(""))
+
+    assert folder.purge() == Freed(files, size_bytes)
+    assert folder.root.list("") == ()
