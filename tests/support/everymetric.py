@@ -43,6 +43,7 @@ def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints]:
             "last_savepoint": a_summary(kind=SnapshotKind.SAVEPOINT),
             "queries": (query,),
             "sinks": (sink,),
+            "pruned_bytes": 5000,
             "checkpoints": run.stats.counts,
         }
     )

@@ -98,9 +98,10 @@ class FakeWriter:
     def drop(self, checkpoint_ids: Iterable[int]) -> None:
         self.dropped.extend(checkpoint_ids)
 
-    def prune(self) -> None:
+    def prune(self) -> int:
         self.prunes += 1
         self.before_prune()
+        return 1000
 
     def note_damage(self, query_uid: str, batch_id: int, said: str) -> None:
         self.before_note()
@@ -302,6 +303,7 @@ def test_pruning_rests_between_checkpoints_and_is_made_up_for_at_the_end(start: 
     assert job.writer.dropped == list(range(1, len(job.writer.dropped) + 1)), "manifests go at once, in order"
     assert len(job.writer.dropped) > 9, "one is retained, and the end may overtake another"
     assert (while_it_ran, job.writer.prunes) == (1, 2), "it rests nineteen times as long as it took"
+    assert job.loop.status().pruned_bytes == 2000, "what each of them has freed"
 
 
 def test_a_last_pruning_that_fails_is_left_to_the_next_driver(start: Start) -> None:

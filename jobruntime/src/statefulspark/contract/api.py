@@ -216,6 +216,8 @@ class JobStatus(WireModel):
     last_checkpoint: SnapshotSummary | None = None
     last_savepoint: SnapshotSummary | None = None
     last_failure: FailedCheckpoint | None = None
+    pruned_bytes: int = 0
+    """Size of the files that this driver has removed because no snapshot needs them."""
     last_error: JobError | None = None
     """The newest failure of a query, also of one that runs again; absent if none has failed in this driver."""
     message: str | None = None

@@ -312,11 +312,19 @@ class CommandExecutor(control.ControlEndpoint):
         self._background.submit(lane, work, on_done=lambda _: then(), on_failed=failed)
 
     def _prune(self) -> None:
-        self._clean(Lane.CHECKPOINT, self._writer.prune, then=lambda: self._pruning.end(time.monotonic()))
+        def ended(freed_bytes: int = 0) -> None:
+            self._status_tracker.pruned_bytes += freed_bytes
+            self._pruning.end(time.monotonic())
+
+        def failed(error: errors.StatefulSparkError) -> None:
+            log_failed_cleanup(error)
+            ended()
+
+        self._background.submit(Lane.CHECKPOINT, self._writer.prune, on_done=ended, on_failed=failed)
 
     def _prune_now(self) -> None:
         try:
-            self._writer.prune()
+            self._status_tracker.pruned_bytes += self._writer.prune()
         except errors.StatefulSparkError as error:
             log_failed_cleanup(error)
 

@@ -248,8 +248,8 @@ class SnapshotWriter:
         epochs.require_current(self._store, self._identity.epoch)
         self._store.delete_many([layout.checkpoint_manifest(number) for number in checkpoint_ids])
 
-    def prune(self) -> None:
-        """Remove checkpoints beyond the retained number, and the files that only they needed."""
+    def prune(self) -> int:
+        """Remove checkpoints beyond the retained number, and the files that only they needed; return their size."""
         settings = self._settings
         policy = rules.PrunePolicy(settings.retained, settings.prune_grace, settings.max_age)
         pinned = [entry for entries in tuple(self._copying.values()) for entry in entries]
@@ -264,6 +264,7 @@ class SnapshotWriter:
         )
         # Only a driver that died leaves staged files; once they are gone, a prune does not list them any more.
         self._has_predecessors_files &= any(key.startswith(f"{layout.STAGING}/") for key in planned.marks)
+        return planned.freed_bytes
 
     def _sealing(self, order: SnapshotOrder) -> Callable[[], datetime]:
         """Return a clock that is read once a savepoint's files are copied: its manifest may be written from then on."""

@@ -48,6 +48,7 @@ class JobStatusTracker:
         self.last_checkpoint = last_checkpoint
         self._last_savepoint: api.SnapshotSummary | None = None
         self._last_failure: api.FailedCheckpoint | None = None
+        self.pruned_bytes = 0
         self.state = api.JobState.RUNNING
         history = config.checkpoint.history if config is not None else stats.DEFAULT_HISTORY
         self.stats = stats.begin(history_size=history, restored=_restored(identity, last_checkpoint))
@@ -99,6 +100,7 @@ class JobStatusTracker:
             last_checkpoint=self.last_checkpoint,
             last_savepoint=self._last_savepoint,
             last_failure=self._last_failure,
+            pruned_bytes=self.pruned_bytes,
             last_error=last_error,
             message=message,
         )

@@ -72,6 +72,7 @@ FAMILIES = (
     _gauge("last_savepoint_size_bytes", "Bytes that it holds."),
     _gauge("last_savepoint_duration_seconds", "Trigger to completion."),
     _gauge("last_savepoint_completed_timestamp_seconds", "When it completed."),
+    _counter("pruned_bytes_total", "Size of the files that it has removed because no snapshot needs them."),
     _gauge("query_active", "1 while the query runs."),
     _gauge("query_batch", "Last committed batch."),
     _gauge("query_last_commit_timestamp_seconds", "When it was committed."),
@@ -135,6 +136,7 @@ def _samples(status: api.JobStatus, checkpoints: statistics.Checkpoints) -> Iter
         yield "last_checkpoint_restore_timestamp_seconds", {}, restored_s
     if status.last_savepoint is not None:
         yield from _last("last_savepoint", status.last_savepoint)
+    yield "pruned_bytes_total", {}, status.pruned_bytes
     for query in status.queries:
         yield from _query(query)
     for sink in status.sinks:
