@@ -49,6 +49,7 @@ GROUPS = (
     ),
     Group("statistics", _room("coordinator", "stats"), _unit("coordinator", "stats", "stats_counts")),
     Group("start", _room("recovery", "plan"), _unit("recovery", "plan", "plan_choices", "plan_refusals")),
+    Group("carry", _room("recovery", "ahead", "copies"), _unit("recovery", "ahead", "copies")),
     Group("lineage", _room("checkpoint", "state_files"), _unit("checkpoint", "state_files")),
     Group(
         "evolution",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -13,6 +14,7 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, verify
 from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
+from statefulspark.evolution import rewrite
 from statefulspark.recovery import ahead, generations
 from statefulspark.recovery.plan import StartPlan
 from statefulspark.testing import stores
@@ -170,10 +172,86 @@ def test_an_activation_stops_it_between_a_few_copies(world: World) -> None:
 def test_what_is_copied_after_the_activation_does_not_count(world: World) -> None:
     carried = world.carrier.end()
 
-    world.follow()
+    assert not world.follow()
 
     assert carried is None
     assert world.carrier.end() is None
+
+
+def test_a_copy_that_is_under_way_at_the_activation_does_not_count() -> None:
+    world = a_running_world(lambda bucket: HoldingStore(bucket, "copy", "generations/00000002/delays/state"))
+    answers: list[bool] = []
+    late = world.seen.freeze(lambda: answers.append(world.follow()))  # type: ignore[attr-defined]
+    carried = world.carrier.end()
+
+    late.wake()
+
+    assert answers == [False]
+    assert carried is not None
+    assert carried.files == {}
+
+
+def test_what_has_arrived_is_told_as_the_new_plan_will_look_for_it(world: World) -> None:
+    cargo = replace(world.job.cargo(), rewrites={"delays": rewrite.Rewrite({0: 1}, (0,), {})})
+    before = world.carrier.carried_queries(cargo)
+
+    assert world.carrier.follow(cargo, world.job.clock.now, stops=never)
+
+    (query,) = world.carrier.carried_queries(cargo)
+    listed = world.job.store.list("generations/00000002/delays")
+    assert before == ()
+    assert {file.path.split("/")[1] for file in query.files} == {"1"}
+    assert {f"{query.path}/{file.path}": file.size_bytes for file in query.files} == {
+        info.key: info.size_bytes for info in listed
+    }
+    assert query == cargo.queries[0].model_copy(update={"path": "generations/00000002/delays", "files": query.files})
+
+
+def test_a_query_whose_state_is_rewritten_is_not_carried(world: World) -> None:
+    cargo = replace(world.job.cargo(), rewritten={"delays"})
+
+    assert world.carrier.follow(cargo, world.job.clock.now, stops=never)
+
+    assert world.copied() == []
+    assert [query.files for query in world.carrier.carried_queries(cargo)] == [()]
+
+
+def test_it_says_what_it_reserves_and_carries(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger=ahead.__name__)
+
+    world.follow()
+
+    carried = world.carrier.end()
+    assert carried is not None
+    total = sum(origin.size_bytes for origin in carried.files.values())
+    assert said(caplog) == [
+        ("reserved a generation to carry state ahead", {"generation": 2}),
+        ("carried ahead", {"generation": 2, "files": len(carried.files), "bytes": total}),
+    ]
+
+
+def test_a_file_that_is_pruned_between_the_listing_and_its_copy_is_told_and_left_out(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO, logger=ahead.__name__)
+    world = a_running_world(lambda bucket: HoldingStore(bucket, "copy", "generations/00000002/delays/state"))
+    query = world.job.cargo().queries[0]
+    *_, gone = [f"{query.path}/{file.path}" for file in query.files if is_bulk(file.path)]
+    answers: list[bool] = []
+    copying = world.seen.freeze(lambda: answers.append(world.follow()))  # type: ignore[attr-defined]
+    world.job.store.delete_many([gone])
+
+    copying.wake()
+
+    message, fields = said(caplog)[-1]
+    assert (answers, message) == ([False], "a file was pruned before it was carried ahead")
+    assert gone in str(fields["why"])
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, object]]]:
+    """Return what was logged: each message with its values."""
+    names = ("generation", "files", "bytes", "why")
+    return [(one.message, {name: vars(one)[name] for name in names if name in vars(one)}) for one in caplog.records]
 
 
 def test_another_driver_closes_the_generation_off_and_the_standby_begins_in_another(world: World) -> None:
@@ -291,14 +369,16 @@ def test_files_that_were_pruned_before_they_were_carried_are_left_out(world: Wor
 
 def test_what_a_long_wait_has_piled_up_is_left_behind_with_its_generation(world: World) -> None:
     world.query.sst_bytes = 2**20
+    looks = []
     for _ in range(6):
         world.runs_on(1)
-        world.follow()
+        looks.append(world.follow())
     known = generations.read_all(world.job.store)
 
     plan = world.take_over()
 
     assert len(known.abandoned) >= 1
+    assert looks.count(False) == len(known.abandoned)
     assert is_whole(world.job, plan)
 
 

@@ -121,6 +121,46 @@ def test_a_start_counts_only_whole_copies_of_the_same_file(
     assert copies.missing(needed, carried, found) == (needed if is_copied_again else ())
 
 
+def test_what_has_arrived_is_told_with_its_place_in_the_new_plan() -> None:
+    lacking = f"state/0/1/7_{ID}.changelog"
+    cut, changed = a_cut_of_files(TABLE, lacking, "offsets/7"), rewrite.Rewrite({0: 5}, (), {})
+    at_its_place = TABLE.replace("state/0", "state/5")
+    carried = {
+        f"{NEW}/{at_its_place}": copies.Origin(f"{OLD}/{TABLE}", SIZE),
+        f"{NEW}/{lacking.replace('state/0', 'state/5')}": copies.Origin(f"savepoints/1/{lacking}", SIZE),
+    }
+
+    moved = copies.moves([cut], 2, rewrites={"delays": changed})
+
+    assert copies.arrived(transfer.SnapshotLocation(MemoryStore()), moved, carried) == (
+        cut.model_copy(update={"path": NEW, "files": (FileEntry(path=at_its_place, size_bytes=SIZE),)}),
+    )
+
+
+def test_a_query_with_another_uid_goes_to_its_new_place_and_others_keep_theirs() -> None:
+    other = a_query("stops", path="generations/00000001/stops")
+
+    moved = copies.moves([a_cut_of_files(TABLE), other], 2, uids={"delays": "late"})
+
+    assert [move.path for move in moved] == ["generations/00000002/late", "generations/00000002/stops"]
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(1, [1, 1, 1]), (2, [2, 1]), (3, [3]), (4, [3])])
+def test_copies_are_made_a_few_at_a_time_each_once_in_their_order(most: int, sizes: list[int]) -> None:
+    needed = the_copies(a_cut_of_files(TABLE, CHANGES, "offsets/7"))
+
+    some = list(copies.slices(needed, most))
+
+    assert [len(one) for one in some] == sizes
+    assert tuple(copy for one in some for copy in one) == needed
+
+
+def test_what_is_needed_is_not_outgrown_however_large_it_is() -> None:
+    needed = the_copies(a_cut_of_files(*(a_file_of_a_cut(path, LARGE) for path in (TABLE, *OTHERS))))
+
+    assert not copies.is_outgrown(needed, carried(TABLE, *OTHERS))
+
+
 LARGE = 2**20
 OTHERS = [f"state/0/1/SSTs/00000{number}-{ID}.sst" for number in range(4)]
 
