@@ -1,9 +1,10 @@
 """How long a job on the bundled cluster has no output: upgraded, killed, and given a version that cannot start.
 
-One job runs. In each turn every kind is done to it once: a warm upgrade, a kill beside a standby, a kill, a version that
-cannot start, a cold upgrade; and plain PySpark is started in a pod until its first batch is done. Needs root and the images
-(`make images`), or KUBECONFIG and what the scenarios need. At the end everything that was ever given out is compared with
-the truth. A run that was interrupted goes on where it was: what was measured is in the file of `--runs`.
+One job runs. In each turn every kind is done to it once: a warm upgrade, one that changes the plan (an operator with state
+is added, and taken away again unmeasured), a kill beside a standby, a kill, a version that cannot start, a cold upgrade; and
+plain PySpark is started in a pod until its first batch is done. Needs root and the images (`make images`), or KUBECONFIG and
+what the scenarios need. At the end everything that was ever given out is compared with the truth. A run that was interrupted
+goes on where it was: what was measured is in the file of `--runs`.
 
     PYTHONPATH=tests/support:e2e python -m bench.downtime --turns 3 --runs build/downtime.jsonl
 """
@@ -27,6 +28,7 @@ from testbed import bed, claims, job, pauses, records
 BARE, YOUNG, BEFORE = "bare-spark", "young", "before"
 NAMES = {
     "warm": "warm upgrade",
+    "replan": "warm upgrade, changed plan",
     "hot": "kill, a standby is ready",
     "kill": "kill",
     "bad": "version that cannot start",

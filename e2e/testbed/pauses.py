@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from demo import kubectl, timeline
+from demo.resources import Document
 from demo.timeline import MarkKind
 from oracle import results
+from statefulspark.recovery import generations
 
 from testbed import waiting
 from testbed.job import FILE, FOLDER, Job, Seen
@@ -41,12 +43,24 @@ class Turn:
 
 def warm(job: Job) -> Turn:
     """Change the spec; the standby of the new revision takes over."""
-    return _upgrade(job, "Warm")
+    return _upgrade(job, "Warm", _another_turn())
+
+
+def replan(job: Job) -> Turn:
+    """Give the job one more operator with state; the standby of that revision carries the state ahead. Then take it away.
+
+    Raises:
+        AssertionError: The job went on with nothing that a standby had carried ahead.
+    """
+    turn = _upgrade(job, "Warm", _with_operators(2))
+    assert _is_carried(job), f"Its generation was made by no standby; {job.see().message}"
+    _upgrade(job, "Warm", _with_operators(1))
+    return turn
 
 
 def cold(job: Job) -> Turn:
     """Change the spec; the driver stops, and then another one starts."""
-    return _upgrade(job, "Cold")
+    return _upgrade(job, "Cold", _another_turn())
 
 
 def kill(job: Job) -> Turn:
@@ -97,7 +111,14 @@ def kill_of(job: Job, image: str) -> Turn:
         job.change(suspend=False)
 
 
-KINDS: Mapping[str, Callable[[Job], Turn]] = {"warm": warm, "hot": hot, "kill": kill, "bad": bad, "cold": cold}
+KINDS: Mapping[str, Callable[[Job], Turn]] = {
+    "warm": warm,
+    "replan": replan,
+    "hot": hot,
+    "kill": kill,
+    "bad": bad,
+    "cold": cold,
+}
 """By name, in the order in which they take turns."""
 
 
@@ -117,11 +138,21 @@ def commits(job: Job, after_batch: int) -> tuple[timeline.CommitPoint, ...]:
     return tuple(sorted(points, key=lambda point: point.at))
 
 
-def _upgrade(job: Job, mode: str) -> Turn:
+def _upgrade(job: Job, mode: str, change: Document) -> Turn:
     since = settle(job)
     mark = _mark(MarkKind.CHANGED)
-    job.change(upgrade={"mode": mode}, sparkConf={"spark.statefulspark.turn": str(time.time_ns())})
+    job.change(**change, upgrade={"mode": mode})
     return _ended(job, mark, since)
+
+
+def _another_turn() -> Document:
+    """Return a change that needs a restart, and nothing else."""
+    return {"sparkConf": {"spark.statefulspark.turn": str(time.time_ns())}}
+
+
+def _with_operators(count: int) -> Document:
+    """Return a change to a plan with so many operators with state; what it has no longer may be dropped."""
+    return {"job": {"parameters": {"operators": str(count)}}, "restore": {"allowNonRestoredState": True}}
 
 
 def _killed(job: Job, kind: MarkKind) -> Turn:
@@ -144,6 +175,13 @@ def _ended(job: Job, mark: timeline.Mark, since: int) -> Turn:
 
 def _mark(kind: MarkKind) -> timeline.Mark:
     return timeline.Mark(datetime.now(UTC), kind, kind.value)
+
+
+def _is_carried(job: Job) -> bool:
+    """Tell whether a standby has begun the generation in use."""
+    current = generations.read_all(job.state).current
+    reservation = generations.read_reservation(job.state, current.generation) if current else None
+    return reservation is not None and reservation.standby is not None
 
 
 def _has_standby(seen: Seen) -> bool:

@@ -1,6 +1,7 @@
 """The smallest job whose output tells every lost and every repeated row: counts and sums of three keys.
 
-With the parameter `ballast_mb` its state has that size.
+With the parameter `ballast_mb` its state has that size; with `operators` at 2 it has a second operator with state, and the
+same output.
 
 Spark's `rate-micro-batch` source gives batch N the values N * 300 to N * 300 + 299, whenever and however often it runs.
 """
@@ -17,6 +18,7 @@ job = ss.Job("totals")
 
 
 BALLAST_BYTES = 1 << 20
+SCHEMA = "key BIGINT, count BIGINT, total BIGINT"
 
 
 class Totals(ss.KeyedProcessFunction):
@@ -46,6 +48,21 @@ class Totals(ss.KeyedProcessFunction):
         yield key, count, total
 
 
+class Latest(ss.KeyedProcessFunction):
+    """Remembers the latest totals of each key, and gives them on."""
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        """Declare the state: count and sum."""
+        self.latest = ctx.state(ss.ValueState("latest"))
+
+    def process(self, key: int, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[int, int, int]]:
+        """Yield what came."""
+        for row in rows:
+            latest = (row["count"], row["total"])
+            self.latest.update(latest)
+            yield (key, *latest)
+
+
 @job.query(uid="numbers")
 def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """One row per key and batch."""
@@ -55,9 +72,11 @@ def numbers(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         key="key",
         function=Totals(int(ctx.parameter("ballast_mb", "0")) // 3),
         uid="a",
-        schema="key BIGINT, count BIGINT, total BIGINT",
+        schema=SCHEMA,
         max_parallelism=4,
     )
+    if ctx.parameter("operators", "1") == "2":
+        totals = ss.keyed_process(totals, key="key", function=Latest(), uid="latest", schema=SCHEMA, max_parallelism=4)
     return ss.write(totals, sink=ss.FilesSink(ctx.parameter("output")), uid="out", trigger="1 second")
 
 
