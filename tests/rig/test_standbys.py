@@ -181,6 +181,29 @@ def test_a_standby_with_a_changed_plan_carries_the_state_ahead_and_goes_on_in_it
     world.settle(again, count=2)
 
 
+def test_of_two_standbys_with_different_plans_one_takes_over_after_the_other(world: World) -> None:
+    driver = a_running_job(world)
+    one = world.stand_by(world.wish(sources=CHANGED))
+    other = world.stand_by(world.wish(sources=(*CHANGED, "more")))
+    world.settle(driver, count=2)
+    both = copies_of(world, one, 2), copies_of(world, other, 3)
+    world.kill(driver)
+
+    assert world.activate(one, epoch=2), one.outcome
+    world.settle(one, count=2)
+    left = copies_of(world, other, 3)
+    world.look(other)
+    world.settle(one, count=1)
+    world.kill(one)
+    assert world.activate(other, epoch=3), other.outcome
+
+    assert one.plan is not None
+    assert other.plan is not None
+    assert (min(both) > 4, left) == (True, 2)
+    assert (one.plan.generation, other.plan.generation) == (2, 4)
+    world.settle(other, count=2)
+
+
 def test_an_upgrade_that_is_taken_back_leaves_nothing_but_a_number(world: World) -> None:
     driver = a_running_job(world)
     standby = world.stand_by(world.wish(sources=CHANGED))
