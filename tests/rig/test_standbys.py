@@ -155,7 +155,12 @@ WRITES_OF_A_START_IN_A_NEW_GENERATION = 24
 
 def copies_of(world: World, standby: drivers.Driver, generation: int) -> int:
     """Count the files that are in a generation that is not in use."""
-    return len(world.bucket.list(f"{standby.wish.root}/generations/{generation:08d}"))
+    return len(keys_of(world, standby, generation))
+
+
+def keys_of(world: World, driver: drivers.Driver, generation: int) -> set[str]:
+    """Return the keys of a generation's files."""
+    return {info.key for info in world.bucket.list(f"{driver.wish.root}/generations/{generation:08d}")}
 
 
 def test_a_standby_with_a_changed_plan_carries_the_state_ahead_and_goes_on_in_its_generation(world: World) -> None:
@@ -264,6 +269,39 @@ def test_an_upgrade_that_breaks_at_any_write_of_its_start_is_taken_over(
     again = world.start(world.wish(sources=CHANGED, restore=restore))
     world.deliver()
     world.settle(again, count=2)
+
+
+@pytest.mark.parametrize("copied", [0, 1, 5], ids=lambda count: f"after {count} copies")
+def test_a_standby_that_sleeps_between_its_copies_until_their_sources_are_pruned_goes_on_in_its_generation(
+    copied: int, world: World
+) -> None:
+    driver = a_running_job(world)
+    wish = world.wish(sources=CHANGED)
+    standby = world._new_driver(wish)
+    standby.arm(faults.Kind.FREEZE, after=copied, name="copy")
+    standby.stand_by(wish)
+    world.rest()
+    before = keys_of(world, driver, 1)
+    for _ in range(drivers.RETAINED + 4):
+        world.clock.forward(70)
+        world.settle(driver, count=2)
+    pruned = {key for key in before - keys_of(world, driver, 1) if "/state/" in key}
+    assert standby.is_frozen
+    world.wake(standby)
+    world.look(standby)
+    ahead = keys_of(world, standby, 2)
+    world.batches(driver, 1)
+    world.kill(driver)
+
+    assert world.activate(standby, epoch=2), standby.outcome
+
+    assert standby.plan is not None
+    assert (standby.plan.generation, pruned != set(), len(ahead) > 4) == (2, True, True)
+    world.settle(standby, count=2)
+    for _ in range(drivers.RETAINED + 4):
+        world.clock.forward(70)
+        world.settle(standby, count=2)
+    assert len(keys_of(world, driver, 1)) == 1
 
 
 @pytest.mark.parametrize("wakes", ["before the activation", "in the middle of the start", "after the start"])
