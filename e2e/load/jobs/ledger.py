@@ -1,0 +1,202 @@
+"""A ledger of accounts with everything at once: each kind of state, timers, a window, a join, each transactional sink.
+
+    python -m faults --scenario calm
+
+runs it under load and compares everything with the truth. Its four queries:
+
+- `ledger`: a row for every event, from keyed state of each kind, and one for every period that ends, from a timer, into
+  Kafka;
+- `windows`: events without their copies, summed by key and window, into PostgreSQL;
+- `confirmed`: events joined with their confirmations from files, into files;
+- `counter`: numbers of a source with operator state, into Iceberg.
+
+Events may come twice: a copy has the sequence number of the event, by which the ledger knows it.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import statefulspark as ss
+from pyspark.sql import DataFrame, SparkSession, functions
+
+job = ss.Job("load")
+
+PERIOD_MS = 5_000
+LATEST = 3
+REMEMBERED_S = 2
+EVENT = "number BIGINT, key STRING, sequence BIGINT, at_ms BIGINT, amount BIGINT, kind STRING"
+DELAY = "10 seconds"
+
+
+class Totals(NamedTuple):
+    """How many events there were, the newest one's sequence number, and the sum of all."""
+
+    events: int
+    sequence: int
+    balance: int
+
+
+class Ledger(ss.KeyedProcessFunction):
+    """Keeps the account of a key, and closes its periods."""
+
+    schema = """
+        row STRING, key STRING, sequence BIGINT, number BIGINT, balance BIGINT, largest BIGINT, of_kind BIGINT,
+        latest ARRAY<BIGINT>, processed_ms BIGINT, remembered_ms BIGINT, due_ms BIGINT, fired BIGINT, in_period BIGINT
+    """
+
+    def open(self, ctx: ss.KeyedContext) -> None:
+        """Declare a state of each kind."""
+        self.totals = ctx.state(ss.ValueState("totals", Totals))
+        self.latest = ctx.state(ss.ListState("latest", int))
+        self.kinds = ctx.state(ss.MapState("kinds", str, int))
+        self.largest = ctx.state(ss.ReducingState("largest", max, int))
+        self.copies = ctx.state(ss.ReducingState("copies", operator.add, int))
+        self.remembered = ctx.state(ss.ValueState("remembered", int, ttl=ss.Ttl(seconds=REMEMBERED_S)))
+        self.periods = ctx.state(ss.MapState("periods", int, int))
+        self.fired = ctx.state(ss.ReducingState("fired", operator.add, int))
+
+    def process(self, key: str, rows: Sequence[ss.InputRow], ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
+        """Yield a row for every event that is no copy; rows of a batch come in no particular order."""
+        before = self.totals.value() or Totals(0, 0, 0)
+        now_ms = ctx.timer_service.current_processing_time()
+        for row in sorted(rows, key=lambda row: row.sequence):
+            if row.sequence <= before.sequence:
+                self.copies.add(1)
+                continue
+            before = Totals(before.events + 1, row.sequence, before.balance + row.amount)
+            self.latest.update([*self.latest.get(), row.amount][-LATEST:])
+            self.kinds.put(row.kind, (self.kinds.get(row.kind) or 0) + 1)
+            self.largest.add(row.amount)
+            due_ms = (row.at_ms // PERIOD_MS + 1) * PERIOD_MS
+            self.periods.put(due_ms, (self.periods.get(due_ms) or 0) + 1)
+            ctx.timer_service.register_event_time_timer(due_ms)
+            yield self._event_row(key, row, before, now_ms)
+            self.remembered.update(now_ms)
+        self.totals.update(before)
+
+    def on_timer(self, timestamp: int, ctx: ss.KeyedContext) -> Iterator[tuple[object, ...]]:
+        """Yield how many events a period had that is over."""
+        self.fired.add(1)
+        count = self.periods.get(timestamp)
+        self.periods.remove(timestamp)
+        nothing = (None,) * 8
+        yield "period", ctx.key, *nothing, timestamp, self.fired.get(), count
+
+    def _event_row(self, key: str, row: ss.InputRow, totals: Totals, now_ms: int) -> tuple[object, ...]:
+        account = (totals.balance, self.largest.get(), self.kinds.get(row.kind), self.latest.get())
+        return "event", key, row.sequence, row.number, *account, now_ms, self.remembered.value(), None, None, None
+
+
+class Counter(ss.SourceFunction[tuple[int, int]], ss.CheckpointedFunction):
+    """Emits (subtask, number), each number once."""
+
+    def __init__(self, pause_s: float) -> None:
+        """Wait this long after every number."""
+        self.pause_s = pause_s
+        self.next = 0
+        self.is_running = True
+
+    def initialize_state(self, context: ss.FunctionInitializationContext) -> None:
+        """Declare the state, and go on where the restored snapshot ends."""
+        self.subtask = context.subtask_index
+        self.state = context.operator_state_store.get_list_state(ss.ListState("next", int))
+        for number in self.state:
+            self.next = number
+
+    def run(self, ctx: ss.SourceContext[tuple[int, int]]) -> None:
+        """Emit, and count what was emitted, as one step."""
+        while self.is_running:
+            with ctx.checkpoint_lock:
+                ctx.collect((self.subtask, self.next))
+                self.next += 1
+            time.sleep(self.pause_s)
+
+    def cancel(self) -> None:
+        """Leave `run` soon."""
+        self.is_running = False
+
+    def snapshot_state(self, context: ss.FunctionSnapshotContext) -> None:
+        """Keep the next number."""
+        self.state.update([self.next])
+
+
+def read_events(spark: SparkSession, ctx: ss.QueryContext) -> DataFrame:
+    """Stream the events, with their time as the watermark's column."""
+    reader = spark.readStream.format("kafka").option("kafka.bootstrap.servers", ctx.parameter("brokers"))
+    rows = reader.option("subscribe", ctx.parameter("events")).option("startingOffsets", "earliest").load()
+    event = functions.from_json(functions.col("value").cast("string"), EVENT)
+    timed = rows.select(event.alias("event")).select("event.*")
+    return timed.withColumn("time", functions.timestamp_millis("at_ms")).withWatermark("time", DELAY)
+
+
+def trigger(ctx: ss.QueryContext) -> str:
+    """Return the pause between two batches of every query."""
+    return ctx.parameter("trigger", "1 second")
+
+
+@job.query(uid="ledger")
+def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
+    """A row for every event and every period, into Kafka."""
+    rows = ss.keyed_process(
+        read_events(spark, ctx),
+        key="key",
+        function=Ledger(),
+        uid="accounts",
+        schema=Ledger.schema,
+        timers="event-time",
+    )
+    sink = ss.KafkaSink(ctx.parameter("rows"), ctx.parameter("brokers"), serializer=ss.JsonRows(key="key"))
+    return ss.write(rows, sink=sink, uid="ledger-out", mode="update", trigger=trigger(ctx))
+
+
+@job.query(uid="windows")
+def windows(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
+    """Events without copies by key and window, into PostgreSQL."""
+    once = read_events(spark, ctx).dropDuplicatesWithinWatermark(["number"])
+    sums = once.groupBy(functions.window("time", "10 seconds"), "key").agg(
+        functions.count("*").alias("events"), functions.sum("amount").alias("total")
+    )
+    rows = sums.selectExpr("key", "unix_millis(window.start) AS begin_ms", "events", "total")
+    sink = ss.PostgresSink("windows", dsn=ss.Secret.env("LOAD_DSN"))
+    return ss.write(rows, sink=sink, uid="windows-out", mode="append", trigger=trigger(ctx))
+
+
+@job.query(uid="confirmed")
+def confirmed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
+    """Events with their confirmations, into files."""
+    lines = spark.readStream.schema("number BIGINT, confirmed_ms BIGINT").json(ctx.parameter("confirmations"))
+    lines = lines.withColumn("confirmed", functions.timestamp_millis("confirmed_ms")).withWatermark("confirmed", DELAY)
+    once = read_events(spark, ctx).dropDuplicatesWithinWatermark(["number"]).alias("event")
+    near = functions.expr("""
+        event.number = line.number AND confirmed >= time AND confirmed <= time + INTERVAL 5 SECONDS
+    """)
+    pairs = once.join(lines.alias("line"), near).selectExpr("event.number", "key", "sequence", "amount", "confirmed_ms")
+    sink = ss.FilesSink(ctx.parameter("output") + "/confirmed")
+    return ss.write(pairs, sink=sink, uid="confirmed-out", mode="append", trigger=trigger(ctx))
+
+
+@job.query(uid="counter")
+def counter(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
+    """Numbers of every subtask, into Iceberg."""
+    numbers = ss.from_source(
+        spark,
+        function=Counter(float(ctx.parameter("pause_s", "0.1"))),
+        schema="subtask INT, number BIGINT",
+        uid="numbers",
+        parallelism=2,
+    )
+    catalog = {
+        "type": "sql",
+        "uri": ss.Secret.env("LOAD_CATALOG"),
+        "warehouse": ctx.parameter("warehouse"),
+    }
+    sink = ss.IcebergSink("load.numbers", catalog)
+    return ss.write(numbers, sink=sink, uid="counter-out", mode="append", trigger=trigger(ctx))
+
+
+if __name__ == "__main__":
+    job.run()
