@@ -19,6 +19,7 @@ include bench/flink.mk
 include charts/chart.mk
 include e2e/cluster.mk
 include e2e/gitops/gitops.mk
+include e2e/faults/faults.mk
 include docs/docs.mk
 include release/release.mk
 

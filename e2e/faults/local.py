@@ -1,0 +1,344 @@
+"""The scenarios that need no cluster: processes are killed, the object store misbehaves, files are damaged, drivers meet.
+
+Each is a function of the world under load; `ALL` has them by name. What kills or breaks something says when it began
+(`hurt`) and when it was over (`heal`). Scenarios with nodes and pods have their own module, which adds to the same
+matrix.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from faults import world as worlds
+from faults.s3proxy import Fault, Harm, Side
+from faults.scenario import Expectation, Scenario
+from faults.world import World
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A request by which the protocol has a step of its own.
+
+    Attributes:
+        name: Of the step.
+        method: Of the request.
+        path: A pattern that its path has.
+        in_start: Whether only a start makes it.
+        request: Command that leads to it; empty where a running job comes to it by itself.
+    """
+
+    name: str
+    method: str
+    path: str
+    in_start: bool = False
+    request: tuple[str, ...] = ()
+
+
+_STATE_FILES = "generations/*/ledger/state/*/*/*.*"
+_MANIFESTS = "checkpoints/*/_metadata.json"
+
+POINTS = (
+    Point("epoch", "PUT", r"/epochs/\d+\.json", in_start=True),
+    Point("fence", "PUT", r"/_sink\.json", in_start=True),
+    Point("plan", "PUT", r"/offsets/\d+$"),
+    Point("state", "PUT", r"/state/\d+/\d+/.*\.(changelog|delta|zip)$"),
+    Point("staged", "PUT", r"/staging/.*\.parquet"),
+    Point("prepared", "PUT", r"/sinks/"),
+    Point("commit", "PUT", r"/commits/\d+$"),
+    Point("manifest", "PUT", worlds.MANIFEST),
+    Point("shown", "PUT", r"/_commits/\d+\.json"),
+    Point("prune", "POST", r"[?&]delete"),
+)
+
+
+def calm(world: World) -> None:
+    """Nothing happens."""
+    world.hurt()
+    world.wait(10)
+
+
+def driver_killed_at_random(world: World) -> None:
+    """The driver is killed three times, at moments that follow from the seed."""
+    for _ in range(3):
+        world.wait(world.chance.uniform(0.5, 8.0))
+        world.hurt()
+        world.kill()
+        world.until_commits(2)
+
+
+def driver_killed_at(point: Point, side: Side, world: World) -> None:
+    """The driver is killed before a request reaches the store, or when it has happened and was not answered."""
+    hold = world.proxy.hold(point.method, point.path, side)
+    if point.in_start:
+        _die(world)
+    world.until_held(hold)
+    world.hurt()
+    _die(world)
+    hold.drop()
+    world.until_commits(2)
+
+
+def worker_killed(world: World) -> None:
+    """A Python worker that has keyed state is killed, twice."""
+    for _ in range(2):
+        workers = worlds.pids_below(world.driver.pid, "daemon")[1:]
+        world.hurt()
+        worlds.kill(world.chance.choice(workers))
+        world.until_commits(3)
+
+
+def jvm_killed(world: World) -> None:
+    """Spark's JVM is killed, and the driver's Python process lives."""
+    (jvm,) = worlds.pids_below(world.driver.pid, "java")[:1]
+    world.hurt()
+    worlds.kill(jvm)
+    world.until_commits(2)
+
+
+def s3_breaks(seconds: float, faults: tuple[Fault, ...], world: World) -> None:
+    """The store misbehaves for a while."""
+    world.hurt()
+    with world.proxy.breaking(*faults):
+        world.wait(seconds)
+    world.heal()
+    world.until_commits(2)
+
+
+def answers_lost_at(point: Point, world: World) -> None:
+    """A request happens, and its answer is lost: for a start's by a start that is forced, three times for the others."""
+    times = 1 if point.in_start else 3
+    name = world.proxy.arm(Fault(Harm.LOSE_ANSWER, point.method, point.path, times=times))
+    world.hurt()
+    if point.in_start:
+        world.kill()
+    world.until(lambda: world.proxy.has_struck(name), f"answers of {point.name} were lost")
+    world.heal()
+    world.until_commits(2)
+
+
+def state_damaged(damage: Callable[[Path], None], world: World) -> None:
+    """The driver dies, and the newest file of state that no checkpoint has named yet is damaged."""
+    hold = world.proxy.hold("PUT", worlds.MANIFEST, Side.BEFORE)
+    world.until_held(hold)
+    world.until_commits(4)
+    with world.unattended():
+        _die(world)
+        hold.drop()
+        damage(max(world.root.glob(_STATE_FILES), key=_changed_at))
+        world.hurt()
+    world.until_commits(2)
+
+
+def checkpointed_state_damaged(damage: Callable[[Path], None], world: World) -> None:
+    """The driver dies, and the newest file of state that the newest checkpoint names is damaged."""
+    world.until_checkpoint()
+    with world.unattended():
+        _die(world)
+        manifest = max(world.root.glob(_MANIFESTS), key=_changed_at)
+        files = [path for path in world.root.glob(_STATE_FILES) if _changed_at(path) < _changed_at(manifest)]
+        damage(max(files, key=_changed_at))
+        world.hurt()
+    world.until_commits(2)
+
+
+def manifest_damaged(damage: Callable[[Path], None], world: World) -> None:
+    """The driver dies, and the newest checkpoint's manifest is damaged."""
+    world.until_checkpoint()
+    with world.unattended():
+        _die(world)
+        damage(max(world.root.glob(_MANIFESTS), key=_changed_at))
+        world.hurt()
+    world.until_commits(2)
+
+
+def two_drivers_at(point: Point, world: World) -> None:
+    """A driver falls asleep in the middle of a request, another one takes over, and the first wakes up and goes on."""
+    with world.unattended():
+        first = world.driver
+        if point.in_start:
+            _die(world)
+        hold = world.proxy.hold(point.method, point.path, Side.BEFORE)
+        if point.in_start:
+            world.start()
+        if point.request:
+            world.call(*point.request, "--detach")
+        world.until_held(hold)
+        first.pause()
+        world.hurt()
+        proxy = world.new_proxy()
+        world.replace_driver(world.new_driver(proxy), proxy)
+        world.start()
+        world.until_commits(4)
+        hold.let_go()
+        first.resume()
+        world.until(lambda: not first.runs, "the first driver notices that it was replaced and ends")
+        world.note_exit(first)
+        world.heal()
+    world.until_commits(4)
+
+
+def upgraded(fault: Fault | None, flags: tuple[str, ...], world: World) -> None:
+    """The job is stopped with a savepoint and started again, with other flags and back, while the store misbehaves."""
+    world.hurt()
+    with world.proxy.breaking(*([fault] if fault else [])):
+        for some in (flags, ()):
+            world.stop_with_savepoint()
+            world.start(*some)
+            world.attend()
+            world.until_commits(3)
+    world.heal()
+
+
+def rolled_back(fault: Fault, world: World) -> None:
+    """A new version of the job cannot start, and the old one goes on, while the store misbehaves."""
+    world.hurt()
+    with world.proxy.breaking(fault):
+        world.stop_with_savepoint()
+        world.start("--parameter", "trigger=nonsense")
+        world.note_end()
+        world.start()
+        world.attend()
+        world.until_commits(2)
+    world.heal()
+
+
+def restored_elsewhere(world: World) -> None:
+    """The job is stopped with a savepoint and goes on from it in another root of state."""
+    world.hurt()
+    savepoint = world.stop_with_savepoint()
+    world.replace_driver(world.new_driver(world.proxy, storage="elsewhere"))
+    world.start("--from", savepoint)
+    world.attend()
+    world.until_commits(3)
+
+
+def upgraded_many_times(count: int, world: World) -> None:
+    """The job is stopped with a savepoint and started again, many times."""
+    world.hurt()
+    for _ in range(count):
+        world.stop_with_savepoint()
+        world.start()
+        world.attend()
+        world.until_commits(1)
+
+
+def disk_full(world: World) -> None:
+    """Spark's local disk is full for a while."""
+    disk = world.disk
+    assert disk is not None, "the scenario has a disk"
+    world.hurt()
+    filler = disk / "filler"
+    with filler.open("wb") as file, contextlib.suppress(OSError):
+        while True:
+            file.write(b"0" * 65536)
+            file.flush()
+    world.wait(15)
+    filler.unlink()
+    world.heal()
+    world.until_commits(2)
+
+
+def clock_jumps(world: World) -> None:
+    """The clock of every process goes four minutes ahead, and later six back."""
+    world.hurt()
+    for offset_s in (240, -120, 0):
+        world.set_clock(offset_s)
+        world.until_commits(4)
+    world.heal()
+
+
+def _die(world: World) -> None:
+    world.kill()
+    world.until(world.is_dead, "the driver is dead")
+
+
+def truncate(path: Path) -> None:
+    """Cut a file in the middle."""
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def flip_a_bit(path: Path) -> None:
+    """Change a bit in the middle of a file, below an etag that stays."""
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 0x10]))
+
+
+def _changed_at(path: Path) -> float:
+    return path.stat().st_mtime
+
+
+def _scenario(
+    name: str,
+    act: Callable[..., None],
+    *arguments: object,
+    expects: Expectation = Expectation.EXACT,
+    is_long: bool = False,
+) -> Scenario:
+    return Scenario(name, functools.partial(act, *arguments), expects, is_long=is_long)
+
+
+def _s3(name: str, seconds: float, *faults: Fault) -> Scenario:
+    return _scenario(name, s3_breaks, seconds, faults)
+
+
+_BUSY = Fault(Harm.BUSY, share=0.25)
+_HARMS: dict[str, Callable[[Path], None]] = {"truncated": truncate, "bit-flipped": flip_a_bit, "missing": Path.unlink}
+_RESCALED = ("--conf", "spark.sql.shuffle.partitions=3")
+_MEETINGS = (
+    *POINTS[:1],
+    *(point for point in POINTS if point.name in ("fence", "plan", "state", "commit", "manifest", "shown", "prune")),
+    Point("savepoint", "PUT", r"/savepoints/[^/]+/_metadata\.json", request=("savepoint", "trigger")),
+    Point("stop", "PUT", r"/savepoints/[^/]+/_metadata\.json", request=("stop", "--savepoint")),
+)
+
+ALL = (
+    Scenario("calm", calm),
+    Scenario("driver-killed-at-random", driver_killed_at_random),
+    *(
+        _scenario(f"driver-killed-{side.value}-{point.name}", driver_killed_at, point, side)
+        for point in POINTS
+        for side in Side
+    ),
+    Scenario("worker-killed", worker_killed),
+    Scenario("jvm-killed", jvm_killed),
+    _s3("s3-gone-for-20-s", 20, Fault(Harm.REFUSE)),
+    _s3("s3-slow", 15, Fault(Harm.SLOW, delay_s=0.4)),
+    _s3("s3-busy", 20, Fault(Harm.BUSY, share=0.5)),
+    _s3("s3-cut", 15, Fault(Harm.CUT, share=0.2)),
+    _s3("s3-answers-lost", 15, Fault(Harm.LOSE_ANSWER, "PUT", share=0.3)),
+    _s3("s3-wrong-credentials", 15, Fault(Harm.SPOIL_SIGNATURE)),
+    *(_scenario(f"answer-lost-{point.name}", answers_lost_at, point) for point in POINTS),
+    *(_scenario(f"newest-state-{harm}", state_damaged, act) for harm, act in _HARMS.items()),
+    *(
+        _scenario(f"checkpointed-state-{harm}", checkpointed_state_damaged, act, expects=Expectation.REPEATS)
+        for harm, act in _HARMS.items()
+    ),
+    *(_scenario(f"newest-manifest-{harm}", manifest_damaged, act) for harm, act in _HARMS.items()),
+    *(_scenario(f"two-drivers-at-{point.name}", two_drivers_at, point) for point in _MEETINGS),
+    _scenario("upgrade-while-s3-is-busy", upgraded, _BUSY, ("--parameter", "trigger=2 seconds")),
+    _scenario("rescale-while-s3-is-busy", upgraded, _BUSY, _RESCALED),
+    _scenario("rescale", upgraded, None, _RESCALED),
+    _scenario("rollback-while-s3-is-busy", rolled_back, _BUSY),
+    Scenario("restored-elsewhere", restored_elsewhere),
+    Scenario("disk-full", disk_full, disk_bytes=96 << 20),
+    Scenario("clock-jumps", clock_jumps, has_own_clock=True),
+    _scenario("s3-gone-for-5-min", s3_breaks, 300, (Fault(Harm.REFUSE),), is_long=True),
+    _scenario("50-upgrades", upgraded_many_times, 50, is_long=True),
+)
+"""Every scenario, in the order in which the matrix runs them."""
+
+IN_A_SOAK = tuple(
+    one
+    for one in ALL
+    if one.name.startswith(("driver-killed", "worker-", "jvm-", "s3-", "answer-lost", "two-drivers", "rescale"))
+    and not one.is_long
+)
+"""Those that leave the job running in the root where it was, and may follow each other in any order."""

@@ -1,0 +1,40 @@
+"""A scenario: a name, what is done to a world under load, and what may be different afterwards."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from faults.world import World
+
+
+class Expectation(enum.Enum):
+    """What outputs may look like after a scenario."""
+
+    EXACT = "exact"
+    """Nothing lost, repeated or different, in no output and no state."""
+    REPEATS = "repeats"
+    """The newest snapshot is gone, so the job goes back: sinks that cannot withdraw show what followed it once more, and
+    nothing else may be wrong (docs/sinks.md)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A fault, or a row of them.
+
+    Attributes:
+        name: Under which it is run and reported.
+        act: What is done, while the load goes on.
+        expects: What the outputs may look like.
+        disk_bytes: Size of a disk of its own for what Spark keeps locally; 0 for the machine's.
+        has_own_clock: Whether the drivers' clock can be set.
+        is_long: Whether it takes more than some minutes.
+    """
+
+    name: str
+    act: Callable[[World], None]
+    expects: Expectation = Expectation.EXACT
+    disk_bytes: int = 0
+    has_own_clock: bool = False
+    is_long: bool = False

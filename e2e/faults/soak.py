@@ -1,0 +1,101 @@
+"""`make soak`: random faults under load for some minutes, in rounds that end with a comparison; seeded and resumable.
+
+A round is a world of its own with some faults in a row, all of which follow from the seed and the round's number. What a
+round ended as is written at once, so that a soak that was interrupted goes on with the next round, under the same seed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import secrets
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from faults import local, matrix, row, world
+from faults.scenario import Scenario
+
+FAULTS_IN_A_ROUND = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a soak is.
+
+    Attributes:
+        seed: All of it follows from this.
+        rounds: How many rounds have ended.
+        seconds: How long they took.
+    """
+
+    seed: int
+    rounds: int = 0
+    seconds: float = 0.0
+
+
+def round_of(seed: int, number: int, among: Sequence[Scenario] = local.IN_A_SOAK) -> tuple[Scenario, tuple[str, ...]]:
+    """Return a round as one scenario, and the names of its faults.
+
+    Args:
+        seed: Of the soak.
+        number: Of the round, from 0.
+        among: What may happen.
+    """
+    chosen = random.Random(f"{seed}/{number}").choices(among, k=FAULTS_IN_A_ROUND)
+
+    def act(place: world.World) -> None:
+        for one in chosen:
+            one.act(place)
+
+    return Scenario(f"soak-{seed}-{number}", act), tuple(one.name for one in chosen)
+
+
+def read(path: Path) -> Progress | None:
+    """Return how far an earlier soak is; None without one."""
+    return Progress(**json.loads(path.read_text())) if path.exists() else None
+
+
+def main() -> int:
+    """Read the command line and soak."""
+    parser = argparse.ArgumentParser(prog="python -m faults.soak", description="Random faults under load, for a while.")
+    parser.add_argument("--minutes", type=float, default=60.0, help="of all rounds, those before an interruption too")
+    parser.add_argument(
+        "--seed", type=int, help="of everything random; the interrupted soak's, or a new one, when omitted"
+    )
+    parser.add_argument("--folder", type=Path, default=Path("build/faults"), help="gets the report and the logs")
+    chosen = parser.parse_args()
+    folder: Path = chosen.folder.resolve()
+    path = folder / "soak.json"
+    before = read(path)
+    if before is None or chosen.seed not in (None, before.seed) or before.seconds >= chosen.minutes * 60:
+        before = Progress(secrets.randbelow(1 << 31) if chosen.seed is None else chosen.seed)
+    print(f"seed {before.seed}: {before.rounds} rounds have ended before; again with --seed {before.seed}", flush=True)
+    return _soak(before, path, row.Report(folder / "soak.jsonl"), until_s=chosen.minutes * 60)
+
+
+def _soak(progress: Progress, path: Path, report: row.Report, *, until_s: float) -> int:
+    is_good = True
+    worlds = path.parent / "worlds"
+    with world.serving(worlds / "servers") as servers:
+        while progress.seconds < until_s:
+            begun_s = time.monotonic()
+            scenario, names = round_of(progress.seed, progress.rounds)
+            print(f"{scenario.name}: {', '.join(names)}", flush=True)
+            seed = progress.seed + progress.rounds
+            found = matrix.play(scenario, servers, worlds / scenario.name, seed=seed, load=world.Load())
+            report.add(found)
+            print(matrix.sentence(found), flush=True)
+            is_good = is_good and found.passed
+            took_s = time.monotonic() - begun_s
+            progress = Progress(progress.seed, progress.rounds + 1, progress.seconds + took_s)
+            path.write_text(json.dumps({name: getattr(progress, name) for name in Progress.__dataclass_fields__}))
+    print(f"The table is {report.table}.")
+    return 0 if is_good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""What a row says of a run follows from the requests that passed, and a report goes on where it ended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from faults import row
+from faults.s3proxy import Passed
+
+
+def put(at_s: float, path: str, status: int = 200) -> Passed:
+    return Passed(at_s, "PUT", f"/bucket/state/default/load/generations/{path}", status, None)
+
+
+def test_a_batch_that_was_planned_before_the_fault_and_committed_after_it_was_replayed() -> None:
+    passed = [
+        put(1, "00000001/ledger/offsets/0"),
+        put(2, "00000001/ledger/commits/0"),
+        put(3, "00000001/ledger/offsets/1"),
+        put(3, "00000001/windows/offsets/0"),
+        put(9, "00000001/ledger/commits/1", status=503),
+        put(10, "00000001/ledger/commits/1"),
+        put(11, "00000001/ledger/offsets/2"),
+        put(12, "00000001/ledger/commits/2"),
+    ]
+
+    assert row.replayed(passed, hurt_s=5) == "ledger 1"
+    assert row.first_commit_s(passed, healed_s=5) == 5
+
+
+def test_batches_that_are_committed_again_in_another_generation_were_replayed() -> None:
+    passed = [
+        put(1, "00000001/ledger/commits/7"),
+        put(2, "00000001/ledger/commits/8"),
+        put(8, "00000002/ledger/commits/8"),
+        put(9, "00000002/ledger/commits/9"),
+    ]
+
+    assert row.replayed(passed, hurt_s=5) == "ledger 1"
+
+
+def test_without_a_commit_after_the_fault_there_is_no_time() -> None:
+    assert row.first_commit_s([put(1, "00000001/ledger/commits/7")], healed_s=5) is None
+
+
+def test_a_report_goes_on_where_it_ended_and_its_table_has_the_newest_row_of_each_scenario(tmp_path: Path) -> None:
+    failed = row.Row("s3-cut", 7, passed=False, lost=1, findings=("lost: ledger key-001 5",), exits=("1", "-9"))
+    report = row.Report(tmp_path / "report.jsonl")
+    report.add(failed)
+    report.add(row.Row("calm", 7, passed=True))
+
+    again = row.Report(tmp_path / "report.jsonl")
+    assert again.rows() == (failed, row.Row("calm", 7, passed=True))
+    assert (again.has_passed("calm"), again.has_passed("s3-cut"), again.has_passed("other")) == (True, False, False)
+    assert "lost: ledger key-001 5" in again.table.read_text()
+
+    again.add(row.Row("s3-cut", 8, passed=True))
+    assert again.has_passed("s3-cut")
+    assert "key-001" not in again.table.read_text()
