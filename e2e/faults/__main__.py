@@ -22,6 +22,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, help="of everything random; a new one when omitted")
     parser.add_argument("--again", action="store_true", help="also those that have passed before")
     parser.add_argument("--list", action="store_true", help="show the names and end")
+    parser.add_argument(
+        "--together", type=int, default=1, help="so many in one world, one after the other, where they can"
+    )
     parser.add_argument("--rate", type=float, default=world.Load().per_second, help="events in a second")
     parser.add_argument("--keys", type=int, default=world.Load().keys, help="number of keys")
     parser.add_argument("--folder", type=Path, default=Path("build/faults"), help="gets the report and the logs")
@@ -38,7 +41,12 @@ def main() -> int:
     load = world.Load(per_second=chosen.rate, keys=chosen.keys)
     folder = chosen.folder.resolve() / "worlds"
     is_good = matrix.run(
-        due, folder=folder, report=report, seed=seed, load=load, say=lambda line: print(line, flush=True)
+        matrix.groups_of(due, chosen.together),
+        folder=folder,
+        report=report,
+        seed=seed,
+        load=load,
+        say=lambda line: print(line, flush=True),
     )
     print(f"The table is {report.table}.")
     return 0 if is_good else 1

@@ -48,7 +48,7 @@ POINTS = (
     Point("plan", "PUT", r"/offsets/\d+$"),
     Point("state", "PUT", r"/state/\d+/\d+/.*\.(changelog|delta|zip)$"),
     Point("staged", "PUT", r"/staging/.*\.parquet"),
-    Point("prepared", "PUT", r"/sinks/"),
+    Point("prepared", "PUT", r"/prepared/"),
     Point("commit", "PUT", r"/commits/\d+$"),
     Point("manifest", "PUT", worlds.MANIFEST),
     Point("shown", "PUT", r"/_commits/\d+\.json"),
@@ -282,7 +282,8 @@ def _scenario(
     expects: Expectation = Expectation.EXACT,
     is_long: bool = False,
 ) -> Scenario:
-    return Scenario(name, functools.partial(act, *arguments), expects, is_long=is_long)
+    stays = expects is Expectation.EXACT and not is_long
+    return Scenario(name, functools.partial(act, *arguments), expects, is_long=is_long, leaves_job_running=stays)
 
 
 def _s3(name: str, seconds: float, *faults: Fault) -> Scenario:
@@ -301,14 +302,14 @@ _MEETINGS = (
 
 ALL = (
     Scenario("calm", calm),
-    Scenario("driver-killed-at-random", driver_killed_at_random),
+    _scenario("driver-killed-at-random", driver_killed_at_random),
     *(
         _scenario(f"driver-killed-{side.value}-{point.name}", driver_killed_at, point, side)
         for point in POINTS
         for side in Side
     ),
-    Scenario("worker-killed", worker_killed),
-    Scenario("jvm-killed", jvm_killed),
+    _scenario("worker-killed", worker_killed),
+    _scenario("jvm-killed", jvm_killed),
     _s3("s3-gone-for-20-s", 20, Fault(Harm.REFUSE)),
     _s3("s3-slow", 15, Fault(Harm.SLOW, delay_s=0.4)),
     _s3("s3-busy", 20, Fault(Harm.BUSY, share=0.5)),
@@ -335,10 +336,5 @@ ALL = (
 )
 """Every scenario, in the order in which the matrix runs them."""
 
-IN_A_SOAK = tuple(
-    one
-    for one in ALL
-    if one.name.startswith(("driver-killed", "worker-", "jvm-", "s3-", "answer-lost", "two-drivers", "rescale"))
-    and not one.is_long
-)
-"""Those that leave the job running in the root where it was, and may follow each other in any order."""
+IN_A_SOAK = tuple(one for one in ALL if one.leaves_job_running)
+"""Those that may follow each other in any order."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,56 +15,93 @@ from faults import row, world
 from faults.scenario import Expectation, Scenario
 
 Say = Callable[[str], None]
+Group = tuple[Scenario, ...]
+_EXAMPLES_MAX = 8
 
 
-def run(
-    scenarios: Sequence[Scenario], *, folder: Path, report: row.Report, seed: int, load: world.Load, say: Say
-) -> bool:
+def run(groups: Sequence[Group], *, folder: Path, report: row.Report, seed: int, load: world.Load, say: Say) -> bool:
     """Run scenarios and tell whether all of them ended as they have to.
 
     Args:
-        scenarios: In this order.
+        groups: In this order; the scenarios of one happen one after the other in one world.
         folder: Gets logs, and what the servers store.
-        report: Gets a row for each.
+        report: Gets a row for each scenario.
         seed: Of everything random.
         load: How much is sent.
         say: Told of every row.
     """
-    rows = []
+    is_good = True
     with world.serving(folder / "servers") as servers:
-        for scenario in scenarios:
-            found = play(scenario, servers, folder / scenario.name, seed=seed, load=load)
-            report.add(found)
-            rows.append(found)
-            say(sentence(found))
-    return all(found.passed for found in rows)
+        for group in groups:
+            for found in play(group, servers, folder / group[0].name, seed=seed, load=load):
+                report.add(found)
+                say(sentence(found))
+                is_good = is_good and found.passed
+    return is_good
 
 
-def play(scenario: Scenario, servers: world.Servers, folder: Path, *, seed: int, load: world.Load) -> row.Row:
-    """Run one scenario and return its row; whatever goes wrong is in the row."""
-    begun_s = time.monotonic()
+def groups_of(scenarios: Sequence[Scenario], size: int) -> tuple[Group, ...]:
+    """Put scenarios together that may follow each other in one world; the others stay alone."""
+    together = [one for one in scenarios if one.leaves_job_running]
+    alone = [(one,) for one in scenarios if not one.leaves_job_running]
+    return (*(tuple(together[place : place + size]) for place in range(0, len(together), size)), *alone)
+
+
+def play(group: Group, servers: world.Servers, folder: Path, *, seed: int, load: world.Load) -> tuple[row.Row, ...]:
+    """Run scenarios in one world, and return their rows; what goes wrong is in the row of the one that it happened to.
+
+    What came out is compared once, at the end, so a difference is in all rows of the group. When a scenario could not go
+    on, those after it have no row, and nobody knows of those before it unless the job can still be brought to its end.
+    """
     shutil.rmtree(folder, ignore_errors=True)
-    with world.local_things(folder, disk_bytes=scenario.disk_bytes, has_own_clock=scenario.has_own_clock) as local:
-        place = world.World(servers, folder, name=scenario.name, seed=seed, load=load, local=local)
+    first = group[0]
+    rows: list[row.Row] = []
+    with world.local_things(folder, disk_bytes=first.disk_bytes, has_own_clock=first.has_own_clock) as local:
+        place = world.World(servers, folder, name=first.name, seed=seed, load=load, local=local)
         try:
-            found = _play(scenario, place, begun_s)
-        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - the matrix goes on with the next one
-            found = place.told(compare.Comparison((), 0, 0), passed=False, took_s=time.monotonic() - begun_s)
-            found = replace(found, findings=(f"{type(error).__name__}: {str(error)[:900]}",))
+            place.begin()
+            for scenario in group:
+                rows.append(_act(scenario, place))
+                if rows[-1].findings:
+                    break
+            judged = _judge(rows, group, place)
+        except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - the matrix goes on with the next group
+            judged = tuple(replace(found, findings=(_told(error),)) for found in rows or [place.figures(first.name)])
         finally:
             place.close()
-    return replace(found, at=datetime.now(UTC).isoformat(timespec="seconds"))
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return tuple(replace(found, at=at) for found in judged)
 
 
-def _play(scenario: Scenario, place: world.World, begun_s: float) -> row.Row:
-    place.begin()
-    scenario.act(place)
-    place.until_commits()
-    savepoint = place.finish()
-    comparison = place.compared(savepoint)
-    return place.told(
-        comparison, passed=is_as_expected(comparison, scenario.expects), took_s=time.monotonic() - begun_s
+def _act(scenario: Scenario, place: world.World) -> row.Row:
+    place.begin_act()
+    try:
+        scenario.act(place)
+        place.until_commits()
+    except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - it becomes the scenario's row
+        return replace(place.figures(scenario.name), findings=(_told(error),))
+    return place.figures(scenario.name)
+
+
+def _judge(rows: Sequence[row.Row], group: Group, place: world.World) -> tuple[row.Row, ...]:
+    found = place.compared(place.finish())
+    told = tuple(finding.sentence for finding in found.findings[:_EXAMPLES_MAX])
+    return tuple(
+        replace(
+            one,
+            passed=not one.findings and is_as_expected(found, scenario.expects),
+            lost=found.count(compare.Fault.LOST),
+            repeated=found.count(compare.Fault.REPEATED),
+            wrong=found.count(compare.Fault.REORDERED, compare.Fault.DIFFERENT, compare.Fault.STALE),
+            rows=found.rows,
+            findings=one.findings + told,
+        )
+        for one, scenario in zip(rows, group, strict=False)
     )
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {str(error)[:900]}"
 
 
 def is_as_expected(comparison: compare.Comparison, expects: Expectation) -> bool:

@@ -30,6 +30,7 @@ class Scenario:
         disk_bytes: Size of a disk of its own for what Spark keeps locally; 0 for the machine's.
         has_own_clock: Whether the drivers' clock can be set.
         is_long: Whether it takes more than some minutes.
+        leaves_job_running: Whether the job goes on in the root where it was, so that another scenario may follow.
     """
 
     name: str
@@ -38,3 +39,4 @@ class Scenario:
     disk_bytes: int = 0
     has_own_clock: bool = False
     is_long: bool = False
+    leaves_job_running: bool = False

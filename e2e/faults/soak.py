@@ -86,7 +86,7 @@ def _soak(progress: Progress, path: Path, report: row.Report, *, until_s: float)
             scenario, names = round_of(progress.seed, progress.rounds)
             print(f"{scenario.name}: {', '.join(names)}", flush=True)
             seed = progress.seed + progress.rounds
-            found = matrix.play(scenario, servers, worlds / scenario.name, seed=seed, load=world.Load())
+            (found,) = matrix.play((scenario,), servers, worlds / scenario.name, seed=seed, load=world.Load())
             report.add(found)
             print(matrix.sentence(found), flush=True)
             is_good = is_good and found.passed

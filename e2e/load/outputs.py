@@ -152,7 +152,7 @@ def _read_files(places: Places, name: str) -> list[Row]:
 
 
 def _read_iceberg(properties: Mapping[str, str]) -> list[Row]:
-    table = load_catalog("checker", **properties).load_table("load.numbers")
+    table = load_catalog("default", **properties).load_table("load.numbers")
     rows: list[Row] = table.scan().to_arrow().to_pylist()
     return rows
 
