@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import secrets
+import signal
 import sys
 from pathlib import Path
 
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("--keys", type=int, default=world.Load().keys, help="number of keys")
     parser.add_argument("--folder", type=Path, default=Path("build/faults"), help="gets the report and the logs")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that servers and drivers are ended
     report = row.Report(chosen.folder.resolve() / "report.jsonl")
     names = tuple(chosen.scenario or ("",))
     wanted = [one for one in local.ALL if one.name.startswith(names) and (chosen.scenario or not one.is_long)]

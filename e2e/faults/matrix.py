@@ -33,7 +33,7 @@ def run(groups: Sequence[Group], *, folder: Path, report: row.Report, seed: int,
     is_good = True
     with world.serving(folder / "servers") as servers:
         for group in groups:
-            for found in play(group, servers, folder / group[0].name, seed=seed, load=load):
+            for found in play(group, servers, folder / group[0].name, seed=seed, load=load, say=say):
                 report.add(found)
                 say(sentence(found))
                 is_good = is_good and found.passed
@@ -47,7 +47,9 @@ def groups_of(scenarios: Sequence[Scenario], size: int) -> tuple[Group, ...]:
     return (*(tuple(together[place : place + size]) for place in range(0, len(together), size)), *alone)
 
 
-def play(group: Group, servers: world.Servers, folder: Path, *, seed: int, load: world.Load) -> tuple[row.Row, ...]:
+def play(
+    group: Group, servers: world.Servers, folder: Path, *, seed: int, load: world.Load, say: Say
+) -> tuple[row.Row, ...]:
     """Run scenarios in one world, and return their rows; what goes wrong is in the row of the one that it happened to.
 
     What came out is compared once, at the end, so a difference is in all rows of the group. When a scenario could not go
@@ -62,6 +64,7 @@ def play(group: Group, servers: world.Servers, folder: Path, *, seed: int, load:
             place.begin()
             for scenario in group:
                 rows.append(_act(scenario, place))
+                say(f"  {scenario.name}: over after {rows[-1].took_s:.0f} s, and not compared yet")
                 if rows[-1].findings:
                     break
             judged = _judge(rows, group, place)

@@ -10,6 +10,7 @@ import argparse
 import json
 import random
 import secrets
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -68,6 +69,7 @@ def main() -> int:
     )
     parser.add_argument("--folder", type=Path, default=Path("build/faults"), help="gets the report and the logs")
     chosen = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that servers and drivers are ended
     folder: Path = chosen.folder.resolve()
     path = folder / "soak.json"
     before = read(path)
@@ -77,6 +79,10 @@ def main() -> int:
     return _soak(before, path, row.Report(folder / "soak.jsonl"), until_s=chosen.minutes * 60)
 
 
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
 def _soak(progress: Progress, path: Path, report: row.Report, *, until_s: float) -> int:
     is_good = True
     worlds = path.parent / "worlds"
@@ -84,11 +90,11 @@ def _soak(progress: Progress, path: Path, report: row.Report, *, until_s: float)
         while progress.seconds < until_s:
             begun_s = time.monotonic()
             scenario, names = round_of(progress.seed, progress.rounds)
-            print(f"{scenario.name}: {', '.join(names)}", flush=True)
+            _say(f"{scenario.name}: {', '.join(names)}")
             seed = progress.seed + progress.rounds
-            (found,) = matrix.play((scenario,), servers, worlds / scenario.name, seed=seed, load=world.Load())
+            (found,) = matrix.play((scenario,), servers, worlds / scenario.name, seed=seed, load=world.Load(), say=_say)
             report.add(found)
-            print(matrix.sentence(found), flush=True)
+            _say(matrix.sentence(found))
             is_good = is_good and found.passed
             took_s = time.monotonic() - begun_s
             progress = Progress(progress.seed, progress.rounds + 1, progress.seconds + took_s)

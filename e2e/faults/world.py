@@ -36,6 +36,8 @@ TOKEN = "fault-matrix"  # noqa: S105 - of drivers that listen on loopback
 COMMITTED = r"/generations/\d+/[^/]+/commits/\d+$"
 MANIFEST = r"/checkpoints/\d+/_metadata\.json"
 _CLOCK = Path(__file__).with_name("clock.c")
+_SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+"""For JVMs that do not live long enough for what they compile."""
 _PARTITIONS = 2
 _FENCED, _STOPPED = 12, 11
 _RETRIED = (1, 10, _FENCED, 16)
@@ -479,7 +481,7 @@ class World:
 
     def _environment(self) -> dict[str, str]:
         mine = {"LOAD_DSN": self.places.dsn, "LOAD_CATALOG": str(self.places.catalog["uri"])}
-        return {**self.places.environment, **mine, "STATEFULSPARK_TOKEN": TOKEN}
+        return {**self.places.environment, **mine, "STATEFULSPARK_TOKEN": TOKEN, "JAVA_TOOL_OPTIONS": _SHORT_LIVED}
 
 
 def location_of(told: object) -> str:
