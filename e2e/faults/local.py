@@ -157,7 +157,11 @@ def manifest_damaged(damage: Callable[[Path], None], world: World) -> None:
 
 
 def two_drivers_at(point: Point, world: World) -> None:
-    """A driver falls asleep in the middle of a request, another one takes over, and the first wakes up and goes on."""
+    """A driver falls asleep in the middle of a request, another one takes over, and the first wakes up and goes on.
+
+    One of the two has to end: the first, which was replaced; or the second, if the first slept before it had claimed an
+    epoch, and claims the next one when it wakes up.
+    """
     with world.unattended():
         first = world.driver
         if point.in_start:
@@ -171,13 +175,24 @@ def two_drivers_at(point: Point, world: World) -> None:
         first.pause()
         world.hurt()
         proxy = world.new_proxy()
-        world.replace_driver(world.new_driver(proxy), proxy)
+        second = world.new_driver(proxy)
+        before = world.proxy
+        world.replace_driver(second, proxy)
         world.start()
         world.until_commits(4)
         hold.let_go()
         first.resume()
-        world.until(lambda: not first.runs, "the first driver notices that it was replaced and ends")
-        world.note_exit(first)
+        world.until(
+            lambda: not (first.runs and second.runs), "one of two drivers notices that it was replaced and ends"
+        )
+        replaced = second if first.runs else first
+        world.note_exit(replaced)
+        if replaced.exit_code != worlds.FENCED:
+            raise worlds.ScenarioError(
+                f"the replaced driver ended with {replaced.exit_code}, not as one that is fenced"
+            )
+        if replaced is second:
+            world.replace_driver(first, before)
         world.heal()
     world.until_commits(4)
 

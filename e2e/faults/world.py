@@ -39,8 +39,10 @@ _CLOCK = Path(__file__).with_name("clock.c")
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 """For JVMs that do not live long enough for what they compile."""
 _PARTITIONS = 2
-_FENCED, _STOPPED = 12, 11
-_RETRIED = (1, 10, _FENCED, 16)
+FENCED = 12
+"""How a driver ends that was replaced."""
+_STOPPED = 11
+_RETRIED = (1, 10, FENCED, 16)
 _NUMBERS = pa.schema([("subtask", pa.int32()), ("number", pa.int64())])
 
 
@@ -295,10 +297,9 @@ class World:
 
     def replace_driver(self, driver: driverprocess.Driver, proxy: s3proxy.S3Proxy | None = None) -> None:
         """Attend to another driver from now on."""
-        if proxy is not None:
-            self.proxy = proxy
-            self._proxies.append(proxy)
-        self.drivers.append(driver)
+        self.proxy = proxy or self.proxy
+        self._proxies += [self.proxy] if self.proxy not in self._proxies else []
+        self.drivers += [driver] if driver not in self.drivers else []
         self.driver = driver
 
     def call(self, *arguments: str, within_s: float = 180.0) -> str:

@@ -1,0 +1,43 @@
+"""Which scenarios share a world, and when what came out is as it may be."""
+
+from __future__ import annotations
+
+import pytest
+from faults import matrix
+from faults.scenario import Expectation, Scenario
+from load import compare
+from load.compare import Fault, Finding
+
+
+def a_scenario(name: str, *, stays: bool) -> Scenario:
+    return Scenario(name, lambda world: None, leaves_job_running=stays)
+
+
+def found(*findings: Finding) -> compare.Comparison:
+    return compare.Comparison(findings, rows=9, values=1)
+
+
+def test_scenarios_that_leave_the_job_running_share_worlds_and_the_others_have_one_each() -> None:
+    one, two, three = (a_scenario(name, stays=True) for name in ("one", "two", "three"))
+    alone = a_scenario("alone", stays=False)
+
+    assert matrix.groups_of((one, alone, two, three), 2) == ((one, two), (three,), (alone,))
+    assert matrix.groups_of((one, alone, two), 1) == ((one,), (two,), (alone,))
+
+
+@pytest.mark.parametrize(
+    ("comparison", "exact", "repeats"),
+    [
+        pytest.param(found(), True, True, id="nothing was found"),
+        pytest.param(found(Finding(Fault.REPEATED, "ledger", "key", 5)), False, True, id="a sink that keeps repeats"),
+        pytest.param(
+            found(Finding(Fault.REPEATED, "confirmed", "key", 5)), False, False, id="a sink that withdraws repeats"
+        ),
+        pytest.param(found(Finding(Fault.LOST, "ledger", "key", 5)), False, False, id="a row is lost"),
+        pytest.param(found(Finding(Fault.DIFFERENT, "ledger", "key", 5)), False, False, id="a row is different"),
+        pytest.param(found(Finding(Fault.STALE, "state", "key", 5)), False, False, id="state is stale"),
+    ],
+)
+def test_what_a_scenario_may_lead_to(comparison: compare.Comparison, exact: bool, repeats: bool) -> None:
+    assert matrix.is_as_expected(comparison, Expectation.EXACT) is exact
+    assert matrix.is_as_expected(comparison, Expectation.REPEATS) is repeats
