@@ -39,7 +39,7 @@ class Point:
     request: tuple[str, ...] = ()
 
 
-_STATE_FILES = "generations/*/ledger/state/*/*/*.*"
+_STATE_FILES = "generations/*/ledger/state/*/*/*.changelog"
 _MANIFESTS = "checkpoints/*/_metadata.json"
 
 POINTS = (
