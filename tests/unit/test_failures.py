@@ -140,3 +140,42 @@ def test_a_function_that_raised_is_told_with_the_users_file_and_line() -> None:
         "The query 'delays' failed at /app/job.py:12 in process: Count.process() of keyed operator 'by-k' failed: "
         "ValueError: bad."
     )
+
+
+_STORAGE_GONE_FROM_A_WORKER = """org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated
+\tat org.apache.spark.api.python.BasePythonRunner
+Traceback (most recent call last):
+  File "/site-packages/statefulspark/sources/feed.py", line 40, in read
+    body = self._store.read(key)
+  File "/site-packages/fsspec/asyn.py", line 63, in _runner
+    result[0] = await coro
+statefulspark.errors.{error}: {reason}: Could not read s3://bucket/segment at http://s3:9000: no answer.
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        pytest.param("TransientError", "StorageUnreachable", id="gone"),
+        pytest.param("StateUnknownError", "AccessDenied", id="refused"),
+    ],
+)
+def test_storage_that_a_worker_cannot_reach_is_not_blamed_on_a_line_of_the_job(error: str, reason: str) -> None:
+    text = _STORAGE_GONE_FROM_A_WORKER.format(error=error, reason=reason)
+
+    assert failures.of_query("counter", text, fenced=False) == failures.Failure(
+        ExitCode.STORAGE_UNAVAILABLE,
+        reason,
+        "The query 'counter' failed: Could not read s3://bucket/segment at http://s3:9000: no answer.",
+    )
+    assert failures.calls_of_job(text) == ()
+
+
+def test_an_error_of_the_job_that_only_mentions_unreachable_storage_is_the_jobs() -> None:
+    text = 'Traceback (most recent call last):\n  File "/app/job.py", line 3, in process\n    raise\nValueError: '
+    text += "statefulspark.errors.TransientError: StorageUnreachable: x\n"
+
+    failure = failures.of_query("counter", text, fenced=False)
+
+    assert (failure.code, failure.reason) == (ExitCode.FAILED, "QueryFailed")
+    assert len(failures.calls_of_job(text)) == 1

@@ -169,7 +169,16 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
         return Failure(ExitCode.FAILED, STATE_DAMAGED, sentence)
     if lost_a_race(text):
         return Failure(ExitCode.FAILED, "ConcurrentDriver", sentence)
+    if reason := _storage_reason(text):
+        return Failure(ExitCode.STORAGE_UNAVAILABLE, reason, sentence)
     return Failure(ExitCode.FAILED, "QueryFailed", sentence)
+
+
+def _storage_reason(text: str) -> str:
+    """Return why the product could not use its storage in a Python worker; empty if the query failed of something else."""
+    errors_of_python = [line.strip() for line in text.splitlines() if _is_python_error(line.strip())]
+    found = _OUR_STORAGE_ERROR.match(errors_of_python[-1]) if errors_of_python else None
+    return found["reason"] if found else ""
 
 
 def _sentence(uid: str, text: str) -> str:
@@ -184,9 +193,10 @@ def _sentence(uid: str, text: str) -> str:
 def calls_of_job(text: str) -> tuple[usercode.Frame, ...]:
     """Return the calls in the job's code that the exception of a query names; none for an internal error.
 
-    An exception that the product did not wrap comes from a function that Spark itself called, such as a UDF.
+    An exception that the product did not wrap comes from a function that Spark itself called, such as a UDF. Storage that
+    the product cannot reach is no failure of the job's code, whatever libraries the trace goes through.
     """
-    return () if _INTERNAL_ERROR in text else usercode.in_text(text)
+    return () if _INTERNAL_ERROR in text or _storage_reason(text) else usercode.in_text(text)
 
 
 def is_slow_start(text: str) -> bool:
@@ -226,12 +236,15 @@ def essence(text: str, limit: int = 800) -> str:
     chosen = (
         python[-1] if python and "Traceback (most recent call last)" in text else (lines[0] if lines else "no message")
     )
-    return _OUR_ERROR.sub("", chosen)[:limit]
+    return _OUR_STORAGE_ERROR.sub("", _OUR_ERROR.sub("", chosen))[:limit]
 
 
 _INTERNAL_ERROR = "statefulspark.errors.InternalError: "
 _OUR_ERROR = re.compile(
     r"^statefulspark\.errors\.(?:SpecRejectedError|UserCodeError|InternalError): (?:FunctionFailed: |Unexpected: )?"
+)
+_OUR_STORAGE_ERROR = re.compile(
+    rf"^statefulspark\.errors\.(?:TransientError|StateUnknownError): (?P<reason>{'|'.join(sorted(_STORAGE))}): "
 )
 
 
