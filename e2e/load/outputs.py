@@ -5,6 +5,8 @@ Nothing of the product is imported; its command line is used as a person uses it
 
 from __future__ import annotations
 
+import concurrent.futures
+import functools
 import io
 import json
 import os
@@ -27,6 +29,8 @@ from load.truth import Account
 
 _ANSWERS_WITHIN_S = 30.0
 _TIMERS = "_timer_state/event_user-timers"
+_STATES = ("totals", "latest", "kinds", "periods", "largest", "copies", "fired", _TIMERS)
+_READERS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,14 +162,14 @@ def _read_iceberg(properties: Mapping[str, str]) -> list[Row]:
 
 
 def _read_accounts(places: Places, savepoint: str) -> dict[str, Account]:
-    def state(name: str) -> list[Row]:
-        return _read_state(places, savepoint, "accounts", name)
-
-    latest, kinds, periods = _nested(state("latest")), _nested(state("kinds")), _nested(state("periods"))
-    largest, copies, fired = _plain(state("largest")), _plain(state("copies")), _plain(state("fired"))
-    timers = {(row["key"], _number(row["entry"])) for row in state(_TIMERS)}
+    with concurrent.futures.ThreadPoolExecutor(_READERS) as readers:
+        read = functools.partial(_read_state, places, savepoint, "accounts")
+        states = dict(zip(_STATES, readers.map(read, _STATES), strict=True))
+    latest, kinds, periods = (_nested(states[name]) for name in ("latest", "kinds", "periods"))
+    largest, copies, fired = (_plain(states[name]) for name in ("largest", "copies", "fired"))
+    timers = {(row["key"], _number(row["entry"])) for row in states[_TIMERS]}
     accounts = {}
-    for row in state("totals"):
+    for row in states["totals"]:
         key, totals = str(row["key"]), row["value"]
         assert isinstance(totals, dict)
         accounts[key] = Account(
