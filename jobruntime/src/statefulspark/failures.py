@@ -177,8 +177,8 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
 def _storage_reason(text: str) -> str:
     """Return why the product could not use its storage in a Python worker; empty if the query failed of something else."""
     errors_of_python = [line.strip() for line in text.splitlines() if _is_python_error(line.strip())]
-    found = _OUR_STORAGE_ERROR.match(errors_of_python[-1]) if errors_of_python else None
-    return found["reason"] if found else ""
+    of_storage = _OUR_STORAGE_ERROR.match(errors_of_python[-1]) if errors_of_python else None
+    return of_storage["reason"] if of_storage else ""
 
 
 def _sentence(uid: str, text: str) -> str:
