@@ -11,6 +11,7 @@ from pathlib import Path
 from faults.s3proxy import Passed
 
 _LOG_ENTRY = re.compile(r"/generations/(\d+)/([^/]+)/(offsets|commits)/(\d+)$")
+_CLAIM = re.compile(r"/epochs/\d+\.json$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,9 @@ class Row:
 
 
 def replayed(passed: Iterable[Passed], hurt_s: float) -> str:
-    """Tell which batches ran again: planned before a fault and committed after it, or committed in two generations.
+    """Tell which batches ran again: planned by one driver and committed by the next, or committed in two generations.
+
+    A driver that claims an epoch after the fault began is the next one; a batch that was only held up by a fault is none.
 
     Args:
         passed: Requests of the whole run.
@@ -62,7 +65,10 @@ def replayed(passed: Iterable[Passed], hurt_s: float) -> str:
     planned: dict[tuple[str, int], float] = {}
     generations: dict[tuple[str, int], set[str]] = {}
     again: set[tuple[str, int]] = set()
+    claimed_s = 0.0
     for one in passed:
+        if one.method == "PUT" and one.is_done and one.at_s > hurt_s and _CLAIM.search(one.path):
+            claimed_s = one.at_s
         entry = _LOG_ENTRY.search(one.path)
         if one.method != "PUT" or not one.is_done or entry is None:
             continue
@@ -71,7 +77,7 @@ def replayed(passed: Iterable[Passed], hurt_s: float) -> str:
             planned.setdefault(batch, one.at_s)
             continue
         generations.setdefault(batch, set()).add(entry[1])
-        if planned.get(batch, one.at_s) <= hurt_s < one.at_s or len(generations[batch]) > 1:
+        if planned.get(batch, one.at_s) < claimed_s or len(generations[batch]) > 1:
             again.add(batch)
     queries = sorted({query for query, _ in again})
     return ", ".join(f"{query} {sum(name == query for name, _ in again)}" for query in queries)

@@ -12,12 +12,22 @@ def put(at_s: float, path: str, status: int = 200) -> Passed:
     return Passed(at_s, "PUT", f"/bucket/state/default/load/generations/{path}", status, None)
 
 
-def test_a_batch_that_was_planned_before_the_fault_and_committed_after_it_was_replayed() -> None:
+CLAIM = Passed(8, "PUT", "/bucket/state/default/load/epochs/00000002.json", 200, None)
+
+
+def test_a_batch_that_was_only_held_up_by_a_fault_was_not_replayed() -> None:
+    passed = [put(3, "00000001/ledger/offsets/1"), put(10, "00000001/ledger/commits/1")]
+
+    assert row.replayed(passed, hurt_s=5) == ""
+
+
+def test_a_batch_that_one_driver_planned_and_the_next_one_committed_was_replayed() -> None:
     passed = [
         put(1, "00000001/ledger/offsets/0"),
         put(2, "00000001/ledger/commits/0"),
         put(3, "00000001/ledger/offsets/1"),
         put(3, "00000001/windows/offsets/0"),
+        CLAIM,
         put(9, "00000001/ledger/commits/1", status=503),
         put(10, "00000001/ledger/commits/1"),
         put(11, "00000001/ledger/offsets/2"),
