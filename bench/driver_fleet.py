@@ -8,15 +8,13 @@ written to storage. No Spark, no container.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import json
 import ssl
-import tempfile
 import time
 import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -61,11 +59,12 @@ class Api:
     @classmethod
     @contextlib.asynccontextmanager
     async def connect(cls, kubeconfig: Path) -> AsyncIterator[Self]:
-        """Connect with a kubeconfig that has its certificates, or a token, in itself."""
+        """Connect with a kubeconfig of `build/bin/cluster`: it names the authority's file, and has a token."""
         config = yaml.safe_load(kubeconfig.read_text())
         cluster, user = config["clusters"][0]["cluster"], config["users"][0]["user"]
-        headers = {"Authorization": f"Bearer {user['token']}"} if "token" in user else {}
-        connector = aiohttp.TCPConnector(ssl=_tls(cluster, user), limit=0)
+        headers = {"Authorization": f"Bearer {user['token']}"}
+        authority = ssl.create_default_context(cafile=cluster["certificate-authority"])
+        connector = aiohttp.TCPConnector(ssl=authority, limit=0)
         async with aiohttp.ClientSession(connector=connector, headers=headers, read_bufsize=1 << 22) as session:
             yield cls(session, cluster["server"])
 
@@ -125,17 +124,6 @@ class Api:
                         if event["type"] == "ERROR":
                             break
                         yield event["type"], event["object"]
-
-
-def _tls(cluster: Mapping[str, str], user: Mapping[str, str]) -> ssl.SSLContext:
-    context = ssl.create_default_context(cadata=base64.b64decode(cluster["certificate-authority-data"]).decode())
-    if "client-certificate-data" in user:
-        with tempfile.NamedTemporaryFile("wb") as pair:
-            pair.write(base64.b64decode(user["client-certificate-data"]) + b"\n")
-            pair.write(base64.b64decode(user["client-key-data"]))
-            pair.flush()
-            context.load_cert_chain(pair.name)
-    return context
 
 
 @dataclass(slots=True)

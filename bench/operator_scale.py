@@ -44,7 +44,7 @@ GOALS = {
     "upgrades_per_minute": "above 600",
     "catch_up_s": "at most 15",
 }
-_WATCHED = {kind.plural for kind in resources.KINDS.values()} - {"leases", "events"}
+_WATCHED = {kind.plural for kind in resources.KINDS.values()} - {"leases"}
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
