@@ -496,7 +496,12 @@ class JobWorld:
 
     def lead(self, *, may_act: bool) -> None:
         """Take the Lease from this operator, or give it back."""
-        self.world = dataclasses.replace(self.world, may_act=lambda: may_act)
+
+        def require_leadership() -> None:
+            if not may_act:
+                raise errors.TransientError("NotLeading", "Another operator leads.")
+
+        self.world = dataclasses.replace(self.world, require_leadership=require_leadership)
 
     def _ports(self) -> Ports:
         return Ports(self.cluster, self.drivers, self.storage, now=lambda: self.time, new_token=lambda: "token")

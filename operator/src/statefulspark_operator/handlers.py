@@ -101,12 +101,14 @@ def build_registry(wake: Callable[[JobKey], None], copies: Watched) -> kopf.Oper
 @contextlib.asynccontextmanager
 async def _connect(leader: Leadership | None) -> AsyncIterator[Ports]:
     """Open the connections to Kubernetes, drivers and storage, and close them at the end."""
-    may_act = (lambda: leader.may_act) if leader is not None else (lambda: True)
+    permit = leader.require if leader is not None else (lambda: None)
     copies = Watched()
-    gateway = await kubernetes_gateway.KubernetesGateway.connect(written=copies.keep_written)
-    drivers = driver_api.HttpDriverApi()
+    gateway = await kubernetes_gateway.KubernetesGateway.connect(written=copies.keep_written, permit=permit)
+    drivers = driver_api.HttpDriverApi(permit=permit)
     try:
-        yield Ports(gateway, drivers, storage_reader.SnapshotStorageReader(), watched=copies, may_act=may_act)
+        yield Ports(
+            gateway, drivers, storage_reader.SnapshotStorageReader(), watched=copies, require_leadership=permit
+        )
     finally:
         await drivers.close()
         await gateway.close()

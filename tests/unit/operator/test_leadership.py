@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,11 +12,19 @@ from fakecluster import FakeGateway
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jobworld import START, JobWorld
+from kubernetes.aio import client
+from situations import a_pod
 from statefulspark import errors
+from statefulspark.contract.api import StopRequest
 from statefulspark_operator.api.status import Phase
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import kubernetes_gateway, resources
+from statefulspark_operator.cluster.driver_api import HttpDriverApi
+from statefulspark_operator.cluster.kubernetes_gateway import KubernetesGateway
 from statefulspark_operator.cluster.resources import Kind, Resource
+from statefulspark_operator.engine import leadership
 from statefulspark_operator.engine.leadership import ACTS_FOR_S, LASTS_S, Leadership, LeaseName
+
+WITHIN_S = 20.0
 
 
 @dataclass
@@ -23,8 +33,11 @@ class Line(FakeGateway):
 
     server: FakeGateway | None = None
     is_cut: bool = False
+    hangs: bool = False
 
     async def get(self, kind: Kind, namespace: str, name: str) -> Resource | None:
+        if self.hangs:
+            await asyncio.Event().wait()
         return await self._reach().get(kind, namespace, name)
 
     async def create(self, manifest: Resource) -> bool:
@@ -178,3 +191,91 @@ def test_an_operator_that_leads_no_longer_changes_nothing(change: Resource) -> N
 
     world.lead(may_act=True)
     world.run_until(lambda: world.driver.operations != {})
+
+
+def test_a_leader_whose_renewal_hangs_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leadership, "TRY_EVERY_S", 0.0)
+    world = World()
+    leader = world.operator("a")
+    attempt(leader)
+    world.time_s = ACTS_FOR_S - 0.01
+    world.lines[0].hangs = True
+
+    asyncio.run(asyncio.wait_for(leader.hold(), WITHIN_S))
+
+
+class Permission:
+    """The right to act, until it is taken."""
+
+    def __init__(self) -> None:
+        self.is_taken = False
+
+    def __call__(self) -> None:
+        if self.is_taken:
+            raise errors.TransientError("NotLeading", "Another operator leads.")
+
+
+class SlowServer:
+    """Answers every request with an empty object, but not before it is released.
+
+    Attributes:
+        methods: Of the requests that it has received.
+    """
+
+    def __init__(self) -> None:
+        self.methods: list[str] = []
+        self.asked, self.released = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[str]:
+        server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        try:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        finally:
+            server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        self.methods.append(head.decode().split()[0])
+        self.asked.set()
+        await self.released.wait()
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}")
+        writer.close()
+
+
+def test_a_write_that_waited_for_its_turn_while_the_lease_was_lost_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kubernetes_gateway, "MOST_AT_ONCE", 1)
+
+    async def scene() -> list[str]:
+        permission, server = Permission(), SlowServer()
+        async with server.serving() as url:
+            gateway = KubernetesGateway(client.ApiClient(client.Configuration(host=url)), permit=permission)
+            read = asyncio.create_task(gateway.get(resources.POD, "demo", "one"))
+            await asyncio.wait_for(server.asked.wait(), WITHIN_S)
+            written = asyncio.create_task(gateway.delete(resources.POD, "demo", "one"))
+            await asyncio.sleep(0)
+            permission.is_taken = True
+            server.released.set()
+            await read
+            with pytest.raises(errors.TransientError, match="Another operator leads"):
+                await written
+            await gateway.close()
+        return server.methods
+
+    assert asyncio.run(scene()) == ["GET"]
+
+
+def test_a_driver_is_asked_to_stop_by_the_leader_only() -> None:
+    async def scene() -> list[str]:
+        permission, server = Permission(), SlowServer()
+        permission.is_taken = True
+        server.released.set()
+        async with server.serving() as url:
+            drivers = HttpDriverApi(lambda _pod: url, permit=permission)
+            with pytest.raises(errors.TransientError, match="Another operator leads"):
+                await drivers.stop(a_pod(), "token", StopRequest(request_id="r", savepoint=True))
+            await drivers.status(a_pod(), "token")
+            await drivers.close()
+        return server.methods
+
+    assert asyncio.run(scene()) == ["GET"]

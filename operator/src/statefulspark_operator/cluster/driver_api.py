@@ -61,15 +61,20 @@ class HttpDriverApi:
     """The API over HTTP, at the pod's own address."""
 
     def __init__(
-        self, resolve: Callable[[DriverPod], str | None] = address_of, *, timeout_s: float = TIMEOUT_S
+        self,
+        resolve: Callable[[DriverPod], str | None] = address_of,
+        *,
+        permit: Callable[[], None] = lambda: None,
+        timeout_s: float = TIMEOUT_S,
     ) -> None:
         """Create a client.
 
         Args:
             resolve: Returns the URL of a pod's API.
+            permit: Called at the moment a driver is asked to do something; raises if it must not be.
             timeout_s: How long an answer is waited for.
         """
-        self._resolve, self._timeout_s = resolve, timeout_s
+        self._resolve, self._permit, self._timeout_s = resolve, permit, timeout_s
         self._session: aiohttp.ClientSession | None = None
         self._lane, self._silent_lane = asyncio.Semaphore(MOST_AT_ONCE), asyncio.Semaphore(MOST_SILENT_AT_ONCE)
         self._silent: set[str] = set()
@@ -131,6 +136,8 @@ class HttpDriverApi:
         if address is None:
             return DriverSilent("no address yet")
         async with self._silent_lane if pod.uid in self._silent else self._lane:
+            if method != "GET":
+                self._permit()
             answer = await self._ask(address + path, token, method, body)
         if isinstance(answer, TimeoutError):
             if len(self._silent) > _REMEMBERED_SILENT:

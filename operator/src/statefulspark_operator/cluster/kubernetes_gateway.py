@@ -49,6 +49,7 @@ class KubernetesGateway:
         api: client.ApiClient,
         written: Callable[[Resource], None] = lambda _object: None,
         *,
+        permit: Callable[[], None] = lambda: None,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> None:
         """Use a configured client; `connect` creates one.
@@ -56,9 +57,10 @@ class KubernetesGateway:
         Args:
             api: The client.
             written: Receives every object as it is after a write.
+            permit: Called at the moment a write is sent; raises if it must not be.
             timeout_s: How long an answer is waited for.
         """
-        self._api, self._written, self._timeout_s = api, written, timeout_s
+        self._api, self._written, self._permit, self._timeout_s = api, written, permit, timeout_s
         self._turns = asyncio.Semaphore(MOST_AT_ONCE)
 
     @classmethod
@@ -67,6 +69,7 @@ class KubernetesGateway:
         kubeconfig: Path | None = None,
         written: Callable[[Resource], None] = lambda _object: None,
         *,
+        permit: Callable[[], None] = lambda: None,
         timeout_s: float = REQUEST_TIMEOUT_S,
     ) -> Self:
         """Connect with the pod's service account, or outside a cluster with a kubeconfig.
@@ -74,6 +77,7 @@ class KubernetesGateway:
         Args:
             kubeconfig: The file to use outside a cluster; KUBECONFIG or the user's default file when omitted.
             written: Receives every object as it is after a write.
+            permit: Called at the moment a write is sent; raises if it must not be.
             timeout_s: How long an answer is waited for.
 
         Raises:
@@ -91,7 +95,7 @@ class KubernetesGateway:
                 ) from error
         api = client.ApiClient(settings)
         api.user_agent = f"{names.FIELD_MANAGER}/{statefulspark_operator.__version__}"
-        return cls(api, written, timeout_s=timeout_s)
+        return cls(api, written, permit=permit, timeout_s=timeout_s)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -211,6 +215,8 @@ class KubernetesGateway:
                 auth_settings=["BearerToken"],
             )
             async with self._turns:
+                if method != "GET":
+                    self._permit()  # Not earlier: it may have waited for its turn, or the process may have been frozen.
                 response = await self._api.call_api(*parameters, _request_timeout=self._timeout_s)
                 content: bytes = await response.read()  # type: ignore[no-untyped-call]
         except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -75,6 +75,19 @@ class Leadership:
         """Whether this operator is the leader at this moment."""
         return self._renewed_s is not None and self._clock_s() - self._renewed_s < ACTS_FOR_S
 
+    @property
+    def _remaining_s(self) -> float:
+        return max(0.0, self._renewed_s + ACTS_FOR_S - self._clock_s()) if self._renewed_s is not None else 0.0
+
+    def require(self) -> None:
+        """Refuse to act if this operator is not the leader at this moment.
+
+        Raises:
+            TransientError: `NotLeading`: another operator may be acting already.
+        """
+        if not self.may_act:
+            raise errors.TransientError("NotLeading", "The Lease was not renewed in time; another operator goes on.")
+
     async def acquire(self) -> None:
         """Wait until this operator is the leader."""
         while not await self.attempt():
@@ -85,7 +98,10 @@ class Leadership:
         """Renew the Lease; return as soon as it is lost."""
         while self.may_act:
             await asyncio.sleep(TRY_EVERY_S)
-            await self.attempt()
+            try:
+                await asyncio.wait_for(self.attempt(), self._remaining_s)
+            except TimeoutError:
+                return  # What goes on in threads would go on beside the next leader.
 
     async def attempt(self) -> bool:
         """Take or renew the Lease if that is possible; tell whether this operator is the leader.
