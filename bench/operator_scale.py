@@ -75,9 +75,10 @@ class Operator:
         )
 
     def start(self) -> None:
-        """Start it, and return at once."""
+        """Start it as the chart does, with a Lease, and return at once."""
         command = [sys.executable, "-m", "statefulspark_operator.cli", "run", "--namespace", NAMESPACE]
-        self._process.launch([*command, "--health-port", "0", "--metrics-port", "0"])
+        lease = ["--lease", "operator", "--lease-namespace", NAMESPACE, "--identity", "operator-0"]
+        self._process.launch([*command, *lease, "--health-port", "0", "--metrics-port", "0"])
 
     def kill(self) -> None:
         """End it without a chance to clean up."""

@@ -10,9 +10,9 @@ import signal
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
+import yaml
 from apiserver import ApiServer
 from operatorscene import Operator, Scene, as_operator, serving
 from s3server import S3Server
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.api, pytest.mark.s3]
 @pytest.fixture(scope="module")
 def operator(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("operator")
-    namespaces = tuple(f"operator-{number}" for number in range(1, 11))
+    namespaces = tuple(f"operator-{number}" for number in range(1, 13))
     for namespace in namespaces:
         api_server.call("create", "namespace", namespace)
     process = Operator(as_operator(api_server, namespaces, folder), namespaces, folder)
@@ -112,41 +112,6 @@ def test_a_standby_becomes_the_driver_by_its_labels_with_the_charts_rights(scene
         assert standby.config.restore.snapshot == savepoint
         assert "flights-driver-2" not in scene.server.names(scene.namespace, "pods")
         assert resources.number(scene.status(), "driver", "epoch") == 2
-
-
-def test_of_two_operators_one_acts_and_the_other_goes_on_when_it_is_killed(
-    api_server: ApiServer, s3: S3Server, tmp_path: Path
-) -> None:
-    namespaces = ("operator-pair",)
-    api_server.call("create", "namespace", *namespaces)
-    kubeconfig = as_operator(api_server, namespaces, tmp_path)
-    lease = ("--lease", "operator-statefulspark-operator", "--lease-namespace", *namespaces, "--identity")
-    folders = [tmp_path / identity for identity in "ab"]
-    for folder in folders:
-        folder.mkdir()
-    first, second = (Operator(kubeconfig, namespaces, folder, *lease, folder.name) for folder in folders)
-    with serving() as port:
-        scene = Scene(api_server, namespaces[0], first, s3, port)
-        try:
-            first.start()
-            scene.apply()
-            scene.play_driver(1)
-            scene.until_phase("Running")
-            second.start()
-            scene.until("it stands by", lambda: '"/healthz"' in second.log.read_text())
-            assert '"watching"' not in second.log.read_text()
-
-            first.kill()
-            scene.operator, scene.port.driver = second, None
-            api_server.call("-n", scene.namespace, "delete", "pod", "flights-driver-1", "--grace-period=0", "--force")
-            scene.play_driver(2)
-            scene.until("running again", lambda: scene.status().get("epoch") == 2)
-
-            held = api_server.get(scene.namespace, "lease/operator-statefulspark-operator")
-            assert resources.text(held, "spec", "holderIdentity") == "b"
-        finally:
-            first.kill()
-            second.kill()
 
 
 def condition(scene: Scene, kind: str) -> tuple[str, str]:
@@ -248,6 +213,59 @@ def test_a_pod_template_that_kubernetes_refuses_is_shown_with_its_reason(scene: 
     scene.until_phase("Stalled")
 
     assert "containerPort" in resources.text(scene.status(), "message")
+
+
+FOREIGN = ("ServiceAccount", "Role", "RoleBinding", "Service")
+
+
+def a_foreign_object(kind: str, namespace: str) -> Resource:
+    """Return an object of somebody else with the name that the operator would give its own."""
+    group = "v1" if kind in ("Service", "ServiceAccount") else "rbac.authorization.k8s.io/v1"
+    theirs: dict[str, Resource] = {
+        "Service": {"spec": {"ports": [{"port": 80}], "selector": {"app": "theirs"}}},
+        "RoleBinding": {"roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "theirs"}},
+    }
+    meta: Resource = {"name": "flights-driver", "namespace": namespace}
+    return {"apiVersion": group, "kind": kind, "metadata": meta, **theirs.get(kind, {})}
+
+
+def test_objects_of_somebody_else_are_named_and_left_as_they_are(scene: Scene) -> None:
+    scene.server.apply(*(a_foreign_object(kind, scene.namespace) for kind in FOREIGN))
+    before = {kind: scene.server.get(scene.namespace, f"{kind}/flights-driver") for kind in FOREIGN}
+    scene.apply(executor={"instances": 2})
+
+    for kind in FOREIGN:
+        in_the_way = f"{kind} flights-driver exists and does not belong to this job"
+        scene.until(in_the_way, lambda words=in_the_way: words in resources.text(scene.status(), "message"))
+        assert condition(scene, "Ready") == ("False", "NameTaken")
+        assert scene.server.get(scene.namespace, f"{kind}/flights-driver") == before[kind]
+        assert scene.server.names(scene.namespace, "pods") == []
+        scene.server.call("-n", scene.namespace, "delete", kind, "flights-driver")
+
+    scene.play_driver(1)
+    scene.until_phase("Running")
+    account = scene.server.get(scene.namespace, "serviceaccount/flights-driver")
+    assert resources.items(account, "metadata", "ownerReferences")[0]["kind"] == "StatefulSparkJob"
+
+
+def test_server_side_apply_and_diff_are_quiet_while_a_job_runs(scene: Scene) -> None:
+    scene.apply_credentials()
+    written = yaml.safe_dump(scene.job)
+    by = ("--server-side", "--field-manager=gitops", "-f", "-")
+    scene.server.call("apply", *by, stdin=written)
+    scene.play_driver(1)
+    scene.until_phase("Running")
+
+    def version() -> str:
+        return resources.text(scene.server.get(scene.namespace, "ssj/flights"), "metadata", "resourceVersion")
+
+    before = version()
+    tried = json.loads(scene.server.call("apply", *by, "--dry-run=server", "-o", "json", stdin=written))
+    differing = scene.server.kubectl("diff", *by, stdin=written)
+
+    assert (differing.returncode, differing.stdout) == (0, "")
+    assert resources.text(tried, "metadata", "resourceVersion") in {before, version()}
+    assert scene.server.kubectl("diff", "-f", "-", stdin=written).returncode == 0
 
 
 def test_an_executor_job_gets_an_account_and_rights_of_its_own(scene: Scene) -> None:

@@ -97,18 +97,27 @@ class Scene:
             "driver": {"template": {"metadata": {"annotations": dict(annotations)}}},
         }
 
+    @property
+    def job(self) -> Resource:
+        """The job as its user writes it."""
+        meta: Resource = {"name": "flights", "namespace": self.namespace}
+        return {
+            "apiVersion": resources.JOB.api_version,
+            "kind": resources.JOB.name,
+            "metadata": meta,
+            "spec": self.spec,
+        }
+
     def apply(self, **changes: object) -> None:
         self.spec = {**self.spec, **changes}  # type: ignore[dict-item]
-        kind, version = resources.JOB.name, resources.JOB.api_version
-        meta: Resource = {"name": "flights", "namespace": self.namespace}
+        self.apply_credentials()
+        self.server.apply(self.job)
+
+    def apply_credentials(self) -> None:
+        """Apply the Secret that the job names."""
         keys: Resource = {"AWS_ACCESS_KEY_ID": ACCESS_KEY, "AWS_SECRET_ACCESS_KEY": SECRET_KEY}
-        secret: Resource = {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "s3", "namespace": self.namespace},
-            "stringData": keys,
-        }
-        self.server.apply(secret, {"apiVersion": version, "kind": kind, "metadata": meta, "spec": self.spec})
+        meta: Resource = {"name": "s3", "namespace": self.namespace}
+        self.server.apply({"apiVersion": "v1", "kind": "Secret", "metadata": meta, "stringData": keys})
 
     def status(self) -> Resource:
         return resources.section(self.server.get(self.namespace, "ssj/flights"), "status")
