@@ -237,6 +237,7 @@ async def measure_upgrades(scene: Scene) -> dict[str, float]:
         await scene.until("upgraded", has_run(epoch + 1), same, 1800)
     seconds, number = time.monotonic() - begun_s, len(scene.jobs)
     made = await scene.operators_requests() - requests
+    print(f"  for each upgrade: { {key: round(count / number, 1) for key, count in made.most_common()} }")
     return {
         "upgrades_per_minute": 60 * number / seconds,
         "requests_per_upgrade": made.total() / number,

@@ -85,6 +85,16 @@ class FakeGateway:
         named = tuple(copy.deepcopy(one) for one in found if _has_labels(one, wanted))
         return named if kind.name in self.known else None
 
+    async def list_uids(self, kind: Kind, namespace: str | None, selector: str = "") -> frozenset[str]:
+        self.reads.append(f"list identities of {kind.name}")
+        wanted = dict(part.split("=", 1) for part in selector.split(",") if "=" in part)
+        found = (item for (name, place, _), item in self.objects.items() if name == kind.name)
+        return frozenset(
+            resources.text(item, "metadata", "uid")
+            for item in found
+            if namespace in (None, resources.text(item, "metadata", "namespace")) and _has_labels(item, wanted)
+        )
+
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
         self.reads.append(f"get Secret {name}")
         secret = self.objects.get(("Secret", namespace, name))
@@ -121,11 +131,10 @@ class FakeGateway:
                 self.add(manifest, is_own=True)
                 return
             kept = resources.section(old, "metadata")
-            self.objects[place] = {
-                **copy.deepcopy(manifest),
-                "metadata": {**kept, **resources.section(manifest, "metadata")},
-            }
-            self._touch(place, is_own=True)
+            applied = {**copy.deepcopy(manifest), "metadata": {**kept, **resources.section(manifest, "metadata")}}
+            if applied != old:
+                self.objects[place] = applied
+                self._touch(place, is_own=True)
 
     async def delete(self, kind: Kind, namespace: str, name: str, *, uid: str | None = None) -> bool:
         place = (kind.name, namespace, name)

@@ -9,9 +9,11 @@ from statefulspark_operator.cluster.resources import Kind, Resource
 KEY = JobKey("demo", "flights")
 
 
-def a_shown_object(kind: Kind, name: str, version: int | str, uid: str | None = None, **content: Resource) -> Resource:
-    """Return an object that carries the labels of the job `KEY`; its uid is its name unless it is given."""
-    labels: Resource = {names.LABEL_JOB: KEY.name, names.LABEL_ROLE: names.ROLE_DRIVER}
+def a_shown_object(
+    kind: Kind, name: str, version: int | str, uid: str | None = None, *, job: str = KEY.name, **content: Resource
+) -> Resource:
+    """Return an object that carries the labels of a job, `KEY` or another; its uid is its name unless it is given."""
+    labels: Resource = {names.LABEL_JOB: job, names.LABEL_ROLE: names.ROLE_DRIVER}
     meta: Resource = {
         "name": name,
         "namespace": KEY.namespace,

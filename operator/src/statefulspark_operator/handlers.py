@@ -14,18 +14,20 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from datetime import timedelta
 
 import kopf
 from aiohttp import web
 from pydantic import JsonValue
+from statefulspark import errors
 
 from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import driver_api, kubernetes_gateway, resources, storage_reader, watched
-from statefulspark_operator.cluster.gateway import JobKey
+from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine import leadership, queue, reconcile
+from statefulspark_operator.engine.arrivals import LONGEST_S, Arrivals
 from statefulspark_operator.engine.leadership import Leadership, LeaseName
 from statefulspark_operator.engine.ports import FreedBytes, Ports
 from statefulspark_operator.telemetry import logs, metrics, server
@@ -35,6 +37,8 @@ _LOG = logging.getLogger("statefulspark.operator")
 WATCH_TIMEOUT_S = 300
 """The API server ends each watch after this time, so a watch without events is not relied on for longer."""
 CONNECT_TIMEOUT_S = 10
+LISTED_AT_ONCE = 250
+"""Objects in a page of a watch's first list, so that a thousand jobs and their pods are not in memory at once."""
 LEADERSHIP_LOST = 3
 """Exit code of an operator that could not renew its Lease; the kubelet starts it again, and it stands by."""
 
@@ -52,30 +56,37 @@ def build_settings() -> kopf.OperatorSettings:
     settings.watching.client_timeout = WATCH_TIMEOUT_S + 60
     settings.watching.connect_timeout = CONNECT_TIMEOUT_S
     settings.watching.reconnect_backoff = 1.0
+    settings.watching.chunk_size = LISTED_AT_ONCE
     settings.watching.label_selectors["pods"] = names.role_selector()
     settings.networking.request_timeout = 30
     settings.networking.connect_timeout = CONNECT_TIMEOUT_S
     settings.persistence.finalizer = f"{base.GROUP}/kopf"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=f"kopf.{base.GROUP}", v1=False)
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix=f"kopf.{base.GROUP}")
+    settings.persistence.diffbase_storage = _NothingCompared()
     return settings
 
 
-def build_registry(wake: Callable[[JobKey], None], copies: Watched) -> kopf.OperatorRegistry:
+class _NothingCompared(kopf.DiffBaseStorage):
+    """Spares kopf the copies of every object that it compares for handlers of changes, of which there are none here."""
+
+    def build(self, **_: object) -> kopf.BodyEssence:
+        return kopf.BodyEssence()
+
+    def fetch(self, **_: object) -> None:
+        return None
+
+    def store(self, **_: object) -> None:
+        pass
+
+
+def build_registry(arrivals: Arrivals, copies: Watched) -> kopf.OperatorRegistry:
     """Return kopf's registry: events of jobs, of their savepoints and of their pods are kept, and wake their job.
 
-    kopf fills its indices from their lists before it hands over the first event, so that the copies of jobs and pods are
-    complete by then. Savepoint objects have no index: a role of an earlier release may not list them, and every other event
-    would wait for that; the pass that needs them lists them.
-
     Args:
-        wake: Called with the job of each event, unless it shows what the operator has written itself.
+        arrivals: Told of each object, and of the job of each event unless it shows what the operator has written itself.
         copies: Keeps what the events show.
     """
     registry = kopf.OperatorRegistry()
-
-    async def listed(body: Mapping[str, JsonValue], **_: object) -> None:
-        copies.show(dict(body))
 
     async def changed(event: Mapping[str, object], body: Mapping[str, JsonValue], **_: object) -> None:
         resource = dict(body)
@@ -86,16 +97,32 @@ def build_registry(wake: Callable[[JobKey], None], copies: Watched) -> kopf.Oper
             copies.show(resource)
         key = watched.job_of(resource)
         if key is not None and (is_gone or not is_own):
-            wake(key)
+            arrivals.wake(key)
+        arrivals.shown(watched.uid_of(resource))
 
     labels = {names.LABEL_ROLE: kopf.PRESENT}
     for kind, only in ((resources.JOB, None), (resources.SAVEPOINT, None), (resources.POD, labels)):
         group, _, version = kind.api_version.rpartition("/")
-        identity = kind.name.lower()
-        if kind is not resources.SAVEPOINT:
-            kopf.index(group, version, kind.plural, registry=registry, id=f"{identity}-copies", labels=only)(listed)
-        kopf.on.event(group, version, kind.plural, registry=registry, id=identity, labels=only)(changed)
+        kopf.on.event(group, version, kind.plural, registry=registry, id=kind.name.lower(), labels=only)(changed)
     return registry
+
+
+async def _existing(gateway: Gateway, namespaces: tuple[str, ...]) -> frozenset[str]:
+    """Return the identities of the jobs and pods that the watches are going to show; none if they cannot be listed.
+
+    Savepoint objects are not awaited: a role of an earlier release may not list them, and the pass that needs them does.
+    """
+    kinds = ((resources.JOB, ""), (resources.POD, names.role_selector()))
+    try:
+        listed = [
+            await gateway.list_uids(kind, namespace, selector)
+            for namespace in namespaces or (None,)
+            for kind, selector in kinds
+        ]
+    except errors.StatefulSparkError as error:
+        _LOG.warning("jobs not listed", extra={"reason": error.reason, "error": error.message})
+        return frozenset()
+    return frozenset().union(*listed)
 
 
 @contextlib.asynccontextmanager
@@ -106,9 +133,7 @@ async def _connect(leader: Leadership | None) -> AsyncIterator[Ports]:
     gateway = await kubernetes_gateway.KubernetesGateway.connect(written=copies.keep_written, permit=permit)
     drivers = driver_api.HttpDriverApi(permit=permit)
     try:
-        yield Ports(
-            gateway, drivers, storage_reader.SnapshotStorageReader(), watched=copies, require_leadership=permit
-        )
+        yield Ports(gateway, drivers, storage_reader.SnapshotStorageReader(), watched=copies, require_leadership=permit)
     finally:
         await drivers.close()
         await gateway.close()
@@ -177,12 +202,14 @@ async def operate(
     async def run_pass(key: JobKey) -> timedelta | None:
         return await reconcile.reconcile(ports, key, gauges)
 
-    work = queue.WorkQueue(run_pass)
-    registry, settings = build_registry(work.wake, ports.watched), build_settings()
-    _register_login(registry)
-    _register_end(registry, work)
+    work, settings = queue.WorkQueue(run_pass), build_settings()
     serving = _serve(work, gauges, leader, ports.freed, health_port=health_port, metrics_port=metrics_port)
     async with serving, _leading(leader):
+        arrivals = Arrivals(work.wake, await _existing(ports.gateway, namespaces))
+        asyncio.get_running_loop().call_later(LONGEST_S, arrivals.open)
+        registry = build_registry(arrivals, ports.watched)
+        _register_login(registry)
+        _register_end(registry, work)
         _LOG.info("watching", extra={"namespaces": list(namespaces) or ["(all)"]})
         try:
             await kopf.operator(

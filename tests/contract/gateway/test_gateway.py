@@ -16,7 +16,7 @@ from apiserver import ApiServer
 from fakecluster import FakeGateway
 from statefulspark import errors
 from statefulspark_operator.api import names
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import kubernetes_gateway, resources
 from statefulspark_operator.cluster.gateway import EventNote, Gateway, JobKey
 from statefulspark_operator.cluster.kubernetes_gateway import KubernetesGateway
 from statefulspark_operator.cluster.resources import Resource
@@ -333,6 +333,34 @@ def test_savepoints_are_listed_whole_and_of_one_namespace(subject: Subject) -> N
     assert second["spec"] == {"job": "flights"}
     assert len(subject(lambda gateway: gateway.list_all(resources.SAVEPOINT, subject.namespace)) or ()) == 2
     assert subject(lambda gateway: gateway.list_all(resources.SAVEPOINT, "elsewhere")) == ()
+
+
+def test_identities_are_listed_in_pages_by_namespace_label_and_all_together(
+    subject: Subject, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kubernetes_gateway, "_PAGE", 2)
+    pods = [a_created_pod(subject, name, role="driver") for name in ("one", "two", "three")]
+    other = a_created_pod(subject, "four", role="other")
+    uids, all_uids = ({resources.text(pod, "metadata", "uid") for pod in found} for found in (pods, (*pods, other)))
+
+    def listed(namespace: str | None, selector: str = "") -> frozenset[str]:
+        return subject(lambda gateway: gateway.list_uids(resources.POD, namespace, selector))
+
+    assert listed(subject.namespace, "role=driver") == uids
+    assert listed(subject.namespace) == all_uids
+    assert listed(None) >= all_uids
+    assert listed("elsewhere") == frozenset()
+
+
+def test_applying_the_same_again_changes_nothing(subject: Subject) -> None:
+    ours = subject.manifest(resources.CONFIG_MAP, "c", data={"a": "ours"})
+    subject(lambda gateway: gateway.apply(ours))
+    before = version(subject.read(resources.CONFIG_MAP, "c"))
+
+    subject(lambda gateway: gateway.apply(ours))
+    subject(lambda gateway: gateway.apply(ours, resource_version=before))
+
+    assert version(subject.read(resources.CONFIG_MAP, "c")) == before
 
 
 def test_the_objects_of_a_kind_that_the_cluster_does_not_know_are_none_and_not_nothing(subject: Subject) -> None:

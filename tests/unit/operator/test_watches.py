@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 
 import kopf
 from aiohttp import web
@@ -14,6 +14,7 @@ from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.watched import Watched
+from statefulspark_operator.engine.arrivals import Arrivals
 from watchedobjects import KEY, a_shown_object
 
 WITHIN_S = 20.0
@@ -100,10 +101,12 @@ def _discovery(path: str) -> Resource:
     return {"resources": found}  # type: ignore[dict-item]
 
 
-async def watch(server: Server, copies: Watched, act: Callable[[asyncio.Queue[JobKey]], object]) -> None:
+async def watch(
+    server: Server, copies: Watched, act: Callable[[asyncio.Queue[JobKey]], object], awaited: Collection[str] = ()
+) -> None:
     """Run kopf with the operator's registry against a server, while something is done with those who are woken."""
     woken: asyncio.Queue[JobKey] = asyncio.Queue()
-    registry = handlers.build_registry(woken.put_nowait, copies)
+    registry = handlers.build_registry(Arrivals(woken.put_nowait, awaited), copies)
     settings = handlers.build_settings()
     settings.queueing.idle_timeout = 0.01  # Its workers end first when it is stopped.
     async with server.serving() as url:
@@ -136,7 +139,7 @@ def test_a_job_is_woken_when_everything_that_is_listed_is_kept() -> None:
         assert watched.version_of(copies.find(resources.JOB, "demo", "flights") or {}) == "3"
         assert [watched.version_of(found) for found in copies.pods(KEY)] == ["4"]
 
-    asyncio.run(watch(Server(job, pod), copies, act))
+    asyncio.run(watch(Server(job, pod), copies, act, {watched.uid_of(job), watched.uid_of(pod)}))
 
 
 def test_an_event_wakes_unless_it_shows_what_the_operator_wrote() -> None:
@@ -178,3 +181,49 @@ def test_savepoint_objects_that_may_not_be_listed_hold_up_no_job() -> None:
         assert await woken.get() == KEY
 
     asyncio.run(watch(server, copies, act))
+
+
+def test_many_jobs_and_their_pods_arrive_in_seconds() -> None:
+    names = [f"flights-{number}" for number in range(1500)]
+    jobs = [a_shown_object(resources.JOB, name, 1) for name in names]
+    pods = [a_shown_object(resources.POD, f"{name}-driver-1", 2, job=name) for name in names]
+    awaited = {watched.uid_of(found) for found in (*jobs, *pods)}
+    copies = Watched()
+
+    async def act(woken: asyncio.Queue[JobKey]) -> None:
+        first = await woken.get()
+        assert len(copies.pods(first)) == 1
+        assert {first, *[await woken.get() for _ in names[1:]]} == {JobKey("demo", name) for name in names}
+
+    asyncio.run(watch(Server(*jobs, *pods), copies, act, awaited))
+
+
+ONE, TWO = JobKey("demo", "one"), JobKey("demo", "two")
+
+
+def test_nobody_is_woken_before_everything_that_is_awaited_has_arrived() -> None:
+    woken: list[JobKey] = []
+    arrivals = Arrivals(woken.append, {"a", "b"})
+
+    for uid in ("a", "a", "newer"):
+        arrivals.wake(ONE)
+        arrivals.shown(uid)
+    assert woken == []
+
+    arrivals.wake(TWO)
+    arrivals.shown("b")
+    assert woken == [ONE, TWO]
+    arrivals.wake(ONE)
+    assert woken == [ONE, TWO, ONE]
+
+
+def test_what_never_arrives_is_waited_for_a_limited_time_only() -> None:
+    woken: list[JobKey] = []
+    arrivals = Arrivals(woken.append, {"deleted before the watches began"})
+    arrivals.wake(ONE)
+
+    arrivals.open()
+
+    assert woken == [ONE]
+    arrivals.wake(TWO)
+    assert woken == [ONE, TWO]

@@ -67,6 +67,16 @@ class Gateway(Protocol):
         """
         ...
 
+    async def list_uids(self, kind: Kind, namespace: str | None, selector: str = "") -> frozenset[str]:
+        """Return the identities of all objects of a kind.
+
+        Args:
+            kind: The kind.
+            namespace: Their namespace; None for all.
+            selector: A label selector.
+        """
+        ...
+
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
         """Return a Secret's values, decoded, or None if it is proven absent."""
         ...

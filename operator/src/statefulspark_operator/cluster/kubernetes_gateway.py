@@ -33,6 +33,9 @@ MOST_AT_ONCE = 16
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
 _MERGE = "application/merge-patch+json"
+_METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+_PAGE = 500
+"""Objects that are listed with one request."""
 _WRITES = frozenset({"POST", "PUT", "PATCH"})
 _TOO_MANY = 429
 _CONFLICT = 409
@@ -120,6 +123,18 @@ class KubernetesGateway:
         named: Resource = {"apiVersion": kind.api_version, "kind": kind.name}
         return tuple({**named, **item} for item in resources.items(answer, "items"))
 
+    async def list_uids(self, kind: Kind, namespace: str | None, selector: str = "") -> frozenset[str]:
+        """Return the identities of all objects of a kind, read in pages and without what they contain."""
+        found: set[str] = set()
+        query = {"limit": str(_PAGE), **({"labelSelector": selector} if selector else {})}
+        while True:
+            answer = await self._call("GET", kind.path(namespace), query=query, accept=_METADATA_LIST)
+            found |= {resources.text(item, "metadata", "uid") for item in resources.items(answer, "items")}
+            following = resources.text(answer, "metadata", "continue")
+            if not following:
+                return frozenset(found)
+            query = {**query, "continue": following}
+
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:
         """Return a Secret's values, decoded, or None if it is proven absent."""
         secret = await self.get(resources.SECRET, namespace, name)
@@ -200,6 +215,7 @@ class KubernetesGateway:
         body: Resource | None = None,
         query: Mapping[str, str] | None = None,
         content_type: str = _JSON,
+        accept: str = _JSON,
         absent_is_none: bool = False,
     ) -> Resource | None:
         request = f"{method} {path}"
@@ -210,7 +226,7 @@ class KubernetesGateway:
                 method,
                 path,
                 query_params=list({**manager, **(query or {})}.items()),
-                header_params={"Accept": _JSON, "Content-Type": content_type},
+                header_params={"Accept": accept, "Content-Type": content_type},
                 body=body,
                 auth_settings=["BearerToken"],
             )

@@ -27,10 +27,11 @@ class Kind:
     name: str
     plural: str
 
-    def path(self, namespace: str, name: str | None = None, subresource: str | None = None) -> str:
-        """Return the path of the collection in a namespace, or of one object in it."""
+    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
+        """Return the path of the collection in a namespace, None for all of them, or of one object in it."""
         prefix = "/api" if "/" not in self.api_version else "/apis"
-        parts = [prefix, self.api_version, "namespaces", namespace, self.plural, name, subresource]
+        place = ["namespaces", namespace] if namespace is not None else []
+        parts = [prefix, self.api_version, *place, self.plural, name, subresource]
         return "/".join(part for part in parts if part is not None)
 
 
