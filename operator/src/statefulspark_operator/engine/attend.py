@@ -53,6 +53,12 @@ def own(ports: Ports, namespace: str, job: str) -> tuple[SavepointObject, ...]:
     return parsed.by_job.get(job, ()) if parsed is not None else ()
 
 
+def with_objects(ports: Ports, situation: Situation, savepoints: tuple[SavepointObject, ...]) -> Situation:
+    """Return a situation with the objects as `read` has returned them."""
+    named_here = own(ports, situation.job.namespace, situation.job.name) if savepoints else ()
+    return dataclasses.replace(situation, savepoints=savepoints, named_here=named_here)
+
+
 def _parsed(ports: Ports, namespace: str) -> ParsedSavepoints:
     """Return the content of the watch's copies; only what has changed is parsed."""
     changes, before = ports.watched.changes(resources.SAVEPOINT, namespace), ports.listings.parsed.get(namespace)
@@ -145,7 +151,8 @@ async def of_job(ports: Ports, key: JobKey, situation: Situation) -> timedelta |
     planned, after = await _settle(ports, key, situation)
     if any(isinstance(change, changes.Create) for change in planned):
         # What was made is completed in the same pass: after the next one the job may be gone.
-        await _settle(ports, key, dataclasses.replace(situation, savepoints=await read(ports, key.namespace) or ()))
+        made = await read(ports, key.namespace) or ()
+        await _settle(ports, key, with_objects(ports, situation, made))
     return after
 
 
@@ -155,7 +162,7 @@ async def _settle(
     planned = attendance.of_job(observed.fold(situation))
     if any(isinstance(change, changes.Dispose | changes.Delete) for change in planned):
         # Files may belong to an object that the copies do not have yet, so deleting is decided from what there is now.
-        situation = dataclasses.replace(situation, savepoints=await _read_live(ports, key.namespace))
+        situation = with_objects(ports, situation, await _read_live(ports, key.namespace))
         planned = attendance.of_job(observed.fold(situation))
     job = _Job(key, situation.job.uid, situation.spec.storage if situation.spec is not None else None)
     written = [await _carry_out(ports, job, change) for change in planned]

@@ -22,7 +22,6 @@ from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
-from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
 from statefulspark_operator.lifecycle.situation import (
     DriverPod,
@@ -155,16 +154,13 @@ async def look(ports: Ports, resource: Resource, found: tuple[Resource, ...]) ->
     )
 
 
-async def observe(
-    ports: Ports, sight: Sight, accepted: Accepted, savepoints: tuple[SavepointObject, ...] = ()
-) -> Situation:
-    """Return all facts about a job.
+async def observe(ports: Ports, sight: Sight, accepted: Accepted) -> Situation:
+    """Return all facts about a job but the savepoint objects.
 
     Args:
         ports: The ports.
         sight: The job as it was looked at.
         accepted: The spec to carry out.
-        savepoints: The savepoint objects in its namespace.
     """
     job, status = sight.job, sight.status
     storage = await _read_storage(ports, job, status, accepted) if _needs_storage(job, accepted, sight.live) else None
@@ -182,7 +178,6 @@ async def observe(
         standby=sight.standby,
         withheld=accepted.withheld,
         executors=sight.executors,
-        savepoints=savepoints,
         calendar=_calendar(accepted),
     )
 

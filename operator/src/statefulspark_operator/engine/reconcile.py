@@ -122,7 +122,7 @@ async def _consider(
 ) -> _Considered:
     """Attend to the job's savepoint objects, and decide."""
     accepted = await validate.validate(ports, sight.resource, sight.status)
-    situation = await observe.observe(ports, sight, accepted, savepoints or ())
+    situation = attend.with_objects(ports, await observe.observe(ports, sight, accepted), savepoints or ())
     attend_after = await attend.of_job(ports, key, situation) if savepoints is not None else None
     return _Considered(situation, decide.decide(situation), attend_after)
 

@@ -279,6 +279,7 @@ class Situation:
         withheld: Revision of the current spec, if it was refused or rolled back, so that `spec` is the one before.
         executors: All executor pods of the job, whoever they belong to.
         savepoints: All savepoint objects in the namespace, of any job.
+        named_here: Those of them that name this job; None if nobody has looked for them.
         calendar: The schedule of savepoints, if the spec has one.
     """
 
@@ -296,6 +297,7 @@ class Situation:
     withheld: str | None = None
     executors: tuple[ExecutorPod, ...] = ()
     savepoints: tuple[SavepointObject, ...] = ()
+    named_here: tuple[SavepointObject, ...] | None = None
     calendar: Calendar | None = None
 
     @property
@@ -335,7 +337,9 @@ class Situation:
     @property
     def own_savepoints(self) -> tuple[SavepointObject, ...]:
         """The savepoint objects of this job, the oldest first."""
-        own = (savepoint for savepoint in self.savepoints if savepoint.spec.job == self.job.name)
+        own = self.named_here
+        if own is None:
+            own = tuple(savepoint for savepoint in self.savepoints if savepoint.spec.job == self.job.name)
         return tuple(sorted(own, key=lambda savepoint: (savepoint.created_at, savepoint.name)))
 
     @property
