@@ -261,7 +261,15 @@ async def measure_restart(scene: Scene, changed: int) -> dict[str, float]:
     acted_s = max(scene.fleet.stops[job, epochs_of[job]] for job in chosen) - begun_s
     while scene.operator.passes() < len(scene.jobs):
         await asyncio.sleep(0.1)
-    return {"catch_up_s": acted_s, "every_job_seen_s": time.monotonic() - begun_s}
+    seen_s = time.monotonic() - begun_s
+    return {"catch_up_s": acted_s, "every_job_seen_s": seen_s, "memory_after_restart_mb": scene.operator.memory_mb()}
+
+
+def told(figures: dict[str, float]) -> dict[str, float]:
+    """Print figures as soon as they are there: the whole takes minutes, and load of the machine changes meanwhile."""
+    with_load = {**figures, "load_average": os.getloadavg()[0]}
+    print("  " + ", ".join(f"{name} {value:.2f}" for name, value in with_load.items()), flush=True)
+    return figures
 
 
 async def measure(
@@ -283,12 +291,12 @@ async def measure(
                 begun_s = time.monotonic()
                 await all_at_once([api.create(manifest(job, bucket, s3.endpoint, fleet.port)) for job in jobs])
                 await scene.until("running", has_run(1), jobs, 1800)
-                figures["starts_per_minute"] = 60 * len(jobs) / (time.monotonic() - begun_s)
+                figures |= told({"starts_per_minute": 60 * len(jobs) / (time.monotonic() - begun_s)})
                 await asyncio.sleep(options.settle)
-                figures |= await measure_quiet(scene, options.quiet)
-                figures |= await measure_reaction(scene, options.samples)
-                figures |= await measure_upgrades(scene)
-                figures |= await measure_restart(scene, 20)
+                figures |= told(await measure_quiet(scene, options.quiet))
+                figures |= told(await measure_reaction(scene, options.samples))
+                figures |= told(await measure_upgrades(scene))
+                figures |= told(await measure_restart(scene, 20))
             finally:
                 operator.kill()
     return figures

@@ -81,17 +81,23 @@ def _parsed(ports: Ports, namespace: str) -> ParsedSavepoints:
 
 async def _is_listed(ports: Ports, namespace: str) -> bool:
     """Tell whether the watch's copies are the objects, after they were listed if that is due."""
-    now, kind = ports.now(), resources.SAVEPOINT
-    if not ports.listings.is_current(namespace, now):
-        before = ports.watched.all(kind, namespace)
-        try:
-            listed = await ports.gateway.list_all(kind, namespace)
-        except errors.StatefulSparkError as error:
-            _LOG.warning("savepoints not listed", extra={"namespace": namespace, "error": error.message})
-            return False
-        ports.listings.keep(namespace, now=now, is_known=listed is not None)
-        ports.watched.keep_all(listed or (), before)
+    if not ports.listings.is_current(namespace, ports.now()):
+        return await ports.listings.rounds.join(namespace, lambda: _list(ports, namespace))
     return ports.listings.is_known(namespace)
+
+
+async def _list(ports: Ports, namespace: str) -> bool:
+    """List the objects; tell whether that was possible and the cluster knows them."""
+    now, kind = ports.now(), resources.SAVEPOINT
+    before = ports.watched.all(kind, namespace)
+    try:
+        listed = await ports.gateway.list_all(kind, namespace)
+    except errors.StatefulSparkError as error:
+        _LOG.warning("savepoints not listed", extra={"namespace": namespace, "error": error.message})
+        return False
+    ports.listings.keep(namespace, now=now, is_known=listed is not None)
+    ports.watched.keep_all(listed or (), before)
+    return listed is not None
 
 
 def _parse(resource: Resource) -> SavepointObject | None:

@@ -13,6 +13,7 @@ from statefulspark_operator.cluster.storage_reader import StorageReader
 from statefulspark_operator.cluster.watched import Watched
 from statefulspark_operator.engine.knownsecrets import KnownSecrets
 from statefulspark_operator.engine.memory import Memories
+from statefulspark_operator.engine.rounds import Rounds
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 
 
@@ -48,6 +49,7 @@ class Listings:
     """When the savepoint objects of each namespace were listed last, whether the cluster knows them, and their content."""
 
     parsed: dict[str, ParsedSavepoints] = field(default_factory=dict)
+    rounds: Rounds = field(default_factory=Rounds)
     _listed: dict[str, tuple[datetime, bool]] = field(default_factory=dict)
 
     def forget(self, namespace: str) -> None:
