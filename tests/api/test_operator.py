@@ -236,8 +236,9 @@ def test_objects_of_somebody_else_are_named_and_left_as_they_are(scene: Scene) -
 
     for kind in FOREIGN:
         in_the_way = f"{kind} flights-driver exists and does not belong to this job"
+        # Each attempt says first that it resumes the start, and then, again, what is in its way.
         scene.until(in_the_way, lambda words=in_the_way: words in resources.text(scene.status(), "message"))
-        assert condition(scene, "Ready") == ("False", "NameTaken")
+        scene.until("the reason", lambda: condition(scene, "Ready") == ("False", "NameTaken"))
         assert scene.server.get(scene.namespace, f"{kind}/flights-driver") == before[kind]
         assert scene.server.names(scene.namespace, "pods") == []
         scene.server.call("-n", scene.namespace, "delete", kind, "flights-driver")
