@@ -106,3 +106,20 @@ def test_what_was_changed_since_it_was_looked_at_is_not_overwritten() -> None:
     kept = world.cluster.objects[("Service", KEY.namespace, "flights-driver")]
     assert resources.text(kept, "spec", "selector", names.LABEL_EPOCH) == "1"
     assert "does not belong to this job" in (world.status.message or "")
+
+
+def test_a_job_that_waits_for_a_name_says_the_same_all_the_time_and_writes_nothing() -> None:
+    world = with_executors()
+    foreign(world, resources.SERVICE, "flights-driver")
+    world.run(120)
+    said, written = world.status, len(world.cluster.writes)
+    seen = {world.status.message}
+
+    world.cluster.before_write = lambda _what: seen.add(world.status.message)
+    world.cluster.after_write = lambda _what: seen.add(world.status.message)
+    world.run(300)
+
+    assert seen == {said.message}
+    assert [what for what in world.cluster.writes[written:] if "status" in what] == []
+    world.cluster.remove(("Service", KEY.namespace, "flights-driver"))
+    world.run_until(lambda: world.status.phase is Phase.RUNNING, within_s=300)

@@ -50,6 +50,7 @@ class JobMemory:
         longest_look: The longest time between two of them while a driver runs.
         revision: The stored spec that was read last, by its name; it never changes.
         tidied: What the job had come to when its unneeded objects were removed last; None before the first time.
+        has_failed: Whether the actions of the last pass failed, which its status says.
     """
 
     trusted_until: datetime | None = None
@@ -59,6 +60,7 @@ class JobMemory:
     longest_look: timedelta = LONGEST_LOOK
     revision: tuple[str, Resource] | None = None
     tidied: tuple[object, ...] | None = None
+    has_failed: bool = False
 
     def trust(self, key: JobKey, now: datetime) -> None:
         """Note that the copies were compared; jobs are spread, so that their next comparisons do not come at once."""

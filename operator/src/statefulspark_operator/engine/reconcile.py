@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from statefulspark import errors
 
+from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
@@ -131,14 +132,19 @@ async def _carry_out(
     ports: Ports, key: JobKey, sight: observe.Sight, considered: _Considered, gauges: JobMetrics
 ) -> timedelta:
     """Record, perform and report a decision, and remember whether there was nothing to do."""
-    situation, decision = considered.situation, considered.decision
-    version = await record.record(ports, key, sight.resource, decision.status)
+    situation, decision, memory = considered.situation, considered.decision, ports.memories.of(key)
+    # What a failure has said stands until the same step succeeds, instead of being taken back by each attempt.
+    is_retry = memory.has_failed and bool(decision.actions) and not weight.records_a_step(situation, decision)
+    resource = sight.resource if is_retry else await _record(ports, key, sight.resource, decision.status)
     gauges.update(key, decision.status)
-    current = perform.Pass(ports, key, sight.resource, situation, version)
+    current = perform.Pass(ports, key, sight.resource, situation, watched.version_of(resource))
     try:
         await perform.perform(current, decision.actions)
+        memory.has_failed = False
+        await record.record(ports, key, resource, decision.status)
     except errors.StatefulSparkError as error:
-        await _record_failure(current, decision, error)
+        memory.has_failed = not isinstance(error, errors.PreconditionFailedError)
+        await _record_failure(current, resource, decision, error)
         raise
     finally:
         await report.report(ports, key, situation, decision)
@@ -160,16 +166,18 @@ def _after(ports: Ports, key: JobKey, sight: observe.Sight, considered: _Conside
     return _next_look(memory, sight, situation.now)
 
 
-async def _record_failure(current: perform.Pass, decision: Decision, error: errors.StatefulSparkError) -> None:
+async def _record_failure(
+    current: perform.Pass, resource: Resource, decision: Decision, error: errors.StatefulSparkError
+) -> None:
     """Record in the status why the actions failed; a conflict is no failure, because the next pass decides again."""
     if isinstance(error, errors.PreconditionFailedError):
         return
     failed = report.with_failure(current.situation, decision, error)
-    recorded = _recorded(current.resource, decision, current.resource_version)
-    await record.record(current.ports, current.key, recorded, failed)
+    await record.record(current.ports, current.key, resource, failed)
 
 
-def _recorded(resource: Resource, decision: Decision, version: str) -> Resource:
-    """Return the resource as it is after the decision was recorded."""
+async def _record(ports: Ports, key: JobKey, resource: Resource, status: StatefulSparkJobStatus) -> Resource:
+    """Record a status, and return the resource as it is then."""
+    version = await record.record(ports, key, resource, status)
     metadata = {**resources.section(resource, "metadata"), "resourceVersion": version}
-    return {**resource, "metadata": metadata, "status": record.as_json(decision.status)}
+    return {**resource, "metadata": metadata, "status": record.as_json(status)}
