@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
 from datetime import timedelta
 
 import kopf
@@ -26,9 +27,10 @@ from statefulspark_operator.api import base, names
 from statefulspark_operator.cluster import driver_api, kubernetes_gateway, resources, storage_reader, watched
 from statefulspark_operator.cluster.gateway import Gateway, JobKey
 from statefulspark_operator.cluster.watched import Watched
-from statefulspark_operator.engine import leadership, queue, reconcile
+from statefulspark_operator.engine import leadership, ownloop, queue, reconcile
 from statefulspark_operator.engine.arrivals import LONGEST_S, Arrivals
 from statefulspark_operator.engine.leadership import Leadership, LeaseName
+from statefulspark_operator.engine.ownloop import OwnLoop
 from statefulspark_operator.engine.ports import FreedBytes, Ports
 from statefulspark_operator.telemetry import logs, metrics, server
 
@@ -183,7 +185,7 @@ async def operate(
     health_port: int = 0,
     metrics_port: int = 0,
     stop: asyncio.Event | None = None,
-    leader: Leadership | None = None,
+    lead: Lead | None = None,
 ) -> None:
     """Reconcile all jobs until `stop` is set, or until SIGTERM or SIGINT in the main thread.
 
@@ -195,7 +197,7 @@ async def operate(
         health_port: Port of /healthz; 0 picks a free one.
         metrics_port: Port of /metrics; 0 picks a free one.
         stop: Ends the operator when it is set.
-        leader: The Lease; None if no other operator may run beside this one.
+        lead: The Lease; None if no other operator may run beside this one.
     """
     gauges = metrics.JobMetrics()
 
@@ -204,7 +206,7 @@ async def operate(
 
     work, settings = queue.WorkQueue(run_pass), build_settings()
     serving = _serve(work, gauges, leader, ports.freed, health_port=health_port, metrics_port=metrics_port)
-    async with serving, _leading(leader):
+    async with serving, _leading(lead):
         arrivals = Arrivals(work.wake, await _existing(ports.gateway, namespaces))
         asyncio.get_running_loop().call_later(LONGEST_S, arrivals.open)
         registry = build_registry(arrivals, ports.watched)
@@ -224,20 +226,32 @@ async def operate(
             await work.close()
 
 
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """The Lease, and the loop in which alone it is taken, renewed and given back.
+
+    Attributes:
+        leader: The Lease.
+        loop: The loop.
+    """
+
+    leader: Leadership
+    loop: OwnLoop
+
+
 @contextlib.asynccontextmanager
-async def _leading(leader: Leadership | None) -> AsyncIterator[None]:
+async def _leading(lead: Lead | None) -> AsyncIterator[None]:
     """Wait for the Lease, renew it meanwhile, and give it back at the end."""
-    if leader is None:
+    if lead is None:
         yield
         return
-    await leader.acquire()
-    renewing = asyncio.create_task(_renew(leader), name="lease")
+    await lead.loop.run(lead.leader.acquire())
+    renewing = lead.loop.start(_renew(lead.leader))
     try:
         yield
     finally:
         renewing.cancel()
-        await asyncio.gather(renewing, return_exceptions=True)
-        await leader.release()
+        await lead.loop.run(lead.leader.release())
 
 
 async def _renew(leader: Leadership) -> None:
@@ -268,19 +282,21 @@ def _register_login(registry: kopf.OperatorRegistry) -> None:
 
 async def _main(*, namespaces: tuple[str, ...], health_port: int, metrics_port: int, lease: LeaseName | None) -> None:
     async with contextlib.AsyncExitStack() as stack:
-        leader = await stack.enter_async_context(_lease_holder(lease)) if lease is not None else None
-        ports = await stack.enter_async_context(_connect(leader))
-        await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, leader=leader)
+        lead = await stack.enter_async_context(_lease_holder(lease)) if lease is not None else None
+        ports = await stack.enter_async_context(_connect(lead.leader if lead is not None else None))
+        await operate(ports, namespaces=namespaces, health_port=health_port, metrics_port=metrics_port, lead=lead)
 
 
 @contextlib.asynccontextmanager
-async def _lease_holder(lease: LeaseName) -> AsyncIterator[Leadership]:
-    """Open a connection for the Lease alone, so that its renewals wait for no other request."""
-    gateway = await kubernetes_gateway.KubernetesGateway.connect(timeout_s=leadership.REQUEST_TIMEOUT_S)
-    try:
-        yield Leadership(gateway, lease)
-    finally:
-        await gateway.close()
+async def _lease_holder(lease: LeaseName) -> AsyncIterator[Lead]:
+    """Open a loop and a connection for the Lease alone, so that its renewals wait for nothing else."""
+    connecting = kubernetes_gateway.KubernetesGateway.connect
+    async with ownloop.running("lease") as loop:
+        gateway = await loop.run(connecting(timeout_s=leadership.REQUEST_TIMEOUT_S))
+        try:
+            yield Lead(Leadership(gateway, lease), loop)
+        finally:
+            await loop.run(gateway.close())
 
 
 def run(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from statefulspark_operator.cluster import kubernetes_gateway, resources
 from statefulspark_operator.cluster.driver_api import HttpDriverApi
 from statefulspark_operator.cluster.kubernetes_gateway import KubernetesGateway
 from statefulspark_operator.cluster.resources import Kind, Resource
-from statefulspark_operator.engine import leadership
+from statefulspark_operator.engine import leadership, ownloop
 from statefulspark_operator.engine.leadership import ACTS_FOR_S, LASTS_S, Leadership, LeaseName
 
 WITHIN_S = 20.0
@@ -279,3 +280,21 @@ def test_a_driver_is_asked_to_stop_by_the_leader_only() -> None:
         return server.methods
 
     assert asyncio.run(scene()) == ["GET"]
+
+
+def test_a_lease_is_renewed_while_the_loop_of_the_passes_is_blocked() -> None:
+    renewed = threading.Event()
+
+    async def renew() -> None:
+        await asyncio.sleep(0)
+        renewed.set()
+
+    async def scene() -> bool:
+        async with ownloop.running("lease") as loop:
+            renewing = loop.start(renew())
+            has_renewed = renewed.wait(WITHIN_S)  # Nothing else runs in this loop meanwhile.
+            renewing.result(WITHIN_S)
+            assert await loop.run(asyncio.sleep(0, "an answer")) == "an answer"
+            return has_renewed
+
+    assert asyncio.run(scene())
