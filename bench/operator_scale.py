@@ -80,6 +80,12 @@ class Operator:
         lease = ["--lease", "operator", "--lease-namespace", NAMESPACE, "--identity", "operator-0"]
         self._process.launch([*command, *lease, "--health-port", "0", "--metrics-port", "0"])
 
+    def tend(self) -> None:
+        """Start it again if it has ended, as a kubelet does: it ends when it cannot renew its Lease in time."""
+        if self._process.exit_code is not None:
+            print(f"  the operator ended with {self._process.exit_code}, and is started again", flush=True)
+            self.start()
+
     def kill(self) -> None:
         """End it without a chance to clean up."""
         self._process.stop()
@@ -134,6 +140,7 @@ class Scene:
         """Wait until the statuses of jobs are as they have to be; return the seconds."""
         begun_s = time.monotonic()
         while True:
+            self.operator.tend()
             statuses = await self.statuses()
             missing = [job for job in jobs if not is_done(statuses.get(job, {}))]
             if not missing:
