@@ -130,14 +130,14 @@ class KubernetesGateway:
 
     async def list_uids(self, kind: Kind, namespace: str | None, selector: str = "") -> frozenset[str]:
         """Return the identities of all objects of a kind, read in pages and without what they contain."""
-        found: set[str] = set()
+        uids: set[str] = set()
         query = {"limit": str(_PAGE), **({"labelSelector": selector} if selector else {})}
         while True:
             answer = await self._call("GET", kind.path(namespace), query=query, accept=_METADATA_LIST)
-            found |= {resources.text(item, "metadata", "uid") for item in resources.items(answer, "items")}
+            uids |= {resources.text(item, "metadata", "uid") for item in resources.items(answer, "items")}
             following = resources.text(answer, "metadata", "continue")
             if not following:
-                return frozenset(found)
+                return frozenset(uids)
             query = {**query, "continue": following}
 
     async def read_secret(self, namespace: str, name: str) -> Mapping[str, str] | None:

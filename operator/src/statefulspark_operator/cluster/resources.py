@@ -30,8 +30,8 @@ class Kind:
     def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
         """Return the path of the collection in a namespace, None for all of them, or of one object in it."""
         prefix = "/api" if "/" not in self.api_version else "/apis"
-        place = ["namespaces", namespace] if namespace is not None else []
-        parts = [prefix, self.api_version, *place, self.plural, name, subresource]
+        within = ["namespaces", namespace] if namespace is not None else []
+        parts = [prefix, self.api_version, *within, self.plural, name, subresource]
         return "/".join(part for part in parts if part is not None)
 
 
