@@ -205,6 +205,7 @@ async def operate(
         return await reconcile.reconcile(ports, key, gauges)
 
     work, settings = queue.WorkQueue(run_pass), build_settings()
+    leader = lead.leader if lead is not None else None
     serving = _serve(work, gauges, leader, ports.freed, health_port=health_port, metrics_port=metrics_port)
     async with serving, _leading(lead):
         arrivals = Arrivals(work.wake, await _existing(ports.gateway, namespaces))
