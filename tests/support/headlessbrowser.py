@@ -191,10 +191,10 @@ class Tab:
 
     async def _send(self, method: str, parameters: dict[str, Any]) -> _Answer:
         number = next(self._numbers)
-        self._answers[number] = asyncio.get_running_loop().create_future()
+        awaited = self._answers[number] = asyncio.get_running_loop().create_future()
         addressed = {"sessionId": self._session_id} if self._session_id else {}
         await self._socket.send_json({"id": number, "method": method, "params": parameters, **addressed})
-        answer = await self._answers.pop(number)
+        answer = await awaited
         assert "error" not in answer, (method, answer["error"])
         result: _Answer = answer["result"]
         return result
@@ -203,7 +203,7 @@ class Tab:
         async for message in self._socket:
             told = json.loads(message.data)
             if "id" in told:
-                self._answers[told["id"]].set_result(told)
+                self._answers.pop(told["id"]).set_result(told)
             else:
                 self._note(told["method"], told["params"])
 
