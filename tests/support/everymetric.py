@@ -36,7 +36,16 @@ def a_driver_with_metrics() -> tuple[api.JobStatus, statistics.Checkpoints]:
     run.snapshot(a_savepoint())
     run.fail(run.begin(a_checkpoint("fails")))
     last = a_summary(number=1).model_copy(update={"incremental_size_bytes": 10, "files": 7})
-    query = api.QueryStatus(uid="counts", active=True, batch_id=12, last_commit_at=NOON, batch_since=NOON, restarts=2)
+    source = api.SourceStatus(name="Kafka clicks", input_rows=100, lag_rows=250)
+    query = api.QueryStatus(
+        uid="counts",
+        active=True,
+        batch_id=12,
+        last_commit_at=NOON,
+        batch_since=NOON,
+        restarts=2,
+        sources=(source,),
+    )
     sink = api.SinkStatus(query="counts", uid="out", committed_batch=11, pending_transactions=1)
     status = a_status(last_checkpoint=last).model_copy(
         update={

@@ -58,7 +58,7 @@ class Engine:
         return cast("StreamingQuery", Handle())
 
 
-def _reported(batch: int) -> SimpleNamespace:
+def _reported(batch: int, *sources: SimpleNamespace) -> SimpleNamespace:
     """Build what Spark reports of a batch; minus one row per second says that it measured none."""
     return SimpleNamespace(
         batchId=lambda: batch,
@@ -66,6 +66,19 @@ def _reported(batch: int) -> SimpleNamespace:
         batchDuration=lambda: 100 + batch,
         numInputRows=lambda: batch,
         processedRowsPerSecond=lambda: -1.0 if batch == 0 else 12.34,
+        sources=lambda: list(sources),
+    )
+
+
+def _source(description: str, *, end: int | None = None, latest: int | None = None) -> SimpleNamespace:
+    def offset(number: int | None) -> str | None:
+        return None if number is None else f'{{"clicks":{{"0":{number}}}}}'
+
+    return SimpleNamespace(
+        description=lambda: description,
+        numInputRows=lambda: 1,
+        endOffset=lambda: offset(end),
+        latestOffset=lambda: offset(latest),
     )
 
 
@@ -149,3 +162,18 @@ def _an_error(*, minute: int) -> api.JobError:
 
 def test_without_a_failure_nothing_is_told() -> None:
     assert queries.newest_error((Engine().query,)) is None
+
+
+def test_a_query_tells_how_far_each_source_is_behind_and_of_which_it_cannot_tell() -> None:
+    engine = Engine()
+
+    for batch in (0, 1):
+        kafka = _source("KafkaV2[Subscribe[clicks]]", end=batch, latest=batch + 5)
+        engine.progress.append(_reported(batch, kafka, _source("RateStreamV2[1]")))
+    engine.query.refresh_progress()
+
+    assert engine.query.status().sources == (
+        api.SourceStatus(name="Kafka clicks", input_rows=1, lag_rows=5),
+        api.SourceStatus(name="RateStreamV2[1]", input_rows=1),
+    )
+    assert [batch.lag_rows for batch in engine.query.newest_batches.batches] == [5, 5]

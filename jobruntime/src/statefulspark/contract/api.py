@@ -57,6 +57,18 @@ class OperationState(StrEnum):
     FAILED = "Failed"
 
 
+class SourceStatus(WireModel):
+    """One source of a query, as of the newest batch that Spark has measured."""
+
+    name: str
+    """What it reads, for people: `Kafka clicks`, `files in s3://bucket/in`."""
+    input_rows: int = 0
+    """Rows that the batch read."""
+    lag_rows: int | None = None
+    """Rows that were there when the batch was planned and that it did not read; absent if the source does not tell. Kafka's
+    sources tell."""
+
+
 class QueryStatus(WireModel):
     """One query, as of its last committed batch."""
 
@@ -75,6 +87,8 @@ class QueryStatus(WireModel):
     error: str | None = None
     restarts: int = 0
     """How often this driver has started the query again after a failure that passes."""
+    sources: tuple[SourceStatus, ...] = ()
+    """Its sources, in Spark's order; empty before the first batch of this driver is measured."""
 
 
 class CodeFrame(WireModel):

@@ -24,6 +24,8 @@ class BatchReport(WireModel):
     input_rows: int
     rows_per_second: float
     """Processed rows per second."""
+    lag_rows: int | None = None
+    """Rows that its sources had when it was planned and that it did not read; absent if no source tells."""
 
 
 class QueryBatches(WireModel):

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from statefulspark import clock, failures, usercode
 from statefulspark.contract import api, observations
+from statefulspark.driver import source_lag
 from statefulspark.engine.jvm import Gate, GateFact
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaObject
     from pyspark.sql.streaming.query import StreamingQuery
 
 SLOW_START_PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0)
@@ -44,13 +46,16 @@ class _Progress:
     input_rows: int = 0
     batches: tuple[observations.BatchReport, ...] = ()
     """The newest ones, oldest first; replaced whole, because another thread reads it."""
+    sources: tuple[api.SourceStatus, ...] = ()
+    """Those of the newest batch."""
 
     @property
     def newest(self) -> observations.BatchReport:
         return self.batches[-1] if self.batches else _NO_BATCH
 
-    def add(self, batch: observations.BatchReport) -> None:
+    def add(self, batch: observations.BatchReport, sources: tuple[api.SourceStatus, ...]) -> None:
         self.input_rows += batch.input_rows
+        self.sources = sources
         self.batches = (*self.batches, batch)[-observations.RETAINED_BATCHES :]
 
 
@@ -198,15 +203,8 @@ class RunningQuery:
                 break
             batches.append(recent[index])
         for batch in reversed(batches):
-            self._progress.add(
-                observations.BatchReport(
-                    batch_id=batch.batchId(),
-                    began_at=datetime.fromisoformat(batch.timestamp()),
-                    duration_ms=int(batch.batchDuration()),
-                    input_rows=batch.numInputRows(),
-                    rows_per_second=round(max(0.0, float(batch.processedRowsPerSecond())), 1),
-                )
-            )
+            sources = _sources(batch)
+            self._progress.add(_report(batch, sources), sources)
 
     @property
     def newest_batches(self) -> observations.QueryBatches:
@@ -226,6 +224,7 @@ class RunningQuery:
             batch_since=self._batch_since,
             error=self.error,
             restarts=self.restarts,
+            sources=self._progress.sources,
         )
 
 
@@ -259,6 +258,30 @@ def _job_error(uid: str, text: str, *, is_repeated: bool) -> api.JobError:
         failed_at=clock.utc_now(),
         frames=frames,
         is_repeated=is_repeated,
+    )
+
+
+def _report(batch: JavaObject, sources: tuple[api.SourceStatus, ...]) -> observations.BatchReport:
+    """Return what Spark has measured of a batch."""
+    return observations.BatchReport(
+        batch_id=batch.batchId(),
+        began_at=datetime.fromisoformat(batch.timestamp()),
+        duration_ms=int(batch.batchDuration()),
+        input_rows=batch.numInputRows(),
+        rows_per_second=round(max(0.0, float(batch.processedRowsPerSecond())), 1),
+        lag_rows=source_lag.total(sources),
+    )
+
+
+def _sources(batch: JavaObject) -> tuple[api.SourceStatus, ...]:
+    """Return the sources of a batch, with what Spark says that they had left."""
+    return tuple(
+        api.SourceStatus(
+            name=source_lag.readable(source.description()),
+            input_rows=max(0, source.numInputRows()),
+            lag_rows=source_lag.behind(source.endOffset(), source.latestOffset()),
+        )
+        for source in batch.sources()
     )
 
 

@@ -81,6 +81,7 @@ FAMILIES = (
     _gauge("query_batch_duration_seconds", "Duration of the last batch."),
     _gauge("query_batch_started_timestamp_seconds", "When the batch that runs was started."),
     _counter("query_restarts_total", "Restarts of the query by this driver, after failures that pass."),
+    _gauge("query_lag_rows", "Rows that its sources had and that the last batch did not read; absent if no source tells."),
     _gauge("sink_pending_transactions", "Prepared and not committed: they wait for the next checkpoint."),
     _gauge("sink_committed_batch", "Its output is visible through this batch."),
 )  # fmt: skip
@@ -192,6 +193,9 @@ def _query(query: api.QueryStatus) -> Iterator[_Sample]:
     if query.batch_since is not None:
         yield "query_batch_started_timestamp_seconds", label, query.batch_since.timestamp()
     yield "query_restarts_total", label, query.restarts
+    known = [source.lag_rows for source in query.sources if source.lag_rows is not None]
+    if known:
+        yield "query_lag_rows", label, sum(known)
 
 
 def _sink(sink: api.SinkStatus) -> Iterator[_Sample]:
