@@ -37,6 +37,8 @@ _SHIFT = """new Promise(resolve => {
 })"""
 """The sum of every shift since the page was opened; observers are told of earlier ones a moment later."""
 
+_TOP = "document.getElementById('{}').getBoundingClientRect().top"
+
 
 @pytest.fixture(scope="module")
 def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chromium]:
@@ -118,7 +120,8 @@ def test_a_running_job_shows_everything(tab: Tab, url: str) -> None:
     assert tab.value("document.querySelectorAll('.spark polyline').length") == 2
     assert tab.value("document.querySelector('.spark polyline').getAttribute('points').split(' ').length") == 60
     assert tab.value("document.querySelectorAll('.bars rect').length") == 4
-    assert tab.value("document.querySelectorAll('.timeline rect').length") == 1
+    assert tab.value("document.querySelectorAll('.timeline rect').length") == 2  # its duration and its size
+    assert not tab.value("document.getElementById('standby').checkVisibility()")
 
 
 def test_a_starting_job_says_at_which_step_it_is(tab: Tab, url: str, job: FakeControl) -> None:
@@ -133,6 +136,7 @@ def test_a_starting_job_says_at_which_step_it_is(tab: Tab, url: str, job: FakeCo
     tab.picture(_PICTURES / "starting.png")
 
     assert (tab.text("#state"), tab.text("#queries")) == ("Starting", "The queries have not started yet.")
+    assert "From not known yet" in tab.text("#driver")
     assert tab.text("#connection") == "Starting the queries from checkpoint 41, since 12:00:00 UTC."
 
 
@@ -187,6 +191,7 @@ def test_a_failed_query_shows_its_sentence_and_its_line(tab: Tab, url: str, job:
     tab.picture(_PICTURES / "failed.png")
 
     assert tab.text("#error ol") == "/job/counts.py:12 in process mean = total / rows"
+    assert tab.value(f"{_TOP.format('error')} < {_TOP.format('queries')}"), "the error is not the first thing to see"
     assert "Failed" in tab.text("#queries")
 
 
@@ -241,9 +246,46 @@ def test_a_job_without_anything_says_so_in_every_part(tab: Tab, url: str, job: F
     tab.picture(_PICTURES / "empty.png")
 
     assert tab.text("#queries") == "This job has no query."
-    assert tab.text("#sinks") == "No sink with two-phase commit."
+    assert "No sink with two-phase commit" in tab.text("#sinks")
     assert "No checkpoint or savepoint yet." in tab.text("#snapshots")
     assert "From empty state" in tab.text("#driver")
+
+
+@pytest.mark.parametrize(
+    ("sources", "at_a_glance", "in_the_query"),
+    [
+        pytest.param(
+            (api.SourceStatus(name="Kafka clicks", lag_rows=790), api.SourceStatus(name="files in s3://b/in")),
+            "Behind 790 rows 1 source cannot tell",
+            "Kafka clicks 790 rows behind files in s3://b/in lag unknown",
+            id="one source tells",
+        ),
+        pytest.param(
+            (api.SourceStatus(name="Kafka clicks", lag_rows=0),),
+            "Behind 0 rows",
+            "Kafka clicks everything read",
+            id="nothing is left",
+        ),
+        pytest.param(
+            (api.SourceStatus(name="files in s3://b/in"),),
+            "Behind unknown no source tells where it ends",
+            "files in s3://b/in lag unknown",
+            id="none tells",
+        ),
+    ],
+)
+def test_a_lag_is_told_where_it_is_known_and_called_unknown_elsewhere(
+    tab: Tab, url: str, job: FakeControl, sources: tuple[api.SourceStatus, ...], at_a_glance: str, in_the_query: str
+) -> None:
+    job.current = job.current.model_copy(
+        update={"queries": (job.current.queries[0].model_copy(update={"sources": sources}),)}
+    )
+
+    tab.open(f"{url}/ui/")
+    tab.until_text("#summary", "Behind")
+
+    assert at_a_glance in tab.text("#summary")
+    assert in_the_query in tab.text("#queries")
 
 
 def test_a_savepoint_stands_in_the_table_beside_the_checkpoints(tab: Tab, url: str, job: FakeControl) -> None:
@@ -258,7 +300,7 @@ def test_a_savepoint_stands_in_the_table_beside_the_checkpoints(tab: Tab, url: s
     tab.open(f"{url}/ui/")
     tab.until_text("#snapshots", "savepoint")
 
-    assert tab.value("document.querySelectorAll('.timeline .savepoint').length") == 1
+    assert tab.value("document.querySelectorAll('.timeline .savepoint').length") == 2  # its duration and its size
 
 
 # Who may look

@@ -48,6 +48,7 @@ class Chromium(processes.Server):
             # Its sandbox needs rights that root in a container does not have; only our own page is opened.
             *("--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"),
             *(
+                "--hide-scrollbars",
                 "--disable-background-networking",
                 "--disable-component-update",
                 "--disable-extensions",
@@ -74,13 +75,7 @@ class Chromium(processes.Server):
         """Open a tab while the block runs; sizes in CSS pixels, the colour scheme `light` or `dark`."""
         opened = Tab(self.address)
         try:
-            opened.call(
-                "Emulation.setDeviceMetricsOverride",
-                width=width,
-                height=height,
-                deviceScaleFactor=1,
-                mobile=width < 600,
-            )
+            opened.resize(width, height)
             opened.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
             yield opened
         finally:
@@ -143,6 +138,12 @@ class Tab:
             assert time.monotonic() < deadline_s, (selector, part, self.text("body"), self.faults)
             time.sleep(_LOOKS_EVERY_S)
 
+    def resize(self, width: int, height: int) -> None:
+        """Make the window this large, in CSS pixels; a narrow one is a phone."""
+        self.call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+
     def press(self, key: str) -> None:
         """Press and release a key, by its name in the protocol: `Tab`, `Enter`."""
         code = {"Tab": 9, "Enter": 13}[key]
@@ -156,8 +157,14 @@ class Tab:
         self.call("Input.insertText", text=text)
 
     def picture(self, file: Path) -> None:
-        """Write what the whole page looks like, as PNG."""
-        taken = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        """Write what the whole page looks like, as PNG; the window is made as high as the page meanwhile.
+
+        What is beyond the window is not always painted: a picture of more than the window lacked a table that scrolls.
+        """
+        width, height, whole = self.value("[innerWidth, innerHeight, document.documentElement.scrollHeight]")
+        self.resize(width, max(height, whole))
+        taken = self.call("Page.captureScreenshot", format="png")
+        self.resize(width, height)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(base64.b64decode(taken["data"]))
 

@@ -51,3 +51,8 @@ export function clock(moment) {
 export function moment(text) {
   return `${new Date(text).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
+
+/** A reason that is a constant of Flink's, such as CHECKPOINT_EXPIRED, as words; others stay as they are. */
+export function words(reason) {
+  return /^[A-Z_]+$/.test(reason) ? reason.toLowerCase().replaceAll("_", " ") : reason;
+}

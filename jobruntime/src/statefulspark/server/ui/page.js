@@ -131,7 +131,8 @@ function render() {
   show(part("job"), title);
   show(part("state"), model.status.state);
   part("state").dataset.state = model.status.state;
-  for (const id of ["queries", "error", "sinks", "driver", "standby"]) show(part(id), views[id](given));
+  document.body.dataset.role = model.status.standby === undefined ? "driver" : "standby";
+  for (const id of ["summary", "queries", "error", "sinks", "driver", "standby"]) show(part(id), views[id](given));
   if (model.checkpoints !== null) show(part("snapshots"), views.snapshots(given));
   if (model.state !== null) show(part("sizes"), views.sizes(given));
   if (model.losses !== null) show(part("losses"), views.losses(given));

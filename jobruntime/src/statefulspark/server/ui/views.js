@@ -2,12 +2,13 @@
 
 import { partitions, sparkline, timeline } from "./charts.js";
 import { element } from "./dom.js";
-import { ago, bytes, clock, count, counted, milliseconds, moment, rate, seconds } from "./format.js";
+import { ago, bytes, clock, count, counted, milliseconds, moment, rate, seconds, words } from "./format.js";
 
 /** Skew from which a person should look, and state from which it matters. */
 const UNEVEN = 2;
 const WORTH_A_LOOK_BYTES = 10_000_000;
 const SHOWN_SNAPSHOTS = 20;
+const NAME_LENGTH = 28;
 
 const WAITING = {
   Starting: "The queries have not started yet.",
@@ -24,6 +25,54 @@ export const STATES = {
   Fenced: "A newer driver owns the job; this one is about to end.",
 };
 
+/** Spark's names of operators, in words. */
+const OPERATORS = {
+  applyInPandasWithState: "keyed function",
+  dedupe: "duplicates removed",
+  dedupeWithinWatermark: "duplicates removed",
+  flatMapGroupsWithState: "keyed function",
+  operatorState: "function on the driver",
+  sessionWindowStateStoreSaveExec: "session windows",
+  stateStoreSave: "aggregation",
+  symmetricHashJoin: "join",
+  transformWithStateExec: "keyed function",
+  transformWithStateInPandasExec: "keyed function",
+  transformWithStateInPySparkExec: "keyed function",
+};
+
+/** The answers to the first questions, each a name, a value and what explains it. */
+export function summary({ status, state, losses: told, now }) {
+  if (status.standby !== undefined) return [];
+  const checkpoint = status.lastCheckpoint;
+  const size = state === null ? undefined : state.operators.reduce((sum, one) => sum + one.sizeBytes, 0);
+  return [
+    tile("Rate", rate(status.queries.reduce((sum, one) => sum + one.rowsPerSecond, 0)), "of the newest batches"),
+    tile("Behind", ...behind(status.queries.flatMap((one) => one.sources ?? []))),
+    checkpoint === undefined
+      ? tile("Newest checkpoint", "none yet", "of this driver")
+      : tile("Newest checkpoint", ago(checkpoint.completedAt, now), `number ${count(checkpoint.id)}, ${bytes(checkpoint.sizeBytes)} of files`),
+    tile("State", state?.operators.length ? bytes(size) : "–", state?.operators.length ? counted(state.operators.length, "operator") : "none in a checkpoint yet"),
+    tile("Lost if it ended now", verdict(told), told?.verdict === "Nothing" ? "of what was committed" : "still finding out"),
+    tile("Driver", age(status.startedAt, now), `since its start, epoch ${count(status.epoch)}`),
+  ];
+}
+
+function tile(name, value, explanation) {
+  return element("li", {}, element("span", {}, name), element("strong", {}, value), element("small", {}, explanation));
+}
+
+function behind(sources) {
+  const known = sources.map((one) => one.lagRows).filter((rows) => rows !== undefined);
+  if (!sources.length) return ["–", "no batch measured yet"];
+  if (!known.length) return ["unknown", "no source tells where it ends"];
+  const rest = sources.length - known.length;
+  return [counted(known.reduce((sum, rows) => sum + rows, 0), "row"), rest ? `${counted(rest, "source")} cannot tell` : "as of the newest batches"];
+}
+
+function verdict(told) {
+  return told === null ? "–" : told.verdict === "Nothing" ? "Nothing" : "Not known yet";
+}
+
 export function queries({ status, batches, now }) {
   if (!status.queries.length) return empty(WAITING[status.state] ?? "This job has no query.");
   const known = new Map((batches?.queries ?? []).map((one) => [one.uid, one.batches]));
@@ -31,27 +80,42 @@ export function queries({ status, batches, now }) {
 }
 
 function queryCard(query, batches, now) {
-  const running = query.batchSince === undefined ? "between batches" : `batch ${query.batchId + 1} for ${age(query.batchSince, now)}`;
+  const running = query.batchSince === undefined ? "between batches" : `batch ${count(query.batchId + 1)} for ${age(query.batchSince, now)}`;
+  const lags = batches.map((one) => one.lagRows).filter((rows) => rows !== undefined);
   return element(
     "article",
-    {},
+    { class: "query" },
     element("header", {}, element("h3", {}, query.uid), badge(query.active ? "Running" : query.error ? "Failed" : "Stopped")),
-    facts([
+    element("div", { class: "facts-and-charts" }, facts([
       ["Committed", query.batchId < 0 ? "no batch yet" : `batch ${count(query.batchId)}`],
       ["Last commit", query.lastCommitAt === undefined ? "none by this driver" : ago(query.lastCommitAt, now)],
       ["Now", query.active ? running : "not running"],
       ["Rows read", count(query.inputRows)],
       ["Restarts", count(query.restarts ?? 0)],
-    ]),
-    chart("Rate", rate(query.rowsPerSecond), sparkline(batches.map((one) => one.rowsPerSecond), "Rows per second", rate)),
-    chart("Batch time", milliseconds(query.batchDurationMs), sparkline(batches.map((one) => one.durationMs), "Duration", milliseconds)),
+      ...(query.sources ?? []).map((source) => [element("span", { title: source.name }, shortened(source.name)), lag(source)]),
+    ]), element(
+      "div",
+      { class: "charts" },
+      chart("Rate", rate(query.rowsPerSecond), batches.map((one) => one.rowsPerSecond), rate),
+      chart("Batch time", milliseconds(query.batchDurationMs), batches.map((one) => one.durationMs), milliseconds),
+      lags.length ? chart("Behind", counted(lags.at(-1), "row"), lags, (rows) => counted(rows, "row")) : null,
+    )),
   );
 }
 
+/** A name may be an address as long as a line: its end tells most. */
+function shortened(name) {
+  return name.length <= NAME_LENGTH ? name : `…${name.slice(1 - NAME_LENGTH)}`;
+}
+
+function lag(source) {
+  if (source.lagRows === undefined) return element("span", { class: "quiet", title: "This source does not tell where it ends." }, "lag unknown");
+  return source.lagRows === 0 ? "everything read" : `${counted(source.lagRows, "row")} behind`;
+}
+
 export function losses({ losses: told, now }) {
-  const title = told.verdict === "Nothing" ? "Nothing" : "Not known yet";
   return [
-    element("p", { class: "verdict", "data-state": told.verdict === "Nothing" ? "Running" : "Starting" }, title),
+    element("p", { class: "verdict", "data-state": told.verdict === "Nothing" ? "Running" : "Starting" }, verdict(told)),
     told.sentences.map((sentence) => element("p", {}, sentence)),
     sinceCheckpoint(told, now),
   ];
@@ -113,9 +177,35 @@ export function snapshots({ checkpoints, now }) {
   return [
     element("p", {}, totals),
     restored(checkpoints),
-    timeline(known, now),
-    element("p", { class: "legend" }, "Upper row: savepoints. Lower row: checkpoints. The right end is now."),
-    table("Checkpoints and savepoints, newest first", ["Number", "Kind", "State", "Why", "Began", "Took", "Size", "New"], known.map(snapshotRow)),
+    pictures(checkpoints.history, now),
+    table("Checkpoints and savepoints, newest first", ["Snapshot", "Took", "Size", "Of it new", "Why"], known.map(snapshotRow)),
+  ];
+}
+
+/** Two pictures of the snapshots that this driver remembers, over the same time. */
+function pictures(history, now) {
+  if (!history.length) return null;
+  const drawn = [
+    ["Duration", (one) => one.endToEndMs, milliseconds],
+    ["Size", (one) => one.sizeBytes, bytes],
+  ].map(([what, value, format]) => {
+    const top = format(Math.max(...history.map((one) => value(one) ?? 0)));
+    return element(
+      "figure",
+      {},
+      element("figcaption", {}, element("span", {}, what), element("span", {}, `up to ${top}`)),
+      timeline(history, now, { what, value, format }),
+    );
+  });
+  const oldest = history.map((one) => one.triggeredAt).sort()[0];
+  return [
+    element("div", { class: "charts" }, drawn),
+    element(
+      "p",
+      { class: "legend" },
+      element("span", {}, `${clock(oldest)} to now`),
+      ["checkpoint", "savepoint", "failed"].map((kind) => element("span", { class: `key ${kind}` }, kind)),
+    ),
   ];
 }
 
@@ -130,15 +220,17 @@ function merged({ history, latest }) {
 }
 
 function snapshotRow(one) {
+  const outcome = one.state === "InProgress" ? "in progress" : one.state.toLowerCase();
   return [
-    count(one.id),
-    one.kind,
-    element("span", { "data-state": one.state, title: one.message }, one.state === "InProgress" ? "in progress" : one.state.toLowerCase()),
-    one.reason ?? (one.isStop ? "stop" : one.trigger),
-    clock(one.triggeredAt),
+    [
+      element("strong", {}, `${one.kind === "savepoint" ? "Savepoint" : "Checkpoint"} ${count(one.id)}`),
+      element("small", { "data-state": one.state, title: one.message }, `${outcome}${one.reason === undefined ? "" : `: ${words(one.reason)}`}`),
+      element("small", {}, clock(one.triggeredAt)),
+    ],
     milliseconds(one.endToEndMs),
     bytes(one.sizeBytes),
     bytes(one.incrementalSizeBytes),
+    one.isStop ? "stop" : one.trigger,
   ];
 }
 
@@ -157,15 +249,17 @@ function operatorCard(operator) {
     "article",
     {},
     element("header", {}, element("h3", {}, operator.uid), element("span", {}, bytes(operator.sizeBytes))),
-    operator.partitions.length ? partitions(operator) : null,
-    facts([
+    element("div", { class: "facts-and-charts" }, facts([
       ["Query", operator.query],
-      ["Operator", operator.name],
+      ["Kind", element("span", { title: operator.name }, OPERATORS[operator.name] ?? operator.name)],
       ...(operator.partitions.length ? [["Partitions", count(operator.partitions.length)]] : []),
       ...(operator.maxParallelism === undefined ? [] : [["Key groups", groups(operator)]]),
       ...(largest === undefined ? [] : [["Largest", `partition ${largest.partition}, ${bytes(largest.sizeBytes)}`]]),
       ...(operator.skew === undefined ? [] : [["Skew", `${operator.skew} × the average${isUneven ? ": uneven keys" : ""}`]]),
     ]),
+    operator.partitions.length
+      ? element("figure", {}, element("figcaption", {}, element("span", {}, "Size by partition")), partitions(operator, isUneven))
+      : null),
   );
 }
 
@@ -178,7 +272,8 @@ function groups(operator) {
 }
 
 export function sinks({ status }) {
-  if (!status.sinks.length) return empty("No sink with two-phase commit.");
+  if (!status.sinks.length && status.state in WAITING) return empty(WAITING[status.state]);
+  if (!status.sinks.length) return empty("No sink with two-phase commit: this job's output is written by Spark's own sinks.");
   const rows = status.sinks.map((sink) => [
     sink.uid,
     sink.query,
@@ -190,19 +285,24 @@ export function sinks({ status }) {
 
 export function driver({ status, checkpoints, now }) {
   const restarts = status.queries.reduce((sum, query) => sum + (query.restarts ?? 0), 0);
-  const failures = Object.entries(checkpoints?.failures ?? {}).map(([reason, times]) => `${reason} ${times}`);
+  const failures = Object.entries(checkpoints?.failures ?? {}).map(([reason, times]) => `${words(reason)}: ${count(times)}`);
   return facts([
     ["Job", `${status.namespace}/${status.job}`],
     ["Epoch", status.epoch ? `${count(status.epoch)}: drivers of this job so far` : "none, a standby claims none"],
     ["Started", `${ago(status.startedAt, now)}, ${moment(status.startedAt)}`],
-    ["From", status.restoredFrom ?? (status.epoch ? "empty state" : "–")],
-    ["Generation", status.generation ? count(status.generation) : "–"],
-    ["Revision", status.revision ?? "–"],
+    ["From", status.restoredFrom ?? origin(status)],
+    ...(status.generation ? [["Generation", `${count(status.generation)}: folders of files so far`]] : []),
+    ...(status.revision === undefined ? [] : [["Revision", status.revision]]),
     ["Query restarts", `${count(restarts)} in this driver`],
     ["Failed snapshots", failures.join(", ") || "none in this driver"],
     ...(status.fallback ? [["Older state", status.fallback]] : []),
     ...(status.restoreSkipped ? [["Restore", status.restoreSkipped]] : []),
   ]);
+}
+
+function origin({ state, epoch }) {
+  if (state === "Starting") return "not known yet";
+  return epoch ? "empty state" : "–";
 }
 
 export function standby({ status, now }) {
@@ -219,8 +319,15 @@ export function standby({ status, now }) {
   ];
 }
 
-function chart(title, newest, picture) {
-  return element("figure", {}, element("figcaption", {}, element("span", {}, title), element("strong", {}, newest)), picture);
+function chart(title, newest, values, format) {
+  const range = values.length ? `up to ${format(Math.max(...values))}` : "no batch yet";
+  return element(
+    "figure",
+    {},
+    element("figcaption", {}, element("span", {}, title), element("strong", {}, newest)),
+    sparkline(values, title, format),
+    element("p", { class: "legend" }, range),
+  );
 }
 
 function facts(pairs) {
