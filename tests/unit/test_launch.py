@@ -143,6 +143,37 @@ def test_a_job_file_is_told_what_its_process_is_and_only_while_it_runs(tmp_path:
     assert launch.requested_role() is launch.Role.DRIVER
 
 
+@pytest.mark.parametrize(
+    ("given", "environment", "shown"),
+    [
+        (None, None, launch.Display.LIVE),
+        (None, "1", launch.Display.PLAIN),
+        (launch.Display.PLAIN, None, launch.Display.PLAIN),
+        (launch.Display.LIVE, "1", launch.Display.LIVE),
+    ],
+)
+def test_a_job_file_runs_with_the_display_that_was_asked_for(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    given: launch.Display | None,
+    environment: str | None,
+    shown: launch.Display,
+) -> None:
+    monkeypatch.delenv(telemetry.ENV_PLAIN, raising=False)
+    if environment is not None:
+        monkeypatch.setenv(telemetry.ENV_PLAIN, environment)
+    file = tmp_path / "job.py"
+    file.write_text(
+        "from pathlib import Path\nfrom statefulspark import launch\n"
+        f"Path({str(tmp_path / 'display')!r}).write_text(launch.requested_display())\n"
+        "raise launch.DriverEnded(0)\n"
+    )
+
+    launch.run_file(file, _CONFIG, display=given)
+
+    assert (tmp_path / "display").read_text() == shown
+
+
 def test_the_configuration_is_that_of_the_call_while_the_file_runs(
     run: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -53,6 +53,18 @@ class Role(StrEnum):
 _role: ContextVar[Role] = ContextVar("requested_role")
 
 
+class Display(StrEnum):
+    """What a person at a terminal is shown of a job that runs."""
+
+    LIVE = "live"
+    """A display in the last rows of the terminal, where it can keep one."""
+    PLAIN = "plain"
+    """Lines, for screen readers and for terminals that are recorded."""
+
+
+_display: ContextVar[Display | None] = ContextVar("requested_display", default=None)
+
+
 class DriverEnded(SystemExit):
     """Raised by `Job.run` to end the process, after the driver has run and reported its outcome."""
 
@@ -89,6 +101,11 @@ def requested_report() -> str | None:
 def requested_role() -> Role:
     """Return what this process is to the job."""
     return _role.get(Role.DRIVER)
+
+
+def requested_display() -> Display:
+    """Return what a person at a terminal is shown: what `run_file` was given, else what the environment says."""
+    return _display.get() or (Display.PLAIN if os.environ.get(telemetry.ENV_PLAIN) else Display.LIVE)
 
 
 def current_config(job_name: str) -> config.JobConfig:
@@ -181,7 +198,14 @@ def is_by_flags() -> bool:
     return config.ENV_CONFIG not in os.environ
 
 
-def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = None, role: Role = Role.DRIVER) -> int:
+def run_file(
+    path: Path,
+    job_config: config.JobConfig,
+    *,
+    report: str | None = None,
+    role: Role = Role.DRIVER,
+    display: Display | None = None,
+) -> int:
     """Run a job file as `__main__` with a configuration.
 
     Args:
@@ -189,6 +213,7 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
         job_config: The configuration.
         report: Format of a report on what the start would do, instead of a run; None runs the job.
         role: What the process is to the job.
+        display: What a person at a terminal is shown; None leaves it to the environment.
 
     Returns:
         The exit code.
@@ -198,6 +223,7 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
 
     def run() -> int:
         config_token, report_token, role_token = _given_config.set(job_config), _report.set(report), _role.set(role)
+        display_token = _display.set(display)
         sys.path.insert(0, str(path.parent))
         try:
             _execute(file)
@@ -213,6 +239,7 @@ def run_file(path: Path, job_config: config.JobConfig, *, report: str | None = N
             _given_config.reset(config_token)
             _report.reset(report_token)
             _role.reset(role_token)
+            _display.reset(display_token)
         raise errors.SpecRejectedError(
             "NoQueries", f"The job file {path} ended without running a job; end it with `job.run()`."
         )

@@ -18,6 +18,7 @@ _STANDARD = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime
 """Attributes that every record has; all others come from `extra`."""
 _PRODUCT_LOGGER = "statefulspark"
 ENV_VERBOSE = "STATEFULSPARK_VERBOSE"
+ENV_PLAIN = "STATEFULSPARK_PLAIN"
 
 
 class LogFormat(StrEnum):

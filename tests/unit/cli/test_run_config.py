@@ -45,6 +45,13 @@ def test_development_on_one_machine_needs_one_flag(job_file: Path) -> None:
     assert built == config.JobConfig(name="words", storage=storage)
 
 
+@pytest.mark.parametrize(("flags", "display"), [((), None), (("--plain",), launch.Display.PLAIN)])
+def test_lines_instead_of_the_live_display_are_asked_for_with_a_flag(
+    job_file: Path, flags: tuple[str, ...], display: launch.Display | None
+) -> None:
+    assert _args(job_file, "--dev", *flags).display is display
+
+
 def test_a_storage_that_is_named_wins_over_the_one_for_development(job_file: Path) -> None:
     built = run.build_config(_args(job_file, "--dev", "--storage", "s3://bucket/prefix"))
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import fcntl
 import io
 import logging
+import os
+import pty
+import struct
 import sys
+import termios
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from statefulspark import clock, telemetry
-from statefulspark.contract import api
+from smallterminal import SmallTerminal
+from statefulspark import clock, launch, telemetry
+from statefulspark.contract import api, observations
 from statefulspark.driver import live
 
 IDLE = api.QueryStatus(uid="counts", active=True, batch_id=-1)
@@ -93,7 +101,104 @@ def test_only_a_person_is_shown_something(
 def test_the_last_batch_is_shown_although_the_job_ends_right_after_it() -> None:
     shown, now = io.StringIO(), [_status(IDLE)]
 
-    with live.watching(lambda: now[0], shown, look_s=3600):
+    job = SimpleNamespace(status=lambda: now[0], state=observations.StateSizes)
+    with live.watching(job, shown, look_s=3600):
         now[0] = _status(FIRST)
 
     assert shown.getvalue() == "  counts: 60 rows, batch 0 in 4.8s (12 rows/s), 60 rows since the start\n"
+
+
+def _job(*queries: api.QueryStatus) -> SimpleNamespace:
+    status = _status(*queries)
+    return SimpleNamespace(status=lambda: status, state=observations.StateSizes)
+
+
+@pytest.mark.parametrize("coloured", [True, False])
+def test_the_display_is_drawn_below_the_log_and_is_gone_at_the_end(coloured: bool) -> None:
+    terminal = SmallTerminal(90, 16)
+    terminal.write("12:00:01 INFO loop: started\n")
+
+    display = live.Display(_job(FOURTH), terminal, terminal.size, coloured=coloured)
+    display.look()
+    assert terminal.rows[0] == "12:00:01 INFO loop: started"
+    assert terminal.rows[-4:-2] == [
+        "query   batch  took  rate          rows read  behind",
+        "counts  3      0.4s  2,500 rows/s  5,060",
+    ]
+    display.end()
+
+    assert [line for line in terminal.rows if line] == [
+        "12:00:01 INFO loop: started",
+        "  counts: 5,060 rows since the start, the last batch is 3",
+    ]
+
+
+def test_the_display_follows_the_size_of_the_terminal() -> None:
+    terminal = SmallTerminal(90, 30)
+    display = live.Display(_job(FOURTH), terminal, terminal.size, coloured=False)
+    display.look()
+
+    terminal.resize(40, 12)
+    display.look()
+
+    assert [len(line) for line in terminal.rows if line.startswith("──")] == [40]
+    assert terminal.rows[-1].startswith("checkpoints 0 completed")
+
+
+@pytest.mark.parametrize(
+    ("environment", "display", "rows", "is_kept"),
+    [
+        pytest.param({"TERM": "xterm-256color"}, None, 24, True, id="a terminal"),
+        pytest.param({"TERM": "xterm-256color"}, launch.Display.PLAIN, 24, False, id="--plain"),
+        pytest.param({"TERM": "xterm-256color", telemetry.ENV_PLAIN: "1"}, None, 24, False, id="the environment"),
+        pytest.param({"TERM": "dumb"}, None, 24, False, id="an editor's shell"),
+        pytest.param({}, None, 24, False, id="a terminal that does not tell what it is"),
+        pytest.param({"TERM": "xterm-256color"}, None, 8, False, id="too low"),
+    ],
+)
+def test_only_a_terminal_that_can_keep_rows_gets_the_display(
+    environment: dict[str, str],
+    display: launch.Display | None,
+    rows: int,
+    is_kept: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("TERM", telemetry.ENV_PLAIN):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", rows, 80, 0, 0))
+    token = launch._display.set(display)
+
+    with open(terminal, "w", closefd=True) as stream:
+        assert live.keeps_rows(stream) is is_kept
+    launch._display.reset(token)
+    os.close(controller)
+
+
+def test_a_file_gets_no_display(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+
+    with (tmp_path / "log").open("w") as stream:
+        assert not live.keeps_rows(stream)
+
+
+@pytest.mark.parametrize(("value", "coloured"), [(None, True), ("", True), ("1", False)])
+def test_no_color_is_honoured(value: str | None, coloured: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.delenv(telemetry.ENV_PLAIN, raising=False)
+    if value is not None:
+        monkeypatch.setenv("NO_COLOR", value)
+    controller, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+
+    with open(terminal, "w") as stream, live.watching(_job(FOURTH), stream, look_s=0.01):
+        written = b""
+        while b"checkpoints" not in written:
+            written += os.read(controller, 65536)
+    os.close(controller)
+
+    assert b"counts" in written
+    assert (b"\x1b[32mRunning" in written) is coloured

@@ -69,6 +69,9 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument("--verbose", action="store_true", default=bool(os.environ.get(telemetry.ENV_VERBOSE)),
                         help="also log the stacks of Spark and of this product, and failed attempts; "
                         f"{telemetry.ENV_VERBOSE}=1 is the same")  # fmt: skip
+    parser.add_argument("--plain", dest="display", action="store_const", const=launch.Display.PLAIN,
+                        help="at a terminal, write a line for each batch instead of keeping a live display below the log; "
+                        f"{telemetry.ENV_PLAIN}=1 is the same")  # fmt: skip
     _add_storage(parser)
     _add_checkpoint(parser)
     _add_restore(parser)
@@ -154,7 +157,7 @@ def _run(args: argparse.Namespace) -> int:
     # Spark's JVM starts while the job file and its imports are read.
     sparklogfile.start_jvm(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
     try:
-        return launch.run_file(args.file, job_config, report=args.check, role=args.role)
+        return launch.run_file(args.file, job_config, report=args.check, role=args.role, display=args.display)
     finally:
         gateway.abandon()
 

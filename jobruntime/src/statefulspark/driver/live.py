@@ -1,25 +1,54 @@
-"""What a person sees while a job runs in the foreground: a line per query and second at most, with its newest batches.
+"""What a person sees while a job runs in the foreground: a display in the last rows of the terminal, or lines.
 
-A thread of its own looks at the published status, so a terminal that was paused (Ctrl-S) never holds the job up. Nothing
-is shown where nobody looks on: in a pod, in a pipe, in a file.
+At a terminal the display is drawn anew every second, below the log. Lines, one per query and second at most, are for
+who asked for them (`--plain`), for terminals that cannot keep rows, and for notebooks. A thread of its own looks at the
+published status, so a terminal that was paused (Ctrl-S) never holds the job up. Nothing is shown where nobody looks on:
+in a pod, in a pipe, in a file.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
-from typing import TextIO
+from typing import Protocol, TextIO
 
-from statefulspark import launch, telemetry
-from statefulspark.contract import api, durations
+from statefulspark import clock, launch, telemetry
+from statefulspark.contract import api, durations, observations
+from statefulspark.driver import live_panel, live_screen
 
 LOOK_S = 1.0
 """Time between two looks at the status."""
 
+FEWEST_ROWS = 12
+"""A terminal with fewer rows shows lines."""
+_NO_COLOUR = "NO_COLOR"
+"""Whoever sets it to something wants no colours in any program (https://no-color.org)."""
+
 Status = Callable[[], api.JobStatus]
+
+
+class Watched(Protocol):
+    """The job that is looked at; other threads change it."""
+
+    def status(self) -> api.JobStatus:
+        """Return its status."""
+
+    def state(self) -> observations.StateSizes:
+        """Return the sizes of its state."""
+
+
+class _Shown(Protocol):
+    """A way to show a job; used by one thread."""
+
+    def look(self) -> None:
+        """Show what is new."""
+
+    def end(self) -> None:
+        """Show the rest, and give the terminal back."""
 
 
 def is_watched() -> bool:
@@ -56,33 +85,90 @@ def _sentence(before: api.QueryStatus | None, now: api.QueryStatus) -> str:
     return f"{now.uid}: {new_rows:,} rows, batch {now.batch_id} in {duration}{rate}, {now.input_rows:,} rows since the start"
 
 
+def keeps_rows(terminal: TextIO) -> bool:
+    """Tell whether a stream is a terminal that can keep a display in its last rows, and one is wanted."""
+    is_wanted = launch.requested_display() is launch.Display.LIVE and not launch.is_interactive()
+    if not is_wanted or not terminal.isatty() or os.environ.get("TERM", "dumb") == "dumb":
+        return False
+    try:
+        return os.get_terminal_size(terminal.fileno()).lines >= FEWEST_ROWS
+    except (OSError, ValueError):
+        return False
+
+
+class Lines:
+    """Shows a line for each query that has run a batch."""
+
+    def __init__(self, status: Status, target: TextIO) -> None:
+        """Show nothing yet."""
+        self._status, self._target = status, target
+        self._seen: api.JobStatus | None = None
+
+    def look(self) -> None:
+        """Write the news since the last look."""
+        now = self._status()
+        for sentence in news(self._seen, now):
+            self._target.write(f"  {sentence}\n")
+        self._target.flush()
+        self._seen = now
+
+    def end(self) -> None:
+        """Write the news of the last batches."""
+        self.look()
+
+
+class Display:
+    """Shows the whole job in the last rows of a terminal."""
+
+    def __init__(self, watched: Watched, target: TextIO, terminal_size: live_screen.Size, *, coloured: bool) -> None:
+        """Draw nothing yet."""
+        self._watched, self._target, self._coloured = watched, target, coloured
+        self._screen = live_screen.Screen(target, terminal_size)
+
+    def look(self) -> None:
+        """Draw the job as it is now, in a terminal as large as it is now."""
+        view = live_panel.View(self._watched.status(), self._watched.state(), clock.utc_now())
+        width = self._screen.width
+        shown = live_panel.lines(view, self._screen.most_lines)
+        self._screen.draw([live_panel.written(line, width, coloured=self._coloured) for line in shown])
+
+    def end(self) -> None:
+        """Take the display away, and leave what was done in the log."""
+        self._screen.close()
+        for sentence in live_panel.summary(self._watched.status()):
+            self._target.write(f"  {sentence}\n")
+        self._target.flush()
+
+
 @contextlib.contextmanager
-def watching(status: Status, target: TextIO | None = None, *, look_s: float = LOOK_S) -> Iterator[None]:
-    """Show the news of a job while the block runs, and those of its last batches when it ends.
+def watching(watched: Watched, target: TextIO | None = None, *, look_s: float = LOOK_S) -> Iterator[None]:
+    """Show a job while the block runs, and its last batches when it ends.
 
     Args:
-        status: Returns the status of the job.
+        watched: The job.
         target: Standard error when omitted.
         look_s: Time between two looks.
     """
-    ended = threading.Event()
     stream = target or sys.stderr
-
-    def watch() -> None:
-        seen: api.JobStatus | None = None
-        has_ended = False
-        while not has_ended:
-            has_ended = ended.wait(look_s)
-            now = status()
-            for sentence in news(seen, now):
-                stream.write(f"  {sentence}\n")
-            stream.flush()
-            seen = now
-
-    thread = threading.Thread(target=watch, name="live", daemon=True)
+    ended = threading.Event()
+    shown = _display(watched, stream) if keeps_rows(stream) else Lines(watched.status, stream)
+    thread = threading.Thread(target=_watch, args=(shown, ended, look_s), name="live", daemon=True)
     thread.start()
     try:
         yield
     finally:
         ended.set()
         thread.join(timeout=look_s)
+
+
+def _watch(shown: _Shown, ended: threading.Event, look_s: float) -> None:
+    try:
+        while not ended.wait(look_s):
+            shown.look()
+    finally:
+        shown.end()
+
+
+def _display(watched: Watched, terminal: TextIO) -> Display:
+    number = terminal.fileno()
+    return Display(watched, terminal, lambda: os.get_terminal_size(number), coloured=not os.environ.get(_NO_COLOUR))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from statefulspark import clock, failures, usercode
 from statefulspark.contract import api, observations
@@ -15,7 +15,6 @@ from statefulspark.driver import source_lag
 from statefulspark.engine.jvm import Gate, GateFact
 
 if TYPE_CHECKING:
-    from py4j.java_gateway import JavaObject
     from pyspark.sql.streaming.query import StreamingQuery
 
 SLOW_START_PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0)
@@ -39,6 +38,16 @@ class CheckpointLocation:
     """The path below the job's root on storage, as manifests name it."""
     root: str
     """The same location as a Hadoop URI, as Spark and the gate name it."""
+
+
+class _BatchProgress(Protocol):
+    """Spark's progress of a batch (`StreamingQueryProgress`)."""
+
+    def batchId(self) -> int: ...  # noqa: N802 - Spark's names
+    def timestamp(self) -> str: ...
+    def batchDuration(self) -> int: ...  # noqa: N802
+    def numInputRows(self) -> int: ...  # noqa: N802
+    def processedRowsPerSecond(self) -> float: ...  # noqa: N802
 
 
 @dataclass(slots=True)
@@ -203,7 +212,7 @@ class RunningQuery:
                 break
             batches.append(recent[index])
         for batch in reversed(batches):
-            sources = _sources(batch)
+            sources = tuple(map(source_lag.told, batch.sources()))
             self._progress.add(_report(batch, sources), sources)
 
     @property
@@ -261,7 +270,7 @@ def _job_error(uid: str, text: str, *, is_repeated: bool) -> api.JobError:
     )
 
 
-def _report(batch: JavaObject, sources: tuple[api.SourceStatus, ...]) -> observations.BatchReport:
+def _report(batch: _BatchProgress, sources: tuple[api.SourceStatus, ...]) -> observations.BatchReport:
     """Return what Spark has measured of a batch."""
     return observations.BatchReport(
         batch_id=batch.batchId(),
@@ -270,18 +279,6 @@ def _report(batch: JavaObject, sources: tuple[api.SourceStatus, ...]) -> observa
         input_rows=batch.numInputRows(),
         rows_per_second=round(max(0.0, float(batch.processedRowsPerSecond())), 1),
         lag_rows=source_lag.total(sources),
-    )
-
-
-def _sources(batch: JavaObject) -> tuple[api.SourceStatus, ...]:
-    """Return the sources of a batch, with what Spark says that they had left."""
-    return tuple(
-        api.SourceStatus(
-            name=source_lag.readable(source.description()),
-            input_rows=max(0, source.numInputRows()),
-            lag_rows=source_lag.behind(source.endOffset(), source.latestOffset()),
-        )
-        for source in batch.sources()
     )
 
 

@@ -37,7 +37,7 @@ def drive(loop: JobLoop) -> snapshot_writer.Ending:
     numbers = launch.STOP_SIGNALS if threading.current_thread() is threading.main_thread() else ()
     for number in numbers:
         signal.signal(number, on_signal)
-    with live.watching(loop.status) if live.is_watched() else contextlib.nullcontext():
+    with live.watching(loop) if live.is_watched() else contextlib.nullcontext():
         return loop.run()
 
 

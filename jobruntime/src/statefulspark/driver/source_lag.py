@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import Protocol
 
 from statefulspark.contract import api
 
@@ -16,6 +17,24 @@ _KAFKA = re.compile(r"Kafka\w*\[(?:Subscribe|SubscribePattern|Assign)\[(?P<topic
 _FILES = re.compile(r"FileStreamSource\[(?P<folder>.*)\]")
 _Offsets = dict[tuple[str, str], int]
 """The next offset to read by topic and partition."""
+
+
+class _SourceProgress(Protocol):
+    """What Spark reports of a source of a batch (`SourceProgress`); Java's null is None."""
+
+    def description(self) -> str: ...
+    def numInputRows(self) -> int: ...  # noqa: N802 - Spark's names
+    def endOffset(self) -> str | None: ...  # noqa: N802
+    def latestOffset(self) -> str | None: ...  # noqa: N802
+
+
+def told(source: _SourceProgress) -> api.SourceStatus:
+    """Return what is told of a source of a batch."""
+    return api.SourceStatus(
+        name=readable(source.description()),
+        input_rows=max(0, source.numInputRows()),
+        lag_rows=behind(source.endOffset(), source.latestOffset()),
+    )
 
 
 def behind(end: str | None, latest: str | None) -> int | None:
