@@ -225,6 +225,7 @@ def test_a_driver_that_cannot_be_reached_is_told_and_asked_again(tab: Tab, job: 
     first.close()
     tab.until_text("#connection", "The driver does not answer since")
     tab.picture(_PICTURES / "unreachable.png")
+    assert tab.text("#state") == "No answer"
     assert "98.5 rows/s" in tab.text("#queries")
     assert tab.value("document.title") == "No answer · default/words"
 
@@ -316,6 +317,7 @@ def test_the_token_is_asked_for_and_a_wrong_one_is_refused(tab: Tab, guarded: st
     tab.open(f"{guarded}/ui/")
     tab.until_text("#connection", "The driver asks for its token.")
     tab.picture(_PICTURES / "token.png")
+    assert not tab.value("document.querySelector('main').checkVisibility()")
     tab.until("document.activeElement.id === 'token'")
 
     tab.type("wrong")

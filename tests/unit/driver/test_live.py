@@ -7,9 +7,11 @@ import io
 import logging
 import os
 import pty
+import signal
 import struct
 import sys
 import termios
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -202,3 +204,21 @@ def test_no_color_is_honoured(value: str | None, coloured: bool, monkeypatch: py
 
     assert b"counts" in written
     assert (b"\x1b[32mRunning" in written) is coloured
+
+
+def test_a_new_size_of_the_terminal_is_answered_at_once() -> None:
+    looks: list[int] = []
+    looked = threading.Event()
+
+    def status() -> api.JobStatus:
+        looks.append(1)
+        looked.set()
+        return _status(FOURTH)
+
+    before = signal.getsignal(signal.SIGWINCH)
+    with live.watching(SimpleNamespace(status=status, state=observations.StateSizes), io.StringIO(), look_s=3600):
+        assert not looks
+        os.kill(os.getpid(), signal.SIGWINCH)
+        assert looked.wait(10)
+
+    assert signal.getsignal(signal.SIGWINCH) is before

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -150,23 +151,41 @@ def watching(watched: Watched, target: TextIO | None = None, *, look_s: float = 
         look_s: Time between two looks.
     """
     stream = target or sys.stderr
-    ended = threading.Event()
     shown = _display(watched, stream) if keeps_rows(stream) else Lines(watched.status, stream)
-    thread = threading.Thread(target=_watch, args=(shown, ended, look_s), name="live", daemon=True)
+    ended, woken = threading.Event(), threading.Event()
+    thread = threading.Thread(target=_watch, args=(shown, ended, woken, look_s), name="live", daemon=True)
     thread.start()
     try:
-        yield
+        with _waking_at_new_size(woken):
+            yield
     finally:
         ended.set()
+        woken.set()
         thread.join(timeout=look_s)
 
 
-def _watch(shown: _Shown, ended: threading.Event, look_s: float) -> None:
+def _watch(shown: _Shown, ended: threading.Event, woken: threading.Event, look_s: float) -> None:
     try:
-        while not ended.wait(look_s):
-            shown.look()
+        while not ended.is_set():
+            woken.wait(look_s)
+            woken.clear()
+            if not ended.is_set():
+                shown.look()
     finally:
         shown.end()
+
+
+@contextlib.contextmanager
+def _waking_at_new_size(woken: threading.Event) -> Iterator[None]:
+    """Wake the thread when the terminal has a new size: until the next drawing the log goes on over the old one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = signal.signal(signal.SIGWINCH, lambda _number, _frame: woken.set())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGWINCH, previous)
 
 
 def _display(watched: Watched, terminal: TextIO) -> Display:

@@ -164,10 +164,8 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[Line]:
     widths = [max(_columns(row[column]) for row in rows) for column in range(len(_HEAD))]
     for number, row in enumerate(rows):
         tones = [Tone.QUIET] * len(row) if number == 0 else [Tone.STRONG, *[Tone.PLAIN] * (len(row) - 1)]
-        yield tuple(
-            Span(f"{cell}{' ' * (width - _columns(cell))}{_GAP}", tone)
-            for cell, width, tone in zip(row, widths, tones, strict=True)
-        )
+        padded = [f"{cell}{' ' * (width - _columns(cell))}{_GAP}" for cell, width in zip(row, widths, strict=True)]
+        yield tuple(Span(cell, tone) for cell, tone in zip((*padded[:-1], row[-1]), tones, strict=True))
 
 
 def _below(view: View) -> Iterator[Line]:

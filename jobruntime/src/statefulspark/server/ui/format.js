@@ -41,7 +41,8 @@ export function seconds(duration) {
 }
 
 export function ago(moment, now) {
-  return `${seconds(Math.max(0, Math.round((now - Date.parse(moment)) / 1000)))} ago`;
+  const whole = Math.max(0, Math.round((now - Date.parse(moment)) / 1000));
+  return `${whole < MINUTE_S ? `${whole} s` : seconds(whole)} ago`;
 }
 
 export function clock(moment) {

@@ -127,10 +127,11 @@ function render() {
   if (model.status === null) return;
   const given = { ...model, now: now() };
   const title = `${model.status.namespace}/${model.status.job}`;
+  const isSilent = seen.lostAt !== null && !ENDED.includes(model.status.state);
   document.title = `${seen.lostAt === null ? model.status.state : "No answer"} · ${title}`;
   show(part("job"), title);
-  show(part("state"), model.status.state);
-  part("state").dataset.state = model.status.state;
+  show(part("state"), isSilent ? "No answer" : model.status.state);
+  part("state").dataset.state = isSilent ? "Unknown" : model.status.state;
   document.body.dataset.role = model.status.standby === undefined ? "driver" : "standby";
   for (const id of ["summary", "queries", "error", "sinks", "driver", "standby"]) show(part(id), views[id](given));
   if (model.checkpoints !== null) show(part("snapshots"), views.snapshots(given));

@@ -25,6 +25,8 @@ export const STATES = {
   Fenced: "A newer driver owns the job; this one is about to end.",
 };
 
+const LOST = { Nothing: "of what was committed", Unknown: "the driver is finding out" };
+
 /** Spark's names of operators, in words. */
 const OPERATORS = {
   applyInPandasWithState: "keyed function",
@@ -52,7 +54,7 @@ export function summary({ status, state, losses: told, now }) {
       ? tile("Newest checkpoint", "none yet", "of this driver")
       : tile("Newest checkpoint", ago(checkpoint.completedAt, now), `number ${count(checkpoint.id)}, ${bytes(checkpoint.sizeBytes)} of files`),
     tile("State", state?.operators.length ? bytes(size) : "–", state?.operators.length ? counted(state.operators.length, "operator") : "none in a checkpoint yet"),
-    tile("Lost if it ended now", verdict(told), told?.verdict === "Nothing" ? "of what was committed" : "still finding out"),
+    tile("Lost if it ended now", verdict(told), LOST[told?.verdict] ?? "waiting for the answer"),
     tile("Driver", age(status.startedAt, now), `since its start, epoch ${count(status.epoch)}`),
   ];
 }
