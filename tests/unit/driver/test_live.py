@@ -120,7 +120,7 @@ def test_the_display_is_drawn_below_the_log_and_is_gone_at_the_end(coloured: boo
     terminal = SmallTerminal(90, 16)
     terminal.write("12:00:01 INFO loop: started\n")
 
-    display = live.Display(_job(FOURTH), terminal, terminal.size, coloured=coloured)
+    display = live.LiveDisplay(_job(FOURTH), terminal, terminal.size, coloured=coloured)
     display.look()
     assert terminal.rows[0] == "12:00:01 INFO loop: started"
     assert terminal.rows[-4:-2] == [
@@ -137,7 +137,7 @@ def test_the_display_is_drawn_below_the_log_and_is_gone_at_the_end(coloured: boo
 
 def test_the_display_follows_the_size_of_the_terminal() -> None:
     terminal = SmallTerminal(90, 30)
-    display = live.Display(_job(FOURTH), terminal, terminal.size, coloured=False)
+    display = live.LiveDisplay(_job(FOURTH), terminal, terminal.size, coloured=False)
     display.look()
 
     terminal.resize(40, 12)

@@ -30,7 +30,7 @@ def _shown(
     **changes: object,
 ) -> list[str]:
     status = a_status(queries=queries, **changes)  # type: ignore[arg-type]
-    view = live_panel.View(status, state or observations.StateSizes(), _NOW)
+    view = live_panel.LiveView(status, state or observations.StateSizes(), _NOW)
     return [live_panel.written(line, width, coloured=False).rstrip() for line in live_panel.lines(view, most)]
 
 

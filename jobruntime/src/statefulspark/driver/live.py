@@ -118,7 +118,7 @@ class Lines:
         self.look()
 
 
-class Display:
+class LiveDisplay:
     """Shows the whole job in the last rows of a terminal."""
 
     def __init__(self, watched: Watched, target: TextIO, terminal_size: live_screen.Size, *, coloured: bool) -> None:
@@ -128,7 +128,7 @@ class Display:
 
     def look(self) -> None:
         """Draw the job as it is now, in a terminal as large as it is now."""
-        view = live_panel.View(self._watched.status(), self._watched.state(), clock.utc_now())
+        view = live_panel.LiveView(self._watched.status(), self._watched.state(), clock.utc_now())
         width = self._screen.width
         shown = live_panel.lines(view, self._screen.most_lines)
         self._screen.draw([live_panel.written(line, width, coloured=self._coloured) for line in shown])
@@ -188,6 +188,6 @@ def _waking_at_new_size(woken: threading.Event) -> Iterator[None]:
         signal.signal(signal.SIGWINCH, previous)
 
 
-def _display(watched: Watched, terminal: TextIO) -> Display:
+def _display(watched: Watched, terminal: TextIO) -> LiveDisplay:
     number = terminal.fileno()
-    return Display(watched, terminal, lambda: os.get_terminal_size(number), coloured=not os.environ.get(_NO_COLOUR))
+    return LiveDisplay(watched, terminal, lambda: os.get_terminal_size(number), coloured=not os.environ.get(_NO_COLOUR))

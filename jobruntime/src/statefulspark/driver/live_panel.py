@@ -55,7 +55,7 @@ _TONES = {
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class LiveView:
     """What is shown.
 
     Attributes:
@@ -69,7 +69,7 @@ class View:
     now: datetime
 
 
-def lines(view: View, most: int) -> tuple[Line, ...]:
+def lines(view: LiveView, most: int) -> tuple[Line, ...]:
     """Return the display, the head first.
 
     Args:
@@ -120,7 +120,7 @@ def size(size_bytes: int) -> str:
     return f"{size_bytes} B" if unit == "B" else f"{value:#.3g}".rstrip(".") + f" {unit}"
 
 
-def _head(view: View) -> Line:
+def _head(view: LiveView) -> Line:
     status = view.status
     since = durations.format_short(view.now - status.started_at)
     return (
@@ -168,7 +168,7 @@ def _table(rows: Sequence[tuple[str, ...]]) -> Iterator[Line]:
         yield tuple(Span(cell, tone) for cell, tone in zip((*padded[:-1], row[-1]), tones, strict=True))
 
 
-def _below(view: View) -> Iterator[Line]:
+def _below(view: LiveView) -> Iterator[Line]:
     status = view.status
     yield _named("state", _state(view.state))
     yield _named("checkpoints", _checkpoints(view))
@@ -189,7 +189,7 @@ def _state(state: observations.StateSizes) -> str:
     return f"{size(total)} in {_counted(len(state.operators), 'operator')}, {state.snapshot or 'as restored'}"
 
 
-def _checkpoints(view: View) -> str:
+def _checkpoints(view: LiveView) -> str:
     counts, newest = view.status.checkpoints, view.status.last_checkpoint
     text = f"{counts.completed} completed, {counts.failed} failed"
     if counts.in_progress:

@@ -52,8 +52,8 @@ def behind(end: str | None, latest: str | None) -> int | None:
 
 def total(sources: Sequence[api.SourceStatus]) -> int | None:
     """Return the lag of the sources that tell theirs; None if none does."""
-    known = [source.lag_rows for source in sources if source.lag_rows is not None]
-    return sum(known) if known else None
+    lags = [source.lag_rows for source in sources if source.lag_rows is not None]
+    return sum(lags) if lags else None
 
 
 def readable(description: str) -> str:

@@ -193,9 +193,9 @@ def _query(query: api.QueryStatus) -> Iterator[_Sample]:
     if query.batch_since is not None:
         yield "query_batch_started_timestamp_seconds", label, query.batch_since.timestamp()
     yield "query_restarts_total", label, query.restarts
-    known = [source.lag_rows for source in query.sources if source.lag_rows is not None]
-    if known:
-        yield "query_lag_rows", label, sum(known)
+    lags = [source.lag_rows for source in query.sources if source.lag_rows is not None]
+    if lags:
+        yield "query_lag_rows", label, sum(lags)
 
 
 def _sink(sink: api.SinkStatus) -> Iterator[_Sample]:
