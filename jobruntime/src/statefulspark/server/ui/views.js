@@ -8,7 +8,7 @@ import { ago, bytes, clock, count, counted, milliseconds, moment, rate, seconds,
 const UNEVEN = 2;
 const WORTH_A_LOOK_BYTES = 10_000_000;
 const SHOWN_SNAPSHOTS = 20;
-const NAME_LENGTH = 28;
+const NAME_LENGTH = 20;
 
 const WAITING = {
   Starting: "The queries have not started yet.",
