@@ -206,6 +206,12 @@ def test_a_delta_merged_into_a_full_chunk_is_a_full_chunk_without_deletions() ->
     }
 
 
+def _map_of(*columns: object) -> list[object]:
+    return ["m", "MapState", "any", False, ["v", []], ["v", ["AA"]], [True], *columns]
+
+
+MAP_WITHOUT_A_VALUE = _map_of([2], ["v", ["a", "b"]], ["v", [1]], [0], ["v", []])
+MAP_WITHOUT_A_REMOVAL = _map_of([1], ["v", ["a"]], ["v", [1]], [1], ["v", []])
 LIST_OF_THREE_ITEMS = ["l", "ListState", "any", False, ["v", []], ["v", ["AA"]], [0], [3], ["v", [1, 2]]]
 
 
@@ -220,6 +226,8 @@ LIST_OF_THREE_ITEMS = ["l", "ListState", "any", False, ["v", []], ["v", ["AA"]],
         (lambda blob: blob[:3] + b"\x07" + blob[4:], "format version 7; this release reads 1 to 4"),
         (lambda blob: blob[:4] + codec.pack(["full", 3, []]), "names 3 entries, the body has 0"),
         (lambda blob: blob[:4] + codec.pack(["full", 1, [LIST_OF_THREE_ITEMS]]), "names 3 items, the body has 2"),
+        (lambda blob: blob[:4] + codec.pack(["full", 1, [MAP_WITHOUT_A_VALUE]]), "names 2 items, the body has 1"),
+        (lambda blob: blob[:4] + codec.pack(["full", 1, [MAP_WITHOUT_A_REMOVAL]]), "names 1 items, the body has 0"),
     ],
 )
 def test_a_damaged_chunk_is_an_error_that_names_it(damage: object, sentence: str) -> None:

@@ -204,6 +204,20 @@ def test_the_heap_does_not_grow_with_timers_that_are_moved_for_ever() -> None:
     assert table.peek() == (19_999, "a")
 
 
+def test_timers_that_are_read_all_at_once_are_in_order_with_those_after_them() -> None:
+    table = tables.TimerTable()
+    table.apply({key: tables.MapChange(replaced=True, puts={100 - key: None, 200 + key: None}) for key in range(50)})
+    table.apply({49: tables.MapChange(replaced=False, puts={7: None}, removed={51}), 48: tables.DELETED})
+
+    in_order: list[object] = []
+    while (first := table.peek()) is not None:
+        in_order.append(first)
+        del table.rows[first[1]][first[0]]  # type: ignore[attr-defined]  # rows are dicts
+
+    kept = [(100 - key, key) for key in range(48)] + [(200 + key, key) for key in range(50) if key != 48]
+    assert in_order == sorted([(7, 49), *kept])
+
+
 def test_timers_are_stored_as_a_map_state_that_no_user_state_can_be_named_like() -> None:
     worker, log = _worker(), MemoryLog()
     worker.run(log, _set(("a", 10)))  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ column per key instead; those are only read.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Sized
 from typing import TypeVar
 
 from statefulspark.state import codec, tables
@@ -51,8 +51,9 @@ def decode_cells(keys: list[object], cells: list[object]) -> tables.Changes:
 
 def decode_lists(keys: list[object], starts: list[int], counts: list[int], items: list[object]) -> tables.Changes:
     """Undo `encode_lists`."""
-    lists = map(tables.ListChange, starts, map(list, _by_key(counts, codec.unpack_column(items))))
-    return dict(zip(keys, lists, strict=True))
+    elements = codec.unpack_column(items)
+    _require_all(counts, elements)
+    return dict(zip(keys, map(tables.ListChange, starts, map(list, _by_key(counts, elements))), strict=True))
 
 
 def decode_maps(
@@ -65,18 +66,25 @@ def decode_maps(
     removed: list[object],
 ) -> tables.Changes:
     """Undo `encode_maps`."""
-    pairs = list(zip(codec.unpack_column(entries), codec.unpack_column(values), strict=True))
-    puts = map(dict, _by_key(counts, pairs))
-    gone = map(set, _by_key(removed_counts, codec.unpack_column(removed)))
-    maps = map(tables.MapChange, replaced, puts, gone)
+    names, cells, gone = codec.unpack_column(entries), codec.unpack_column(values), codec.unpack_column(removed)
+    _require_all(counts, names)
+    _require_all(counts, cells)
+    _require_all(removed_counts, gone)
+    puts = map(dict, _by_key(counts, zip(names, cells, strict=True)))
+    if not gone:
+        return dict(zip(keys, map(tables.MapChange, replaced, puts), strict=True))
+    maps = map(tables.MapChange, replaced, puts, map(set, _by_key(removed_counts, gone)))
     return dict(zip(keys, maps, strict=True))
 
 
-def _by_key(counts: list[int], items: Sequence[Item]) -> Iterator[Iterator[Item]]:
+def _require_all(counts: list[int], items: Sized) -> None:
     if sum(counts) != len(items):
         raise ValueError(f"the header names {sum(counts)} items, the body has {len(items)}")
-    rest = iter(items)
-    return (itertools.islice(rest, count) for count in counts)
+
+
+def _by_key(counts: list[int], items: Iterable[Item]) -> Iterator[Iterator[Item]]:
+    """Yield the items of each key; the counts have been compared with the items."""
+    return map(itertools.islice, itertools.repeat(iter(items)), counts)
 
 
 def decode_lists_by_key(keys: list[object], starts: list[int], items: list[list[object]]) -> tables.Changes:

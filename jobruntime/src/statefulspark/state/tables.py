@@ -241,8 +241,8 @@ class ListTable:
         _apply_deleted(rows, changes)
         for key, change in changes.items():
             if isinstance(change, ListChange):
-                before = rows.get(key, [])
-                rows[key] = before[: change.start] + change.items  # type: ignore[index]  # rows are lists
+                before = rows.get(key, []) if change.start else []
+                rows[key] = [*before[: change.start], *change.items]  # type: ignore[index]  # rows are lists
 
     @staticmethod
     def alive(row: list[tuple[object, int]], cutoff_ms: int, /) -> list[tuple[object, int]] | None:
@@ -361,6 +361,9 @@ class TimerTable(MapTable):
     def apply(self, changes: Changes) -> None:
         """Apply changes to the table."""
         super().apply(changes)
+        if len(changes) > len(self._heap):
+            self._rebuild()
+            return
         for key, change in changes.items():
             if isinstance(change, MapChange):
                 for at_ms in change.puts:
