@@ -147,3 +147,25 @@ def test_work_that_was_given_up_is_waited_for_and_its_result_is_not_used() -> No
         return await impatient.run("s3", "flights", lambda: store.hang("third")), store.begun
 
     assert asyncio.run(scene()) == ("third", ["first", "third"])
+
+
+def test_work_whose_waiter_is_gone_fails_in_silence() -> None:
+    """When it ends, kopf raises what any task of the loop has raised: the operator ended with 1 and a stack on SIGTERM."""
+
+    def fails() -> None:
+        raise errors.TransientError("StorageUnreachable", "It is away.")
+
+    async def scene() -> list[object]:
+        threads, before = StorageThreads(), asyncio.all_tasks()
+        with pytest.raises(errors.TransientError, match="It is away"):
+            await threads.run("store", "job", fails)
+        waiter = asyncio.create_task(threads.run("store", "job", fails))
+        await asyncio.sleep(0)
+        left = asyncio.all_tasks() - before - {waiter}
+        waiter.cancel()
+        return await asyncio.gather(*left, return_exceptions=True)
+
+    ended = asyncio.run(scene())
+
+    assert len(ended) == 1
+    assert not any(isinstance(result, BaseException) for result in ended)
