@@ -35,7 +35,8 @@ _CODES = {
     """,
     ExitCode.FENCED: "Fenced",
     ExitCode.BAD_JOB: """
-        BufferInvalid FunctionInvalid FunctionNotCopyable GroupingInvalid HookFailed HookInvalid
+        BufferInvalid CodeArchiveInvalid CodeChecksumMismatch CodeMissing CodeTooLarge
+        FunctionInvalid FunctionNotCopyable GroupingInvalid HookFailed HookInvalid
         InitialStateInvalid InputNotStreaming JobFileMissing JobFileRaised KeyColumnUnknown KeyMissing
         KeyTypeUnsupported KeyedStateOutsideKey KeyedStateOutsideTable MaxParallelismInvalid NoCurrentKey NoQueries
         NoQuery OffsetsGroupInvalid OperatorUidInvalid OperatorUidTaken OutputModeInvalid OutputSchemaInvalid

@@ -61,6 +61,7 @@ _SLOW_START = (
 )
 STATE_DAMAGED = "StateDamaged"
 _DECLARED_WRONGLY = (
+    *("CodeArchiveInvalid", "CodeChecksumMismatch", "CodeMissing", "CodeTooLarge"),
     *("JobFileMissing", "JobFileRaised", "NoQueries", "NoQuery", "ParameterMissing", "QueryInvalid"),
     *("OperatorUidInvalid", "OperatorUidTaken", "UidDuplicate", "UidInvalid"),
     *("HookFailed", "HookInvalid"),

@@ -14,6 +14,7 @@ savepoints/00000044.json                 names the location of savepoint 44, out
 prune/marks.json                         the unused files, and since when they are unused
 scratch/00000007/<query uid>/            empty state of the start of epoch 7; removed afterwards
 staging/<query uid>/<sink uid>/          rows that a sink has prepared and not committed; the sink removes them
+code/<sha256>/<name>                     a job's code that is not in its image, kept for the way back
 damage/00000003-00000008.json            state that Spark could not load: generation and epoch
 ```
 Numbers have eight digits, so that names sort like numbers; numbers from 100,000,000 on have more digits, and are read, too.
@@ -42,6 +43,7 @@ PRUNE_MARKS = f"{PRUNE}/marks.json"
 SCRATCH = "scratch"
 DAMAGE = "damage"
 STAGING = "staging"
+CODE = "code"
 
 _UID = re.compile(r"[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?")
 _NUMBER = re.compile(r"^([0-9]{8}|[1-9][0-9]{8,})(?:[-./].*)?$")
@@ -133,6 +135,11 @@ def savepoint_pointer(savepoint_id: int) -> str:
 def staging(query_uid: str, sink_uid: str) -> str:
     """Return the folder of a sink's rows that wait for their commit, the same for every generation."""
     return f"{STAGING}/{query_uid}/{sink_uid}"
+
+
+def code(checksum: str, name: str) -> str:
+    """Return the key of a job's code, a Python file or a zip, by its SHA-256."""
+    return f"{CODE}/{checksum}/{name}"
 
 
 def damage_note(generation_number: int, epoch_number: int) -> str:

@@ -1,0 +1,162 @@
+"""Code of a job that is not in its image: read by its checksum, kept below the job's root, and laid into a folder.
+
+The checksum is the SHA-256 of the object. Nothing is run or unpacked that does not have it, and a zip writes nothing
+outside of its folder, no links, and no more than fits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import stat
+import zipfile
+import zlib
+from collections.abc import Collection, Mapping
+from pathlib import Path
+
+from statefulspark import errors
+from statefulspark.contract import layout
+from statefulspark.storage.port import ObjectStore
+
+LARGEST = 32 * 1024 * 1024
+"""The largest object; more belongs into an image."""
+LARGEST_UNPACKED = 256 * 1024 * 1024
+"""The most that a zip may unpack to, together."""
+MOST_FILES = 10_000
+_SHOWN = 300
+ARCHIVE = ".zip"
+
+
+def read(store: ObjectStore, key: str, checksum: str) -> bytes:
+    """Return an object with a checksum.
+
+    Args:
+        store: Where it is.
+        key: Its key.
+        checksum: Its SHA-256, as hexadecimal digits.
+
+    Raises:
+        SpecRejectedError: `CodeMissing`, `CodeTooLarge` or `CodeChecksumMismatch`.
+        TransientError: Storage cannot be reached.
+    """
+    where, info = f"{store.uri}/{key}", store.info(key)
+    if info is None:
+        raise errors.SpecRejectedError(
+            "CodeMissing", f"There is no code at {where}; upload it, or correct the address in spec.job.from."
+        )
+    if info.size_bytes > LARGEST:
+        raise errors.SpecRejectedError(
+            "CodeTooLarge",
+            f"The code at {where} has {info.size_bytes} bytes, and {LARGEST} are allowed; put what it depends on into the "
+            "image.",
+        )
+    return _verified(store.read(key), checksum, where)
+
+
+def _verified(body: bytes, checksum: str, where: str) -> bytes:
+    found = hashlib.sha256(body).hexdigest()
+    if found != checksum:
+        raise errors.SpecRejectedError(
+            "CodeChecksumMismatch",
+            f"The code at {where} has the checksum {found}, and {checksum} is asked for; correct spec.job.from.s3.sha256 if "
+            "this is the code to run.",
+        )
+    return body
+
+
+def is_kept(root: ObjectStore, checksum: str, name: str) -> bool:
+    """Tell whether code is kept below a job's root."""
+    return root.info(layout.code(checksum, name)) is not None
+
+
+def keep(root: ObjectStore, checksum: str, name: str, body: bytes) -> None:
+    """Keep verified code below a job's root, so that its revision can run again whatever happens to the original."""
+    root.write(layout.code(checksum, name), body)
+
+
+def drop(root: ObjectStore, checksums: Collection[str]) -> None:
+    """Delete the kept code with some checksums."""
+    folders = sorted(f"{layout.CODE}/{checksum}" for checksum in checksums)
+    root.delete_many([info.key for folder in folders for info in root.list(folder)])
+
+
+def require_file(body: bytes, name: str, file: str) -> None:
+    """Refuse code that cannot be laid out, or does not have the job's file.
+
+    Args:
+        body: The content.
+        name: The name of the object.
+        file: The path of the job's file in it.
+
+    Raises:
+        SpecRejectedError: `CodeArchiveInvalid` or `CodeMissing`.
+    """
+    found = sorted(_files(body, name))
+    if file not in found:
+        shown = ", ".join(path for path in found if path.endswith(".py")) or "no Python file"
+        raise errors.SpecRejectedError(
+            "CodeMissing", f"{name} has no file {file!r}, which spec.job.file names; it has: {shown[:_SHOWN]}."
+        )
+
+
+def lay_out(body: bytes, name: str, folder: Path) -> None:
+    """Write verified code into a folder: a Python file as it is, a zip unpacked.
+
+    Args:
+        body: The content.
+        name: The name of the object.
+        folder: An existing folder.
+
+    Raises:
+        SpecRejectedError: `CodeArchiveInvalid`: it is no zip, or one that must not be unpacked; nothing was written.
+    """
+    for path, content in _files(body, name).items():
+        target = folder.joinpath(path)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content)
+
+
+def _files(body: bytes, name: str) -> Mapping[str, bytes]:
+    """Return the content of every file by its path.
+
+    Raises:
+        SpecRejectedError: `CodeArchiveInvalid`.
+    """
+    if not name.endswith(ARCHIVE):
+        return {name: body}
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+            _require_harmless(entries, name)
+            return {entry.filename: archive.read(entry) for entry in entries}
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
+        raise errors.SpecRejectedError(
+            "CodeArchiveInvalid", f"{name} cannot be unpacked: {error}; make the zip again, without a password."
+        ) from error
+
+
+def _require_harmless(entries: list[zipfile.ZipInfo], name: str) -> None:
+    """Refuse a zip before anything of it is unpacked.
+
+    Raises:
+        SpecRejectedError: `CodeArchiveInvalid`.
+    """
+    # zipfile unpacks no more of an entry than the size that is told here.
+    size_bytes = sum(entry.file_size for entry in entries)
+    if size_bytes > LARGEST_UNPACKED or len(entries) > MOST_FILES:
+        raise errors.SpecRejectedError(
+            "CodeArchiveInvalid",
+            f"{name} unpacks to {len(entries)} files with {size_bytes} bytes, and {MOST_FILES} files with "
+            f"{LARGEST_UNPACKED} bytes are allowed; put what the job depends on into the image.",
+        )
+    for entry in entries:
+        if _leads_out(entry.filename) or stat.S_ISLNK(entry.external_attr >> 16):
+            raise errors.SpecRejectedError(
+                "CodeArchiveInvalid",
+                f"{name} has the entry {entry.filename!r}, which is a link or leads out of its folder; nothing was "
+                "unpacked. Make the zip again from plain files.",
+            )
+
+
+def _leads_out(path: str) -> bool:
+    return "\\" in path or ":" in path or any(part in ("", ".", "..") for part in path.split("/"))
