@@ -105,6 +105,28 @@ def test_settings_are_refused_by_prefix(api_server: ApiServer, namespace: str, p
         pytest.param({"image": ""}, "spec.image", id="no image"),
         pytest.param({"upgrade": {"mode": "Hot"}}, '"Warm", "Cold", "Stateless"', id="an unknown upgrade mode"),
         pytest.param({"upgrade": {"mode": "Stateless"}}, "set restore.freshState", id="empty state with one word"),
+        pytest.param({"job": {}}, "job.file is needed", id="no file"),
+        pytest.param({"job": {"from": {"configMap": {"name": "a"}}}}, "says which of the files", id="files, not which"),
+        pytest.param({"job": {"from": {}, "file": "a.py"}}, "exactly one place of the code", id="code from nowhere"),
+        pytest.param(
+            {"job": {"from": {"configMap": {"name": "a", "key": "a.zip"}}}}, "put a zip at an s3", id="a zip as a key"
+        ),
+        pytest.param(
+            {"job": {"from": {"s3": {"uri": "s3://a/b.zip", "sha256": "ab" * 32}}, "file": "../b.py"}},
+            "job.file is a path inside the code",
+            id="a file outside of the zip",
+        ),
+        pytest.param(
+            {"job": {"from": {"s3": {"uri": "https://a/b.py", "sha256": "ab" * 32}}}},
+            "job.from.s3.uri must be",
+            id="https",
+        ),
+        pytest.param(
+            {"job": {"from": {"s3": {"uri": "s3://a/b.py", "sha256": "abc"}}}},
+            "spec.job.from.s3.sha256",
+            id="no checksum",
+        ),
+        pytest.param({"job": {"from": {"s3": {"uri": "s3://a/b.py"}}}}, "spec.job.from.s3.sha256", id="without one"),
         pytest.param({"upgrade": {"stableAfter": 0}}, "spec.upgrade.stableAfter", id="stable before it has run"),
     ],
 )
@@ -112,6 +134,23 @@ def test_a_wrong_value_is_refused_where_it_stands(
     api_server: ApiServer, namespace: str, spec: dict[str, object], where: str
 ) -> None:
     assert where in refusal(api_server, a_resource(namespace, **spec))
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        pytest.param({"from": {"configMap": {"name": "a", "key": "a.py"}}}, id="a key"),
+        pytest.param({"from": {"configMap": {"name": "a", "sha256": "ab" * 32}}, "file": "a.py"}, id="all keys"),
+        pytest.param({"from": {"s3": {"uri": "s3://a/b.py", "sha256": "ab" * 32}}}, id="a file on S3"),
+        pytest.param(
+            {"from": {"s3": {"uri": "s3://a/b.zip", "sha256": "ab" * 32}}, "file": "b/c.py"}, id="a zip on S3"
+        ),
+    ],
+)
+def test_code_outside_of_the_image_is_taken(api_server: ApiServer, namespace: str, job: Resource) -> None:
+    api_server.apply(a_resource(namespace, job=job))
+
+    assert resources.section(api_server.get(namespace, "ssj/flights"), "spec", "job") == job
 
 
 def test_empty_state_with_both_words_is_taken(api_server: ApiServer, namespace: str) -> None:

@@ -5,6 +5,7 @@ Only the driver is played: nothing runs pods here.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import signal
 import time
@@ -18,7 +19,7 @@ from operatorscene import Operator, Scene, as_operator, serving
 from s3server import S3Server
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark_operator.api import names
-from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster import config_maps, resources
 from statefulspark_operator.cluster.resources import Resource
 
 pytestmark = [pytest.mark.api, pytest.mark.s3]
@@ -332,3 +333,58 @@ def test_executors_of_a_dead_epoch_go_before_its_successor_comes_and_pass_restri
 def test_the_operator_ends_in_order_on_sigterm(operator: Operator) -> None:
     assert operator.stop(signal.SIGTERM) == 0
     operator.start()
+
+
+def code_map(scene: Scene, text: str) -> Resource:
+    """A ConfigMap with the job's code as a user writes it."""
+    meta: Resource = {"name": "code", "namespace": scene.namespace}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"flights.py": text}}
+
+
+def mounted_code(scene: Scene, pod: str) -> Resource:
+    """Return the ConfigMap that a pod has mounted as its code."""
+    volumes = resources.items(scene.server.get(scene.namespace, f"pod/{pod}"), "spec", "volumes")
+    name = next(resources.text(found, "configMap", "name") for found in volumes if found["name"] == "job-code")
+    return scene.server.get(scene.namespace, f"configmap/{name}")
+
+
+def test_an_edited_config_map_is_an_upgrade_with_the_charts_rights(scene: Scene) -> None:
+    scene.server.apply(code_map(scene, "first"))
+    scene.apply(job={"from": {"configMap": {"name": "code", "key": "flights.py"}}})
+    old = scene.play_driver(1)
+    scene.until_phase("Running")
+
+    scene.server.apply(code_map(scene, "second"))
+    new = scene.play_driver(2)
+    scene.until("first checkpoint", lambda: resources.text(scene.status(), "upgrade", "state") == "FirstCheckpoint")
+
+    assert len(old.stop_requests) == 1
+    assert new.config.restore.snapshot == resources.text(scene.status(), "upgrade", "savepoint")
+    kept = mounted_code(scene, "flights-driver-2")
+    assert (kept["immutable"], config_maps.files(kept)) == (True, {"flights.py": b"second"})
+    revision = resources.text(scene.status(), "revision")
+    (owner,) = resources.items(kept, "metadata", "ownerReferences")
+    assert (owner["kind"], owner["name"]) == ("ControllerRevision", f"flights-{revision}")
+    scene.server.call("-n", scene.namespace, "delete", "configmap", "code")
+    scene.until("it is missing", lambda: condition(scene, "Ready") == ("False", "CodeMissing"))
+    assert scene.status()["phase"] == "Running"
+
+
+def test_an_object_is_kept_on_storage_before_it_runs_and_another_content_is_refused(scene: Scene, s3: S3Server) -> None:
+    body = b"import statefulspark\n"
+    checksum, bucket = hashlib.sha256(body).hexdigest(), s3.new_bucket("code")
+    open_store(f"s3://{bucket}", s3.options()).write("flights.py", body)
+    source = {"uri": f"s3://{bucket}/flights.py"}
+    scene.apply(job={"from": {"s3": {**source, "sha256": "ab" * 32}}})
+    scene.until("it is refused", lambda: condition(scene, "Ready") == ("False", "CodeChecksumMismatch"))
+    assert scene.server.names(scene.namespace, "pods") == []
+
+    scene.apply(job={"from": {"s3": {**source, "sha256": checksum}}})
+    scene.play_driver(1)
+    scene.until_phase("Running")
+
+    assert scene.store.read(f"code/{checksum}/flights.py") == body
+    (fetching,) = resources.items(scene.server.get(scene.namespace, "pod/flights-driver-1"), "spec", "initContainers")
+    arguments = fetching["args"]
+    assert isinstance(arguments, list)
+    assert arguments[2] == f"{scene.store.uri}/code/{checksum}/flights.py"

@@ -33,6 +33,7 @@ from statefulspark.contract.api import (
 )
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind, Trigger
 from statefulspark_operator.api import names
+from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint
 from statefulspark_operator.api.status import SnapshotStatus, StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources, watched
@@ -97,6 +98,11 @@ class FakeStorage:
     """Number of those that are marked."""
     pruned_as: list[int] = field(default_factory=list)
     """The epochs in whose name it was pruned."""
+    code: dict[str, str] = field(default_factory=dict)
+    """Checksum of each object with code, by its address."""
+    kept_code: set[str] = field(default_factory=set)
+    files_asked: list[str] = field(default_factory=list)
+    """Files that were looked for in code."""
 
     @property
     def newest_epoch(self) -> int:
@@ -162,6 +168,26 @@ class FakeStorage:
         self.pruned_as.append(epoch)
         freed, self.marked, self.unused = self.marked, self.unused, 0
         return PrunedFolder(Freed(freed, freed * 100), Freed(self.marked, self.marked * 100), timedelta(seconds=60))
+
+    async def check_code(self, target: StorageTarget, source: ObjectCode, file: str) -> None:
+        del target
+        if self.unreadable is not None:
+            raise errors.TransientError(self.unreadable.reason, self.unreadable.message)
+        if source.sha256 in self.kept_code:
+            return
+        if source.uri not in self.code:
+            raise errors.SpecRejectedError("CodeMissing", f"There is no code at {source.uri}.")
+        if self.code[source.uri] != source.sha256:
+            raise errors.SpecRejectedError("CodeChecksumMismatch", f"{source.uri} has another checksum.")
+        self.files_asked.append(file)
+
+    async def keep_code(self, target: StorageTarget, source: ObjectCode) -> None:
+        await self.check_code(target, source, "")
+        self.kept_code.add(source.sha256)
+
+    async def drop_code(self, target: StorageTarget, checksums: frozenset[str]) -> None:
+        del target
+        self.kept_code -= checksums
 
     async def purge(self, target: StorageTarget) -> Freed:
         del target

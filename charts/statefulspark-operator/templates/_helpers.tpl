@@ -57,7 +57,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [pods]
   verbs: [get, list, watch, create, patch, delete]  # patch: only to label a standby as the driver that it becomes
-# A driver's configuration, per epoch; deleted together with its pod, and listed for what was left when a pod went another way.
+# A driver's configuration, per epoch, deleted together with its pod, and listed for what was left when a pod went another
+# way; and a job's code (spec.job.from), read by its name and kept for each revision. The operator watches none of them.
 - apiGroups: [""]
   resources: [configmaps]
   verbs: [get, list, create, patch, delete]
@@ -69,7 +70,8 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 - apiGroups: [""]
   resources: [secrets]
   verbs: [get, create]
-# The spec of each revision, so that the last good one can be run while a new one is rejected; those of long ago are deleted.
+# The spec of each revision, so that the last good one can be run while a new one is rejected; those that left the history
+# are deleted, and their code with them.
 - apiGroups: [apps]
   resources: [controllerrevisions]
   verbs: [get, list, create, delete]

@@ -363,6 +363,16 @@ def test_applying_the_same_again_changes_nothing(subject: Subject) -> None:
     assert version(subject.read(resources.CONFIG_MAP, "c")) == before
 
 
+def test_objects_are_listed_by_their_labels(subject: Subject) -> None:
+    savepoint_object(subject, "first", labels={names.LABEL_JOB: "flights"})
+    savepoint_object(subject, "second", labels={names.LABEL_JOB: "trains"})
+
+    selector = f"{names.LABEL_JOB}=trains"
+    listed = subject(lambda gateway: gateway.list_all(resources.SAVEPOINT, subject.namespace, selector=selector))
+
+    assert [resources.text(found, "metadata", "name") for found in listed or ()] == ["second"]
+
+
 def test_the_objects_of_a_kind_that_the_cluster_does_not_know_are_none_and_not_nothing(subject: Subject) -> None:
     unknown = resources.Kind("statefulspark.io/v1alpha1", "Unknown", "unknowns")
 

@@ -12,6 +12,7 @@ from jobworld import FakeDriver, JobWorld, OperatorDiedError
 from statefulspark.contract.api import StandbyState, StandbyStatus
 from statefulspark.contract.manifest import SnapshotKind
 from statefulspark_operator.api.status import Phase, UpgradeState
+from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.lifecycle.steps import CARRIED_OUT
 
 READY = StandbyStatus(state=StandbyState.READY)
@@ -91,6 +92,30 @@ def warm_upgrade(world: JobWorld) -> None:
     assert sum(found.kind is SnapshotKind.SAVEPOINT for found in world.storage.snapshots) == 1
 
 
+def write_code(world: JobWorld, text: str) -> None:
+    place = ("ConfigMap", "demo", "code")
+    meta: Resource = {"name": "code", "namespace": "demo"}
+    if place in world.cluster.objects:
+        world.cluster.objects[place]["data"] = {"flights.py": text}
+    else:
+        world.cluster.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"flights.py": text}})
+
+
+def other_code(world: JobWorld) -> None:
+    write_code(world, "first")
+    source: Resource = {"configMap": {"name": "code", "key": "flights.py"}}
+    world.change({"upgrade": {"mode": "Warm"}, "job": {"file": None, "from": source}})
+    start(world)
+    old = world.driver
+    write_code(world, "second")
+    until(world, lambda: has_in_upgrade(world, *CARRIED_OUT))
+    savepoint = world.storage.latest(SnapshotKind.SAVEPOINT)
+    assert savepoint is not None
+    assert (savepoint.rows, world.driver.restored_from) == (old.rows, f"savepoint {savepoint.id}")
+    kept = [name for kind, _, name in world.cluster.objects if kind == "ConfigMap" and "-code-" in name]
+    assert len(kept) == 2
+
+
 def blocked_upgrade(world: JobWorld) -> None:
     world.change({"upgrade": {"mode": "Warm"}})
     start(world)
@@ -151,6 +176,7 @@ SCENARIOS: tuple[Callable[[JobWorld], None], ...] = (
     crash,
     upgrade,
     warm_upgrade,
+    other_code,
     blocked_upgrade,
     rolled_back_upgrade,
     takeover,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 
 import pytest
 from manifests import a_query
@@ -14,6 +15,7 @@ from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
 from statefulspark.contract.notes import SavepointPointer
 from statefulspark.storage import ObjectStore
 from statefulspark.testing import stores
+from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.api.status import SnapshotStatus
 from statefulspark_operator.cluster import storage_reader
@@ -147,3 +149,22 @@ def test_disposing_deletes_a_savepoint_and_never_a_checkpoint() -> None:
         asyncio.run(reader.dispose(TARGET, "s3://bucket/state/archive/8"))
 
     assert {info.key.split("/")[1] for info in bucket.list("archive")} == {"8"}
+
+
+def test_code_is_kept_once_verified_and_then_the_original_is_not_needed() -> None:
+    bucket, body = stores.MemoryStore("s3://bucket"), b"print(1)\n"
+    bucket.write("code/flights.py", body)
+    source = ObjectCode(uri="s3://bucket/code/flights.py", sha256=hashlib.sha256(body).hexdigest())
+    reader = storage_reader.SnapshotStorageReader(
+        lambda uri, _options: bucket.child(uri.removeprefix("s3://bucket").strip("/"))
+    )
+
+    asyncio.run(reader.keep_code(TARGET, source))
+    bucket.delete_many(["code/flights.py"])
+    asyncio.run(reader.check_code(TARGET, source, "flights.py"))
+
+    kept = f"state/default/flights/code/{source.sha256}/flights.py"
+    assert [info.key for info in bucket.list("")] == [kept]
+    asyncio.run(reader.drop_code(TARGET, frozenset({source.sha256})))
+    with pytest.raises(errors.SpecRejectedError, match="CodeMissing"):
+        asyncio.run(reader.check_code(TARGET, source, "flights.py"))

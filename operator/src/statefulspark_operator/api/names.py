@@ -91,6 +91,11 @@ def controller_revision(job: str, revision: str) -> str:
     return f"{job}-{revision}"
 
 
+def code(job: str, revision: str) -> str:
+    """Return the name of the ConfigMap that keeps the code of a revision, if it came from one."""
+    return f"{job}-code-{revision}"
+
+
 def labels(job: str) -> dict[str, str]:
     """Return the labels of every object of a job."""
     return {

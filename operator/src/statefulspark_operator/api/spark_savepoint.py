@@ -11,8 +11,9 @@ from pydantic import ConfigDict, Field
 from statefulspark.contract.base import UtcDatetime
 
 from statefulspark_operator.api.base import ApiModel
+from statefulspark_operator.api.code import rules
 from statefulspark_operator.api.conditions import Condition
-from statefulspark_operator.api.spec import SavepointForm, Storage, rules
+from statefulspark_operator.api.spec import SavepointForm, Storage
 
 FIXED_MESSAGE = "only disposal can be changed: create another SparkSavepoint for another savepoint"
 _FIXED_RULES = (

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field, JsonValue, field_validator
 from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
+from statefulspark_operator.api.code import JobSource, rules
 from statefulspark_operator.api.health import Health
 from statefulspark_operator.api.savepoint_schedule import SavepointSchedule
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, Upgrade
@@ -28,15 +29,6 @@ LEGACY_MESSAGE = (
 )
 NAME_MAX_LENGTH = 45
 """Names derived from it, `<name>-driver-<epoch>` and those of executor pods, must fit into 63 characters."""
-
-
-def rules(*pairs: tuple[str, str]) -> dict[str, JsonValue]:
-    """Attach CEL rules to a field.
-
-    Args:
-        pairs: Each rule, and the message that a user sees if it is violated.
-    """
-    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
 
 
 def _spark_conf_rules() -> dict[str, JsonValue]:
@@ -155,15 +147,6 @@ class Resources(ApiModel):
     """The resources that the scheduler reserves, for example `cpu: 500m`."""
     limits: dict[str, Quantity] | None = None
     """The maximum that the container may use, for example `memory: 2Gi`."""
-
-
-class JobSource(ApiModel):
-    """The code of the job."""
-
-    file: str = Field(min_length=1, max_length=1024)
-    """Path of the job's Python file in the image, for example `/opt/job/flights.py`."""
-    parameters: dict[str, str] = Field(default_factory=dict)
-    """Values for the job's own code, which reads them with `ctx.parameters`."""
 
 
 class Driver(ApiModel):
@@ -368,7 +351,7 @@ class StatefulSparkJobSpec(ApiModel):
     model_config = ConfigDict(json_schema_extra=rules((STATELESS_RULE, STATELESS_MESSAGE)))
 
     image: str = Field(min_length=1, max_length=1024)
-    """Image of the driver and the executors, with the job's code in it."""
+    """Image of the driver and the executors, with the job's code in it unless `job.from` names another place."""
     image_pull_policy: ImagePullPolicy | None = None
     """When the node pulls the image; absent means that Kubernetes chooses by the tag."""
     image_pull_secrets: tuple[LocalReference, ...] = ()

@@ -316,6 +316,8 @@ class StallStatus(ApiModel):
     """Reason in PascalCase."""
     message: str
     """What failed, and what to do."""
+    code: str | None = None
+    """Checksum of the code that it applies to, if that is in a ConfigMap; the operator tries another one again."""
 
 
 class QueryProgress(ApiModel):
@@ -352,6 +354,8 @@ class StatefulSparkJobStatus(ApiModel):
     """Highest epoch assigned to a driver."""
     revision: str | None = None
     """Revision of the spec that runs, or ran last."""
+    code: str | None = None
+    """Checksum of the code that the ConfigMap of `spec.job.from` has now; absent if the code is elsewhere."""
     driver: DriverIntent | None = None
     """The driver of the current epoch."""
     restore: RestoreIntent | None = None

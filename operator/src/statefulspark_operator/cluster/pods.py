@@ -122,13 +122,17 @@ def _unschedulable(pod: Resource) -> str | None:
 
 
 def _container_state(pod: Resource, container: str) -> Resource:
-    """Return the state of the pod's own container, or of an init container that it is waiting for."""
-    for field in ("initContainerStatuses", "containerStatuses"):
-        for status in resources.items(pod, "status", field):
-            state = resources.section(status, "state")
-            if status.get("name") == container or (field.startswith("init") and "waiting" in state):
-                return state
-    return {}
+    """Return the state of the pod's own container, or of an init container that it waits for, or that has failed."""
+    for status in resources.items(pod, "status", "initContainerStatuses"):
+        state = resources.section(status, "state")
+        has_failed = resources.number(state, "terminated", "exitCode") != 0
+        if status.get("name") == container or "waiting" in state or has_failed:
+            return state
+    states = {
+        status.get("name"): resources.section(status, "state")
+        for status in resources.items(pod, "status", "containerStatuses")
+    }
+    return states.get(container, {})
 
 
 def _waiting(state: Resource) -> Waiting | None:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, TypeVar
 
-from statefulspark import errors, storage
+from statefulspark import errors, jobcode, storage
 from statefulspark.checkpoint import catalog, epochs, verify
 from statefulspark.checkpoint import savepoint as savepoint_files
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import Manifest, SnapshotKind, Trigger
 from statefulspark.recovery import external_savepoints
 
+from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint, Storage
 from statefulspark_operator.api.status import SnapshotStatus
 from statefulspark_operator.cluster import storage_pruning, storage_threads
@@ -127,6 +128,34 @@ class StorageReader(Protocol):
         """
         ...
 
+    async def check_code(self, target: StorageTarget, source: ObjectCode, file: str) -> None:
+        """Check that code is there, has its checksum, and has the job's file.
+
+        Args:
+            target: The job's storage, by whose connection the code is read.
+            source: The code; what is kept of it in the job's folder is taken first.
+            file: The path of the job's file in it.
+
+        Raises:
+            SpecRejectedError: `CodeMissing`, `CodeChecksumMismatch`, `CodeTooLarge` or `CodeArchiveInvalid`.
+            TransientError: Storage did not answer.
+            StateUnknownError: Storage refused the request.
+        """
+        ...
+
+    async def keep_code(self, target: StorageTarget, source: ObjectCode) -> None:
+        """Copy code into the job's folder, unless it is there; raises what `check_code` raises."""
+        ...
+
+    async def drop_code(self, target: StorageTarget, checksums: frozenset[str]) -> None:
+        """Delete kept code that no revision needs any more; absent code is no error.
+
+        Raises:
+            TransientError: Storage did not answer.
+            StateUnknownError: Storage refused the request.
+        """
+        ...
+
 
 class SnapshotStorageReader:
     """Reads storage with the runtime's readers, in threads."""
@@ -188,6 +217,33 @@ class SnapshotStorageReader:
     async def purge(self, target: StorageTarget) -> Freed:
         """Delete everything below a job's folder, and return what that was; the call may be repeated."""
         return await self._in_thread(target, lambda: self._purge(target), timeout_s=storage_threads.DELETION_TIMEOUT_S)
+
+    async def check_code(self, target: StorageTarget, source: ObjectCode, file: str) -> None:
+        """Check that code is there, has its checksum, and has the job's file."""
+        await self._in_thread(target, lambda: self._check_code(target, source, file))
+
+    async def keep_code(self, target: StorageTarget, source: ObjectCode) -> None:
+        """Copy code into the job's folder, unless it is there."""
+        await self._in_thread(target, lambda: self._keep_code(target, source))
+
+    async def drop_code(self, target: StorageTarget, checksums: frozenset[str]) -> None:
+        """Delete kept code that no revision needs any more."""
+        await self._in_thread(target, lambda: jobcode.drop(self._root(target), checksums))
+
+    def _check_code(self, target: StorageTarget, source: ObjectCode, file: str) -> None:
+        jobcode.require_file(self._read_code(target, source), source.name, file)
+
+    def _keep_code(self, target: StorageTarget, source: ObjectCode) -> None:
+        root = self._root(target)
+        if not jobcode.is_kept(root, source.sha256, source.name):
+            jobcode.keep(root, source.sha256, source.name, self._read_code(target, source))
+
+    def _read_code(self, target: StorageTarget, source: ObjectCode) -> bytes:
+        root = self._root(target)
+        if jobcode.is_kept(root, source.sha256, source.name):
+            return jobcode.read(root, layout.code(source.sha256, source.name), source.sha256)
+        folder, _, name = source.uri.rpartition("/")
+        return jobcode.read(self._open(folder, target), name, source.sha256)
 
     async def _in_thread(
         self, target: StorageTarget, work: Callable[[], Result], *, timeout_s: float | None = None

@@ -15,7 +15,7 @@ from statefulspark.contract.api import JobStatus
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.lifecycle.decision import STEADY
-from statefulspark_operator.lifecycle.situation import DriverSilent
+from statefulspark_operator.lifecycle.situation import DriverSilent, Rejection
 
 TRUSTED_FOR = timedelta(minutes=5)
 """How long a watch's copies are used before they are compared with the API server: a watch does not tell everything."""
@@ -38,6 +38,27 @@ class Seen:
     standby: JobStatus | DriverSilent | None
 
 
+@dataclass(frozen=True, slots=True)
+class LookedAtCode:
+    """What a look at code outside of the image found.
+
+    Attributes:
+        asked: What names the code, as text.
+        found: Its checksum, or why it cannot run.
+        at: When.
+        is_final: Whether the same look can find nothing else.
+    """
+
+    asked: str
+    found: str | Rejection
+    at: datetime
+    is_final: bool = False
+
+    def is_current(self, now: datetime) -> bool:
+        """Tell whether it need not be looked at again."""
+        return self.is_final or now - self.at < LONGEST_LOOK
+
+
 @dataclass(slots=True)
 class JobMemory:
     """What is remembered of one job.
@@ -51,6 +72,7 @@ class JobMemory:
         revision: The stored spec that was read last, by its name; it never changes.
         tidied: What the job had come to when its unneeded objects were removed last; None before the first time.
         has_failed: Whether the actions of the last pass failed, which its status says.
+        code: What was found of the job's code, if it is not in the image.
     """
 
     trusted_until: datetime | None = None
@@ -61,6 +83,7 @@ class JobMemory:
     revision: tuple[str, Resource] | None = None
     tidied: tuple[object, ...] | None = None
     has_failed: bool = False
+    code: LookedAtCode | None = None
 
     def trust(self, key: JobKey, now: datetime) -> None:
         """Note that the copies were compared; jobs are spread, so that their next comparisons do not come at once."""
@@ -70,6 +93,11 @@ class JobMemory:
         """Have everything read from the API server in the next pass."""
         self.trusted_until = datetime.min.replace(tzinfo=self.trusted_until.tzinfo if self.trusted_until else None)
         self.settled = None
+
+    def doubt_code(self) -> None:
+        """Have code looked at again that may have changed."""
+        if self.code is not None and not self.code.is_final:
+            self.code = None
 
     def settle(self, seen: Seen, until: datetime, longest_look: timedelta) -> None:
         """Note what a pass saw that had nothing to do; a pass that sees the same again lets the looks go on as they were."""

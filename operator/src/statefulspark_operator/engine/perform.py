@@ -20,7 +20,7 @@ from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
-from statefulspark_operator.engine import observe, ownership, report
+from statefulspark_operator.engine import observe, ownership, report, revisions
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle import actions, pruning
@@ -76,7 +76,9 @@ async def _perform_one(current: Pass, act: actions.Action) -> None:
     match act:
         case actions.AddFinalizer() | actions.RemoveFinalizer():
             await _set_finalizer(current, is_present=isinstance(act, actions.AddFinalizer))
-        case actions.EnsureToken() | actions.EnsureRevision() | actions.EnsureAccess() | actions.EnsureService():
+        case actions.EnsureRevision():
+            await revisions.store(current.ports, current.subject, act.revision)
+        case actions.EnsureToken() | actions.EnsureAccess() | actions.EnsureService():
             await _ensure(current, act)
         case actions.EnsureConfig():
             manifest = config.config_map(current.subject, epoch=act.epoch, revision=act.revision, restore=act.restore)
@@ -107,14 +109,12 @@ async def _set_finalizer(current: Pass, *, is_present: bool) -> None:
 
 async def _ensure(
     current: Pass,
-    act: actions.EnsureToken | actions.EnsureRevision | actions.EnsureAccess | actions.EnsureService,
+    act: actions.EnsureToken | actions.EnsureAccess | actions.EnsureService,
 ) -> None:
     gateway, subject = current.ports.gateway, current.subject
     match act:
         case actions.EnsureToken():
             await gateway.create(children.token_secret(subject, current.ports.new_token()))
-        case actions.EnsureRevision():
-            await gateway.create(children.controller_revision(subject, revision=act.revision))
         case actions.EnsureAccess():
             await gateway.create(children.network_secret(subject, current.ports.new_token()))
             for manifest in children.access(subject):

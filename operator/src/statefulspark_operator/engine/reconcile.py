@@ -15,7 +15,7 @@ from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.engine import attend, observe, perform, record, report, tidy, validate, weight
+from statefulspark_operator.engine import attend, code, observe, perform, record, report, tidy, validate, weight
 from statefulspark_operator.engine.memory import LONGEST_LOOK, JobMemory, Seen
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import decide
@@ -77,6 +77,7 @@ async def _from_copies(ports: Ports, key: JobKey, memory: JobMemory, gauges: Job
         return None
     sight = await observe.look(ports, resource, ports.watched.pods(key))
     savepoints = await attend.read(ports, key.namespace)
+    await code.look(ports, key, sight)
     if memory.is_settled(_seen(ports, key, sight), now):
         return _next_look(memory, sight, now)
     memory.unsettle()
@@ -97,6 +98,7 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
         return await attend.without_job(ports, key, savepoints)
     sight = await observe.look(ports, resource, await observe.read_pods(ports, key))
     memory.trust(key, sight.now)
+    memory.doubt_code()
     considered = await _consider(ports, key, sight, savepoints)
     after = await _carry_out(ports, key, sight, considered, gauges)
     if not considered.decision.actions:
@@ -108,21 +110,25 @@ async def _from_the_api_server(ports: Ports, key: JobKey, memory: JobMemory, gau
 def _seen(ports: Ports, key: JobKey, sight: observe.Sight) -> Seen:
     own = ((savepoint.uid, savepoint.resource_version) for savepoint in attend.own(ports, key.namespace, key.name))
     objects = ((watched.uid_of(item), watched.version_of(item)) for item in (sight.resource, *sight.pods))
-    return Seen(tuple(sorted((*objects, *own))), sight.driver.status, sight.standby)
+    looked = ports.memories.of(key).code
+    found = (("code", str(looked.found)),) if looked is not None else ()
+    return Seen(tuple(sorted((*objects, *own, *found))), sight.driver.status, sight.standby)
 
 
 def _next_look(memory: JobMemory, sight: observe.Sight, now: datetime) -> timedelta:
     """Return when to look again: a driver has to be asked, and a job without one is woken by events."""
     if sight.live or memory.settled_until is None:
         return memory.next_look(now)
-    return memory.settled_until - now
+    is_final = memory.code is None or memory.code.is_final
+    return memory.settled_until - now if is_final else min(memory.settled_until - now, LONGEST_LOOK)
 
 
 async def _consider(
     ports: Ports, key: JobKey, sight: observe.Sight, savepoints: tuple[SavepointObject, ...] | None
 ) -> _Considered:
     """Attend to the job's savepoint objects, and decide."""
-    accepted = await validate.validate(ports, sight.resource, sight.status)
+    found = await code.look(ports, key, sight)
+    accepted = await validate.validate(ports, sight.resource, sight.status, found)
     situation = attend.with_objects(ports, await observe.observe(ports, sight, accepted), savepoints or ())
     attend_after = await attend.of_job(ports, key, situation) if savepoints is not None else None
     return _Considered(situation, decide.decide(situation), attend_after)

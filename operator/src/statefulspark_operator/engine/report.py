@@ -13,7 +13,6 @@ from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
     Phase,
-    StallStatus,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.cluster.gateway import EventNote, JobKey
@@ -107,7 +106,7 @@ def _without_standby(situation: Situation, standby: StandbyStatus, error: errors
 
 
 def _stalled(situation: Situation, driver: DriverIntent | None, error: errors.SpecRejectedError) -> dict[str, object]:
-    stalled = StallStatus(generation=situation.job.generation, reason=error.reason, message=error.message)
+    stalled = situation.stalled(error.reason, error.message)
     changes: dict[str, object] = {"stalled": stalled, "phase": Phase.STALLED}
     if driver is not None and driver.state is DriverState.CREATING:
         ended = {"state": DriverState.ENDED, "ended_at": situation.now, "end_reason": error.reason}

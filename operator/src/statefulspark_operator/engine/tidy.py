@@ -17,7 +17,7 @@ from statefulspark_operator.cluster import resources, watched
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Kind, Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
-from statefulspark_operator.engine import observe, ownership, record, report
+from statefulspark_operator.engine import observe, ownership, record, report, revisions
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle import leftovers, pruning
@@ -41,7 +41,7 @@ async def objects(ports: Ports, key: JobKey, situation: Situation, status: State
     if come_to is None or memory.tidied == come_to:
         return
     try:
-        await _remove(ports, key, situation, await _find(ports, key, situation, status))
+        await _look_through(ports, key, situation, status)
     except errors.StateUnknownError as error:
         _LOG.warning("objects not looked through", extra={"job": str(key), "error": error.message})
     except errors.StatefulSparkError as error:
@@ -50,20 +50,27 @@ async def objects(ports: Ports, key: JobKey, situation: Situation, status: State
     memory.tidied = come_to
 
 
-async def _find(ports: Ports, key: JobKey, situation: Situation, status: StatefulSparkJobStatus) -> Leftovers:
+async def _look_through(ports: Ports, key: JobKey, situation: Situation, status: StatefulSparkJobStatus) -> None:
     configs = await _own(ports, key, situation, resources.CONFIG_MAP)
-    revisions = await _own(ports, key, situation, resources.CONTROLLER_REVISION)
-    return leftovers.unneeded(situation, status, configs=configs, revisions=revisions)
+    stored = await _own(ports, key, situation, resources.CONTROLLER_REVISION)
+    unneeded = leftovers.unneeded(situation, status, configs=_named(configs), revisions=_named(stored))
+    if unneeded == Leftovers():
+        return
+    names_gone = {item.name for item in unneeded.revisions}
+    gone = [item for item in stored if resources.text(item, "metadata", "name") in names_gone]
+    # First: a revision that is gone does not tell any more which code it had.
+    await revisions.drop_objects(ports, situation, gone, [item for item in stored if item not in gone])
+    await _remove(ports, key, situation, unneeded)
 
 
-async def _own(ports: Ports, key: JobKey, situation: Situation, kind: Kind) -> tuple[StoredObject, ...]:
+async def _own(ports: Ports, key: JobKey, situation: Situation, kind: Kind) -> tuple[Resource, ...]:
     """Return the objects of a kind that belong to the job."""
     listed = await ports.gateway.list_all(kind, key.namespace, selector=names.object_selector(key.name))
-    return tuple(
-        StoredObject(resources.text(item, "metadata", "name"), watched.uid_of(item))
-        for item in listed or ()
-        if ownership.belongs_to(item, situation.job)
-    )
+    return tuple(item for item in listed or () if ownership.belongs_to(item, situation.job))
+
+
+def _named(listed: tuple[Resource, ...]) -> tuple[StoredObject, ...]:
+    return tuple(StoredObject(resources.text(item, "metadata", "name"), watched.uid_of(item)) for item in listed)
 
 
 async def _remove(ports: Ports, key: JobKey, situation: Situation, unneeded: Leftovers) -> None:
@@ -74,8 +81,6 @@ async def _remove(ports: Ports, key: JobKey, situation: Situation, unneeded: Lef
         for item in stored:
             ports.require_leadership()
             await ports.gateway.delete(kind, key.namespace, item.name, uid=item.uid)
-    if unneeded == Leftovers():
-        return
     removed = [item.name for item in (*unneeded.configs, *unneeded.revisions)]
     _LOG.info("unneeded objects removed", extra={"job": str(key), "objects": removed})
     await report.tell(ports, key, situation.job, (leftovers.announcement(unneeded),))

@@ -6,6 +6,7 @@ those that only code can check.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from pydantic import ValidationError
@@ -20,7 +21,7 @@ from statefulspark_operator.cluster import calendar, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.engine.ports import Ports
-from statefulspark_operator.lifecycle import steps
+from statefulspark_operator.lifecycle import code, steps
 from statefulspark_operator.lifecycle.situation import Rejection
 
 
@@ -32,11 +33,13 @@ class Accepted:
         spec: The current spec, or the last valid one; None if there is neither.
         rejection: Why the current spec is rejected; None if it is valid.
         withheld: Revision of the current spec, if it was refused or rolled back, so that the one before is carried out.
+        code: Checksum of the code in the ConfigMap of the current spec; None if it is elsewhere.
     """
 
     spec: StatefulSparkJobSpec | None
     rejection: Rejection | None = None
     withheld: str | None = None
+    code: str | None = None
 
 
 def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
@@ -67,22 +70,32 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
     return spec
 
 
-async def validate(ports: Ports, resource: Resource, status: StatefulSparkJobStatus) -> Accepted:
+async def validate(
+    ports: Ports, resource: Resource, status: StatefulSparkJobStatus, found: str | Rejection | None = None
+) -> Accepted:
     """Choose the spec to carry out.
 
     Args:
         ports: Used to read the last valid spec, which is stored in the cluster.
         resource: The resource.
         status: Its status.
+        found: Checksum of its code, or why that cannot run; None if it is in the image.
 
     Returns:
-        The current spec if it is valid; otherwise the last valid one and the reason. Of a revision that was refused or
+        The current spec if it is valid; otherwise the last valid one and the reason. If only its code cannot run, that of
+        the revision that ran last, with everything else that may change without a restart. Of a revision that was refused or
         rolled back, the spec of the one before, with everything that may change without a restart taken from the current.
     """
     parsed = parse(resource)
-    if isinstance(parsed, StatefulSparkJobSpec):
+    if isinstance(parsed, Rejection):
+        return Accepted(await _read_revision(ports, resource, status.revision), parsed)
+    if isinstance(found, Rejection):
+        running = await _read_revision(ports, resource, status.revision)
+        return Accepted(revision.running_spec(parsed, running) if running is not None else None, found)
+    if found is None or code.config_map_of(parsed) is None:
         return await _without_withheld(ports, resource, status, parsed)
-    return Accepted(await _read_revision(ports, resource, status.revision), parsed)
+    accepted = await _without_withheld(ports, resource, status, code.settle(parsed, found))
+    return dataclasses.replace(accepted, code=found)
 
 
 async def _without_withheld(

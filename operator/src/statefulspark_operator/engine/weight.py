@@ -26,6 +26,7 @@ NOTED = frozenset(
         "restored_from",
         "queries",
         "progress_at",
+        "code",
     }
 )
 """Fields of the status that no later decision goes by: facts that are observed again, and words for people."""

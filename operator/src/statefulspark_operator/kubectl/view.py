@@ -17,6 +17,7 @@ from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.api.status import StatefulSparkJobStatus
 from statefulspark_operator.cluster import pods, resources
 from statefulspark_operator.cluster.resources import Resource
+from statefulspark_operator.lifecycle import code
 from statefulspark_operator.lifecycle.situation import DriverPod
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
@@ -68,7 +69,7 @@ class View:
         created_at: When it was created.
         deleted_at: When its deletion was requested.
         raw_spec: Its spec as it is stored.
-        spec: Its spec; None if the models refuse it.
+        spec: Its spec, with the checksum of the code in its ConfigMap; None if the models refuse it.
         status: Its status.
         now: When it was read.
         drivers: Its driver pods, the newest epoch first.
@@ -131,6 +132,7 @@ def read(job: Resource, surroundings: Surroundings, *, now: datetime) -> View:
         SpecRejectedError: `StatusUnknown`: the status is that of a release that this one does not know.
     """
     drivers = [pod for pod in map(pods.read_driver_pod, surroundings.pods) if pod is not None]
+    status = _status(job)
     metadata = resources.section(job, "metadata")
     return View(
         namespace=resources.text(metadata, "namespace"),
@@ -140,8 +142,8 @@ def read(job: Resource, surroundings: Surroundings, *, now: datetime) -> View:
         created_at=resources.time(metadata, "creationTimestamp") or _NEVER,
         deleted_at=resources.time(metadata, "deletionTimestamp"),
         raw_spec=resources.section(job, "spec"),
-        spec=_spec(job),
-        status=_status(job),
+        spec=_spec(job, status.code),
+        status=status,
         now=now,
         drivers=tuple(sorted(drivers, key=lambda pod: -pod.epoch)),
         standbys=tuple(pod for pod in map(pods.read_standby_pod, surroundings.pods) if pod is not None),
@@ -154,11 +156,12 @@ def read(job: Resource, surroundings: Surroundings, *, now: datetime) -> View:
     )
 
 
-def _spec(job: Resource) -> StatefulSparkJobSpec | None:
+def _spec(job: Resource, checksum: str | None) -> StatefulSparkJobSpec | None:
     try:
-        return StatefulSparkJobSpec.model_validate(resources.section(job, "spec"))
+        spec = StatefulSparkJobSpec.model_validate(resources.section(job, "spec"))
     except ValidationError:
         return None
+    return code.settle(spec, checksum) if checksum is not None else spec
 
 
 def _status(job: Resource) -> StatefulSparkJobStatus:

@@ -7,7 +7,7 @@ from statefulspark.contract.api import JobState
 from statefulspark_operator.api import conditions
 from statefulspark_operator.api.conditions import Condition, ConditionStatus, ConditionType
 from statefulspark_operator.api.status import OperationPhase, Phase, UpgradeState, UpgradeStatus
-from statefulspark_operator.lifecycle import executors, health, steps
+from statefulspark_operator.lifecycle import code, executors, health, steps
 from statefulspark_operator.lifecycle.decision import Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import Situation, StorageFacts, StorageUnreadable
@@ -49,9 +49,9 @@ def derive(situation: Situation, decision: Decision) -> tuple[Condition, ...]:
 
 def _is_aborted(situation: Situation, decision: Decision) -> bool:
     upgrade = decision.status.upgrade
-    return (
-        upgrade is not None and upgrade.state is UpgradeState.ABORTED and upgrade.generation == situation.job.generation
-    )
+    if upgrade is None or upgrade.state is not UpgradeState.ABORTED:
+        return False
+    return upgrade.generation == situation.job.generation and not code.is_of_other_code(situation, upgrade)
 
 
 def _withheld(situation: Situation, decision: Decision) -> UpgradeStatus | None:

@@ -39,6 +39,7 @@ def _complete(situation: Situation, decision: Decision) -> Decision:
             "phase": decision.phase,
             "message": message,
             "observed_generation": situation.job.generation,
+            "code": situation.code,
             "conditions": conditions.derive(situation, decision),
         }
     )

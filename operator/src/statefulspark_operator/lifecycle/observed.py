@@ -25,6 +25,7 @@ from statefulspark_operator.api.status import (
     RestartStatus,
     RevisionOutcome,
     SnapshotStatus,
+    StallStatus,
     StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,
@@ -81,10 +82,15 @@ def note_pod(situation: Situation) -> Situation:
 def clear_old_stall(situation: Situation) -> Situation:
     """Clear a stall that an older spec caused, so that the new spec is tried."""
     stalled = situation.status.stalled
-    if stalled is None or stalled.generation >= situation.job.generation:
+    if stalled is None or (stalled.generation >= situation.job.generation and not _has_other_code(situation, stalled)):
         return situation
     restarts = situation.status.restarts.model_copy(update={"consecutive": 0, "next_attempt_at": None})
     return with_status(situation, stalled=None, restarts=restarts, upgrade=_tried_again(situation))
+
+
+def _has_other_code(situation: Situation, stalled: StallStatus) -> bool:
+    """Tell whether the code in the job's ConfigMap is another one than that which is stalled."""
+    return situation.code is not None and situation.code != stalled.code
 
 
 def _tried_again(situation: Situation) -> UpgradeStatus | None:

@@ -19,6 +19,7 @@ from statefulspark_operator.api.status import (
     DriverIntent,
     DriverState,
     SnapshotStatus,
+    StallStatus,
     StatefulSparkJobStatus,
 )
 from statefulspark_operator.lifecycle.savepoints import naming
@@ -281,6 +282,7 @@ class Situation:
         savepoints: All savepoint objects in the namespace, of any job.
         named_here: Those of them that name this job; None if nobody has looked for them.
         calendar: The schedule of savepoints, if the spec has one.
+        code: Checksum of what the ConfigMap of the current spec's code has; None if its code is elsewhere.
     """
 
     now: datetime
@@ -299,6 +301,11 @@ class Situation:
     savepoints: tuple[SavepointObject, ...] = ()
     named_here: tuple[SavepointObject, ...] | None = None
     calendar: Calendar | None = None
+    code: str | None = None
+
+    def stalled(self, reason: str, message: str) -> StallStatus:
+        """Return the stall of what the resource requests now: neither its spec nor its code helps as they are."""
+        return StallStatus(generation=self.job.generation, reason=reason, message=message, code=self.code)
 
     @property
     def live_pods(self) -> tuple[DriverPod, ...]:

@@ -8,7 +8,7 @@ from pydantic import JsonValue
 from statefulspark.contract import config as job_config
 
 from statefulspark_operator.api import names
-from statefulspark_operator.render import config, containers, executor
+from statefulspark_operator.render import code, config, containers, executor
 from statefulspark_operator.render.base import Manifest, Subject, identity, metadata, overlay
 
 GRACE_PERIOD_S = 60
@@ -26,7 +26,8 @@ def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
     labels = names.driver_labels(job.name, epoch=epoch, revision=revision)
     meta = metadata(job, names.driver_pod(job.name, epoch), labels) | _annotations(subject)
     own: list[JsonValue] = [{"name": job_config.ENV_EPOCH, "value": str(epoch)}]
-    start = _Start(("statefulspark", "run", subject.spec.job.file), names.config(job.name, epoch), tuple(own))
+    command = ("statefulspark", "run", code.entry(subject.spec))
+    start = _Start(command, names.config(job.name, epoch), revision, tuple(own))
     return _laid_over(subject, meta, _pod_spec(subject, start))
 
 
@@ -41,7 +42,8 @@ def standby_pod(subject: Subject, *, name: str, revision: str) -> Manifest:
     job = subject.job
     meta = metadata(job, name, names.standby_labels(job.name, revision=revision)) | _annotations(subject)
     own: list[JsonValue] = [{"name": config.POD_IP, "valueFrom": _field("status.podIP")}]
-    start = _Start(("statefulspark", "run", "--standby", subject.spec.job.file), names.standby_config(name), tuple(own))
+    command = ("statefulspark", "run", "--standby", code.entry(subject.spec))
+    start = _Start(command, names.standby_config(name), revision, tuple(own))
     spec = {**_pod_spec(subject, start), "affinity": _apart_from_driver(job.name)}
     return _laid_over(subject, meta, spec)
 
@@ -58,11 +60,13 @@ class _Start:
     Attributes:
         command: The arguments of the container.
         config: Name of the ConfigMap.
+        revision: Revision of the spec.
         variables: Environment variables.
     """
 
     command: tuple[str, ...]
     config: str
+    revision: str
     variables: tuple[JsonValue, ...]
 
 
@@ -92,6 +96,7 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
     volumes: list[JsonValue] = [
         {"name": "config", "configMap": {"name": start.config}},
         {"name": "work", "emptyDir": {}},
+        *code.volumes(subject, start.revision),
     ]
     if executor.is_encrypted(spec):
         volumes.append(executor.network_volume(job.name))
@@ -105,6 +110,8 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
         "containers": [_container(subject, start)],
         "volumes": volumes,
     }
+    if fetching := code.init_containers(subject, spec.driver.resources):
+        rendered["initContainers"] = fetching
     account = spec.driver.service_account_name
     if account is None and spec.executor.instances > 0:
         account = names.service_account(job.name)
@@ -120,6 +127,7 @@ def _container(subject: Subject, start: _Start) -> Manifest:
     mounts: list[JsonValue] = [
         {"name": "config", "mountPath": config.FOLDER, "readOnly": True},
         {"name": "work", "mountPath": containers.WORK_FOLDER},
+        *code.mounts(spec),
     ]
     if executor.is_encrypted(spec):
         mounts.append(executor.NETWORK_MOUNT)
@@ -168,4 +176,5 @@ def _env(subject: Subject, start: _Start) -> list[JsonValue]:
             "valueFrom": containers.secret_key(names.token(job.name), "token", is_optional=False),
         },
     ]
-    return [*entries, *containers.credentials(spec.storage), *containers.variables(spec.driver.env)]
+    entries.extend((*code.variables(spec), *containers.credentials(spec.storage)))
+    return [*entries, *containers.variables(spec.driver.env)]

@@ -15,7 +15,7 @@ from pydantic import JsonValue
 
 from statefulspark_operator.api import memory, names
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.render import base, containers
+from statefulspark_operator.render import base, code, containers
 from statefulspark_operator.render.base import Manifest, Subject
 
 TEMPLATE_FILE = "executor.json"
@@ -147,7 +147,7 @@ def template(subject: Subject, owner: Owner) -> Manifest:
     job, executor = subject.job, subject.spec.executor
     labels = names.executor_labels(job.name, driver=owner.pod, revision=owner.revision, epoch=owner.epoch)
     meta: Manifest = {"labels": dict(labels)}
-    rendered: Manifest = {"metadata": meta, "spec": _pod_spec(subject)}
+    rendered: Manifest = {"metadata": meta, "spec": _pod_spec(subject, owner)}
     merged = base.overlay(rendered, dict(executor.template or {}))
     manifest = merged if isinstance(merged, dict) else rendered
     return {
@@ -158,7 +158,7 @@ def template(subject: Subject, owner: Owner) -> Manifest:
     }
 
 
-def _pod_spec(subject: Subject) -> Manifest:
+def _pod_spec(subject: Subject, owner: Owner) -> Manifest:
     spec = subject.spec
     rendered: Manifest = {
         "terminationGracePeriodSeconds": GRACE_PERIOD_S,
@@ -167,8 +167,14 @@ def _pod_spec(subject: Subject) -> Manifest:
         "securityContext": containers.pod_security(),
         "tolerations": containers.node_loss_tolerations(),
         "containers": [_container(subject)],
-        "volumes": [{"name": "work", "emptyDir": {}}, _local_volume(spec)],
+        "volumes": [
+            {"name": "work", "emptyDir": {}},
+            _local_volume(spec),
+            *code.volumes(subject, owner.revision),
+        ],
     }
+    if fetching := code.init_containers(subject, spec.executor.resources):
+        rendered["initContainers"] = fetching
     if spec.executor.service_account_name is not None:
         rendered["serviceAccountName"] = spec.executor.service_account_name
     return rendered
@@ -184,11 +190,17 @@ def _container(subject: Subject) -> Manifest:
         own.append({"name": AUTH_VARIABLE, "valueFrom": source})
     rendered: Manifest = {
         "name": names.EXECUTOR_CONTAINER,
-        "env": [*own, *containers.credentials(spec.storage), *containers.variables(spec.executor.env)],
+        "env": [
+            *own,
+            *code.variables(spec),
+            *containers.credentials(spec.storage),
+            *containers.variables(spec.executor.env),
+        ],
         "securityContext": containers.container_security(),
         "volumeMounts": [
             {"name": "work", "mountPath": containers.WORK_FOLDER},
             {"name": LOCAL_VOLUME, "mountPath": LOCAL_FOLDER},
+            *code.mounts(spec),
         ],
     }
     if spec.executor.resources is not None:

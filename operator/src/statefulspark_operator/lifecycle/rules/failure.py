@@ -18,7 +18,6 @@ from statefulspark_operator.api.status import (
     Phase,
     RestartStatus,
     RestoreIntent,
-    StallStatus,
     StatefulSparkJobStatus,
     UpgradeState,
     UpgradeStatus,
@@ -182,7 +181,7 @@ def _phase_after(situation: Situation, end: DriverEnd) -> Phase:
 
 
 def _refuse(situation: Situation, status: StatefulSparkJobStatus, end: DriverEnd) -> Decision:
-    stalled = StallStatus(generation=situation.job.generation, reason=end.reason, message=end.message)
+    stalled = situation.stalled(end.reason, end.message)
     restarts = _with_failure(situation.status.restarts, situation, end)
     status = status.model_copy(update={"stalled": stalled, "restarts": restarts})
     return Decision(Reason.DRIVER_REFUSED, end.message, Phase.STALLED, status, (), AT_ONCE)
@@ -227,6 +226,6 @@ def _stall(situation: Situation, status: StatefulSparkJobStatus, end: DriverEnd)
         f"The driver failed {status.restarts.consecutive} times without completing a checkpoint. The latest failure: "
         f"{end.message} Change the spec, for example restartNonce, to try again."
     )
-    stalled = StallStatus(generation=situation.job.generation, reason=Reason.BUDGET_EXHAUSTED.word, message=message)
+    stalled = situation.stalled(Reason.BUDGET_EXHAUSTED.word, message)
     status = status.model_copy(update={"stalled": stalled})
     return Decision(Reason.BUDGET_EXHAUSTED, message, Phase.STALLED, status, (), AT_ONCE)

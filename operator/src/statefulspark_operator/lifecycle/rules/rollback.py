@@ -13,7 +13,6 @@ from statefulspark_operator.api.status import (
     RestoreIntent,
     RevisionOutcome,
     SnapshotStatus,
-    StallStatus,
     UpgradeState,
     UpgradeStatus,
 )
@@ -74,7 +73,7 @@ def stall_for_rollback(situation: Situation) -> Decision | None:
         f"{upgrade.savepoint or 'the latest checkpoint'}: kubectl -n {job.namespace} patch ssj {job.name} --type merge -p "
         '\'{"spec":{"upgrade":{"rollback":"Automatic"}}}\'. Any other change of the spec tries again.'
     )
-    stalled = StallStatus(generation=job.generation, reason=Reason.ROLLBACK_NEEDED.word, message=message)
+    stalled = situation.stalled(Reason.ROLLBACK_NEEDED.word, message)
     if situation.status.stalled is not None and situation.status.stalled.reason == stalled.reason:
         return None
     status = situation.status.model_copy(update={"stalled": stalled})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statefulspark_operator.api.status import OperationKind, Phase, StallStatus
+from statefulspark_operator.api.status import OperationKind, Phase
 from statefulspark_operator.lifecycle.decision import LATER, SOON, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -57,7 +57,7 @@ def await_named(situation: Situation) -> Decision | None:
     message = f"spec.restore.from: {named.why}"
     if named.may_come:
         return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.PENDING, situation.status, (), LATER)
-    stalled = StallStatus(generation=situation.job.generation, reason=Reason.SAVEPOINT_AWAITED.word, message=message)
+    stalled = situation.stalled(Reason.SAVEPOINT_AWAITED.word, message)
     status = situation.status.model_copy(update={"stalled": stalled})
     return Decision(Reason.SAVEPOINT_AWAITED, message, Phase.STALLED, status, (), LATER)
 

@@ -17,7 +17,6 @@ from statefulspark_operator.api.status import (
     DriverState,
     Phase,
     RestoreIntent,
-    StallStatus,
     UpgradeState,
     UpgradeStatus,
 )
@@ -179,7 +178,7 @@ def refuse_missing_savepoint(situation: Situation) -> Decision | None:
         f"The savepoint {restore.snapshot} is not complete on storage. Restore its files, or select with "
         "spec.restore.from another snapshot to start from."
     )
-    stalled = StallStatus(generation=situation.job.generation, reason=Reason.SAVEPOINT_MISSING.word, message=message)
+    stalled = situation.stalled(Reason.SAVEPOINT_MISSING.word, message)
     status = situation.status.model_copy(update={"stalled": stalled})
     return Decision(Reason.SAVEPOINT_MISSING, message, Phase.STALLED, status, (), LATER)
 

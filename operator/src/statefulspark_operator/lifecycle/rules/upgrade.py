@@ -21,7 +21,7 @@ from statefulspark_operator.api.status import (
     UpgradeStatus,
 )
 from statefulspark_operator.api.upgrade import UpgradeMode
-from statefulspark_operator.lifecycle import actions, backoff, health, steps, trial
+from statefulspark_operator.lifecycle import actions, backoff, code, health, steps, trial
 from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
@@ -34,9 +34,9 @@ RETRY_LONGEST = timedelta(minutes=5)
 def is_aborted(situation: Situation) -> bool:
     """Tell whether this change was aborted, so that the operator waits for another change of the spec."""
     upgrade = situation.status.upgrade
-    return (
-        upgrade is not None and upgrade.state is UpgradeState.ABORTED and upgrade.generation == situation.job.generation
-    )
+    if upgrade is None or upgrade.state is not UpgradeState.ABORTED:
+        return False
+    return upgrade.generation == situation.job.generation and not code.is_of_other_code(situation, upgrade)
 
 
 def is_warm(situation: Situation) -> bool:
@@ -84,6 +84,9 @@ def replace_driver(situation: Situation) -> Decision | None:
     stop = operations.stop_operation(situation)
     if stop is None or stop.state is not OperationPhase.FAILED or stop.generation != situation.job.generation:
         return _request(situation, pod, attempt=1)
+    upgrade = situation.status.upgrade
+    if upgrade is not None and code.is_of_other_code(situation, upgrade):
+        return _request(situation, pod, attempt=stop.attempt + 1)
     return _after_failure(situation, pod, stop)
 
 
