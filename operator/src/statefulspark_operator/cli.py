@@ -12,8 +12,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import yaml
+
 import statefulspark_operator
-from statefulspark_operator.api import crd
+from statefulspark_operator.api import compatibility, crd
 
 
 def _write_crds(folders: Sequence[Path]) -> int:
@@ -32,9 +34,27 @@ def _check_crds(folders: Sequence[Path]) -> int:
     return 1 if outdated else 0
 
 
+def _compare_crds(folder: Path) -> int:
+    found = [
+        f"{file}: {sentence}"
+        for file in sorted(folder.glob("*/*.yaml"))
+        for sentence in compatibility.breaks(yaml.safe_load(file.read_text("utf-8")), _current(file.name))
+    ]
+    for line in found:
+        print(f"{line} Released fields are never removed, renamed or narrowed; add another one.", file=sys.stderr)
+    return 1 if found else 0
+
+
+def _current(name: str) -> compatibility.JsonObject:
+    current: compatibility.JsonObject = yaml.safe_load(crd.files().get(name, "{}"))
+    return current
+
+
 def _crds(arguments: argparse.Namespace) -> int:
     if arguments.write:
         return _write_crds(arguments.write)
+    if arguments.compatible_with:
+        return _compare_crds(arguments.compatible_with)
     if arguments.check:
         return _check_crds(arguments.check)
     print(crd.render_yaml(), end="")
@@ -85,6 +105,9 @@ def build_parser() -> argparse.ArgumentParser:
     target = crds.add_mutually_exclusive_group()
     target.add_argument("--write", nargs="+", type=Path, metavar="DIR", help="write the files into these folders")
     target.add_argument("--check", nargs="+", type=Path, metavar="DIR", help="fail if the files there are outdated")
+    target.add_argument(
+        "--compatible-with", type=Path, metavar="DIR", help="fail if a released CRD in DIR/<version>/ accepts more"
+    )
     crds.set_defaults(command=_crds)
 
     version = commands.add_parser("version", help="print the version")

@@ -1,0 +1,158 @@
+"""What a change of a CRD would break for resources that exist, and for the tools that write them. Pure.
+
+Within a version of the API, fields are never removed, renamed or narrowed: what a released CRD accepts, every later one
+accepts, and means the same. Two CRDs are compared as schemas; how they come about is not looked at. What cannot be judged,
+such as another pattern, counts as a break.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from pydantic import JsonValue
+
+JsonObject = Mapping[str, JsonValue]
+
+_LOWER_BOUNDS = ("minimum", "minLength", "minItems", "minProperties")
+_UPPER_BOUNDS = ("maximum", "maxLength", "maxItems", "maxProperties")
+_FIXED = (
+    "type",
+    "format",
+    "pattern",
+    "x-kubernetes-int-or-string",
+    "x-kubernetes-preserve-unknown-fields",
+    "x-kubernetes-list-type",
+    "x-kubernetes-list-map-keys",
+)
+_NAMES = ("kind", "plural", "singular", "shortNames", "categories")
+_VACUOUS = re.compile(r"!has\(self\.(\w+)\) \|\| ")
+_FULFILLED = re.compile(r"has\(self\.(\w+)\) \|\| ")
+
+
+def breaks(released: JsonObject, current: JsonObject) -> tuple[str, ...]:
+    """Return what a CRD breaks of a released one, one sentence each; empty if every released resource stays valid.
+
+    Args:
+        released: The CustomResourceDefinition of a release.
+        current: The one that is to replace it.
+    """
+    return tuple(_definition_breaks(_section(released, "spec"), _section(current, "spec")))
+
+
+def _definition_breaks(released: JsonObject, current: JsonObject) -> Iterator[str]:
+    for field in ("group", "scope"):
+        if released.get(field) != current.get(field):
+            yield f"{field} was {released.get(field)!r} and is {current.get(field)!r}."
+    before, after = _section(released, "names"), _section(current, "names")
+    for field in _NAMES:
+        if not _contains(after.get(field), before.get(field)):
+            yield f"names.{field} was {before.get(field)!r} and is {after.get(field)!r}."
+    served = {str(version.get("name")): version for version in _items(current, "versions") if version.get("served")}
+    for version in _items(released, "versions"):
+        name = str(version.get("name"))
+        if version.get("served") and name not in served:
+            yield f"version {name} is not served any more."
+        elif version.get("served"):
+            yield from _version_breaks(version, served[name])
+
+
+def _version_breaks(released: JsonObject, current: JsonObject) -> Iterator[str]:
+    if _section(released, "subresources").keys() - _section(current, "subresources").keys():
+        yield "a subresource is gone."
+    before, after = (_section(_section(one, "schema"), "openAPIV3Schema") for one in (released, current))
+    yield from _schema_breaks(before, after, "")
+
+
+def _schema_breaks(released: JsonObject, current: JsonObject, path: str) -> Iterator[str]:
+    """Yield what a schema refuses or changes of what a released one accepted."""
+    where = path or "the resource"
+    for keyword in _FIXED:
+        if released.get(keyword) != current.get(keyword) and not _is_dropped_pattern(keyword, current):
+            yield f"{where}: {keyword} was {released.get(keyword)!r} and is {current.get(keyword)!r}."
+    yield from _bound_breaks(released, current, where)
+    yield from _enum_breaks(released, current, where)
+    yield from _rule_breaks(released, current, where)
+    yield from _property_breaks(released, current, path)
+    for nested in ("items", "additionalProperties"):
+        before, after = released.get(nested), current.get(nested)
+        if isinstance(before, dict) and isinstance(after, dict):
+            yield from _schema_breaks(before, after, f"{path}[]")
+        elif before != after:
+            yield f"{where}: {nested} was {before!r} and is {after!r}."
+
+
+def _is_dropped_pattern(keyword: str, current: JsonObject) -> bool:
+    return keyword == "pattern" and keyword not in current
+
+
+def _bound_breaks(released: JsonObject, current: JsonObject, where: str) -> Iterator[str]:
+    for keywords, sign in ((_LOWER_BOUNDS, 1), (_UPPER_BOUNDS, -1)):
+        for keyword in keywords:
+            before, after = released.get(keyword), current.get(keyword)
+            if not isinstance(after, int | float):
+                continue
+            if not isinstance(before, int | float) or sign * after > sign * before:
+                yield f"{where}: {keyword} was {before!r} and is {after!r}."
+
+
+def _enum_breaks(released: JsonObject, current: JsonObject, where: str) -> Iterator[str]:
+    before, after = released.get("enum"), current.get("enum")
+    if isinstance(after, list) and not isinstance(before, list):
+        yield f"{where}: only {after!r} are accepted."
+    elif isinstance(after, list) and isinstance(before, list):
+        gone = [value for value in before if value not in after]
+        if gone:
+            yield f"{where}: {gone!r} are not accepted any more."
+
+
+def _rule_breaks(released: JsonObject, current: JsonObject, where: str) -> Iterator[str]:
+    before = {rule.get("rule") for rule in _items(released, "x-kubernetes-validations")}
+    for rule in _items(current, "x-kubernetes-validations"):
+        text = str(rule.get("rule"))
+        if text not in before and not _holds_for_all(text, released):
+            yield f"{where}: the rule {text!r} is new."
+
+
+def _holds_for_all(rule: str, released: JsonObject) -> bool:
+    """Tell whether a rule holds for every released resource: about a field that none has, or one that all have."""
+    vacuous, fulfilled = _VACUOUS.match(rule), _FULFILLED.match(rule)
+    if vacuous is not None:
+        return vacuous.group(1) not in _section(released, "properties")
+    return fulfilled is not None and fulfilled.group(1) in _required(released)
+
+
+def _property_breaks(released: JsonObject, current: JsonObject, path: str) -> Iterator[str]:
+    before, after = _section(released, "properties"), _section(current, "properties")
+    for name, schema in before.items():
+        field = f"{path}.{name}" if path else name
+        found = after.get(name)
+        if not isinstance(schema, dict):
+            continue
+        if not isinstance(found, dict):
+            yield f"{field} is gone."
+            continue
+        yield from _schema_breaks(schema, found, field)
+    for name in sorted(_required(current) - _required(released)):
+        yield f"{path}.{name} is required.".lstrip(".")
+
+
+def _required(schema: JsonObject) -> frozenset[str]:
+    names = schema.get("required")
+    return frozenset(str(name) for name in names) if isinstance(names, list) else frozenset()
+
+
+def _contains(current: JsonValue, released: JsonValue) -> bool:
+    if isinstance(current, list) and isinstance(released, list):
+        return all(name in current for name in released)
+    return current == released
+
+
+def _section(value: JsonObject, name: str) -> JsonObject:
+    found = value.get(name)
+    return found if isinstance(found, dict) else {}
+
+
+def _items(value: JsonObject, name: str) -> tuple[JsonObject, ...]:
+    found = value.get(name)
+    return tuple(item for item in found if isinstance(item, dict)) if isinstance(found, list) else ()
