@@ -91,6 +91,7 @@ def test_a_python_file_is_laid_out_as_it_is_and_a_zip_unpacked(tmp_path: Path) -
         pytest.param(a_zip_of({"a\\..\\..\\out.py": FILE}), id="a path of Windows"),
         pytest.param(a_zip_of({"c:/out.py": FILE}), id="a drive"),
         pytest.param(a_link(), id="a link"),
+        pytest.param(a_zip_of({"a": FILE, "a/b.py": FILE}), id="a file that is a folder"),
         pytest.param(a_bomb(), id="a bomb"),
         pytest.param(b"PK no zip at all", id="no zip"),
         pytest.param(a_zip(flights=FILE)[:-30], id="a part of a zip"),

@@ -6,13 +6,15 @@ outside of its folder, no links, and no more than fits.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
+import shutil
 import stat
 import zipfile
 import zlib
-from collections.abc import Collection, Mapping
-from pathlib import Path
+from collections.abc import Collection, Iterator
+from pathlib import Path, PurePosixPath
 
 from statefulspark import errors
 from statefulspark.contract import layout
@@ -54,12 +56,12 @@ def read(store: ObjectStore, key: str, checksum: str) -> bytes:
 
 
 def _verified(body: bytes, checksum: str, where: str) -> bytes:
-    found = hashlib.sha256(body).hexdigest()
-    if found != checksum:
+    actual = hashlib.sha256(body).hexdigest()
+    if actual != checksum:
         raise errors.SpecRejectedError(
             "CodeChecksumMismatch",
-            f"The code at {where} has the checksum {found}, and {checksum} is asked for; correct spec.job.from.s3.sha256 if "
-            "this is the code to run.",
+            f"The code at {where} has the checksum {actual}, and {checksum} is asked for; correct "
+            "spec.job.from.s3.sha256 if this is the code to run.",
         )
     return body
 
@@ -81,7 +83,7 @@ def drop(root: ObjectStore, checksums: Collection[str]) -> None:
 
 
 def require_file(body: bytes, name: str, file: str) -> None:
-    """Refuse code that cannot be laid out, or does not have the job's file.
+    """Refuse code that must not be laid out, or does not have the job's file; nothing is unpacked.
 
     Args:
         body: The content.
@@ -91,9 +93,12 @@ def require_file(body: bytes, name: str, file: str) -> None:
     Raises:
         SpecRejectedError: `CodeArchiveInvalid` or `CodeMissing`.
     """
-    found = sorted(_files(body, name))
-    if file not in found:
-        shown = ", ".join(path for path in found if path.endswith(".py")) or "no Python file"
+    paths = [name]
+    if name.endswith(ARCHIVE):
+        with _opened(body, name) as archive:
+            paths = sorted(entry.filename for entry in _entries(archive, name))
+    if file not in paths:
+        shown = ", ".join(path for path in paths if path.endswith(".py")) or "no Python file"
         raise errors.SpecRejectedError(
             "CodeMissing", f"{name} has no file {file!r}, which spec.job.file names; it has: {shown[:_SHOWN]}."
         )
@@ -108,31 +113,40 @@ def lay_out(body: bytes, name: str, folder: Path) -> None:
         folder: An existing folder.
 
     Raises:
-        SpecRejectedError: `CodeArchiveInvalid`: it is no zip, or one that must not be unpacked; nothing was written.
-    """
-    for path, content in _files(body, name).items():
-        target = folder.joinpath(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-
-
-def _files(body: bytes, name: str) -> Mapping[str, bytes]:
-    """Return the content of every file by its path.
-
-    Raises:
-        SpecRejectedError: `CodeArchiveInvalid`.
+        SpecRejectedError: `CodeArchiveInvalid`: it is no zip, or is damaged; or it must not be unpacked, and nothing was
+            written.
     """
     if not name.endswith(ARCHIVE):
-        return {name: body}
+        folder.joinpath(name).write_bytes(body)
+        return
+    with _opened(body, name) as archive:
+        for entry in _entries(archive, name):
+            target = folder.joinpath(entry.filename)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(entry) as content, target.open("wb") as written:
+                shutil.copyfileobj(content, written)
+
+
+@contextlib.contextmanager
+def _opened(body: bytes, name: str) -> Iterator[zipfile.ZipFile]:
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
-            _require_harmless(entries, name)
-            return {entry.filename: archive.read(entry) for entry in entries}
+            yield archive
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, zlib.error) as error:
         raise errors.SpecRejectedError(
             "CodeArchiveInvalid", f"{name} cannot be unpacked: {error}; make the zip again, without a password."
         ) from error
+
+
+def _entries(archive: zipfile.ZipFile, name: str) -> list[zipfile.ZipInfo]:
+    """Return the files of a zip that may be unpacked.
+
+    Raises:
+        SpecRejectedError: `CodeArchiveInvalid`.
+    """
+    entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+    _require_harmless(entries, name)
+    return entries
 
 
 def _require_harmless(entries: list[zipfile.ZipInfo], name: str) -> None:
@@ -149,12 +163,14 @@ def _require_harmless(entries: list[zipfile.ZipInfo], name: str) -> None:
             f"{name} unpacks to {len(entries)} files with {size_bytes} bytes, and {MOST_FILES} files with "
             f"{LARGEST_UNPACKED} bytes are allowed; put what the job depends on into the image.",
         )
+    folders = {parent.as_posix() for entry in entries for parent in PurePosixPath(entry.filename).parents}
     for entry in entries:
-        if _leads_out(entry.filename) or stat.S_ISLNK(entry.external_attr >> 16):
+        is_link = stat.S_ISLNK(entry.external_attr >> 16)
+        if is_link or _leads_out(entry.filename) or entry.filename in folders:
             raise errors.SpecRejectedError(
                 "CodeArchiveInvalid",
-                f"{name} has the entry {entry.filename!r}, which is a link or leads out of its folder; nothing was "
-                "unpacked. Make the zip again from plain files.",
+                f"{name} has the entry {entry.filename!r}, which is a link, leads out of its folder, or is also a folder; "
+                "nothing was unpacked. Make the zip again from plain files.",
             )
 
 
