@@ -35,14 +35,14 @@ def _check_crds(folders: Sequence[Path]) -> int:
 
 
 def _compare_crds(folder: Path) -> int:
-    found = [
+    broken = [
         f"{file}: {sentence}"
         for file in sorted(folder.glob("*/*.yaml"))
         for sentence in compatibility.breaks(yaml.safe_load(file.read_text("utf-8")), _current(file.name))
     ]
-    for line in found:
+    for line in broken:
         print(f"{line} Released fields are never removed, renamed or narrowed; add another one.", file=sys.stderr)
-    return 1 if found else 0
+    return 1 if broken else 0
 
 
 def _current(name: str) -> compatibility.JsonObject:

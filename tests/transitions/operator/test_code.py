@@ -30,14 +30,14 @@ def write(world: JobWorld, text: str, key: str = "flights.py") -> None:
     world.cluster.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {key: text}})
 
 
-def a_world(job: resources.Resource, mode: str = "Warm", **spec: resources.Resource) -> JobWorld:
+def world_with(job: resources.Resource, mode: str = "Warm", **spec: resources.Resource) -> JobWorld:
     world_spec: resources.Resource = json.loads(json.dumps(SPEC))
     return JobWorld(spec={**world_spec, "job": job, "upgrade": {"mode": mode}, **spec})
 
 
 def from_config_map(mode: str = "Warm", **spec: resources.Resource) -> JobWorld:
     """A job whose code is in a ConfigMap, and runs."""
-    world = a_world({"from": {"configMap": {"name": "code", "key": "flights.py"}}}, mode, **spec)
+    world = world_with({"from": {"configMap": {"name": "code", "key": "flights.py"}}}, mode, **spec)
     write(world, "first")
     settle(world)
     return world
@@ -105,7 +105,7 @@ def test_an_idle_job_costs_two_reads_a_minute_for_its_config_map() -> None:
 
 
 def test_a_job_waits_for_its_config_map_and_starts_when_it_is_there() -> None:
-    world = a_world({"from": {"configMap": {"name": "code", "key": "flights.py"}}})
+    world = world_with({"from": {"configMap": {"name": "code", "key": "flights.py"}}})
     world.run(20)
     assert (ready(world).reason, world.drivers.running) == ("CodeMissing", {})
 
@@ -165,7 +165,7 @@ def test_bad_code_is_blocked_and_its_correction_is_tried_without_a_change_of_the
 
 
 def test_bad_code_of_a_first_start_is_stalled_until_the_code_changes() -> None:
-    world = a_world({"from": {"configMap": {"name": "code", "key": "flights.py"}}})
+    world = world_with({"from": {"configMap": {"name": "code", "key": "flights.py"}}})
     world.on_start = lambda driver: driver.end(13, "JobFileRaised", "NameError")
     write(world, "bad")
     world.run_until(lambda: world.status.stalled is not None)
@@ -265,7 +265,7 @@ def test_specs_and_code_that_cannot_run_again_are_removed() -> None:
 def from_object(mode: str = "Warm") -> JobWorld:
     """A job whose code is an object, and runs."""
     source: resources.Resource = {"s3": {"uri": OBJECT, "sha256": "aa" * 32}}
-    world = a_world({"from": source, "file": "flights.py"}, mode)
+    world = world_with({"from": source, "file": "flights.py"}, mode)
     world.storage.code[OBJECT] = "aa" * 32
     settle(world)
     return world

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from collections.abc import Iterator
 
 import pytest
@@ -174,3 +175,32 @@ def test_an_operator_that_does_not_run_is_told_and_not_waited_for_in_silence(ask
 
     assert "the operator has not seen generation" in screen.err.getvalue()
     assert world.time > START
+
+
+def write_code(world: JobWorld, text: str) -> None:
+    """Write the ConfigMap with the job's code."""
+    place = ("ConfigMap", KEY.namespace, "code")
+    meta: Resource = {"name": "code", "namespace": KEY.namespace}
+    if place in world.cluster.objects:
+        world.cluster.objects[place]["data"] = {"flights.py": text}
+    else:
+        world.cluster.add({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"flights.py": text}})
+
+
+def test_a_rollback_goes_back_to_code_that_the_config_map_has_no_longer() -> None:
+    world = JobWorld()
+    write_code(world, "first")
+    source: Resource = {"configMap": {"name": "code", "key": "flights.py"}}
+    world.change({"job": {"file": None, "from": source}})
+    world.run_until(lambda: world.status.phase is Phase.RUNNING and world.status.last_checkpoint is not None)
+    first = world.status.revision
+    write_code(world, "second")
+    world.run_until(lambda: world.status.upgrade is not None and world.status.upgrade.state is UpgradeState.STABLE)
+    command, screen = at(world)
+
+    assert commands.rollback(command, None) is PluginExit.DONE, screen.out.getvalue()
+
+    assert world.status.revision == first
+    job = world.cluster.objects[(resources.JOB.name, KEY.namespace, KEY.name)]
+    pinned = resources.text(job, "spec", "job", "from", "configMap", "sha256")
+    assert pinned == hashlib.sha256(b"first").hexdigest()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from pathlib import Path
 
 import pytest
+import yaml
 from jobspecs import a_spec
 from pydantic import JsonValue, ValidationError
 from statefulspark_operator.api import code as api
@@ -184,6 +186,24 @@ def test_an_object_is_fetched_before_anything_starts_from_what_is_kept_of_it(rol
     ]
     assert [variable["name"] for variable in resources.items(fetching, "env")][:1] == ["AWS_ACCESS_KEY_ID"]
     assert resources.section(fetching, "securityContext")["readOnlyRootFilesystem"] is True
+
+
+def test_workers_find_modules_beside_the_jobs_file_and_in_the_root_of_a_zip() -> None:
+    spec = a_spec(job={"from": ZIP, "file": "app/main.py"})
+
+    assert rendered.variables(spec) == [{"name": "PYTHONPATH", "value": "/opt/job/app:/opt/job"}]
+
+
+def test_the_example_without_an_image_runs_the_example() -> None:
+    folder = Path(__file__).resolve().parents[3] / "examples" / "quickstart"
+    spec = StatefulSparkJobSpec.model_validate(yaml.safe_load((folder / "job.yaml").read_text())["spec"])
+    source = code.config_map_of(spec)
+    assert source is not None
+
+    chosen = code.choose(spec, source, {"counter.py": (folder / "counter.py").read_bytes()})
+
+    assert isinstance(chosen, code.Chosen)
+    assert rendered.entry(spec) == "/opt/job/counter.py"
 
 
 @pytest.mark.parametrize(

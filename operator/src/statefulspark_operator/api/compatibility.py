@@ -60,8 +60,8 @@ def _definition_breaks(released: JsonObject, current: JsonObject) -> Iterator[st
 def _version_breaks(released: JsonObject, current: JsonObject) -> Iterator[str]:
     if _section(released, "subresources").keys() - _section(current, "subresources").keys():
         yield "a subresource is gone."
-    before, after = (_section(_section(one, "schema"), "openAPIV3Schema") for one in (released, current))
-    yield from _schema_breaks(before, after, "")
+    before, after = _section(released, "schema"), _section(current, "schema")
+    yield from _schema_breaks(_section(before, "openAPIV3Schema"), _section(after, "openAPIV3Schema"), "")
 
 
 def _schema_breaks(released: JsonObject, current: JsonObject, path: str) -> Iterator[str]:
@@ -126,13 +126,13 @@ def _property_breaks(released: JsonObject, current: JsonObject, path: str) -> It
     before, after = _section(released, "properties"), _section(current, "properties")
     for name, schema in before.items():
         field = f"{path}.{name}" if path else name
-        found = after.get(name)
+        now = after.get(name)
         if not isinstance(schema, dict):
             continue
-        if not isinstance(found, dict):
+        if not isinstance(now, dict):
             yield f"{field} is gone."
             continue
-        yield from _schema_breaks(schema, found, field)
+        yield from _schema_breaks(schema, now, field)
     for name in sorted(_required(current) - _required(released)):
         yield f"{path}.{name} is required.".lstrip(".")
 
@@ -149,10 +149,10 @@ def _contains(current: JsonValue, released: JsonValue) -> bool:
 
 
 def _section(value: JsonObject, name: str) -> JsonObject:
-    found = value.get(name)
-    return found if isinstance(found, dict) else {}
+    section = value.get(name)
+    return section if isinstance(section, dict) else {}
 
 
 def _items(value: JsonObject, name: str) -> tuple[JsonObject, ...]:
-    found = value.get(name)
-    return tuple(item for item in found if isinstance(item, dict)) if isinstance(found, list) else ()
+    items = value.get(name)
+    return tuple(item for item in items if isinstance(item, dict)) if isinstance(items, list) else ()

@@ -37,30 +37,29 @@ async def look(ports: Ports, key: JobKey, sight: Sight) -> str | Rejection | Non
     Raises:
         TransientError: The API server does not answer.
     """
-    named = resources.section(sight.resource, "spec", "job", "from")
     memory = ports.memories.of(key)
-    if not named:
+    if not resources.section(sight.resource, "spec", "job", "from"):
         memory.code = None
         return None
-    asked = json.dumps([named, sight.resource["spec"]], sort_keys=True) if "s3" in named else json.dumps(named)
-    known = memory.code
-    if known is not None and known.asked == asked and known.is_current(sight.now):
-        return known.found
+    asked = json.dumps([resources.section(sight.resource, "spec", part) for part in ("job", "storage")], sort_keys=True)
+    before = memory.code
+    if before is not None and before.asked == asked and before.is_current(sight.now):
+        return before.outcome
     spec = validate.parse(sight.resource)
     if isinstance(spec, Rejection) or spec.job.from_ is None:
         return None
-    found = await _look(ports, key, sight, spec)
-    is_final = isinstance(found, str) and spec.job.from_.s3 is not None
-    memory.code = LookedAtCode(asked, found, sight.now, is_final=is_final)
-    return found
+    outcome = await _look(ports, key, sight, spec)
+    is_final = isinstance(outcome, str) and spec.job.from_.s3 is not None
+    memory.code = LookedAtCode(asked, outcome, sight.now, is_final=is_final)
+    return outcome
 
 
 async def _look(ports: Ports, key: JobKey, sight: Sight, spec: StatefulSparkJobSpec) -> str | Rejection:
     match spec.job.from_:
         case CodeSource(config_map=ConfigMapCode() as config_map):
             return await _look_at_config_map(ports, key, spec, config_map)
-        case CodeSource(s3=ObjectCode() as found):
-            return await _look_at_object(ports, sight, spec, found)
+        case CodeSource(s3=ObjectCode() as source):
+            return await _look_at_object(ports, sight, spec, source)
         case _:
             return Rejection("SpecInvalid", f"{ONE_SOURCE_MESSAGE}.")
 
@@ -69,8 +68,8 @@ async def _look_at_config_map(
     ports: Ports, key: JobKey, spec: StatefulSparkJobSpec, source: ConfigMapCode
 ) -> str | Rejection:
     try:
-        found = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, source.name)
-        chosen = code.choose(spec, source, config_maps.files(found) if found is not None else None)
+        config_map = await ports.gateway.get(resources.CONFIG_MAP, key.namespace, source.name)
+        chosen = code.choose(spec, source, config_maps.files(config_map) if config_map is not None else None)
         if isinstance(chosen, code.Chosen):
             return chosen.checksum
         if source.sha256 is not None and await _is_kept(ports, key, revision.revision_of(spec)):

@@ -44,13 +44,13 @@ class LookedAtCode:
 
     Attributes:
         asked: What names the code, as text.
-        found: Its checksum, or why it cannot run.
+        outcome: Its checksum, or why it cannot run.
         at: When.
         is_final: Whether the same look can find nothing else.
     """
 
     asked: str
-    found: str | Rejection
+    outcome: str | Rejection
     at: datetime
     is_final: bool = False
 

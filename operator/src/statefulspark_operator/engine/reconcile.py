@@ -111,8 +111,8 @@ def _seen(ports: Ports, key: JobKey, sight: observe.Sight) -> Seen:
     own = ((savepoint.uid, savepoint.resource_version) for savepoint in attend.own(ports, key.namespace, key.name))
     objects = ((watched.uid_of(item), watched.version_of(item)) for item in (sight.resource, *sight.pods))
     looked = ports.memories.of(key).code
-    found = (("code", str(looked.found)),) if looked is not None else ()
-    return Seen(tuple(sorted((*objects, *own, *found))), sight.driver.status, sight.standby)
+    content = (("code", str(looked.outcome)),) if looked is not None else ()
+    return Seen(tuple(sorted((*objects, *own, *content))), sight.driver.status, sight.standby)
 
 
 def _next_look(memory: JobMemory, sight: observe.Sight, now: datetime) -> timedelta:
@@ -127,8 +127,8 @@ async def _consider(
     ports: Ports, key: JobKey, sight: observe.Sight, savepoints: tuple[SavepointObject, ...] | None
 ) -> _Considered:
     """Attend to the job's savepoint objects, and decide."""
-    found = await code.look(ports, key, sight)
-    accepted = await validate.validate(ports, sight.resource, sight.status, found)
+    looked_at = await code.look(ports, key, sight)
+    accepted = await validate.validate(ports, sight.resource, sight.status, looked_at)
     situation = attend.with_objects(ports, await observe.observe(ports, sight, accepted), savepoints or ())
     attend_after = await attend.of_job(ports, key, situation) if savepoints is not None else None
     return _Considered(situation, decide.decide(situation), attend_after)

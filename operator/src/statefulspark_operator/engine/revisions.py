@@ -53,8 +53,8 @@ async def _keep_files(ports: Ports, subject: Subject, source: ConfigMapCode, rev
     if kept is not None:
         _require_own(kept, watched.uid_of(stored), name)
         return
-    found = await gateway.get(resources.CONFIG_MAP, job.namespace, source.name)
-    chosen = code.choose(subject.spec, source, config_maps.files(found) if found is not None else None)
+    original = await gateway.get(resources.CONFIG_MAP, job.namespace, source.name)
+    chosen = code.choose(subject.spec, source, config_maps.files(original) if original is not None else None)
     if isinstance(chosen, code.Chosen):
         uid = watched.uid_of(stored)
         await gateway.create(code_manifests.kept(subject, revision=revision, files=chosen.files, owner_uid=uid))

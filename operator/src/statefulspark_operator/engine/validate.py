@@ -71,7 +71,7 @@ def parse(resource: Resource) -> StatefulSparkJobSpec | Rejection:
 
 
 async def validate(
-    ports: Ports, resource: Resource, status: StatefulSparkJobStatus, found: str | Rejection | None = None
+    ports: Ports, resource: Resource, status: StatefulSparkJobStatus, checksum: str | Rejection | None = None
 ) -> Accepted:
     """Choose the spec to carry out.
 
@@ -79,7 +79,7 @@ async def validate(
         ports: Used to read the last valid spec, which is stored in the cluster.
         resource: The resource.
         status: Its status.
-        found: Checksum of its code, or why that cannot run; None if it is in the image.
+        checksum: Checksum of its code, or why that cannot run; None if it is in the image.
 
     Returns:
         The current spec if it is valid; otherwise the last valid one and the reason. If only its code cannot run, that of
@@ -89,13 +89,13 @@ async def validate(
     parsed = parse(resource)
     if isinstance(parsed, Rejection):
         return Accepted(await _read_revision(ports, resource, status.revision), parsed)
-    if isinstance(found, Rejection):
+    if isinstance(checksum, Rejection):
         running = await _read_revision(ports, resource, status.revision)
-        return Accepted(revision.running_spec(parsed, running) if running is not None else None, found)
-    if found is None or code.config_map_of(parsed) is None:
+        return Accepted(revision.running_spec(parsed, running) if running is not None else None, checksum)
+    if checksum is None or code.config_map_of(parsed) is None:
         return await _without_withheld(ports, resource, status, parsed)
-    accepted = await _without_withheld(ports, resource, status, code.settle(parsed, found))
-    return dataclasses.replace(accepted, code=found)
+    accepted = await _without_withheld(ports, resource, status, code.settle(parsed, checksum))
+    return dataclasses.replace(accepted, code=checksum)
 
 
 async def _without_withheld(

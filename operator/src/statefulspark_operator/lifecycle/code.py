@@ -55,15 +55,15 @@ def choose(spec: StatefulSparkJobSpec, source: ConfigMapCode, files: Mapping[str
             f"The ConfigMap {name} has no key {entry!r}, which is the job's file; it has: {there}. Add it, or correct "
             "spec.job.",
         )
-    wanted = {entry: files[entry]} if source.key is not None else files
-    checksum = code.checksum_of(wanted, source.key)
+    chosen = {entry: files[entry]} if source.key is not None else files
+    checksum = code.checksum_of(chosen, source.key)
     if source.sha256 not in (None, checksum):
         return Rejection(
             MISMATCH,
             f"The ConfigMap {name} has code with the checksum {checksum}, and spec.job.from.configMap.sha256 is "
             f"{source.sha256}; correct one of them, or leave sha256 out to run what the ConfigMap has.",
         )
-    return Chosen(wanted, checksum)
+    return Chosen(chosen, checksum)
 
 
 def settle(spec: StatefulSparkJobSpec, checksum: str) -> StatefulSparkJobSpec:

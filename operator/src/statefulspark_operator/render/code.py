@@ -45,8 +45,11 @@ def mounts(spec: StatefulSparkJobSpec) -> list[JsonValue]:
 
 
 def variables(spec: StatefulSparkJobSpec) -> list[JsonValue]:
-    """Return the variable with which Python, in workers too, finds modules beside the job's file."""
-    return [] if spec.job.from_ is None else [{"name": "PYTHONPATH", "value": FOLDER}]
+    """Return the variable with which Python, in workers too, finds modules beside the job's file and in the code's root."""
+    if spec.job.from_ is None:
+        return []
+    beside = entry(spec).rpartition("/")[0]
+    return [{"name": "PYTHONPATH", "value": ":".join(dict.fromkeys((beside, FOLDER)))}]
 
 
 def init_containers(subject: Subject, resources: Resources | None) -> list[JsonValue]:
