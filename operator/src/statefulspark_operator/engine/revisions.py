@@ -107,5 +107,5 @@ async def drop_objects(ports: Ports, situation: Situation, gone: Collection[Reso
 
 
 def _checksums(stored: Collection[Resource]) -> frozenset[str]:
-    found = (resources.text(item, "data", "spec", "job", "from", "s3", "sha256") for item in stored)
-    return frozenset(checksum for checksum in found if checksum)
+    checksums = (resources.text(item, "data", "spec", "job", "from", "s3", "sha256") for item in stored)
+    return frozenset(checksum for checksum in checksums if checksum)
