@@ -54,8 +54,7 @@ JOB_RULES = rules(
     ("has(self.file) || has(self.from)", NO_FILE_MESSAGE),
     (f"!has(self.from) || has(self.file) || ({_NAMES_ONE})", ENTRY_MESSAGE),
     (
-        "!has(self.from) || !has(self.file) || (!self.file.startsWith('/') && !self.file.split('/').exists(part, part == "
-        "'..'))",
+        "!has(self.from) || !has(self.file) || !self.file.matches('^/|(^|/)[.][.](/|$)')",
         INSIDE_MESSAGE,
     ),
 )
