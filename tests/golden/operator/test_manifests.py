@@ -80,6 +80,11 @@ GIVEN = {
     },
     "sparkConf": {"spark.authenticate": "false"},
 }
+FILES_BESIDE = {**SMALL, "job": {"from": {"configMap": {"name": "code", "key": "flights.py", "sha256": "ab" * 32}}}}
+ZIP_BESIDE = {
+    **FULL,
+    "job": {"file": "app/flights.py", "from": {"s3": {"uri": "s3://code/flights.zip", "sha256": "cd" * 32}}},
+}
 RESTORE = RestoreIntent(id="uid-upgrade-7-2-1", snapshot="s3://savepoints/flights/00000043-upgrade")
 
 
@@ -103,6 +108,12 @@ CASES: list[tuple[str, Manifest]] = [
     ("network", children.network_secret(subject(FULL), "a-secret")),
     ("executor-full", executor.template(subject(FULL), executor.Owner("flights-driver-3", "0a1b2c3d4e", 3))),
     ("executor-given", executor.template(subject(GIVEN), executor.Owner("flights-standby-2", "0a1b2c3d4e"))),
+    ("driver-files-beside", driver.pod(subject(FILES_BESIDE), epoch=1, revision="0a1b2c3d4e")),
+    ("driver-zip-beside", driver.pod(subject(ZIP_BESIDE), epoch=1, revision="0a1b2c3d4e")),
+    (
+        "executor-zip-beside",
+        executor.template(subject(ZIP_BESIDE), executor.Owner("flights-driver-3", "0a1b2c3d4e", 3)),
+    ),
     ("revision", children.controller_revision(subject(SMALL), revision="0a1b2c3d4e")),
     *zip(("account", "role", "binding"), children.access(subject(FULL)), strict=True),
 ]

@@ -175,7 +175,9 @@ def test_files_of_a_config_map_are_mounted_from_the_copy_of_their_revision(role:
 @pytest.mark.parametrize("role", ["driver", "standby", "executor"])
 def test_an_object_is_fetched_before_anything_starts_from_what_is_kept_of_it(role: str) -> None:
     storage = {"uri": "s3://state/jobs", "endpoint": "http://s3:9000", "credentialsSecret": {"name": "s3"}}
-    spec = a_spec(job={"from": ZIP, "file": "flights.py"}, executor={"instances": 1}, storage=storage)
+    proxy: dict[str, JsonValue] = {"env": [{"name": "HTTPS_PROXY", "value": "http://proxy"}]}
+    runners: dict[str, JsonValue] = {"driver": proxy, "executor": {"instances": 1, **proxy}}
+    spec = a_spec(job={"from": ZIP, "file": "flights.py"}, storage=storage, **runners)
 
     pod = _pod(Subject(JOB, spec), role)
 
@@ -184,7 +186,8 @@ def test_an_object_is_fetched_before_anything_starts_from_what_is_kept_of_it(rol
         *("statefulspark", "code", f"s3://state/jobs/demo/flights/code/{SUM}/flights.zip"),
         *("--sha256", SUM, "--into", "/opt/job", "--endpoint", "http://s3:9000"),
     ]
-    assert [variable["name"] for variable in resources.items(fetching, "env")][:1] == ["AWS_ACCESS_KEY_ID"]
+    variables = [variable["name"] for variable in resources.items(fetching, "env")]
+    assert (variables[0], variables[-1]) == ("AWS_ACCESS_KEY_ID", "HTTPS_PROXY")
     assert resources.section(fetching, "securityContext")["readOnlyRootFilesystem"] is True
 
 

@@ -15,7 +15,7 @@ from statefulspark.contract import layout
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.code import ObjectCode
-from statefulspark_operator.api.spec import Resources, StatefulSparkJobSpec
+from statefulspark_operator.api.spec import Driver, Executor, StatefulSparkJobSpec
 from statefulspark_operator.render import containers
 from statefulspark_operator.render.base import Manifest, Subject
 
@@ -52,12 +52,12 @@ def variables(spec: StatefulSparkJobSpec) -> list[JsonValue]:
     return [{"name": "PYTHONPATH", "value": ":".join(dict.fromkeys((beside, FOLDER)))}]
 
 
-def init_containers(subject: Subject, resources: Resources | None) -> list[JsonValue]:
-    """Return the container that fetches the code, if it is an object; it needs no more than the one after it.
+def init_containers(subject: Subject, runner: Driver | Executor) -> list[JsonValue]:
+    """Return the container that fetches the code, if it is an object; what it may use is what the one after it may.
 
     Args:
         subject: The job.
-        resources: Resources of the container that runs the code.
+        runner: The part of the spec about the container that runs the code.
     """
     spec = subject.spec
     source = spec.job.from_.s3 if spec.job.from_ is not None else None
@@ -67,14 +67,14 @@ def init_containers(subject: Subject, resources: Resources | None) -> list[JsonV
         "name": "code",
         "image": spec.image,
         "args": _fetch(subject, source),
-        "env": containers.credentials(spec.storage),
+        "env": [*containers.credentials(spec.storage), *containers.variables(runner.env)],
         "securityContext": containers.container_security(),
         "volumeMounts": [{"name": "work", "mountPath": containers.WORK_FOLDER}, _MOUNT],
     }
     if spec.image_pull_policy is not None:
         rendered["imagePullPolicy"] = spec.image_pull_policy.value
-    if resources is not None:
-        rendered["resources"] = containers.resources(resources)
+    if runner.resources is not None:
+        rendered["resources"] = containers.resources(runner.resources)
     return [rendered]
 
 

@@ -110,7 +110,7 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
         "containers": [_container(subject, start)],
         "volumes": volumes,
     }
-    if fetching := code.init_containers(subject, spec.driver.resources):
+    if fetching := code.init_containers(subject, spec.driver):
         rendered["initContainers"] = fetching
     account = spec.driver.service_account_name
     if account is None and spec.executor.instances > 0:

@@ -173,7 +173,7 @@ def _pod_spec(subject: Subject, owner: Owner) -> Manifest:
             *code.volumes(subject, owner.revision),
         ],
     }
-    if fetching := code.init_containers(subject, spec.executor.resources):
+    if fetching := code.init_containers(subject, spec.executor):
         rendered["initContainers"] = fetching
     if spec.executor.service_account_name is not None:
         rendered["serviceAccountName"] = spec.executor.service_account_name
