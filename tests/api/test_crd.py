@@ -141,9 +141,9 @@ def test_a_wrong_value_is_refused_where_it_stands(
     [
         pytest.param({"from": {"configMap": {"name": "a", "key": "a.py"}}}, id="a key"),
         pytest.param({"from": {"configMap": {"name": "a", "sha256": "ab" * 32}}, "file": "a.py"}, id="all keys"),
-        pytest.param({"from": {"s3": {"uri": "s3://a/b.py", "sha256": "ab" * 32}}}, id="a file on S3"),
+        pytest.param({"from": {"s3": {"uri": "s3://code/b.py", "sha256": "ab" * 32}}}, id="a file on S3"),
         pytest.param(
-            {"from": {"s3": {"uri": "s3://a/b.zip", "sha256": "ab" * 32}}, "file": "b/c.py"}, id="a zip on S3"
+            {"from": {"s3": {"uri": "s3://code/b.zip", "sha256": "ab" * 32}}, "file": "b/c.py"}, id="a zip on S3"
         ),
     ],
 )
