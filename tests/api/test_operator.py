@@ -18,6 +18,7 @@ from apiserver import ApiServer
 from operatorscene import Operator, Scene, as_operator, serving
 from s3server import S3Server
 from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.storage import open_store
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import config_maps, resources
 from statefulspark_operator.cluster.resources import Resource

@@ -13,7 +13,6 @@ from pydantic import JsonValue, ValidationError
 from statefulspark_operator.api import code as api
 from statefulspark_operator.api import revision
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.api.status import RevisionOutcome, RevisionRecord, StatefulSparkJobStatus
 from statefulspark_operator.cluster import config_maps, pods, resources
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.lifecycle import code
@@ -138,13 +137,6 @@ def test_a_spec_that_says_which_content_it_wants_is_not_told_another() -> None:
     spec = from_config_map("flights.py", sha256=SUM)
 
     assert code.settle(spec, "cc" * 32) == spec
-
-
-def test_a_revision_is_kept_while_anything_may_run_it_again() -> None:
-    record = RevisionRecord(revision="before", image="i", outcome=RevisionOutcome.STABLE, at="2026-01-01T00:00:00Z")
-    status = StatefulSparkJobStatus(revision="runs", history=(record,))
-
-    assert code.needed_revisions(status, "new") == {"new", "runs", "before"}
 
 
 def test_text_and_bytes_of_a_config_map_are_files_alike() -> None:

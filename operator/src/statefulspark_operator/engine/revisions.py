@@ -86,7 +86,9 @@ async def _keep_object(ports: Ports, subject: Subject, source: ObjectCode) -> No
     await ports.storage.keep_code(target, source)
 
 
-async def drop_objects(ports: Ports, situation: Situation, gone: Collection[Resource], kept: Collection[Resource]) -> None:
+async def drop_objects(
+    ports: Ports, situation: Situation, gone: Collection[Resource], kept: Collection[Resource]
+) -> None:
     """Delete the kept objects with the code of stored revisions; files go with the ConfigMap that the revision owns.
 
     Args:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from statefulspark_operator.api import code
 from statefulspark_operator.api.code import ConfigMapCode
 from statefulspark_operator.api.spec import StatefulSparkJobSpec
-from statefulspark_operator.api.status import StatefulSparkJobStatus, UpgradeStatus
+from statefulspark_operator.api.status import UpgradeStatus
 from statefulspark_operator.lifecycle.situation import Rejection, Situation
 
 MISSING = "CodeMissing"
@@ -84,22 +84,3 @@ def settle(spec: StatefulSparkJobSpec, checksum: str) -> StatefulSparkJobSpec:
 def is_of_other_code(situation: Situation, upgrade: UpgradeStatus) -> bool:
     """Tell whether an upgrade was to other code than the job's ConfigMap has now; the spec may be the same."""
     return situation.code is not None and upgrade.to_revision != situation.desired_revision
-
-
-def needed_revisions(status: StatefulSparkJobStatus, requested: str) -> frozenset[str]:
-    """Return the revisions that may be run again, so that their specs and their code are kept.
-
-    Args:
-        status: The recorded status.
-        requested: The revision that is about to run.
-    """
-    upgrade, driver, standby = status.upgrade, status.driver, status.standby
-    named = (
-        requested,
-        status.revision,
-        *((upgrade.from_revision, upgrade.to_revision) if upgrade is not None else ()),
-        *((driver.revision,) if driver is not None else ()),
-        *((standby.revision,) if standby is not None else ()),
-        *(record.revision for record in status.history),
-    )
-    return frozenset(name for name in named if name)
