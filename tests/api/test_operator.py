@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.api, pytest.mark.s3]
 @pytest.fixture(scope="module")
 def operator(api_server: ApiServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
     folder = tmp_path_factory.mktemp("operator")
-    namespaces = tuple(f"operator-{number}" for number in range(1, 13))
+    namespaces = tuple(f"operator-{number}" for number in range(1, 15))
     for namespace in namespaces:
         api_server.call("create", "namespace", namespace)
     process = Operator(as_operator(api_server, namespaces, folder), namespaces, folder)
@@ -331,11 +331,6 @@ def test_executors_of_a_dead_epoch_go_before_its_successor_comes_and_pass_restri
     assert set(resources.section(secret, "data")) == {"secret", "executor"}
 
 
-def test_the_operator_ends_in_order_on_sigterm(operator: Operator) -> None:
-    assert operator.stop(signal.SIGTERM) == 0
-    operator.start()
-
-
 def code_map(scene: Scene, text: str) -> Resource:
     """A ConfigMap with the job's code as a user writes it."""
     meta: Resource = {"name": "code", "namespace": scene.namespace}
@@ -389,3 +384,8 @@ def test_an_object_is_kept_on_storage_before_it_runs_and_another_content_is_refu
     arguments = fetching["args"]
     assert isinstance(arguments, list)
     assert arguments[2] == f"{scene.store.uri}/code/{checksum}/flights.py"
+
+
+def test_the_operator_ends_in_order_on_sigterm(operator: Operator) -> None:
+    assert operator.stop(signal.SIGTERM) == 0
+    operator.start()

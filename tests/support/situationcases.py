@@ -307,6 +307,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "the driver has no node": silent(
             spec=a_spec("i:2"), pods=(a_pod(phase=PodPhase.PENDING),), last_checkpoint=CHECKPOINT
         ),
+        "the spec wants no savepoint": a_situation(
+            spec=a_spec("i:2", restore={"mode": "LastCheckpoint"}), last_checkpoint=CHECKPOINT
+        ),
         "another restore is wanted": a_situation(spec=restoring(**{"from": SP})),
         "the upgrade goes on": a_situation(spec=a_spec("i:2"), upgrade=an_upgrade(UpgradeState.SAVEPOINT),
                                            job=a_job(generation=3)),

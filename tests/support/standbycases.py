@@ -67,6 +67,7 @@ from statefulspark_operator.lifecycle.situation import (
 
 SECOND = timedelta(seconds=1)
 SP = "s3://state/sp"
+WITHOUT_SAVEPOINT = a_spec("i:2", upgrade={"mode": "Warm"}, restore={"mode": "LastCheckpoint"})
 HOT = a_spec(driver={"standby": True})
 STOPPED = an_operation(OperationPhase.COMPLETED, location=SP, requested_at=NOW, finished_at=NOW)
 FOUND = StorageFacts(newest_epoch=1, savepoint=SavepointFact.FOUND)
@@ -253,6 +254,10 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the standby has become ready": preparing(record=a_standby(StandbyState.WARMING)),
         "the standby is ready": preparing(UpgradeState.READY),
+        "the standby is ready and no savepoint is wanted": preparing(UpgradeState.READY, spec=WITHOUT_SAVEPOINT),
+        "the standby warms and no savepoint is wanted": preparing(
+            spec=WITHOUT_SAVEPOINT, answer=standing_by(Preparation.WARMING)
+        ),
         "the standby is ready and does not answer": preparing(UpgradeState.READY, answer=DriverSilent("no answer")),
         "the standby is ready and is going": preparing(
             UpgradeState.READY, standbys=(a_standby_pod(deletion_deadline=LATER),)

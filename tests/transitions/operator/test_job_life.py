@@ -284,6 +284,22 @@ def test_a_failing_savepoint_follows_the_policy(policy: str, epoch: int, phase: 
     assert "SavepointFailed" in world.reasons
 
 
+@pytest.mark.parametrize("mode", ["Warm", "Cold"])
+def test_a_change_that_wants_no_savepoint_goes_on_from_the_newest_checkpoint(mode: str) -> None:
+    world = running({"restore": {"mode": "LastCheckpoint"}, "upgrade": {"mode": mode}})
+    old = world.driver
+
+    world.change(NEW_IMAGE)
+    world.run_until(lambda: has_ended_upgrade(world))
+
+    latest = world.storage.latest(SnapshotKind.CHECKPOINT)
+    assert latest is not None
+    assert world.storage.latest(SnapshotKind.SAVEPOINT) is None
+    assert str(world.driver.restored_from).startswith("checkpoint ")
+    assert (world.status.epoch, world.driver is old) == (2, False)
+    assert not {"SavepointRequested", "SavepointFailed"} & set(world.reasons)
+
+
 def test_an_aborted_upgrade_is_tried_again_when_the_spec_changes_again() -> None:
     world = running({"savepoint": {"onFailure": "Abort"}})
     world.driver.savepoints_fail = True

@@ -17,7 +17,7 @@ from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmM
 from statefulspark_operator.api.code import JobSource, rules
 from statefulspark_operator.api.health import Health
 from statefulspark_operator.api.savepoint_schedule import SavepointSchedule
-from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, Upgrade
+from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, RestoreMode, Upgrade
 
 STORAGE_MESSAGE = (
     "storage.uri must be an s3:// location: state on one node's disk (file://, hostPath) cannot be restored on another "
@@ -305,6 +305,9 @@ class Restore(ApiModel):
     )
     """Folder of a savepoint, `checkpoint:<id>`, or `savepoint:<name>` of a SparkSavepoint in the namespace, which is waited
     for. A new value on a running job restarts it from there; removing the value changes nothing."""
+    mode: Annotated[RestoreMode, ChangeCost.IGNORE] = RestoreMode.SAVEPOINT
+    """What a new revision goes on from: `Savepoint` (default), taken by the stop of the running one, or `LastCheckpoint`: no
+    savepoint is taken, and once the new revision has completed a checkpoint there is no way back to the old one."""
     allow_non_restored_state: Annotated[bool, ChangeCost.IGNORE] = False
     """Drop state whose uid no longer exists in the job, instead of refusing to start."""
     claim_mode: Annotated[ClaimMode | None, ChangeCost.IGNORE] = Field(

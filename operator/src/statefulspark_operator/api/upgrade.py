@@ -22,6 +22,15 @@ class UpgradeMode(StrEnum):
     """Stop the running driver, and start the new one with empty state. Needs `restore.freshState`, too."""
 
 
+class RestoreMode(StrEnum):
+    """The state that a new revision goes on from."""
+
+    SAVEPOINT = "Savepoint"
+    """A savepoint that the running driver takes as it stops."""
+    LAST_CHECKPOINT = "LastCheckpoint"
+    """The newest completed checkpoint: no savepoint is taken, as with Flink's `last-state`."""
+
+
 class RollbackPolicy(StrEnum):
     """The behaviour when a new revision fails before it is stable."""
 

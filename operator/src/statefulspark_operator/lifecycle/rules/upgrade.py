@@ -20,7 +20,7 @@ from statefulspark_operator.api.status import (
     UpgradeState,
     UpgradeStatus,
 )
-from statefulspark_operator.api.upgrade import UpgradeMode
+from statefulspark_operator.api.upgrade import RestoreMode, UpgradeMode
 from statefulspark_operator.lifecycle import actions, backoff, code, health, steps, trial
 from statefulspark_operator.lifecycle.decision import QUICK, SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
@@ -81,6 +81,8 @@ def replace_driver(situation: Situation) -> Decision | None:
         return _stop_without_savepoint(situation, pod, "spec.upgrade.mode is Stateless.")
     if awaits_standby(situation):
         return None
+    if situation.spec is not None and situation.spec.restore.mode is RestoreMode.LAST_CHECKPOINT:
+        return _stop_without_savepoint(situation, pod, "spec.restore.mode is LastCheckpoint.")
     stop = operations.stop_operation(situation)
     if stop is None or stop.state is not OperationPhase.FAILED or stop.generation != situation.job.generation:
         return _request(situation, pod, attempt=1)
