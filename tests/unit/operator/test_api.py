@@ -33,6 +33,7 @@ def test_the_fields_that_do_not_restart_a_job_are_these_and_no_others() -> None:
         "driver.terminationGracePeriodSeconds": "IGNORE",
         "checkpoint.mode": "IGNORE",
         "restore.allowNonRestoredState": "IGNORE",
+        "restore.mode": "IGNORE",
         "restore.claimMode": "IGNORE",
         "restore.takeOver": "IGNORE",
         "restore.takeOverSinks": "IGNORE",
