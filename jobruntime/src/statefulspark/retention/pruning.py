@@ -100,7 +100,8 @@ def carry_out(
     store.delete_many(planned.delete_checkpoints)
     for uri in planned.delete_claimed:
         claims.delete(*_parent_of(store, uri, open_store), root=store.uri)
-    generations.close_off(store, planned.close_off, epoch=epoch or epochs.newest(store) or 1, now=now)
+    if planned.close_off:
+        generations.close_off(store, planned.close_off, epoch=epoch or epochs.newest(store) or 1, now=now)
     _write_marks(store, planned)
     _require_current(store, epoch)
     store.delete_many(planned.delete_files)
