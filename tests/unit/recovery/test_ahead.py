@@ -251,7 +251,9 @@ def test_a_file_that_is_pruned_between_the_listing_and_its_copy_is_told_and_left
 def said(caplog: pytest.LogCaptureFixture) -> list[tuple[str, dict[str, object]]]:
     """Return what was logged: each message with its values."""
     names = ("generation", "files", "bytes", "why")
-    return [(one.getMessage(), {name: vars(one)[name] for name in names if name in vars(one)}) for one in caplog.records]
+    return [
+        (one.getMessage(), {name: vars(one)[name] for name in names if name in vars(one)}) for one in caplog.records
+    ]
 
 
 def test_another_driver_closes_the_generation_off_and_the_standby_begins_in_another(world: World) -> None:

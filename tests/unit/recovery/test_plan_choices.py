@@ -179,6 +179,12 @@ _CARRIED = copies.Carried(4, {})
         pytest.param(replace(_CHANGED, fallback="damage"), _CARRIED, False, id="it falls back"),
         pytest.param(replace(_CHANGED, why_copied="another root"), _CARRIED, False, id="it goes back"),
         pytest.param(replace(_CHANGED, source=_ELSEWHERE), _CARRIED, False, id="it copies a savepoint"),
+        pytest.param(
+            replace(_CHANGED, source=replace(_HEAD, generation=None)), _CARRIED, False, id="it copies no generation"
+        ),
+        pytest.param(
+            replace(_CHANGED, source=replace(_ELSEWHERE, generation=2)), _CARRIED, False, id="it copies from elsewhere"
+        ),
     ],
 )
 def test_only_a_start_that_copies_the_head_takes_what_was_carried_ahead(
