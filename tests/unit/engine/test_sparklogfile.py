@@ -17,6 +17,7 @@ def restored_logging() -> Iterator[None]:
     root = logging.getLogger()
     loggers = {name: logging.getLogger(name).level for name in ("statefulspark", "py4j")}
     handlers, level = root.handlers[:], root.level
+    gateway.abandon()  # a test before may have left a JVM that it started and never asked for
     yield
     gateway.abandon()
     root.handlers[:] = handlers
