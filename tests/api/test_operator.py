@@ -117,7 +117,8 @@ def test_a_standby_becomes_the_driver_by_its_labels_with_the_charts_rights(scene
 
 
 def condition(scene: Scene, kind: str) -> tuple[str, str]:
-    found = next(one for one in resources.items(scene.status(), "conditions") if one["type"] == kind)
+    told: resources.Resource = {"status": "", "reason": "nothing is told yet"}
+    found = next((one for one in resources.items(scene.status(), "conditions") if one["type"] == kind), told)
     return resources.text(found, "status"), resources.text(found, "reason")
 
 

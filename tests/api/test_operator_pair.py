@@ -142,8 +142,10 @@ def test_a_leader_that_was_frozen_within_an_upgrade_is_followed_and_repeats_noth
     assert len(old.stop_requests) == 1
     assert scene.status()["epoch"] == 2
     events = pair.events()
-    assert (events["SavepointCompleted"], events["UpgradeCompleted"]) == (1, 1)
+    assert events["UpgradeCompleted"] == 1
+    # What the frozen one had recorded and not yet told is told by nobody: an event is never sent twice.
     assert events["SavepointRequested"] <= 1
+    assert events["SavepointCompleted"] <= 1
 
 
 def test_a_leader_that_is_cut_off_has_ended_before_another_begins(pair: Pair) -> None:
