@@ -10,8 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from statefulspark import errors
 
@@ -24,26 +23,6 @@ DELETION_TIMEOUT_S = 540.0
 """The same while files are deleted, of which there may be very many; a pass that takes longer counts as one that hangs."""
 
 Result = TypeVar("Result")
-Value = TypeVar("Value", covariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class _Ended(Generic[Value]):
-    """How work ended. What a task has raised would be raised again by kopf, which asks every task of the loop at its end.
-
-    Attributes:
-        values: What it returned; nothing if it raised.
-        error: What it raised.
-    """
-
-    values: tuple[Value, ...] = ()
-    error: Exception | None = None
-
-    def result(self) -> Value:
-        """Return what the work returned, or raise what it raised."""
-        if self.error is not None:
-            raise self.error
-        return self.values[0]
 
 
 class StorageThreads:
@@ -59,7 +38,7 @@ class StorageThreads:
         self._pool = ThreadPoolExecutor(MOST_THREADS, thread_name_prefix="storage")
         self._timeout_s, self._most_of_one_store = timeout_s, most_of_one_store
         self._stores: dict[str, asyncio.Semaphore] = {}
-        self._running: dict[str, asyncio.Task[_Ended[object]]] = {}
+        self._running: dict[str, asyncio.Task[object]] = {}
 
     async def run(
         self, store: str, owner: str, work: Callable[[], Result], *, timeout_s: float | None = None
@@ -85,18 +64,28 @@ class StorageThreads:
         await self._wait(task, store, deadline_s)
         return task.result().result()
 
-    async def _run(self, store: str, work: Callable[[], Result]) -> _Ended[Result]:
-        async with self._stores.setdefault(store, asyncio.Semaphore(self._most_of_one_store)):
-            try:
-                return _Ended((await asyncio.get_running_loop().run_in_executor(self._pool, work),))
-            except Exception as error:  # noqa: BLE001 - it is raised where the result is asked for
-                return _Ended(error=error)
+    async def _run(self, store: str, work: Callable[[], Result]) -> asyncio.Future[Result]:
+        """Return the work when it has ended, however it did; whoever still wants its result asks for it.
 
-    async def _wait(self, task: asyncio.Task[_Ended[Result]], store: str, deadline_s: float) -> None:
+        A task that raised would be raised again by kopf, which asks every task of the loop at its end.
+        """
+        async with self._stores.setdefault(store, asyncio.Semaphore(self._most_of_one_store)):
+            running = asyncio.get_running_loop().run_in_executor(self._pool, work)
+            running.add_done_callback(_look_at)
+            await asyncio.wait({running})
+            return running
+
+    async def _wait(self, task: asyncio.Task[object], store: str, deadline_s: float) -> None:
         done, _ = await asyncio.wait({task}, timeout=max(0.0, deadline_s - asyncio.get_running_loop().time()))
         if not done:
             raise errors.TransientError("StorageSlow", f"Storage {store} does not answer in time; it is asked again.")
 
-    def _forget(self, owner: str, done: asyncio.Task[_Ended[Result]]) -> None:
+    def _forget(self, owner: str, done: asyncio.Task[object]) -> None:
         if self._running.get(owner) is done:
             del self._running[owner]
+
+
+def _look_at(ended: asyncio.Future[Result]) -> None:
+    """Take note of a failure that nobody may be waiting for any more; asyncio would log it as forgotten."""
+    if not ended.cancelled():
+        ended.exception()
