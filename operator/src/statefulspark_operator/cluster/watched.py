@@ -136,13 +136,10 @@ class Watched:
             before: The copies before the listing began; those that it does not name are dropped, and newer ones are kept.
         """
         pod = {"apiVersion": resources.POD.api_version, "kind": resources.POD.name}
-        self._keep_list([{**pod, **item} for item in listed], before)
+        self.keep_all([{**pod, **item} for item in listed], before)
 
     def keep_all(self, listed: Collection[Resource], before: Collection[Resource]) -> None:
         """Keep the answer of a live listing of a kind in a namespace; the arguments are those of `keep_pods`."""
-        self._keep_list(listed, before)
-
-    def _keep_list(self, listed: Collection[Resource], before: Collection[Resource]) -> None:
         named = {uid_of(item) for item in listed}
         for copy in before:
             if uid_of(copy) not in named:
