@@ -196,7 +196,7 @@ def _sort_pods(
     Drivers and standbys of an earlier resource with the same name are left out. Its executors are not: they belong to pods
     that this job does not have.
     """
-    owned = [pod for pod in listed if is_owned(pod, job.uid)]
+    owned = [pod for pod in listed if _is_owned(pod, job.uid)]
     driver_pods = [driver for pod in owned if (driver := pods.read_driver_pod(pod)) is not None]
     standby_pods = [standby for pod in owned if (standby := pods.read_standby_pod(pod)) is not None]
     executor_pods = [executor for pod in listed if (executor := pods.read_executor_pod(pod)) is not None]
@@ -212,9 +212,8 @@ def _is_released(status: StatefulSparkJobStatus, pod: DriverPod) -> bool:
     return pod.epoch <= driver.epoch
 
 
-def is_owned(found: Resource, uid: str) -> bool:
-    """Tell whether an object belongs to another one, by its identity."""
-    return any(owner.get("uid") == uid for owner in resources.items(found, "metadata", "ownerReferences"))
+def _is_owned(pod: Resource, uid: str) -> bool:
+    return any(owner.get("uid") == uid for owner in resources.items(pod, "metadata", "ownerReferences"))
 
 
 async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, live: list[DriverPod]) -> DriverAnswer:

@@ -8,13 +8,14 @@ from statefulspark import errors
 
 from statefulspark_operator.api import names
 from statefulspark_operator.api.code import ConfigMapCode, ObjectCode
+from statefulspark_operator.api.spec import Storage
 from statefulspark_operator.cluster import config_maps, resources, watched
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
 from statefulspark_operator.engine import observe
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle import code
-from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle.situation import Job, Situation
 from statefulspark_operator.render import children
 from statefulspark_operator.render import code as code_manifests
 from statefulspark_operator.render.base import Subject
@@ -79,10 +80,7 @@ def _require_own(kept: Resource, owner_uid: str, name: str) -> None:
 
 
 async def _keep_object(ports: Ports, subject: Subject, source: ObjectCode) -> None:
-    job = subject.job
-    target = await observe.connection(ports, job.namespace, job.name, subject.spec.storage)
-    if not isinstance(target, StorageTarget):
-        raise errors.TransientError(target.reason, target.message)
+    target = await _target(ports, subject.job, subject.spec.storage)
     await ports.storage.keep_code(target, source)
 
 
@@ -100,12 +98,16 @@ async def drop_objects(
     checksums = _checksums(gone) - _checksums(kept)
     if not checksums or situation.spec is None:
         return
-    job = situation.job
-    target = await observe.connection(ports, job.namespace, job.name, situation.spec.storage)
-    if not isinstance(target, StorageTarget):
-        raise errors.TransientError(target.reason, target.message)
+    target = await _target(ports, situation.job, situation.spec.storage)
     ports.require_leadership()
     await ports.storage.drop_code(target, checksums)
+
+
+async def _target(ports: Ports, job: Job, storage: Storage) -> StorageTarget:
+    target = await observe.connection(ports, job.namespace, job.name, storage)
+    if not isinstance(target, StorageTarget):
+        raise errors.TransientError(target.reason, target.message)
+    return target
 
 
 def _checksums(stored: Collection[Resource]) -> frozenset[str]:
