@@ -23,7 +23,7 @@ from typing import Any, Self, cast
 import aiohttp
 import yaml
 from aiohttp import web
-from manifests import a_manifest, a_query
+from playedsnapshots import next_manifest, summary_of
 from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.api import (
@@ -33,7 +33,6 @@ from statefulspark.contract.api import (
     Operation,
     OperationState,
     QueryStatus,
-    SnapshotSummary,
     StopRequest,
 )
 from statefulspark.contract.exit_codes import ExitCode
@@ -161,7 +160,10 @@ class SimulatedDriver:
         folder = layout.savepoint(manifest.id, "upgrade")
         catalog.write_manifest(self.root, folder, manifest)
         self.operations[request_id] = Operation(
-            request_id=request_id, kind="stop", state=OperationState.COMPLETED, snapshot=self._summary(manifest, folder)
+            request_id=request_id,
+            kind="stop",
+            state=OperationState.COMPLETED,
+            snapshot=summary_of(self.root, manifest, folder),
         )
         return f"{self.root.uri}/{folder}"
 
@@ -186,33 +188,14 @@ class SimulatedDriver:
             started_at=self.started_at,
             queries=(query,),
             checkpoints=CheckpointCounts(completed=1 if latest is not None else 0),
-            last_checkpoint=self._summary(latest, layout.checkpoint(latest.id)) if latest is not None else None,
+            last_checkpoint=summary_of(self.root, latest, layout.checkpoint(latest.id)) if latest is not None else None,
         )
 
     def _manifest(
         self, namespace: str, kind: SnapshotKind, trigger: Trigger, request_id: str | None = None
     ) -> Manifest:
-        return a_manifest(
-            catalog.next_snapshot_id(self.root),
-            [a_query("delays", batch_id=1)],
-            now=datetime.now(UTC),
-            kind=kind,
-            namespace=namespace,
-            job=self.job,
-            trigger=trigger,
-            epoch=self.epoch,
-            request_id=request_id,
-        )
-
-    def _summary(self, manifest: Manifest, folder: str) -> SnapshotSummary:
-        return SnapshotSummary(
-            kind=manifest.kind,
-            id=manifest.id,
-            location=f"{self.root.uri}/{folder}",
-            trigger=manifest.trigger,
-            triggered_at=manifest.triggered_at,
-            completed_at=manifest.completed_at,
-            size_bytes=0,
+        return next_manifest(
+            self.root, kind, trigger, namespace=namespace, job=self.job, epoch=self.epoch, request_id=request_id
         )
 
 

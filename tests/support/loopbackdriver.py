@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import cast
 
 from apiserver import ApiServer
-from manifests import a_manifest, a_query
+from playedsnapshots import next_manifest, summary_of
 from statefulspark.checkpoint import catalog, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.api import (
@@ -27,7 +27,6 @@ from statefulspark.contract.api import (
     OperationState,
     QueryStatus,
     SavepointRequest,
-    SnapshotSummary,
     StandbyState,
     StandbyStatus,
 )
@@ -127,7 +126,9 @@ class LoopbackDriver:
             started_at=self._started_at,
             restored_from=self.config.restore.snapshot,
             queries=(QueryStatus(uid="delays", active=True, batch_id=1, batch_since=self.batch_since),),
-            last_checkpoint=self._summary(checkpoint, layout.checkpoint(checkpoint.id)) if checkpoint else None,
+            last_checkpoint=summary_of(self._store, checkpoint, layout.checkpoint(checkpoint.id))
+            if checkpoint
+            else None,
         )
 
     def _state(self) -> JobState:
@@ -148,7 +149,7 @@ class LoopbackDriver:
                 request_id=request.request_id,
                 kind="savepoint",
                 state=OperationState.COMPLETED,
-                snapshot=self._summary(manifest, folder),
+                snapshot=summary_of(self._store, manifest, folder),
             )
         return self._operations[request.request_id]
 
@@ -163,7 +164,7 @@ class LoopbackDriver:
                 request_id=request_id,
                 kind="stop",
                 state=OperationState.COMPLETED,
-                snapshot=self._summary(manifest, folder),
+                snapshot=summary_of(self._store, manifest, folder),
             )
             location = f"{self._store.uri}/{folder}"
             threading.Timer(0.5, self.end, (ExitCode.STOPPED, "Stopped with a savepoint.", location)).start()
@@ -174,28 +175,9 @@ class LoopbackDriver:
         return self._operations.get(request_id)
 
     def _manifest(self, kind: SnapshotKind, trigger: Trigger, request_id: str | None = None) -> Manifest:
-        now = datetime.now(UTC)
-        return a_manifest(
-            catalog.next_snapshot_id(self._store),
-            [a_query("delays", batch_id=1)],
-            now=now,
-            kind=kind,
-            namespace=self.config.namespace,
-            job=self.config.name,
-            trigger=trigger,
-            epoch=self.epoch,
-            request_id=request_id,
-        )
-
-    def _summary(self, manifest: Manifest, folder: str) -> SnapshotSummary:
-        return SnapshotSummary(
-            kind=manifest.kind,
-            id=manifest.id,
-            location=f"{self._store.uri}/{folder}",
-            trigger=manifest.trigger,
-            triggered_at=manifest.triggered_at,
-            completed_at=manifest.completed_at,
-            size_bytes=0,
+        namespace, job = self.config.namespace, self.config.name
+        return next_manifest(
+            self._store, kind, trigger, namespace=namespace, job=job, epoch=self.epoch, request_id=request_id
         )
 
 
