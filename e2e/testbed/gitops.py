@@ -19,6 +19,7 @@ from testbed import waiting
 ROOT = Path(__file__).resolve().parents[2]
 AGENT = ROOT / "build" / "bin" / "gitops-agent"
 _MANIFEST = "manifests/job.yaml"
+_AUTHOR = ("-c", "user.name=A Person", "-c", "user.email=person@example.com")
 _END_S = 30.0
 
 
@@ -50,14 +51,12 @@ class Repository:
         """Commit a manifest, and return the commit."""
         (self.folder / _MANIFEST).write_text(yaml.safe_dump(document), "utf-8")
         self._git("add", "--all")
-        who = ("-c", "user.name=A Person", "-c", "user.email=person@example.com")
-        self._git(*who, "commit", "--quiet", "--allow-empty", "--message", message)
+        self._git(*_AUTHOR, "commit", "--quiet", "--allow-empty", "--message", message)
         return self._git("rev-parse", "HEAD").strip()
 
     def revert(self) -> str:
         """Take the newest commit back by another one, and return that."""
-        who = ("-c", "user.name=A Person", "-c", "user.email=person@example.com")
-        self._git(*who, "revert", "--no-edit", "HEAD")
+        self._git(*_AUTHOR, "revert", "--no-edit", "HEAD")
         return self._git("rev-parse", "HEAD").strip()
 
     def _git(self, *arguments: str) -> str:

@@ -21,6 +21,16 @@ _SOURCES = Path(__file__).resolve().parents[2] / "jobruntime" / "src"
 _IS_UP = '"api listening"'
 
 
+@contextmanager
+def own_session(log: Path, **environment: str) -> Iterator[processes.Process]:
+    """Let a test launch a job as a person does: in a session of its own, with all of its family killed at the end."""
+    own = {"SPARK_LOCAL_IP": processes.LOOPBACK, **environment}
+    started = processes.Process("the job", log, environment=own, leads_session=True)
+    yield started
+    started.send_to_family(signal.SIGKILL)
+    started.stop()
+
+
 class Driver(processes.Process):
     """A job's driver, started again as often as a test wants, by `statefulspark run`.
 

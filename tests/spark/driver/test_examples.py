@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import runpy
-import signal
 import statistics
 import sys
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import processes
 import pytest
-from driverprocess import COMMAND
+from driverprocess import COMMAND, own_session
 
 pytestmark = pytest.mark.spark
 
@@ -37,11 +36,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[dict[
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[processes.Process]:
-    own = {"SPARK_LOCAL_IP": processes.LOOPBACK, "PYSPARK_PYTHON": sys.executable}
-    started = processes.Process("the job", tmp_path / "log", environment=own, leads_session=True)
-    yield started
-    started.send_to_family(signal.SIGKILL)
-    started.stop()
+    with own_session(tmp_path / "log", PYSPARK_PYTHON=sys.executable) as started:
+        yield started
 
 
 def test_the_vectorised_statistics_are_those_of_the_flights(

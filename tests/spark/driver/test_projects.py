@@ -11,7 +11,7 @@ from pathlib import Path
 
 import processes
 import pytest
-from driverprocess import COMMAND
+from driverprocess import COMMAND, own_session
 from statefulspark.cli import main
 from statefulspark.contract import config
 
@@ -36,11 +36,8 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def process(project: Path) -> Iterator[processes.Process]:
-    own = {"SPARK_LOCAL_IP": processes.LOOPBACK, "PYSPARK_PYTHON": sys.executable}
-    started = processes.Process("the job", project / "log", environment=own, leads_session=True)
-    yield started
-    started.send_to_family(signal.SIGKILL)
-    started.stop()
+    with own_session(project / "log", PYSPARK_PYTHON=sys.executable) as started:
+        yield started
 
 
 def test_a_new_project_shows_rows_and_goes_on_after_a_kill_from_an_interactive_session(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import processes
 import pytest
+from driverprocess import own_session
 from statefulspark.contract import exit_codes
 
 pytestmark = pytest.mark.spark
@@ -38,11 +39,8 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def process(programs: Path, tmp_path: Path) -> Iterator[processes.Process]:
-    own = {"SPARK_LOCAL_IP": processes.LOOPBACK, "PATH": f"{programs}:{os.environ['PATH']}"}
-    started = processes.Process("the job", tmp_path / "log", environment=own, leads_session=True)
-    yield started
-    started.send_to_family(signal.SIGKILL)
-    started.stop()
+    with own_session(tmp_path / "log", PATH=f"{programs}:{os.environ['PATH']}") as started:
+        yield started
 
 
 def test_a_job_that_the_installed_command_made_shows_rows(
