@@ -21,9 +21,12 @@ from statefulspark import errors, storage
 from statefulspark.checkpoint import catalog
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Manifest
-from statefulspark.driver import assemble, commit, job_sinks, notify, queries, snapshot_writer
+from statefulspark.driver.api.status import JobStatusTracker
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.status import JobStatusTracker
+from statefulspark.driver.output import commit, job_sinks
+from statefulspark.driver.running import queries
+from statefulspark.driver.snapshots import notify, snapshot_writer
+from statefulspark.driver.starting import assemble
 from statefulspark.engine import jvm
 
 if TYPE_CHECKING:

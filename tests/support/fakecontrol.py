@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from statefulspark.contract import api, config, observations, statistics
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import stats
-from statefulspark.driver.operations import Operations
+from statefulspark.driver.api.operations import Operations
 from statefulspark.server.http import ApiServer
 
 TOKEN = "a-secret"

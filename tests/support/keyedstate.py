@@ -6,7 +6,10 @@ import itertools
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
-from statefulspark.state import cache, compaction, functions, store, timers, ttl
+from statefulspark.state import functions, timers
+from statefulspark.state.caching import cache
+from statefulspark.state.memory import ttl
+from statefulspark.state.stored import compaction, store
 from statefulspark.testing.keyed import MemoryLog
 
 

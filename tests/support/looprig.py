@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 
 from statefulspark.contract import api
-from statefulspark.driver import snapshot_writer
 from statefulspark.driver.loop import JobLoop
+from statefulspark.driver.snapshots import snapshot_writer
 
 WAIT_S = 20.0
 _LOOKS_EVERY_S = 0.005

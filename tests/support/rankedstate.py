@@ -1,6 +1,6 @@
 """A kind of state that the product does not have: the elements of a key, the greatest first. All that a new kind takes.
 
-In the product the last paragraph, the row, would stand in `statefulspark/state/kinds.py`.
+In the product the last paragraph, the row, would stand in `statefulspark/state/handles/kinds.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, cast
 
-from statefulspark.state import cleanup, codec, conversions, kindtypes, tables, ttl, typetext
-from statefulspark.state import scope as scopes
+from statefulspark.state.handles import kindtypes
+from statefulspark.state.memory import cleanup, tables, ttl
+from statefulspark.state.memory import scope as scopes
+from statefulspark.state.types import codec, conversions, typetext
 
 Cells = list[tables.Cell]
 

@@ -14,7 +14,8 @@ from sparkroot import FakeQuery
 from statefulspark.checkpoint import catalog, closure, epochs, savepoint
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Manifest, Trigger
-from statefulspark.driver import commit, job_sinks, notify
+from statefulspark.driver.output import commit, job_sinks
+from statefulspark.driver.snapshots import notify
 from statefulspark.recovery import generations, history
 from statefulspark.sinks import files
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink

@@ -10,12 +10,15 @@ from manifests import NEW_YEAR
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import model
-from statefulspark.driver import queries, snapshot_writer, status
+from statefulspark.driver.api import status
+from statefulspark.driver.running import queries
+from statefulspark.driver.snapshots import snapshot_writer
 
 if TYPE_CHECKING:
     from snapshots import Job
     from sparkroot import FakeQuery
-    from statefulspark.driver import commit, notify
+    from statefulspark.driver.output import commit
+    from statefulspark.driver.snapshots import notify
 
 
 def a_writer(job: Job, query: FakeQuery, **changes: object) -> snapshot_writer.SnapshotWriter:

@@ -23,7 +23,9 @@ from statefulengine import Engine
 from statefulspark import errors, failures, launch, operatorstate, usercode
 from statefulspark.contract import api, config
 from statefulspark.contract.exit_codes import ExitCode
-from statefulspark.driver import hooks, start, writing
+from statefulspark.driver.output import writing
+from statefulspark.driver.running import hooks
+from statefulspark.driver.starting import start
 from statefulspark.hooks import HookDefinition
 from statefulspark.operators import functions, spark_errors
 from statefulspark.operators.groupstate import frames, timeouts
@@ -37,8 +39,9 @@ from statefulspark.recovery.recovery import StartMode, StartPlan
 from statefulspark.sinks import base
 from statefulspark.sinks.kafka import records
 from statefulspark.sources import running
-from statefulspark.state import conversions, evolution, typetext
 from statefulspark.state import functions as state_functions
+from statefulspark.state.stored import evolution
+from statefulspark.state.types import conversions, typetext
 from statefulspark.storage import StorageOptions
 from statefulspark.testing import stores
 from transformworld import KEY, schema

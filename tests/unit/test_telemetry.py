@@ -114,7 +114,9 @@ def test_a_stack_that_a_record_carries_is_below_its_line() -> None:
     stream = io.StringIO()
     telemetry.configure(telemetry.LogFormat.TEXT, stream)
 
-    logging.getLogger("statefulspark.driver.queries").error("it raised", extra={"query": "q", "stack": "  File x\nbad"})
+    logging.getLogger("statefulspark.driver.running.queries").error(
+        "it raised", extra={"query": "q", "stack": "  File x\nbad"}
+    )
 
     assert stream.getvalue()[8:] == " ERROR queries: it raised query=q\n  File x\nbad\n"
 

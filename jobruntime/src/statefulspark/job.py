@@ -131,7 +131,7 @@ class Job:
             if definition.queries:
                 session.begin(job_config, settings.storage_options(job_config.storage))
             # This import takes about a second, during which Spark starts.
-            from statefulspark.driver import check, standby, start
+            from statefulspark.driver.starting import check, standby, start
 
             self._refuse_wrong_calls()
             if report:

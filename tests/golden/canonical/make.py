@@ -23,7 +23,8 @@ from statefulspark.contract.manifest import (
     SourceEntry,
     Trigger,
 )
-from statefulspark.state import chunks, kinds
+from statefulspark.state.handles import kinds
+from statefulspark.state.stored import chunks
 
 NOON = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC)
 KINDS = kinds

@@ -10,7 +10,7 @@ import streams
 from pyspark.sql import DataFrame, SparkSession
 from s3server import S3Server
 from statefulspark import storage
-from statefulspark.driver import queries
+from statefulspark.driver.running import queries
 from statefulspark.engine import jvm
 
 if TYPE_CHECKING:

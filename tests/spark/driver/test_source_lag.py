@@ -9,7 +9,7 @@ from confluent_kafka import Producer
 from kafkabroker import Broker
 from pyspark.sql import DataFrame, SparkSession
 from statefulspark.contract import api
-from statefulspark.driver import source_lag
+from statefulspark.driver.running import source_lag
 
 pytestmark = pytest.mark.spark
 

@@ -30,7 +30,7 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import Trigger
 from statefulspark.contract.placement import Placement
 from statefulspark.declaration import QueryContext
-from statefulspark.driver import assemble, check, start
+from statefulspark.driver.starting import assemble, check, start
 from statefulspark.engine import session
 from statefulspark.evolution.parallelism import SHUFFLE_PARTITIONS
 from statefulspark.job import Job

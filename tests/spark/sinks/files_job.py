@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 import statefulspark as ss
 from pyspark.sql import SparkSession
-from statefulspark.driver import commit, job_sinks
+from statefulspark.driver.output import commit, job_sinks
 from statefulspark.sinks.base import SinkContext
 
 ROWS = 20

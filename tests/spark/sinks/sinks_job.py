@@ -10,7 +10,7 @@ import signal
 
 import statefulspark as ss
 from pyspark.sql import SparkSession
-from statefulspark.driver import kafka_offsets
+from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.sinks.base import SinkContext, TwoPhaseSink
 from statefulspark.sinks.iceberg import IcebergSink
 from statefulspark.sinks.kafka import KafkaSink

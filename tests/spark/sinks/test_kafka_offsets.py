@@ -12,7 +12,7 @@ from manifests import a_query
 from pyspark.sql import DataFrame, SparkSession
 from statefulspark import errors
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.driver import kafka_offsets
+from statefulspark.driver.snapshots import kafka_offsets
 
 pytestmark = pytest.mark.spark
 

@@ -15,7 +15,9 @@ from statefulspark import clock, errors, failures
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
 from statefulspark.declaration import Output
-from statefulspark.driver import assemble, carrying, claim, hooks, snapshot_writer, standby, standby_control, start
+from statefulspark.driver.running import hooks
+from statefulspark.driver.snapshots import snapshot_writer
+from statefulspark.driver.starting import assemble, carrying, claim, standby, standby_control, start
 from statefulspark.operators import functions
 from statefulspark.planning import carry
 from statefulspark.recovery.plan import StartPlan, in_new_generation

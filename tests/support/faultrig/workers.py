@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from faultrig import engine, fibers
 from statefulspark import errors
-from statefulspark.driver import background, pacing
+from statefulspark.driver.running import pacing
+from statefulspark.driver.snapshots import background
 
 if TYPE_CHECKING:
     from statefulspark.driver.loop import JobLoop

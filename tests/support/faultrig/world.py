@@ -18,7 +18,7 @@ from statefulspark import clock, storage
 from statefulspark.checkpoint import catalog
 from statefulspark.contract import api, layout
 from statefulspark.contract.config import RestoreConfig
-from statefulspark.driver import commit
+from statefulspark.driver.output import commit
 from statefulspark.recovery import generations
 from statefulspark.storage.port import ObjectStore
 from statefulspark.testing.lagging import LaggingStore

@@ -14,10 +14,11 @@ from pydantic import ValidationError
 from statefulspark import errors
 from statefulspark.checkpoint import checksums, segments, sparklog
 from statefulspark.contract import api, durations
-from statefulspark.driver import kafka_offsets
+from statefulspark.driver.snapshots import kafka_offsets
 from statefulspark.operatorstate import record
 from statefulspark.sources import segmentfile
-from statefulspark.state import chunks, store, typetext
+from statefulspark.state.stored import chunks, store
+from statefulspark.state.types import typetext
 
 _GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 _WHERE = "s3://bucket/state/file"

@@ -66,7 +66,9 @@ GROUPS = (
     Group("retention", _room("retention", "rules"), _unit("retention", "rules")),
     Group("keygroups", _room("state", "keygroups"), _unit("state", "keygroup_borders", "keygroups", "spark_hashes")),
     Group(
-        "expiry", _room("state", "cleanup", "expiry", "ttl", "timers"), _unit("state", "expiry_rules", "timers", "ttl")
+        "expiry",
+        _room("state", "memory/cleanup", "stored/expiry", "memory/ttl", "timers"),
+        _unit("state", "expiry_rules", "timers", "ttl"),
     ),
     Group(
         "redistribution",
@@ -78,7 +80,11 @@ GROUPS = (
         _room("contract", "base", "config", "manifest"),
         _unit("contract", "contract", "documents", "settings"),
     ),
-    Group("declarations", _room("state", "descriptors", "evolution"), _unit("state", "evolution", "resolutions")),
+    Group(
+        "declarations",
+        _room("state", "handles/descriptors", "stored/evolution"),
+        _unit("state", "evolution", "resolutions"),
+    ),
     Group("rewrite", _room("evolution", "rewrite"), _unit("evolution", "rewrite")),
     Group("operator-ends", _rules("failure"), _DECISIONS),
     Group("operator-starts", _rules("start"), _DECISIONS),

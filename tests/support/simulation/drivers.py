@@ -16,7 +16,7 @@ from faultrig import drivers, ledger, truth
 from statefulspark.checkpoint import plans
 from statefulspark.contract import config
 from statefulspark.declaration import Output
-from statefulspark.driver import assemble
+from statefulspark.driver.starting import assemble
 from statefulspark.planning import carry
 from statefulspark.sinks import marker
 from statefulspark.sinks.base import SinkContext

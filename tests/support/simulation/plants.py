@@ -18,7 +18,8 @@ from statefulspark import errors
 from statefulspark.checkpoint import catalog, closure, epochs
 from statefulspark.contract import layout
 from statefulspark.contract.manifest import ReservationRecord, SnapshotKind
-from statefulspark.driver import commit, job_sinks, snapshot_writer
+from statefulspark.driver.output import commit, job_sinks
+from statefulspark.driver.snapshots import snapshot_writer
 from statefulspark.recovery import ahead, candidates, generations, head
 from statefulspark.retention import pruning, rules
 from statefulspark.sinks import marker

@@ -6,7 +6,10 @@ import numpy as np
 import pytest
 from statefulspark import errors
 from statefulspark.canonical import groups, key_columns, rows
-from statefulspark.state import chunks, compaction, keygroups, kinds, numbers, store, tables
+from statefulspark.state import keygroups
+from statefulspark.state.handles import kinds
+from statefulspark.state.memory import numbers, tables
+from statefulspark.state.stored import chunks, compaction, store
 
 _VALUE = chunks.StateMeta("total", kinds.VALUE, "bigint", has_ttl=False)
 _LIST = chunks.StateMeta("seen", kinds.LIST, "array<any>", has_ttl=True)

@@ -15,7 +15,8 @@ from sparkroot import FakeQuery
 from statefulspark import clock, errors, storage
 from statefulspark.checkpoint import plans
 from statefulspark.contract import layout
-from statefulspark.driver import assemble, carrying, hooks
+from statefulspark.driver.running import hooks
+from statefulspark.driver.starting import assemble, carrying
 from statefulspark.evolution import comparison
 from statefulspark.operators import functions
 from statefulspark.recovery.plan import StartPlan, in_new_generation

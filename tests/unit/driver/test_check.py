@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from statefulspark import launch, storage
 from statefulspark.contract import config
-from statefulspark.driver import assemble, check, hooks
+from statefulspark.driver.running import hooks
+from statefulspark.driver.starting import assemble, check
 from statefulspark.job import Job
 from statefulspark.operators import functions
 from statefulspark.recovery.plan import StartMode, StartPlan

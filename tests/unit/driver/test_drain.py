@@ -10,7 +10,7 @@ import pytest
 from snapshots import Job
 from statefulspark.checkpoint import watermarks
 from statefulspark.contract.watermark import END_OF_TIME_MS
-from statefulspark.driver import drain, queries
+from statefulspark.driver.running import drain, queries
 from statefulspark.engine import jvm
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from drivenjob import DrivenJob, new_roots, running
 from snapshots import Job
 from statefulspark.contract.config import CheckpointConfig, JobConfig, StorageConfig
 from statefulspark.contract.manifest import Trigger
-from statefulspark.driver import assemble
+from statefulspark.driver.starting import assemble
 
 SELDOM = CheckpointConfig(interval=timedelta(days=1))
 

@@ -11,7 +11,7 @@ from manifests import a_manifest
 from startsituations import a_start_plan
 from statefulspark import errors
 from statefulspark.contract.manifest import MasterStateEntry
-from statefulspark.driver import hooks
+from statefulspark.driver.running import hooks
 from statefulspark.hooks import HookDefinition
 from statefulspark.recovery.plan import StartMode, StartPlan
 

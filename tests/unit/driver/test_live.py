@@ -21,7 +21,7 @@ import pytest
 from smallterminal import SmallTerminal
 from statefulspark import clock, launch, telemetry
 from statefulspark.contract import api, observations
-from statefulspark.driver import live
+from statefulspark.driver.terminal import live
 
 IDLE = api.QueryStatus(uid="counts", active=True, batch_id=-1)
 FIRST = IDLE.model_copy(update={"batch_id": 0, "input_rows": 60, "rows_per_second": 12.5, "batch_duration_ms": 4800})

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 from fakecontrol import NOON, a_status, a_summary, some_state
 from statefulspark.contract import api, observations
-from statefulspark.driver import live_panel
+from statefulspark.driver.terminal import live_panel
 
 _NOW = NOON + timedelta(minutes=2, seconds=14)
 _KAFKA = api.SourceStatus(name="Kafka clicks", input_rows=100, lag_rows=1790)

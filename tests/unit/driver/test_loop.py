@@ -20,9 +20,10 @@ from statefulspark.contract import api, observations, statistics
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotFormat, SnapshotKind
 from statefulspark.coordinator import machine, model
-from statefulspark.driver import drain, hooks, notify, queries, snapshot_writer
+from statefulspark.driver.api.status import Identity, JobStatusTracker
 from statefulspark.driver.loop import JobLoop
-from statefulspark.driver.status import Identity, JobStatusTracker
+from statefulspark.driver.running import drain, hooks, queries
+from statefulspark.driver.snapshots import notify, snapshot_writer
 from statefulspark.engine import jvm
 from statefulspark.operators import declines
 

@@ -6,7 +6,7 @@ import pytest
 from fakecontrol import a_summary
 from manifests import a_query
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.driver import measure
+from statefulspark.driver.snapshots import measure
 
 
 def of_sizes(**sizes: int) -> QueryEntry:

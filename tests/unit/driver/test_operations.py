@@ -7,7 +7,7 @@ import threading
 import pytest
 from fakecontrol import a_summary
 from statefulspark.contract import api
-from statefulspark.driver import operations
+from statefulspark.driver.api import operations
 
 
 def test_a_request_id_begins_one_operation() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statefulspark.driver import pacing
+from statefulspark.driver.running import pacing
 
 
 def test_nothing_is_done_that_nobody_asked_for() -> None:

@@ -14,8 +14,9 @@ from snapshotwriters import a_writer, an_order
 from sparkroot import FakeQuery
 from statefulspark import errors
 from statefulspark.coordinator import model
-from statefulspark.driver import commit, participation, queries, writing
-from statefulspark.driver.job_sinks import JobSink
+from statefulspark.driver.output import commit, writing
+from statefulspark.driver.output.job_sinks import JobSink
+from statefulspark.driver.running import participation, queries
 from statefulspark.engine import jvm
 from statefulspark.operators import declines
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 
 from fakecontrol import NOON
 from statefulspark.contract import api, observations
-from statefulspark.driver import queries
+from statefulspark.driver.running import queries
 from statefulspark.engine.jvm import GateFact
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from statefulspark.contract import api
-from statefulspark.driver import source_lag
+from statefulspark.driver.running import source_lag
 
 
 @pytest.mark.parametrize(

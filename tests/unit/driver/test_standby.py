@@ -15,8 +15,9 @@ from sparkroot import FakeQuery
 from statefulspark import errors, storage
 from statefulspark.checkpoint import plans
 from statefulspark.contract import api, config
-from statefulspark.driver import assemble, hooks, standby, start
-from statefulspark.driver.standby_control import StandbyControl
+from statefulspark.driver.running import hooks
+from statefulspark.driver.starting import assemble, standby, start
+from statefulspark.driver.starting.standby_control import StandbyControl
 from statefulspark.operators import functions
 from statefulspark.planning import carry, rehearsal
 from statefulspark.testing import stores

@@ -8,7 +8,7 @@ import pytest
 from fakecontrol import NOON, FakeControl, a_status
 from statefulspark import errors
 from statefulspark.contract import api, config
-from statefulspark.driver.standby_control import StandbyControl
+from statefulspark.driver.starting.standby_control import StandbyControl
 
 TAKE_8 = api.ActivateRequest(request_id="take-8", epoch=8)
 BAD = errors.SpecRejectedError("KeyChanged", "The key of 'by-k' is another one.")

@@ -15,7 +15,8 @@ from statefulspark import declaration, errors, storage
 from statefulspark.checkpoint import plans
 from statefulspark.contract import config
 from statefulspark.contract.manifest import MasterStateEntry
-from statefulspark.driver import assemble, check, hooks, start
+from statefulspark.driver.running import hooks
+from statefulspark.driver.starting import assemble, check, start
 from statefulspark.hooks import HookDefinition
 from statefulspark.job import Job as JobFile
 from statefulspark.operators import functions

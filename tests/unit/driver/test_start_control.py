@@ -9,7 +9,7 @@ import pytest
 from fakecontrol import NOON, FakeControl, a_status, served
 from statefulspark import errors
 from statefulspark.contract import api, config
-from statefulspark.driver.start_control import StartControl
+from statefulspark.driver.starting.start_control import StartControl
 
 
 @pytest.fixture

@@ -13,8 +13,9 @@ from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import storage
 from statefulspark.contract import api, config
 from statefulspark.contract.manifest import QueryEntry
-from statefulspark.driver import assemble, carrying, hooks, state_ahead
-from statefulspark.driver.standby_control import StandbyControl
+from statefulspark.driver.running import hooks
+from statefulspark.driver.starting import assemble, carrying, state_ahead
+from statefulspark.driver.starting.standby_control import StandbyControl
 from statefulspark.evolution import comparison
 from statefulspark.operators import functions
 from statefulspark.recovery.plan import StartMode, StartPlan
@@ -22,7 +23,7 @@ from statefulspark.testing.stores import MemoryStore
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-    from statefulspark.driver.carrying import Carrying
+    from statefulspark.driver.starting.carrying import Carrying
     from statefulspark.planning.read_ahead import ReadAhead
 
 SAME, MOVED = 0, 1

@@ -7,7 +7,7 @@ from manifests import a_query, an_operator
 from statefulspark.contract import observations
 from statefulspark.contract.manifest import OperatorStateEntry
 from statefulspark.contract.placement import Placement
-from statefulspark.driver import state_sizes
+from statefulspark.driver.snapshots import state_sizes
 from statefulspark.state import keygroups
 
 

@@ -22,7 +22,7 @@ import statefulspark as ss
 
 class Waiting:
     def find_spec(self, name, path=None, target=None):
-        if name == "statefulspark.driver.start":
+        if name == "statefulspark.driver.starting.start":
             print(open({pipe!r}).read(), flush=True)
 
 sys.meta_path.insert(0, Waiting())

@@ -13,7 +13,9 @@ from statefulspark.contract.manifest import FileEntry, KeyedStateEntry, Operator
 from statefulspark.contract.placement import Placement
 from statefulspark.evolution import comparison, keyed_states, parallelism, rewrite, sources
 from statefulspark.recovery import uids
-from statefulspark.state import chunks, descriptors, functions, kinds
+from statefulspark.state import functions
+from statefulspark.state.handles import descriptors, kinds
+from statefulspark.state.stored import chunks
 
 _TWS = "transformWithStateInPandasExec"
 

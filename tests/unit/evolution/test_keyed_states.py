@@ -8,7 +8,9 @@ from plannedqueries import a_planned_operator, a_planned_query
 from statefulspark import errors
 from statefulspark.contract.manifest import KeyedStateEntry
 from statefulspark.evolution import comparison, keyed_states
-from statefulspark.state import descriptors, functions, kinds, timers, ttl
+from statefulspark.state import functions, timers
+from statefulspark.state.handles import descriptors, kinds
+from statefulspark.state.memory import ttl
 
 _NAME = "transformWithStateInPandasExec"
 WHERE = "operator 'sums' of query 'q'"

@@ -16,7 +16,8 @@ from statefulspark.contract import layout
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.prepared import OutputRecord, UnchangedRecord
 from statefulspark.declaration import Output
-from statefulspark.driver import assemble, commit, job_sinks
+from statefulspark.driver.output import commit, job_sinks
+from statefulspark.driver.starting import assemble
 from statefulspark.operators import functions
 from statefulspark.operators.functions.sink import BoundSink
 from statefulspark.recovery.plan import StartMode

@@ -10,7 +10,7 @@ from sinkdrivers import QUERY, Driver
 from snapshots import Clock
 from statefulspark import errors
 from statefulspark.checkpoint import epochs
-from statefulspark.driver import commit
+from statefulspark.driver.output import commit
 from statefulspark.operatorstate import SinkFunction
 from statefulspark.operatorstate.sink import FunctionSink
 from statefulspark.sinks import visibility

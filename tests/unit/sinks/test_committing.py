@@ -14,7 +14,8 @@ from statefulspark.checkpoint import batch_records, closure, epochs, savepoint
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.prepared import PreparedRecord
-from statefulspark.driver import commit, notify
+from statefulspark.driver.output import commit
+from statefulspark.driver.snapshots import notify
 from statefulspark.retention import pruning, rules
 from statefulspark.testing import stores
 from toldsinks import FakeSink

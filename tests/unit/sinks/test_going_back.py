@@ -16,7 +16,7 @@ from statefulspark.contract import config
 from statefulspark.contract.config import RestoreConfig
 from statefulspark.contract.manifest import Ancestor, GenerationRecord, QueryEntry
 from statefulspark.declaration import Output
-from statefulspark.driver import assemble, shown_batches
+from statefulspark.driver.starting import assemble, shown_batches
 from statefulspark.recovery import generations, history, recovery
 from statefulspark.recovery.plan import StartPlan
 from statefulspark.sinks import marker

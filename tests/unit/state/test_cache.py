@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from statefulspark.state import cache, grouptables, store
+from statefulspark.state.caching import cache
+from statefulspark.state.stored import grouptables, store
 
 
 def _group(size_bytes: int = 10) -> store.CachedGroup:

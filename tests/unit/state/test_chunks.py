@@ -11,7 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, codec, grouptables, kinds, kindtypes, numbers, store, tables, timers
+from statefulspark.state import timers
+from statefulspark.state.handles import kinds, kindtypes
+from statefulspark.state.memory import numbers, tables
+from statefulspark.state.stored import chunks, grouptables, store
+from statefulspark.state.types import codec
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "state"
 

@@ -10,7 +10,7 @@ import uuid
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from statefulspark.state import codec
+from statefulspark.state.types import codec
 from statevalues import LEAVES
 
 _UTC = datetime.UTC

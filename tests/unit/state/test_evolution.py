@@ -12,8 +12,12 @@ from typing import NamedTuple
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import conversions, descriptors, evolution, functions, ttl, typetext
-from statefulspark.state.conversions import Outcome
+from statefulspark.state import functions
+from statefulspark.state.handles import descriptors
+from statefulspark.state.memory import ttl
+from statefulspark.state.stored import evolution
+from statefulspark.state.types import conversions, typetext
+from statefulspark.state.types.conversions import Outcome
 
 
 class Color(enum.Enum):

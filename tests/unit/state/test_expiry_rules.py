@@ -8,7 +8,10 @@ from collections.abc import Callable
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import chunks, cleanup, expiry, functions, kinds, scope, tables, timers, ttl
+from statefulspark.state import functions, timers
+from statefulspark.state.handles import kinds
+from statefulspark.state.memory import cleanup, scope, tables, ttl
+from statefulspark.state.stored import chunks, expiry
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 from keyedstate import Bench, Mean, MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import compaction, descriptors, functions
+from statefulspark.state import functions
+from statefulspark.state.handles import descriptors
+from statefulspark.state.stored import compaction
 
 ALL = [
     descriptors.ValueState("s"),

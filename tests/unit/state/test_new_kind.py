@@ -17,19 +17,11 @@ from statefulspark import errors, storage
 from statefulspark.canonical import documents, groups, parts, rows
 from statefulspark.contract.manifest import Manifest, OperatorEntry, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.evolution import keyed_states
-from statefulspark.state import (
-    chunks,
-    compaction,
-    descriptors,
-    evolution,
-    expiry,
-    functions,
-    grouptables,
-    kindtypes,
-    tables,
-    tiers,
-    ttl,
-)
+from statefulspark.state import functions
+from statefulspark.state.caching import tiers
+from statefulspark.state.handles import descriptors, kindtypes
+from statefulspark.state.memory import tables, ttl
+from statefulspark.state.stored import chunks, compaction, evolution, expiry, grouptables
 
 META = chunks.StateMeta("best", RANKED, "array<bigint>", has_ttl=False)
 TIMED = chunks.StateMeta("best", RANKED, "array<bigint>", has_ttl=True)

@@ -14,7 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import cellhandles, chunks, compaction, descriptors, functions, numbers, tiers
+from statefulspark.state import functions
+from statefulspark.state.caching import tiers
+from statefulspark.state.handles import cellhandles, descriptors
+from statefulspark.state.memory import numbers
+from statefulspark.state.stored import chunks, compaction
 
 EAGER = compaction.Policy(fan_in=2, max_size_amplification=3.0, small_run_bytes=64)
 REDUCES: dict[str, Callable[..., object]] = {"add": operator.add, "min": min, "max": max}

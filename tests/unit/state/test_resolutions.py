@@ -9,8 +9,11 @@ from typing import NamedTuple
 
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, conversions, descriptors, evolution, kinds, kindtypes, ttl, typetext
-from statefulspark.state.conversions import Outcome
+from statefulspark.state.handles import descriptors, kinds, kindtypes
+from statefulspark.state.memory import ttl
+from statefulspark.state.stored import chunks, evolution
+from statefulspark.state.types import conversions, typetext
+from statefulspark.state.types.conversions import Outcome
 
 _KEY_OF_A_MAP = "The type of the keys of a map can never change."
 _VALUE, _LIST, _MAP = kinds.VALUE, kinds.LIST, kinds.MAP

@@ -13,7 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import compaction, descriptors, functions, store, tiers
+from statefulspark.state import functions
+from statefulspark.state.caching import tiers
+from statefulspark.state.handles import descriptors
+from statefulspark.state.stored import compaction, store
 
 Model = dict[str, dict[object, object]]
 KEYS = st.sampled_from([None, "a", "b", ("c", 1), 7])

@@ -14,7 +14,11 @@ from pathlib import Path
 
 import pytest
 from keyedstate import MemoryLog, Worker, new_ids
-from statefulspark.state import chunks, compaction, descriptors, functions, store, tiers, timers, ttl
+from statefulspark.state import functions, timers
+from statefulspark.state.caching import tiers
+from statefulspark.state.handles import descriptors
+from statefulspark.state.memory import ttl
+from statefulspark.state.stored import chunks, compaction, store
 
 KEYS = 2000
 ALL = list(range(KEYS))

@@ -9,7 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import chunks, descriptors, functions, kinds, tables, timers
+from statefulspark.state import functions, timers
+from statefulspark.state.handles import descriptors, kinds
+from statefulspark.state.memory import tables
+from statefulspark.state.stored import chunks
 
 EVENT, PROCESSING = timers.TimeDomain.EVENT_TIME, timers.TimeDomain.PROCESSING_TIME
 BOTH = frozenset(timers.TimeDomain)

@@ -8,7 +8,10 @@ from collections.abc import Callable
 import keyedstate
 import pytest
 from statefulspark import errors
-from statefulspark.state import chunks, cleanup, compaction, descriptors, expiry, functions, kinds, tables, ttl
+from statefulspark.state import functions
+from statefulspark.state.handles import descriptors, kinds
+from statefulspark.state.memory import cleanup, tables, ttl
+from statefulspark.state.stored import chunks, compaction, expiry
 
 HOUR = 3_600_000
 FULL = compaction.Policy(fan_in=2, max_size_amplification=0.0)

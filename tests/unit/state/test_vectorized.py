@@ -10,7 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from keyedstate import Mean, MemoryLog, Worker, new_ids
 from statefulspark import errors
-from statefulspark.state import conversions, descriptors, functions, ttl
+from statefulspark.state import functions
+from statefulspark.state.handles import descriptors
+from statefulspark.state.memory import ttl
+from statefulspark.state.types import conversions
 
 
 class Tenths(conversions.Codec[int]):

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from statefulspark.canonical import rows
 from statefulspark.contract.manifest import KeyedStateEntry
-from statefulspark.state import kindtypes, typetext
+from statefulspark.state.handles import kindtypes
+from statefulspark.state.types import typetext
 
 
 def type_of_column(state: KeyedStateEntry, column: str) -> typetext.Type:

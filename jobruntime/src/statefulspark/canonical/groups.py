@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from statefulspark import errors
 from statefulspark.canonical import rows
-from statefulspark.state import chunks, compaction, grouptables, store
+from statefulspark.state.stored import chunks, compaction, grouptables, store
 
 
 @dataclass(frozen=True, slots=True)

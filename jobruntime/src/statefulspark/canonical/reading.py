@@ -17,7 +17,7 @@ from statefulspark import errors
 from statefulspark.canonical import documents, field_names, parts, rows, values
 from statefulspark.checkpoint import segments, transfer
 from statefulspark.contract.manifest import Manifest, QueryEntry
-from statefulspark.state import typetext
+from statefulspark.state.types import typetext
 
 T = TypeVar("T")
 _ORDINAL = "ordinal"

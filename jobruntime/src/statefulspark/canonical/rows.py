@@ -18,7 +18,7 @@ from typing import cast
 import pyarrow as pa
 
 from statefulspark.canonical import values
-from statefulspark.state import chunks
+from statefulspark.state.stored import chunks
 
 KEY, VALUE, RENEWED = "key", "value", "renewed_ms"
 

@@ -18,7 +18,7 @@ from typing import cast
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import codec
+from statefulspark.state.types import codec
 
 METADATA_KEY = b"statefulspark.type"
 MSGPACK = "msgpack"

@@ -1,10 +1,14 @@
 """One driver of a job: it claims the state, starts the queries, takes snapshots, and reports its status.
 
 ```
-start, prepare, assemble   from a configuration to running queries; check stops before anything is written
-loop, commands, quiesce    the coordinator's commands, performed by one thread
-snapshot_writer, commit    makes a snapshot durable, then lets the sinks commit
-control, status            the requests of the HTTP API and its answers
+starting    from a configuration to running queries: a start, a check, a standby
+serve       the job loop with the HTTP API and the display, and the signals that end them
+terminal    what a person at a terminal is shown
+loop        one thread that feeds the coordinator; commands performs what it commands
+snapshots   makes a snapshot durable, and announces it
+api         the requests of the HTTP API and its answers
+output      sinks: from the result of a query function to what is visible
+running     the queries themselves, how they pause and how they end
 ```
 Decisions are taken below: by the coordinator, by recovery and by evolution.
 """

@@ -20,10 +20,12 @@ from statefulspark.contract import api, observations
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import MasterStateEntry, SnapshotKind
 from statefulspark.coordinator import machine, model
-from statefulspark.driver import control, drain, hooks, notify, pacing, participation, queries, quiesce
-from statefulspark.driver.background import Background, Lane
-from statefulspark.driver.snapshot_writer import Ending, SnapshotOrder, SnapshotWriter
-from statefulspark.driver.status import JobStatusTracker
+from statefulspark.driver.api import control
+from statefulspark.driver.api.status import JobStatusTracker
+from statefulspark.driver.running import drain, hooks, pacing, participation, queries, quiesce
+from statefulspark.driver.snapshots import notify
+from statefulspark.driver.snapshots.background import Background, Lane
+from statefulspark.driver.snapshots.snapshot_writer import Ending, SnapshotOrder, SnapshotWriter
 from statefulspark.engine.jvm import Fence, Gate
 from statefulspark.operators import declines
 

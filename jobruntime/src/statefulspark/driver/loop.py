@@ -17,8 +17,11 @@ from statefulspark.contract import api
 from statefulspark.contract.exit_codes import ExitCode
 from statefulspark.contract.manifest import SnapshotKind, Trigger
 from statefulspark.coordinator import model
-from statefulspark.driver import commands, control, notify, queries
-from statefulspark.driver.snapshot_writer import DRAIN_KEY, FINISHED_KEY, Ending
+from statefulspark.driver import commands
+from statefulspark.driver.api import control
+from statefulspark.driver.running import queries
+from statefulspark.driver.snapshots import notify
+from statefulspark.driver.snapshots.snapshot_writer import DRAIN_KEY, FINISHED_KEY, Ending
 
 POLL_INTERVAL_S = 0.05
 """Longest time between two checks of the queries, and so the longest delay until a barrier is noticed."""

@@ -12,8 +12,9 @@ from types import FrameType
 
 from statefulspark import launch
 from statefulspark.contract import config
-from statefulspark.driver import live, snapshot_writer
 from statefulspark.driver.loop import JobLoop
+from statefulspark.driver.snapshots import snapshot_writer
+from statefulspark.driver.terminal import live
 from statefulspark.server.control import Control
 from statefulspark.server.http import ApiServer
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 from statefulspark import errors
 from statefulspark.contract.manifest import KeyedStateEntry
 from statefulspark.evolution.comparison import Evolution
-from statefulspark.state import chunks, evolution, kindtypes
+from statefulspark.state.handles import kindtypes
+from statefulspark.state.stored import chunks, evolution
 
 Declarations = Mapping[str, tuple[evolution.Declaration, ...] | None]
 """Declared states by operator uid; None where they are not known before the first batch."""

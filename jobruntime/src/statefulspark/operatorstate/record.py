@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError
 from statefulspark import errors
 from statefulspark.contract import base, formats
 from statefulspark.operatorstate.model import Mode, NamedState, OperatorState, OperatorStateMeta, Part
-from statefulspark.state import codec
+from statefulspark.state.types import codec
 
 _PLAIN_INT_LIMIT = 2**53
 """Other JSON readers convert larger integers to floating point."""

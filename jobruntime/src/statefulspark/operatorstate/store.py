@@ -12,7 +12,9 @@ from typing import Generic, TypeVar, cast
 
 from statefulspark import errors
 from statefulspark.operatorstate.model import Mode, OperatorStateMeta, Part, SubtaskState
-from statefulspark.state import chunks, conversions, descriptors, evolution, kinds
+from statefulspark.state.handles import descriptors, kinds
+from statefulspark.state.stored import chunks, evolution
+from statefulspark.state.types import conversions
 
 T = TypeVar("T")
 K = TypeVar("K")

@@ -21,7 +21,7 @@ from statefulspark.operatorstate.functions import (
 )
 from statefulspark.operatorstate.model import NamedState, OperatorState, OperatorStateMeta, SubtaskState
 from statefulspark.operatorstate.store import OperatorStateStore
-from statefulspark.state import descriptors
+from statefulspark.state.handles import descriptors
 
 F = TypeVar("F")
 R = TypeVar("R")

@@ -14,9 +14,9 @@ keygroups     from key to key group
 Nothing in this package depends on Spark; `statefulspark.operators.keyed` connects it to Spark.
 """
 
-from statefulspark.state.cellhandles import AggregatingHandle, ReducingHandle, ValueHandle
-from statefulspark.state.conversions import Codec, Outcome, StoredCodec
-from statefulspark.state.descriptors import (
+from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction, VectorizedProcessFunction
+from statefulspark.state.handles.cellhandles import AggregatingHandle, ReducingHandle, ValueHandle
+from statefulspark.state.handles.descriptors import (
     AggregateFunction,
     AggregatingState,
     FoldingState,
@@ -25,10 +25,10 @@ from statefulspark.state.descriptors import (
     ReducingState,
     ValueState,
 )
-from statefulspark.state.entries import ListHandle, MapHandle
-from statefulspark.state.functions import InputRow, KeyedContext, KeyedProcessFunction, VectorizedProcessFunction
+from statefulspark.state.handles.entries import ListHandle, MapHandle
+from statefulspark.state.memory.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
 from statefulspark.state.timers import MAX_WATERMARK, NO_WATERMARK, TimeDomain, TimerService
-from statefulspark.state.ttl import Ttl, TtlChange, TtlUpdate, TtlVisibility
+from statefulspark.state.types.conversions import Codec, Outcome, StoredCodec
 
 __all__ = [
     "MAX_WATERMARK",

@@ -12,22 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeGuard, TypeVar, overload
 
 from statefulspark import errors
-from statefulspark.state import (
-    cellhandles,
-    cells,
-    chunks,
-    cleanup,
-    conversions,
-    descriptors,
-    entries,
-    evolution,
-    expiry,
-    grouptables,
-    timers,
-    ttl,
-)
-from statefulspark.state import scope as scopes
-from statefulspark.state.kindtypes import Converting, Descriptor, StateKind, View
+from statefulspark.state import timers
+from statefulspark.state.handles import cellhandles, cells, descriptors, entries
+from statefulspark.state.handles.kindtypes import Converting, Descriptor, StateKind, View
+from statefulspark.state.memory import cleanup, ttl
+from statefulspark.state.memory import scope as scopes
+from statefulspark.state.stored import chunks, evolution, expiry, grouptables
+from statefulspark.state.types import conversions
 
 if TYPE_CHECKING:
     import pyarrow as pa

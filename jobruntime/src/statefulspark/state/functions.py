@@ -13,8 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
-from statefulspark.state import cellhandles, descriptors, evolution, timers, ttl
+from statefulspark.state import timers
 from statefulspark.state.context import KeyedContext
+from statefulspark.state.handles import cellhandles, descriptors
+from statefulspark.state.memory import ttl
+from statefulspark.state.stored import evolution
 
 __all__ = [
     "Declared",

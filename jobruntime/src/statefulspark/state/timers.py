@@ -18,7 +18,9 @@ from typing import Final, cast
 
 from statefulspark import errors
 from statefulspark.contract import watermark
-from statefulspark.state import chunks, kinds, scope, tables
+from statefulspark.state.handles import kinds
+from statefulspark.state.memory import scope, tables
+from statefulspark.state.stored import chunks
 
 NO_WATERMARK: Final = -(2**63)
 """The watermark before there is one, as in Flink."""

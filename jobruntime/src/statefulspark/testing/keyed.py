@@ -16,8 +16,11 @@ from typing import Literal
 import pyarrow as pa
 
 from statefulspark import errors
-from statefulspark.state import cache, functions, rows, store, ttl
+from statefulspark.state import functions, rows
 from statefulspark.state import timers as state_timers
+from statefulspark.state.caching import cache
+from statefulspark.state.memory import ttl
+from statefulspark.state.stored import store
 
 DEFAULT_START = datetime(2026, 1, 1, tzinfo=UTC)
 """Processing time of the first batch, unless a test names another."""

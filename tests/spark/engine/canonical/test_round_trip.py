@@ -29,7 +29,7 @@ from statefulspark.contract.config import EngineConfig, JobConfig, RestoreConfig
 from statefulspark.contract.manifest import Manifest, QueryEntry, SnapshotFormat, SnapshotKind, Trigger
 from statefulspark.contract.placement import Placement
 from statefulspark.declaration import QueryContext
-from statefulspark.driver import assemble, start
+from statefulspark.driver.starting import assemble, start
 from statefulspark.engine.canonical import export
 from statefulspark.job import Job
 from statefulspark.operators.keyed import registry as keyed

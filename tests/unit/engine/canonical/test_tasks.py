@@ -13,7 +13,9 @@ from statefulspark.contract.manifest import QueryEntry
 from statefulspark.contract.placement import Placement
 from statefulspark.engine.canonical import tasks
 from statefulspark.operators.keyed import packing
-from statefulspark.state import chunks, keygroups, kinds, store
+from statefulspark.state import keygroups
+from statefulspark.state.handles import kinds
+from statefulspark.state.stored import chunks, store
 from statefulspark.storage import StorageOptions
 
 _META = chunks.StateMeta("seen", kinds.VALUE, "any", has_ttl=True)

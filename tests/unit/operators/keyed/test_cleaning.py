@@ -8,7 +8,11 @@ import pytest
 from keyedstate import MemoryLog, new_ids
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import cleaning, packing
-from statefulspark.state import cache, cleanup, descriptors, functions, keygroups, store, ttl
+from statefulspark.state import functions, keygroups
+from statefulspark.state.caching import cache
+from statefulspark.state.handles import descriptors
+from statefulspark.state.memory import cleanup, ttl
+from statefulspark.state.stored import store
 
 HOUR = 3_600_000
 GROUPS = 8

@@ -7,7 +7,10 @@ import itertools
 import pytest
 from keyedstate import MemoryLog, new_ids
 from statefulspark.operators.transform import deleting
-from statefulspark.state import cache, context, descriptors, store
+from statefulspark.state import context
+from statefulspark.state.caching import cache
+from statefulspark.state.handles import descriptors
+from statefulspark.state.stored import store
 
 _RUNS = (f"run-{number}" for number in itertools.count())
 GROUPS = range(3)

@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark_types
 from statefulspark.operators.transform import keys
-from statefulspark.state import codec, keygroups
+from statefulspark.state import keygroups
+from statefulspark.state.types import codec
 
 DOUBLE, FLOAT, STRING = spark_types.DoubleType(), spark_types.FloatType(), spark_types.StringType()
 OTHER_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8000000000001))[0]

@@ -16,7 +16,10 @@ from statefulspark.contract.placement import Placement
 from statefulspark.engine.canonical import state_tables
 from statefulspark.evolution import keyed_states
 from statefulspark.operators.keyed import packing
-from statefulspark.state import chunks, codec, expiry, keygroups, kinds
+from statefulspark.state import keygroups
+from statefulspark.state.handles import kinds
+from statefulspark.state.stored import chunks, expiry
+from statefulspark.state.types import codec
 from statefulspark.storage import StorageOptions
 
 RESULT = "result string"

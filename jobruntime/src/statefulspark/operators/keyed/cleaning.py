@@ -16,7 +16,9 @@ from pyspark import TaskContext
 
 from statefulspark.contract.placement import Placement
 from statefulspark.operators.keyed import packing
-from statefulspark.state import cleanup, functions, keygroups, store
+from statefulspark.state import functions, keygroups
+from statefulspark.state.memory import cleanup
+from statefulspark.state.stored import store
 
 LOAD_THRESHOLD = 1000
 """A key group is loaded when the number of pending entries reaches its size or this number."""

@@ -11,7 +11,7 @@ from pyspark.sql.streaming import stateful_processor
 
 from statefulspark.contract import watermark
 from statefulspark.contract.placement import Placement
-from statefulspark.state import store
+from statefulspark.state.stored import store
 
 _HEAD = spark_types.StructType(
     [

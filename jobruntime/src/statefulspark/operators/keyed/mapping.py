@@ -9,7 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
 from statefulspark.operators.keyed import operator
-from statefulspark.state import conversions, descriptors, functions, ttl
+from statefulspark.state import functions
+from statefulspark.state.handles import descriptors
+from statefulspark.state.memory import ttl
+from statefulspark.state.types import conversions
 
 S = TypeVar("S")
 

@@ -16,8 +16,10 @@ from pyspark.sql import types as spark_types
 from statefulspark import errors
 from statefulspark.evolution import parallelism
 from statefulspark.operators.keyed import declaring, packing, processor, registry
-from statefulspark.state import cache, functions, ttl
+from statefulspark.state import functions
 from statefulspark.state import timers as state_timers
+from statefulspark.state.caching import cache
+from statefulspark.state.memory import ttl
 
 TimerChoice = Literal["event-time", "processing-time", "both"]
 _TIME_MODES = {

@@ -21,7 +21,10 @@ from statefulspark import errors, usercode
 from statefulspark.contract.placement import Placement
 from statefulspark.operators import spark_errors
 from statefulspark.operators.keyed import caching, cleaning, log, packing, pausing
-from statefulspark.state import cache, evolution, functions, rows, store, timers, ttl
+from statefulspark.state import functions, rows, timers
+from statefulspark.state.caching import cache
+from statefulspark.state.memory import ttl
+from statefulspark.state.stored import evolution, store
 
 if TYPE_CHECKING:
     import pandas as pd

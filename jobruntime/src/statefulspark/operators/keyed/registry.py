@@ -15,7 +15,8 @@ from types import MappingProxyType
 from statefulspark import errors
 from statefulspark.contract import layout
 from statefulspark.contract.placement import Placement
-from statefulspark.state import evolution, functions, keygroups
+from statefulspark.state import functions, keygroups
+from statefulspark.state.stored import evolution
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,8 @@ from statefulspark import errors
 from statefulspark.operators.keyed import declaring, operator, registry
 from statefulspark.operators.keyed import processor as keyed_processor
 from statefulspark.operators.transform import function, grouping, inputs, keys, lateness, limits, modes, processor
-from statefulspark.state import cache, ttl
+from statefulspark.state.caching import cache
+from statefulspark.state.memory import ttl
 
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 """Key types of initial state that are interchangeable."""

@@ -19,7 +19,8 @@ from statefulspark import errors
 from statefulspark import state as keyed_state
 from statefulspark.operators.keyed import log, packing, processor
 from statefulspark.operators.transform import deleting, inputs, lateness, outputs, wrapping
-from statefulspark.state import keygroups, store
+from statefulspark.state import keygroups
+from statefulspark.state.stored import store
 
 _METHODS = {"open": "init", "process": "handleInputRows", "on_timer": "handleExpiredTimer"}
 

@@ -1,0 +1,1 @@
+"""What the HTTP API asks of a running driver, and the answers."""

@@ -1,0 +1,403 @@
+"""Commits the prepared transactions of sinks: in batch order, and again after a failure.
+
+A batch's transaction is recorded before Spark commits the batch, and every snapshot names the records that may not be
+committed yet. So every driver that completes or restores a snapshot can commit everything up to it: the driver that
+completed it, or, if that one dies first, the next one before its queries start. A sink that shows each batch does not wait
+for the snapshot: after Spark has committed the batch, the driver looks whether it is still the newest one, so that
+whoever replaces it later finds that batch committed and continues after it.
+Sinks know by generation and batch what they have committed. A transaction is aborted only when a completed checkpoint
+covers its batch without it, because until then a replaced driver may still commit the batch; and only when no snapshot of
+an older generation names it. Nothing is aborted before the first checkpoint of a driver, because until then a checkpoint of
+the replaced one may still arrive, which names what it had prepared.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import math
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from statefulspark import clock, errors
+from statefulspark.checkpoint import batch_records, epochs
+from statefulspark.contract import api, layout
+from statefulspark.contract.manifest import QueryEntry
+from statefulspark.contract.prepared import OutputRecord, PreparedRecord
+from statefulspark.driver.output import job_sinks, lingering, sink_calls
+from statefulspark.driver.output.job_sinks import DriverAttempt, JobSink
+from statefulspark.sinks.base import SinkContext
+
+FIRST_WAIT_S = 1.0
+MAX_WAIT_S = 15.0
+"""Between two attempts; the wait doubles."""
+STOP_TIMEOUT_S = 60.0
+"""How long a stopping job tries to commit, and a starting job tries to open its sinks and commit."""
+NO_DEADLINE_S = math.inf
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Progress:
+    """The progress of one sink."""
+
+    committed: int | None = None
+    """The last committed batch; None until the restored transactions are committed."""
+    tried: int = -1
+    """The last batch of Spark's that was looked at by `commit_batches`."""
+    prepared: dict[int, PreparedRecord] = field(default_factory=dict)
+    """Records of this driver that are not committed yet, by batch."""
+
+    @property
+    def pending(self) -> int:
+        """How many prepared batches have a transaction to commit."""
+        return sum(1 for record in self.prepared.values() if record.transaction is not None)
+
+
+class Committer:
+    """Commits for all two-phase sinks of a job. Spark's threads prepare batches; one other thread commits."""
+
+    def __init__(self, driver: DriverAttempt, sinks: Iterable[JobSink]) -> None:
+        """Keep the sinks; nothing is called before `start`."""
+        self._driver = driver
+        self._sinks = {sink.key: sink for sink in sinks}
+        self._progress = {key: _Progress() for key in self._sinks}
+        self._lingering: tuple[lingering.LingeringRecord, ...] = ()
+        self._lock = threading.Lock()
+        self._closing = threading.Event()
+        self._deadline_s = NO_DEADLINE_S
+        self.retry_message: str | None = None
+        """Why a commit is being retried, for people; None while no commit fails."""
+
+    @property
+    def sinks(self) -> tuple[JobSink, ...]:
+        """Every sink."""
+        return tuple(self._sinks.values())
+
+    def sink(self, query_uid: str, uid: str) -> JobSink:
+        """Return one sink."""
+        return self._sinks[query_uid, uid]
+
+    # A start
+
+    def start(
+        self,
+        restored: Sequence[QueryEntry],
+        *,
+        allow_non_restored: bool = False,
+        functions: Mapping[str, str] | None = None,
+    ) -> None:
+        """Open every sink, commit the restored transactions, and list the prepared ones that the snapshot does not cover.
+
+        Cost: a LIST of the generations; per query with a sink a LIST, in a new generation one more per older generation; a
+        GET per transaction.
+
+        Args:
+            restored: The queries as restored, with paths inside the generation that runs.
+            allow_non_restored: Whether transactions of sinks that left the job may be dropped.
+            functions: The sink function by query uid, where each batch has a record of the function's state.
+
+        Raises:
+            SpecRejectedError: `NonRestoredState`, or a sink refuses.
+            FencedError: A newer driver runs.
+            StatefulSparkError: A sink cannot be opened, or a transaction cannot be committed.
+        """
+        if not allow_non_restored:
+            job_sinks.require_place(restored, self._sinks)
+        self.limit_waiting()
+        if self.sinks:
+            self._retry(self._require_current)
+        batches = {query.uid: query.batch_id for query in restored}
+        for sink in self.sinks:
+            context = sink.context(batches.get(sink.query_uid, -1))
+            self._retry(functools.partial(_open, sink, context))
+        self._lingering = lingering.find(self._driver, self.sinks, batches)
+        self._record_outputs(restored, functions or {})
+        self._commit_covered(restored)
+        for key, progress in self._progress.items():
+            progress.committed = max(batches.get(key[0], -1), -1 if progress.committed is None else progress.committed)
+        self._deadline_s = NO_DEADLINE_S
+
+    def _record_outputs(self, restored: Sequence[QueryEntry], functions: Mapping[str, str]) -> None:
+        """Record which sink or function has a record of each batch from now on, so that a missing record proves its loss.
+
+        Every start writes it under its own epoch, also for a query without a sink. It overrides what an earlier driver
+        wrote, and what a replaced driver writes late. Cost: one PUT per query.
+        """
+        sinks = {sink.query_uid: sink.uid for sink in self.sinks}
+        batches = {query.uid: query.batch_id for query in restored}
+        for uid in sorted(batches.keys() | sinks.keys() | functions.keys()):
+            first, epoch = batches.get(uid, -1) + 1, self._driver.epoch
+            record = OutputRecord(sink=sinks.get(uid), function=functions.get(uid), batch_id=first, epoch=epoch)
+            log = batch_records.BatchRecordLog(self._driver.store, layout.query_root(self._driver.generation, uid))
+            log.write(batch_records.RecordName(batch_records.RecordKind.OUTPUT, uid, first, epoch), record.sealed())
+
+    # Batches
+
+    def record_prepared(self, sink: JobSink, batch_id: int, transaction: bytes | None) -> None:
+        """Record the transaction that a sink has prepared for a batch; Spark commits the batch afterwards. Cost: one PUT.
+
+        A batch that runs again in this process replaces its earlier transaction and aborts it. A batch without a
+        transaction has a record too, so that a missing record proves its loss.
+        """
+        with self._lock:
+            before = self._progress[sink.key].prepared.get(batch_id)
+        record = PreparedRecord(
+            job=self._driver.job,
+            query_uid=sink.query_uid,
+            uid=sink.uid,
+            sink=sink.kind,
+            generation=self._driver.generation,
+            batch_id=batch_id,
+            epoch=self._driver.epoch,
+            prepared_at=clock.utc_now(),
+            lineage=self._driver.descent.lineage if self._driver.descent else None,
+            root=self._driver.store.uri,
+            transaction=None if transaction is None else transaction.decode(),
+        )
+        name = batch_records.RecordName(batch_records.RecordKind.PREPARED, sink.uid, batch_id, self._driver.epoch)
+        sink.log.write(name, record.sealed())
+        with self._lock:
+            self._progress[sink.key].prepared[batch_id] = record
+        if before is not None and before.transaction not in (None, record.transaction):
+            self._abort(sink, before)
+
+    # Snapshots
+
+    def committed_batches(self, query_uid: str) -> Mapping[str, int]:
+        """Return the last committed batch of each sink of a query, by uid; sinks whose batch is unknown are absent."""
+        with self._lock:
+            committed = {key[1]: progress.committed for key, progress in self._progress.items() if key[0] == query_uid}
+        return {uid: batch for uid, batch in committed.items() if batch is not None}
+
+    def statuses(self) -> tuple[api.SinkStatus, ...]:
+        """Return the progress of every sink, for the job's status."""
+        with self._lock:
+            return tuple(
+                api.SinkStatus(
+                    query=query, uid=uid, committed_batch=progress.committed, pending_transactions=progress.pending
+                )
+                for (query, uid), progress in self._progress.items()
+            )
+
+    def require_named(self, queries: Sequence[QueryEntry]) -> None:
+        """Check that a snapshot names every transaction that this driver has prepared up to its batches.
+
+        Raises:
+            SnapshotCorruptError: `ClosureIncomplete`: a listing lacks one of them; the snapshot must not complete.
+        """
+        for query in queries:
+            named = {(entry.uid, entry.batch_id) for entry in query.prepared}
+            with self._lock:
+                missing = [
+                    (key[1], batch)
+                    for key, progress in self._progress.items()
+                    for batch in progress.prepared
+                    if key[0] == query.uid
+                    and batch <= query.batch_id
+                    and (key[1], batch) not in named
+                    and batch > (-1 if progress.committed is None else progress.committed)
+                ]
+            if missing:
+                uid, batch = missing[0]
+                raise errors.SnapshotCorruptError(
+                    "ClosureIncomplete",
+                    f"The transaction of sink {uid!r} for batch {batch} of query {query.uid!r} is not listed on "
+                    f"{self._driver.store.uri}; the snapshot is tried again.",
+                )
+
+    def commit(self, queries: Sequence[QueryEntry]) -> None:
+        """Commit every transaction that a completed snapshot covers, then abort those that it leaves out. Idempotent.
+
+        Retries failures that may pass, without a time limit unless `limit_waiting` was called.
+
+        Args:
+            queries: The queries of the snapshot.
+
+        Raises:
+            FencedError: A newer driver runs, and commits instead.
+            StatefulSparkError: A sink refuses, or is unavailable for too long; the other transactions stay prepared.
+        """
+        self._commit_covered(queries)
+        self._abort_lingering(queries)
+
+    def _commit_covered(self, queries: Sequence[QueryEntry]) -> None:
+        due = [(query, sink) for query in queries for sink in self.sinks if sink.query_uid == query.uid]
+        if any(self._uncommitted(query, sink) for query, sink in due) or self._lingering:
+            self._retry(self._require_current)
+        for query, sink in due:
+            for path in self._uncommitted(query, sink):
+                self._commit_one(sink, self._record(query, path))
+            self._advance(sink, query.batch_id)
+
+    def has_batches_to_commit(self, batches: Mapping[str, int]) -> bool:
+        """Tell whether a sink that shows each batch was not asked to commit the last committed batch of its query."""
+        return any(
+            batches.get(sink.query_uid, -1) > self._progress[sink.key].tried
+            for sink in self.sinks
+            if sink.shows_batches
+        )
+
+    def commit_batches(self, batches: Mapping[str, int]) -> None:
+        """Commit the batches of sinks that show each one, without waiting for a checkpoint. Idempotent.
+
+        Cost: one HEAD, and what the sinks' commits cost.
+
+        Args:
+            batches: The last committed batch of each query, by uid: its entry in Spark's commit log is durable.
+
+        Raises:
+            FencedError, StatefulSparkError: See `commit`.
+        """
+        due = [(sink, self._ready(sink, batches.get(sink.query_uid, -1))) for sink in self.sinks if sink.shows_batches]
+        if any(records for _, records in due):
+            self._retry(self._require_current)
+        for sink, records in due:
+            for record in records:
+                self._commit_one(sink, record)
+            self._progress[sink.key].tried = batches.get(sink.query_uid, -1)
+
+    def _ready(self, sink: JobSink, batch_id: int) -> tuple[PreparedRecord, ...]:
+        """Return the records after the last committed batch, in order and without a gap.
+
+        Records of a driver that was replaced are left to the next checkpoint, which finds them or proves their loss.
+        """
+        with self._lock:
+            prepared = dict(self._progress[sink.key].prepared)
+            committed = self._progress[sink.key].committed
+        following = range(batch_id + 1 if committed is None else committed + 1, batch_id + 1)
+        return tuple(prepared[batch] for batch in itertools.takewhile(prepared.__contains__, following))
+
+    def limit_waiting(self) -> None:
+        """Retry for at most `STOP_TIMEOUT_S` from now on, because the job stops or starts."""
+        self._deadline_s = time.monotonic() + STOP_TIMEOUT_S
+
+    def cancel_retries(self) -> None:
+        """Make a commit that waits for its next attempt fail now."""
+        self._closing.set()
+
+    def _uncommitted(self, query: QueryEntry, sink: JobSink) -> tuple[str, ...]:
+        committed = self._progress[sink.key].committed
+        return tuple(
+            entry.path
+            for entry in query.prepared
+            if entry.uid == sink.uid and (committed is None or entry.batch_id > committed)
+        )
+
+    def _record(self, query: QueryEntry, path: str) -> PreparedRecord:
+        name = batch_records.of_key(path)
+        if name is not None and name.epoch == self._driver.epoch:
+            with self._lock:
+                record = self._progress[query.uid, name.uid].prepared.get(name.batch)
+            if record is not None:
+                return record
+        key = f"{query.path}/{path}"
+        body = self._driver.store.read(key)
+        return PreparedRecord.parse(body, f"{self._driver.store.uri}/{key}")
+
+    def _commit_one(self, sink: JobSink, record: PreparedRecord) -> None:
+        what = {"sink": sink.uid, "batch": record.batch_id, "generation": record.generation}
+        if record.job != self._driver.job:
+            _log.warning("a transaction of another job is not committed", extra={**what, "job": record.job})
+        elif record.sink != sink.kind:
+            raise errors.SpecRejectedError(
+                "NonRestoredState",
+                f"The state on storage holds a transaction of the {record.sink} {sink.uid!r} for batch "
+                f"{record.batch_id}, and the job has a {sink.kind} under that uid. Give the new sink a uid "
+                "of its own, and start with allowNonRestoredState once the old one has committed.",
+            )
+        elif record.transaction is not None:
+            body, context = record.transaction.encode(), sink.context_of(record)
+            self._retry(functools.partial(self._commit_if_current, sink, body, context))
+            _log.info("batch committed to its sink", extra=what)
+        self._advance(sink, record.batch_id)
+
+    def _advance(self, sink: JobSink, batch_id: int) -> None:
+        progress = self._progress[sink.key]
+        with self._lock:
+            progress.committed = max(batch_id, -1 if progress.committed is None else progress.committed)
+            progress.prepared = {
+                batch: record for batch, record in progress.prepared.items() if batch > progress.committed
+            }
+
+    def _abort_lingering(self, queries: Sequence[QueryEntry]) -> None:
+        """Abort transactions that no snapshot can name any more; failures are retried after the next snapshot."""
+        covered = {query.uid: query for query in queries}
+        remaining = []
+        is_retained = lingering.retained_by_others(self._driver, self._lingering)
+        for record in self._lingering:
+            query = covered.get(record.sink.query_uid)
+            progress = self._progress[record.sink.key].committed
+            is_over = record.is_past or (query is not None and record.name.batch <= query.batch_id)
+            if query is None or progress is None or not is_over or (record.is_past and is_retained(record)):
+                remaining.append(record)
+            elif record.is_past or record.name.key not in {entry.path for entry in query.prepared}:
+                remaining += [] if self._abort_and_remove(record) else [record]
+        self._lingering = tuple(remaining)
+
+    def _abort_and_remove(self, left: lingering.LingeringRecord) -> bool:
+        try:
+            body = left.store.read(left.name.key)
+            record = PreparedRecord.parse(body, f"{left.store.uri}/{left.name.key}")
+        except errors.ObjectNotFoundError:
+            return True  # Pruned meanwhile.
+        except errors.StatefulSparkError as error:
+            _log.warning("a record cannot be read; its transaction is not aborted", extra={"why": str(error)})
+            return False
+        is_done = self._abort(left.sink, record)
+        if is_done:
+            left.store.delete_many([left.name.key])
+        return is_done
+
+    def _abort(self, sink: JobSink, record: PreparedRecord) -> bool:
+        context = sink.context_of(record)
+        if record.job != self._driver.job or record.sink != sink.kind or record.transaction is None:
+            return True
+        if context.is_inherited:
+            return True  # Another root prepared it, and may commit it.
+        try:
+            with sink_calls.calling(sink.sink, sink.uid, "abort"):
+                sink.sink.abort(record.transaction.encode(), context)
+        except errors.FencedError:
+            raise
+        except errors.StatefulSparkError as error:
+            _log.warning(
+                "aborting a transaction failed", extra={"sink": sink.uid, "batch": record.batch_id, "why": str(error)}
+            )
+            return False
+        _log.info("transaction aborted", extra={"sink": sink.uid, "batch": record.batch_id, "epoch": record.epoch})
+        return True
+
+    def _commit_if_current(self, sink: JobSink, body: bytes, context: SinkContext) -> None:
+        if self.retry_message is not None:
+            self._require_current()  # Time has passed since the last check.
+        with sink_calls.calling(sink.sink, sink.uid, "commit"):
+            sink.sink.commit(body, context)
+
+    def _require_current(self) -> None:
+        epochs.require_current(self._driver.store, self._driver.epoch)
+
+    def _retry(self, act: Callable[[], None]) -> None:
+        """Call a function; retry it with growing waits while it raises TransientError."""
+        wait_s = FIRST_WAIT_S
+        while True:
+            try:
+                act()
+            except errors.TransientError as error:
+                self.retry_message = f"Committing is retried: {error.message}"
+                _log.warning("committing failed and is retried", extra={"why": str(error), "wait_s": wait_s})
+                if time.monotonic() >= self._deadline_s or self._closing.wait(wait_s):
+                    raise
+                wait_s = min(wait_s * 2, MAX_WAIT_S)
+            else:
+                self.retry_message = None
+                return
+
+
+def _open(sink: JobSink, context: SinkContext) -> None:
+    with sink_calls.calling(sink.sink, sink.uid, "open"):
+        sink.sink.open(context)

@@ -1,0 +1,288 @@
+"""The running queries of a job: their start, their state at the gate and their progress in Spark."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from statefulspark import clock, failures, usercode
+from statefulspark.contract import api, observations
+from statefulspark.driver.running import source_lag
+from statefulspark.engine.jvm import Gate, GateFact
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+SLOW_START_PAUSES_S = (0.0, 1.0, 2.0, 4.0, 8.0)
+"""Pauses before each restart of a query whose Python worker was too slow, which give a busy node time. A node that is too
+busy this often without a batch in between has another problem."""
+
+MAX_LOST_RACES = 2
+"""An older driver can win one race for a batch before it is fenced; more losses have another cause."""
+
+_log = logging.getLogger(__name__)
+
+_NO_BATCH = observations.BatchReport(batch_id=-1, duration_ms=0, input_rows=0, rows_per_second=0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointLocation:
+    """The checkpoint location of a query."""
+
+    uid: str
+    path: str
+    """The path below the job's root on storage, as manifests name it."""
+    root: str
+    """The same location as a Hadoop URI, as Spark and the gate name it."""
+
+
+class _BatchProgress(Protocol):
+    """Spark's progress of a batch (`StreamingQueryProgress`)."""
+
+    def batchId(self) -> int: ...  # noqa: N802 - Spark's names
+    def timestamp(self) -> str: ...
+    def batchDuration(self) -> int: ...  # noqa: N802
+    def numInputRows(self) -> int: ...  # noqa: N802
+    def processedRowsPerSecond(self) -> float: ...  # noqa: N802
+
+
+@dataclass(slots=True)
+class _Progress:
+    input_rows: int = 0
+    batches: tuple[observations.BatchReport, ...] = ()
+    """The newest ones, oldest first; replaced whole, because another thread reads it."""
+    sources: tuple[api.SourceStatus, ...] = ()
+    """Those of the newest batch."""
+
+    @property
+    def newest(self) -> observations.BatchReport:
+        return self.batches[-1] if self.batches else _NO_BATCH
+
+    def add(self, batch: observations.BatchReport, sources: tuple[api.SourceStatus, ...]) -> None:
+        self.input_rows += batch.input_rows
+        self.sources = sources
+        self.batches = (*self.batches, batch)[-observations.RETAINED_BATCHES :]
+
+
+@dataclass(frozen=True, slots=True)
+class AlternativeStarts:
+    """Other ways to start a query than to run it without end; see `drain`."""
+
+    available_now: Callable[[], StreamingQuery]
+    """Reads what its sources have now, and ends."""
+    held: Callable[[], StreamingQuery]
+    """Runs a batch that is already planned, behind a gate that is closed from the beginning."""
+    has_event_time: bool = True
+    """Whether the query has a watermark."""
+
+
+@dataclass(slots=True)
+class RunningQuery:
+    """One started query; `refresh` updates its state."""
+
+    location: CheckpointLocation
+    start: Callable[[], StreamingQuery]
+    handle: StreamingQuery
+    fact: GateFact
+    alternatives: AlternativeStarts | None = None
+    is_held: bool = False
+    """Whether it was started to run a batch that ends event time, which an earlier driver had planned."""
+    active: bool = True
+    error: str | None = None
+    slow_starts: int = 0
+    lost_races: int = 0
+    begin: Callable[[], StreamingQuery] = field(init=False)
+    """How it was started last, and how it is restarted."""
+    restarts: int = 0
+    """How often it was started again after a failure that passes."""
+    last_error: api.JobError | None = None
+    """Its newest failure, also if it runs again."""
+    starts_at_s: float | None = None
+    """When it is restarted, on the monotonic clock; None while it runs or has ended."""
+    _progress: _Progress = field(default_factory=_Progress)
+    _batch_since: datetime | None = None
+
+    def __post_init__(self) -> None:
+        self.begin = self.alternatives.held if self.is_held and self.alternatives else self.start
+
+    @property
+    def uid(self) -> str:
+        """The query's uid."""
+        return self.location.uid
+
+    @property
+    def committed_batch(self) -> int:
+        """Last committed batch; -1 before the first."""
+        return self.fact.last_committed
+
+    @property
+    def is_starting(self) -> bool:
+        """Whether it waits for its restart."""
+        return self.starts_at_s is not None
+
+    @property
+    def is_at_boundary(self) -> bool:
+        """Whether no batch is under way and none can begin."""
+        return (self.fact.at_boundary or not self.active) and not self.is_starting
+
+    def refresh(self, fact: GateFact) -> bool:
+        """Update the state from the gate and Spark, and restart the query when it is due.
+
+        Returns:
+            Whether it was restarted, behind an open gate.
+        """
+        if fact.last_committed > self.fact.last_committed:
+            self.slow_starts = 0
+        self._note_batch(fact)
+        self.fact = fact
+        if not self.is_starting:
+            self._refresh_handle()
+        return self._restart_if_due()
+
+    def _note_batch(self, fact: GateFact) -> None:
+        """Note since when a batch is running: its offsets are written, and it is not committed."""
+        if fact.last_offsets <= fact.last_committed:
+            self._batch_since = None
+        elif self._batch_since is None or fact.last_committed > self.fact.last_committed:
+            self._batch_since = clock.utc_now()
+
+    def _refresh_handle(self) -> None:
+        self.active = self.handle.isActive
+        if not self.active and self.error is None:
+            self.error = text = _error_text(self.handle)
+            self._restart_if_transient(self.error or "")
+            if text is not None:
+                self.last_error = _job_error(self.uid, text, is_repeated=self.is_starting)
+            if self.error is not None:
+                self._log_failure(self.error)
+
+    def _restart_if_transient(self, error: str) -> None:
+        if failures.is_slow_start(error) and self.slow_starts < len(SLOW_START_PAUSES_S):
+            pause_s = SLOW_START_PAUSES_S[self.slow_starts]
+            self.slow_starts += 1
+            self._schedule_restart("a python worker was too slow, restarting the query", pause_s)
+        elif failures.lost_a_race(error) and self.lost_races < MAX_LOST_RACES:
+            self.lost_races += 1
+            self._schedule_restart("an older driver committed the batch first, continuing after it", 0.0)
+
+    def _schedule_restart(self, why: str, pause_s: float) -> None:
+        _log.warning(why, extra={"query": self.uid, "committed": self.committed_batch, "pause_s": pause_s})
+        self.starts_at_s, self.active, self.error = time.monotonic() + pause_s, True, None
+        self.restarts += 1
+
+    def _restart_if_due(self) -> bool:
+        if self.starts_at_s is None or time.monotonic() < self.starts_at_s:
+            return False
+        self.start_as(self.begin)
+        return True
+
+    def _log_failure(self, error: str) -> None:
+        """Log the error that ended the query: the stack of the job's code if there is one, else Spark's whole error."""
+        calls = failures.calls_of_job(error)
+        if calls:
+            stack = f"{usercode.format_frames(calls)}\n{failures.essence(error)}"
+            _log.error("the job's own code raised", extra={"query": self.uid, "stack": stack})
+        level = logging.DEBUG if calls else logging.ERROR
+        _log.log(level, "the query failed", extra={"query": self.uid, "stack": error})
+
+    def start_as(self, begin: Callable[[], StreamingQuery]) -> None:
+        """Start the query, which does not run now, in the given way; restarts use it too."""
+        self.begin, self.starts_at_s = begin, None
+        self.handle, self.active, self.error = begin(), True, None
+        self.fact = replace(self.fact, at_boundary=False)
+
+    @property
+    def was_idle(self) -> bool:
+        """Whether the newest batch of this start had nothing to read."""
+        recent = self.handle._jsq.recentProgress()
+        if not len(recent):
+            return False
+        return all(source.startOffset() == source.endOffset() for source in recent[len(recent) - 1].sources())
+
+    def refresh_progress(self) -> None:
+        """Add the batches that ended since the last refresh; Spark keeps the last 200."""
+        recent = self.handle._jsq.recentProgress()
+        batches = []
+        for index in range(len(recent) - 1, -1, -1):
+            if recent[index].batchId() <= self._progress.newest.batch_id:
+                break
+            batches.append(recent[index])
+        for batch in reversed(batches):
+            sources = tuple(map(source_lag.told, batch.sources()))
+            self._progress.add(_report(batch, sources), sources)
+
+    @property
+    def newest_batches(self) -> observations.QueryBatches:
+        """The newest batches that Spark has reported."""
+        return observations.QueryBatches(uid=self.uid, batches=self._progress.batches)
+
+    def status(self) -> api.QueryStatus:
+        """Return the status of the query."""
+        return api.QueryStatus(
+            uid=self.uid,
+            active=self.active,
+            batch_id=self.committed_batch,
+            last_commit_at=self.fact.last_commit_at,
+            input_rows=self._progress.input_rows,
+            rows_per_second=self._progress.newest.rows_per_second,
+            batch_duration_ms=self._progress.newest.duration_ms,
+            batch_since=self._batch_since,
+            error=self.error,
+            restarts=self.restarts,
+            sources=self._progress.sources,
+        )
+
+
+def refresh_all(queries: tuple[RunningQuery, ...], gate: Gate) -> bool:
+    """Refresh every query with one call to the gate.
+
+    Returns:
+        Whether one of them was restarted, behind an open gate.
+    """
+    facts = gate.facts()
+    was_restarted = [query.refresh(facts[query.location.root]) for query in queries]
+    return any(was_restarted)
+
+
+def newest_error(queries: tuple[RunningQuery, ...]) -> api.JobError | None:
+    """Return the newest failure of the queries; None if none has failed."""
+    failures_so_far = [query.last_error for query in queries if query.last_error is not None]
+    return max(failures_so_far, key=lambda error: error.failed_at, default=None)
+
+
+def _job_error(uid: str, text: str, *, is_repeated: bool) -> api.JobError:
+    failure = failures.of_query(uid, text, fenced=False)
+    frames = tuple(
+        api.CodeFrame(file=call.file, line=call.line, function=call.name, source=call.source or None)
+        for call in failures.calls_of_job(text)
+    )
+    return api.JobError(
+        query=uid,
+        reason=failure.reason,
+        message=failure.message,
+        failed_at=clock.utc_now(),
+        frames=frames,
+        is_repeated=is_repeated,
+    )
+
+
+def _report(batch: _BatchProgress, sources: tuple[api.SourceStatus, ...]) -> observations.BatchReport:
+    """Return what Spark has measured of a batch."""
+    return observations.BatchReport(
+        batch_id=batch.batchId(),
+        began_at=datetime.fromisoformat(batch.timestamp()),
+        duration_ms=int(batch.batchDuration()),
+        input_rows=batch.numInputRows(),
+        rows_per_second=round(max(0.0, float(batch.processedRowsPerSecond())), 1),
+        lag_rows=source_lag.total(sources),
+    )
+
+
+def _error_text(handle: StreamingQuery) -> str | None:
+    """Return message and stack trace of the error that ended a query; None if it ended by itself or on request."""
+    exception = handle._jsq.exception()
+    return None if exception.isEmpty() else str(exception.get().toString())

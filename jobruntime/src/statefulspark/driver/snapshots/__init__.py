@@ -1,0 +1,1 @@
+"""A snapshot from the file list to its announcement, and what is known of it: duration, size, state by operator."""

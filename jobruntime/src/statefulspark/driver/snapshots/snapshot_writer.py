@@ -1,0 +1,367 @@
+"""Writes checkpoints and savepoints of a running job: file list, check of the epoch, manifest last, pruning.
+
+This module runs on background workers, not on the queries' threads. A checkpoint copies no data; the object store itself
+copies a savepoint, before the barrier where that is possible.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TypedDict
+
+from statefulspark import clock
+from statefulspark.checkpoint import catalog, closure, epochs, progress, savepoint
+from statefulspark.checkpoint import plans as query_plans
+from statefulspark.contract import api, config, layout
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import (
+    Ancestor,
+    Manifest,
+    MasterStateEntry,
+    QueryEntry,
+    SnapshotFormat,
+    SnapshotKind,
+)
+from statefulspark.contract.notes import DamageNote
+from statefulspark.coordinator import model
+from statefulspark.driver.api.status import Identity
+from statefulspark.driver.output import commit
+from statefulspark.driver.running.queries import CheckpointLocation
+from statefulspark.driver.snapshots import measure, notify, state_sizes
+from statefulspark.driver.snapshots.background import Lane
+from statefulspark.engine.canonical import online
+from statefulspark.operators import declines
+from statefulspark.recovery import damage
+from statefulspark.retention import pruning, rules
+from statefulspark.storage.port import ObjectStore
+
+DRAIN_KEY = "(drain)"
+FINISHED_KEY = "(finished)"
+"""Request keys of the driver's own stops; a caller cannot choose such request ids."""
+_SINKS = "sinks"
+"""The participant that declines when a transaction is not listed."""
+
+
+class _Origin(TypedDict):
+    lineage: str | None
+    root: str | None
+    ancestors: tuple[Ancestor, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotOrder:
+    """The order to write one snapshot.
+
+    Attributes:
+        snapshot_id: Its number.
+        coordinator_request: The request of the coordinator.
+        triggered_at: When it began.
+        request: The request of an API caller; None if the interval or the driver triggered it.
+        master_states: The states that the master hooks have returned so far.
+    """
+
+    snapshot_id: int
+    coordinator_request: model.Request
+    triggered_at: datetime
+    request: api.CheckpointRequest | api.SavepointRequest | api.StopRequest | None
+    master_states: tuple[MasterStateEntry, ...] = ()
+
+    @property
+    def savepoint_request(self) -> api.SavepointRequest | api.StopRequest | None:
+        """The request of an API caller, if it can be a savepoint."""
+        return None if isinstance(self.request, api.CheckpointRequest) else self.request
+
+    @property
+    def kind(self) -> SnapshotKind:
+        """Checkpoint or savepoint."""
+        return self.coordinator_request.kind
+
+    @property
+    def is_canonical(self) -> bool:
+        """Whether the state is written as Parquet."""
+        request = self.savepoint_request
+        is_savepoint = self.kind is SnapshotKind.SAVEPOINT
+        return is_savepoint and request is not None and request.format is SnapshotFormat.CANONICAL
+
+    @property
+    def lane(self) -> Lane:
+        """The worker that writes it."""
+        return Lane.SAVEPOINT if self.kind is SnapshotKind.SAVEPOINT else Lane.CHECKPOINT
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How the job ended."""
+
+    code: ExitCode
+    reason: str
+    message: str
+    snapshot: api.SnapshotSummary | None = None
+
+    @classmethod
+    def of_stop(cls, request: model.Request, summary: api.SnapshotSummary) -> Ending:
+        """Return the ending of a completed stop."""
+        code = {DRAIN_KEY: ExitCode.DRAINED, FINISHED_KEY: ExitCode.FINISHED}.get(request.key, ExitCode.STOPPED)
+        return cls(code, code.name.capitalize(), f"All queries ended at {summary.kind} {summary.id}.", summary)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether everything was committed."""
+        return self.code in (ExitCode.STOPPED, ExitCode.DRAINED, ExitCode.FINISHED)
+
+    @property
+    def state(self) -> api.JobState:
+        """The job's last state."""
+        if self.code is ExitCode.FENCED:
+            return api.JobState.FENCED
+        return api.JobState.STOPPED if self.is_clean else api.JobState.FAILED
+
+
+class SnapshotWriter:
+    """Executes the coordinator's orders on storage. Called by background workers; one call per lane at a time.
+
+    Attributes:
+        state_sizes: The sizes of the state in the newest checkpoint that it has written, else in what was restored.
+    """
+
+    def __init__(
+        self,
+        store: ObjectStore,
+        *,
+        identity: Identity,
+        locations: tuple[CheckpointLocation, ...],
+        plans: Mapping[str, query_plans.PlannedQuery],
+        settings: config.CheckpointConfig,
+        savepoint_location: str | None,
+        open_store: Callable[[str], ObjectStore],
+        versions: Mapping[str, str],
+        committer: commit.Committer,
+        announcer: notify.Announcer,
+        restored: tuple[QueryEntry, ...] = (),
+        canonical_writer: online.CanonicalWriter | None = None,
+    ) -> None:
+        """Write below a job's root, under one epoch that started from `restored`."""
+        self._store = store
+        self._identity = identity
+        self._locations = locations
+        self._plans = plans
+        self._settings = settings
+        self._savepoint_location = savepoint_location
+        self._open_store = open_store
+        self._versions = dict(versions)
+        self._committer = committer
+        self._announcer = announcer
+        self._canonical_writer = canonical_writer
+        # Closures of savepoints being copied: written by the savepoint lane, read when the checkpoint lane prunes.
+        self._copying: dict[int, tuple[QueryEntry, ...]] = {}
+        self._sealed: set[int] = set()  # Savepoints whose manifest may be written, even if the write failed.
+        self._has_predecessors_files = True
+        self._growth = measure.Growth(restored)
+        # Replaced whole by the checkpoint lane, read by the API's thread.
+        self.state_sizes = state_sizes.measured(identity.restored_from, restored)
+        # One closer per lane and query: it remembers what it read, and is used by one thread.
+        self._closers = {
+            lane: {location.uid: closure.ClosureBuilder(store, location.path) for location in locations}
+            for lane in Lane
+        }
+
+    def complete(
+        self, order: SnapshotOrder, batches: Mapping[str, int], *, on_progress: progress.Report | None = None
+    ) -> api.SnapshotSummary:
+        """Complete a snapshot of committed batches; its manifest is written last.
+
+        Args:
+            order: The snapshot.
+            batches: Committed batch by query uid.
+            on_progress: Called with the progress of a savepoint's copy.
+
+        Returns:
+            The summary of the snapshot.
+
+        Raises:
+            FencedError: A newer epoch owns the job; nothing was written.
+            DeclinedError: The files of a query cannot be listed completely, or a sink's transaction is missing.
+            SnapshotCorruptError: A file that a savepoint needs could not be copied.
+            TransientError, StateUnknownError: The object store failed; nothing is complete.
+        """
+        watch = measure.Stopwatch()
+        with watch.phase("closure"):
+            entries = self._close_over(order, batches)
+        with declines.decline_on_error(_SINKS):
+            self._announcer.snapshot_covers(order.snapshot_id, entries)
+        with watch.phase("fence"):
+            epochs.require_current(self._store, self._identity.epoch)
+        if order.kind is SnapshotKind.CHECKPOINT:
+            with watch.phase("manifest"):
+                summary = self._complete_checkpoint(order, entries)
+            self.state_sizes = state_sizes.measured(f"checkpoint {order.snapshot_id}", entries)
+            return measure.measured(summary, entries, self._growth.new_bytes(entries), watch)
+        self._copying[order.snapshot_id] = entries
+        request = self._savepoint_request(order)
+        target = self._savepoint_target(order, request)
+        with watch.phase("copy"):
+            if order.is_canonical and self._canonical_writer is not None:
+                manifest = self._canonical_writer.write(
+                    entries, request, target, completed_at=self._sealing(order), on_progress=on_progress
+                )
+            else:
+                manifest = savepoint.take_savepoint(
+                    self._store, entries, request, target, completed_at=self._sealing(order), on_progress=on_progress
+                )
+        self._copying.pop(order.snapshot_id, None)
+        summary = api.SnapshotSummary.of(manifest, target.uri)
+        return measure.measured(summary, manifest.queries, manifest.size_bytes, watch)
+
+    def precopy(
+        self, order: SnapshotOrder, batches: Mapping[str, int], *, on_progress: progress.Report | None = None
+    ) -> None:
+        """Copy the existing files that a savepoint will need, while the job runs."""
+        if order.is_canonical:
+            return
+        entries = self._close_over(order, batches)
+        self._copying[order.snapshot_id] = entries
+        request = self._savepoint_request(order)
+        target = self._savepoint_target(order, request)
+        savepoint.reserve(self._store, request, target)
+        savepoint.copy_missing(self._store, entries, target, on_progress=on_progress)
+
+    def discard(self, order: SnapshotOrder) -> None:
+        """Remove the files that were copied for an aborted snapshot.
+
+        This never removes a manifest. A manifest that exists is complete, no matter who wrote it: this driver, if the
+        response of the store was lost or late, or its successor, which gave the same number to its own checkpoint and
+        may start from it. Retention removes it later, as any other.
+        """
+        self._copying.pop(order.snapshot_id, None)
+        if order.kind is SnapshotKind.CHECKPOINT or order.snapshot_id in self._sealed:
+            return
+        request = self._savepoint_request(order)
+        savepoint.give_up(self._store, request, self._savepoint_target(order, request))
+
+    def drop(self, checkpoint_ids: Iterable[int]) -> None:
+        """Remove the manifests of completed checkpoints; `prune` removes the files that only they needed.
+
+        Raises:
+            FencedError: A newer epoch owns the job; that driver decides which checkpoints are retained.
+        """
+        epochs.require_current(self._store, self._identity.epoch)
+        self._store.delete_many([layout.checkpoint_manifest(number) for number in checkpoint_ids])
+
+    def prune(self) -> int:
+        """Remove checkpoints beyond the retained number, and the files that only they needed; return their size."""
+        settings = self._settings
+        policy = rules.PrunePolicy(settings.retained, settings.prune_grace, settings.max_age)
+        pinned = [entry for entries in tuple(self._copying.values()) for entry in entries]
+        planned = pruning.run(
+            self._store,
+            policy,
+            clock.utc_now(),
+            pinned=pinned,
+            open_store=self._open_store,
+            staging=self._has_predecessors_files,
+            epoch=self._identity.epoch,
+        )
+        # Only a driver that died leaves staged files; once they are gone, a prune does not list them any more.
+        self._has_predecessors_files &= any(key.startswith(f"{layout.STAGING}/") for key in planned.marks)
+        return planned.freed_bytes
+
+    def _sealing(self, order: SnapshotOrder) -> Callable[[], datetime]:
+        """Return a clock that is read once a savepoint's files are copied: its manifest may be written from then on."""
+
+        def now() -> datetime:
+            self._sealed.add(order.snapshot_id)
+            return clock.utc_now()
+
+        return now
+
+    def note_damage(self, query_uid: str, batch_id: int, message: str) -> None:
+        """Write a note for the next drivers that Spark could not load a query's state as of a committed batch.
+
+        Raises:
+            TransientError, StateUnknownError: The object store failed; the next driver tries once more than with the note.
+        """
+        identity = self._identity
+        note = DamageNote(
+            generation=identity.generation,
+            epoch=identity.epoch,
+            query=query_uid,
+            batch_id=batch_id,
+            said=message,
+            noted_at=clock.utc_now(),
+        )
+        damage.write(self._store, note)
+
+    def _close_over(self, order: SnapshotOrder, batches: Mapping[str, int]) -> tuple[QueryEntry, ...]:
+        entries = (
+            self._close_over_one(order.lane, location.uid, batches[location.uid]) for location in self._locations
+        )
+        return tuple(query_plans.annotate(entry, self._plans.get(entry.uid)) for entry in entries)
+
+    def _close_over_one(self, lane: Lane, query_uid: str, batch_id: int) -> QueryEntry:
+        with declines.decline_on_error(query_uid):
+            return self._closers[lane][query_uid].close_over(batch_id, self._committer.committed_batches(query_uid))
+
+    def _complete_checkpoint(self, order: SnapshotOrder, entries: tuple[QueryEntry, ...]) -> api.SnapshotSummary:
+        identity = self._identity
+        manifest = Manifest(
+            kind=SnapshotKind.CHECKPOINT,
+            id=order.snapshot_id,
+            namespace=identity.namespace,
+            job=identity.job,
+            trigger=order.coordinator_request.trigger,
+            epoch=identity.epoch,
+            generation=identity.generation,
+            triggered_at=order.triggered_at,
+            completed_at=clock.utc_now(),
+            queries=entries,
+            request_id=order.request.request_id if order.request else None,
+            restored_from=identity.restored_from,
+            revision=identity.revision,
+            versions=self._versions,
+            master_states=order.master_states,
+            **self._origin(),
+        )
+        catalog.write_checkpoint(self._store, manifest)
+        return api.SnapshotSummary.of(manifest, f"{self._store.uri}/{layout.checkpoint(manifest.id)}")
+
+    def _savepoint_request(self, order: SnapshotOrder) -> savepoint.SavepointProperties:
+        identity = self._identity
+        return savepoint.SavepointProperties(
+            id=order.snapshot_id,
+            namespace=identity.namespace,
+            job=identity.job,
+            trigger=order.coordinator_request.trigger,
+            epoch=identity.epoch,
+            generation=identity.generation,
+            triggered_at=order.triggered_at,
+            name=order.savepoint_request.name if order.savepoint_request else None,
+            request_id=order.request.request_id if order.request else None,
+            restored_from=identity.restored_from,
+            revision=identity.revision,
+            versions=self._versions,
+            master_states=order.master_states,
+            **self._origin(),
+        )
+
+    def _origin(self) -> _Origin:
+        """Return the manifest fields that name its root and the ancestors of that root."""
+        origin = self._identity.descent
+        if origin is None:
+            return {"lineage": None, "root": None, "ancestors": ()}
+        return {"lineage": origin.lineage, "root": self._store.uri, "ancestors": origin.ancestors}
+
+    def _savepoint_target(
+        self, order: SnapshotOrder, request: savepoint.SavepointProperties
+    ) -> savepoint.SavepointTarget:
+        requested = order.savepoint_request.location if order.savepoint_request else None
+        location = requested or self._savepoint_location
+        return savepoint.resolve_target(self._store, request, location=location, open_store=self._open_store)
+
+
+def summarise_restored(store: ObjectStore, manifest: Manifest | None) -> api.SnapshotSummary | None:
+    """Return the restored checkpoint; None if no checkpoint of this job was restored."""
+    if manifest is None or manifest.kind is not SnapshotKind.CHECKPOINT:
+        return None
+    return api.SnapshotSummary.of(manifest, f"{store.uri}/{layout.checkpoint(manifest.id)}")

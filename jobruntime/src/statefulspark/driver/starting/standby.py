@@ -1,0 +1,375 @@
+"""A standby: a driver up to the point where it needs the right to write, which goes on from there when it is activated.
+
+It runs the steps of a check (`start`): Spark starts, the newest state is found, the queries are built and compared with it.
+Then it follows the checkpoints of the running driver with one small listing every few seconds, and compares again. An
+activation claims the epoch and does the rest of a start with what is prepared; what it finds behind its claim counts, and
+nothing that was read before.
+
+If this version's plan differs, it carries the state ahead into a generation that it reserves (`carrying`), so that the
+activation copies only what came since.
+
+What depends on this version of the job refuses, and is looked at again when there is a newer checkpoint: a person reads why
+from the status. What depends on the world (storage that is away, files that vanish while they are read) is told and tried
+again. Nothing else is written before the claim.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from statefulspark import clock, errors, failures, launch, usercode
+from statefulspark.checkpoint import catalog, plans
+from statefulspark.contract import api, config, layout
+from statefulspark.contract.exit_codes import ExitCode
+from statefulspark.contract.manifest import Manifest, SnapshotKind
+from statefulspark.contract.placement import Placement
+from statefulspark.declaration import JobDefinition
+from statefulspark.driver import serve
+from statefulspark.driver.starting import assemble, carrying, claim, standby_control, start, state_ahead
+from statefulspark.engine import gateway, session, settings, warming
+from statefulspark.planning import read_ahead, rehearsal, state_copy
+
+if TYPE_CHECKING:
+    from statefulspark.driver.loop import JobLoop
+    from statefulspark.driver.snapshots.snapshot_writer import Ending
+    from statefulspark.recovery.copies import Carried
+    from statefulspark.recovery.plan import StartPlan
+    from statefulspark.storage import ObjectStore
+
+LOOK_INTERVAL_S = 2.0
+"""Time between two looks for a newer checkpoint; an activation does not wait for it."""
+
+_REFUSALS = frozenset({ExitCode.USAGE, ExitCode.BAD_JOB, ExitCode.INCOMPATIBLE_STATE, ExitCode.SNAPSHOT_NOT_FOUND})
+"""Ends of a start that an unchanged start would repeat."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Workshop:
+    """What a standby does with Spark.
+
+    Attributes:
+        build: Calls the query functions for a state, and plans the queries.
+        compare: Compares a built job with its state.
+        rehearse: Makes the queries of a job warm; ends early when the job is activated.
+        read_ahead: Reads the files of its newest state to this machine; ends early when the job is activated.
+        require_engine: Raises if Spark has ended.
+        carry_ahead: Copies its newest state into the generation that a changed plan needs; ends early likewise.
+        carried: Ends that, and returns what was copied.
+    """
+
+    build: Callable[[StartPlan], assemble.Built]
+    compare: Callable[[config.JobConfig, assemble.JobRoot, StartPlan, assemble.Built], assemble.Comparison]
+    rehearse: Callable[[assemble.Comparison], None]
+    read_ahead: Callable[[assemble.Comparison], None]
+    require_engine: Callable[[], None]
+    carry_ahead: Callable[[assemble.Comparison], object]
+    carried: Callable[[], Carried | None]
+
+
+def run(job: JobDefinition, job_config: config.JobConfig) -> int:
+    """Stand by until activated, and then run the job until it ends.
+
+    Args:
+        job: What the job file declares.
+        job_config: How to run it.
+
+    Returns:
+        One of `contract.exit_codes`.
+
+    Raises:
+        StatefulSparkError: Spark could not be started; or the job, after the activation.
+    """
+    control = standby_control.StandbyControl(job_config, clock.utc_now())
+    with serve.serving(control, job_config):
+        start.require_queries(job, job_config)
+        spark = session.build(job_config, settings.storage_options(job_config.storage))
+        root = claim.open_root(job_config)
+        ahead = read_ahead.ReadAhead(spark)
+        beside = functools.partial(state_ahead.until_activated, control)
+        carrier = carrying.Carrying(root.store, job_config.owner_id, control.is_activated, beside=beside)
+        workshop = Workshop(
+            build=lambda start_plan: start.build_queries(job, job_config, spark, start_plan),
+            compare=lambda now_config, where, plan, built: start.compare(now_config, where, spark, plan, built),
+            rehearse=functools.partial(rehearse, control),
+            read_ahead=functools.partial(state_ahead.keep, control, ahead),
+            require_engine=_require_jvm,
+            carry_ahead=functools.partial(state_ahead.carry, control, carrier, ahead),
+            carried=carrier.end,
+        )
+        standby = Standby(job.query_uids, job_config, root, control, workshop)
+        request = standby.until_activated()
+        ahead.offer()
+        parts = activate(standby, request)
+        ending = start.start(parts, functools.partial(_drive, control, request))
+    location = ending.snapshot.location if ending.snapshot else None
+    return launch.finish(ending.code, ending.reason, ending.message, location)
+
+
+def rehearse(control: standby_control.StandbyControl, compared: assemble.Comparison) -> None:
+    """Run every query of a job on samples; return at once when the job is activated.
+
+    Raises:
+        UserCodeError: `FunctionRaised`: a function of the job raised on rows of its own source.
+    """
+    warming.touch_storage(compared.spark, session.hadoop_uri(compared.root.store.uri))
+    for query in compared.built.queries:
+        outcome = _rehearsed(query, compared, control)
+        if control.is_activated():
+            return
+        judge(query.uid, outcome, control)
+
+
+def judge(query_uid: str, outcome: rehearsal.RehearsalOutcome, control: standby_control.StandbyControl) -> None:
+    """Tell what came of a rehearsal.
+
+    Raises:
+        UserCodeError: `FunctionRaised`: a function of the job raised on rows of its own source.
+    """
+    text = outcome.failure
+    if outcome.has_run:
+        control.warmed(query_uid)
+    elif text is None:
+        _log.info("a query is not rehearsed", extra={"query": query_uid})
+    elif outcome.has_rows and failures.calls_of_job(text):
+        failure = failures.of_query(query_uid, text, fenced=False)
+        message = f"On rows of its own sources: {failure.message} {usercode.CORRECT_IT}"
+        raise usercode.user_code_error(RuntimeError(text), reason="FunctionRaised", message=message)
+    else:
+        _log.warning("a rehearsal failed", extra={"query": query_uid, "why": failures.essence(text)})
+
+
+def _rehearsed(
+    query: assemble.BuiltQuery, compared: assemble.Comparison, control: standby_control.StandbyControl
+) -> rehearsal.RehearsalOutcome:
+    """Return how the rehearsal of a query ended, or that it did not when an activation came first."""
+    outcomes: list[rehearsal.RehearsalOutcome] = []
+    stream = query.stream
+
+    def work() -> None:
+        outcome = rehearsal.rehearse(stream.frame, stream.mode, stops=control.is_activated)
+        if outcome.has_run:
+            _rehearse_on_state(query, compared, control)
+        outcomes.append(outcome)
+
+    state_ahead.until_activated(control, work)
+    return outcomes[0] if outcomes else rehearsal.RehearsalOutcome()
+
+
+def _rehearse_on_state(
+    query: assemble.BuiltQuery, compared: assemble.Comparison, control: standby_control.StandbyControl
+) -> None:
+    """Run a query on a copy of its state, where that is the state it goes on from.
+
+    Nothing is concluded from a failure: the first rows of a source, which the state may have counted long ago, are no input
+    that the job would get.
+    """
+    restored, change = compared.start_plan.restored, compared.changes.get(query.uid)
+    is_checkpoint = restored is not None and restored.kind is SnapshotKind.CHECKPOINT
+    if not is_checkpoint or change is None or not change.is_empty or not state_copy.is_small_enough(change.query):
+        return
+    fill = functools.partial(
+        state_copy.fill, compared.spark, compared.root.store, change.query, stops=control.is_activated
+    )
+    outcome = rehearsal.rehearse(query.stream.frame, query.stream.mode, stops=control.is_activated, restore=fill)
+    why = failures.essence(outcome.failure) if outcome.failure else None
+    _log.info("rehearsed on state", extra={"query": query.uid, "has_run": outcome.has_run, "why": why})
+
+
+class Standby:
+    """Prepares, and follows the newest state until it is activated."""
+
+    def __init__(
+        self,
+        query_uids: Sequence[str],
+        job_config: config.JobConfig,
+        root: assemble.JobRoot,
+        control: standby_control.StandbyControl,
+        workshop: Workshop,
+    ) -> None:
+        """Begin without anything prepared.
+
+        Args:
+            query_uids: The queries of the job.
+            job_config: How to run it.
+            root: Its root, not claimed.
+            control: Told how far it is, and asked for an activation.
+            workshop: What it does with Spark.
+        """
+        self.query_uids = query_uids
+        self.job_config = job_config
+        self._root = root
+        self._control = control
+        self.workshop = workshop
+        self._compared: assemble.Comparison | None = None
+        self._built: tuple[_BuildInputs, assemble.Built] | None = None
+        self._seen: int | None = None
+
+    def until_activated(self) -> api.ActivateRequest:
+        """Return the request that activates it.
+
+        Raises:
+            InternalError: Spark has ended, or a bug.
+        """
+        while (request := self._control.activation) is None:
+            self.workshop.require_engine()
+            self.look()
+            self._control.wait(LOOK_INTERVAL_S)
+        return request
+
+    def look(self) -> None:
+        """Compare with the newest state, if that is new; tell what came of it."""
+        newest: int | None = None
+        try:
+            newest = newest_checkpoint(self._root.store)
+            if newest != self._seen:
+                self._follow(newest)
+                self._seen = newest
+            elif self._compared is not None:
+                self.workshop.carry_ahead(self._compared)
+        except errors.StatefulSparkError as error:
+            if failures.is_a_bug(error):
+                raise
+            if not _is_refusal(error):
+                _log.warning("standing by, and trying again", extra={"reason": error.reason, "why": error.message})
+                self._control.trouble(error)
+                return
+            _log.error("this version cannot start", extra={"reason": error.reason, "why": error.message})
+            self._seen, self._compared = newest, None
+            self._control.refuse(error)
+
+    def built_for(self, start_plan: StartPlan) -> assemble.Built:
+        """Return the job built for a state; it is built again only if it would become another one."""
+        inputs = _BuildInputs.of(start_plan, self.query_uids)
+        if self._built is None or self._built[0] != inputs:
+            self._built = (inputs, self.workshop.build(start_plan))
+        return self._built[1]
+
+    def _follow(self, newest: int) -> None:
+        compared = self._compared_again(newest)
+        is_known = compared is not None
+        if compared is None:
+            self._compared = None
+            self._control.warming()
+            start_plan = start.find(self.query_uids, self.job_config, self._root)
+            if self._control.is_activated():
+                return
+            compared = self.workshop.compare(self.job_config, self._root, start_plan, self.built_for(start_plan))
+            if self._control.is_activated():
+                return
+        self.workshop.read_ahead(compared)
+        if not is_known:
+            self.workshop.rehearse(compared)
+        self.workshop.carry_ahead(compared)
+        self._compared = compared
+        self._control.ready(compared.start_plan.restored_from, clock.utc_now())
+
+    def _compared_again(self, newest: int) -> assemble.Comparison | None:
+        """Compare with a later checkpoint of the same generation, which is read alone; None if all has to be looked at."""
+        if self._compared is None or not newest:
+            return None
+        before = self._compared.start_plan
+        manifest = catalog.read_manifest(self._root.store, layout.checkpoint(newest))
+        after = _at(before, manifest)
+        is_same = manifest.generation == before.generation and _BuildInputs.of(
+            after, self.query_uids
+        ) == _BuildInputs.of(before, self.query_uids)
+        return self.workshop.compare(self.job_config, self._root, after, self._compared.built) if is_same else None
+
+
+def activate(standby: Standby, request: api.ActivateRequest) -> assemble.Parts:
+    """Do the rest of a start: claim, find, compare and prepare.
+
+    Args:
+        standby: What is prepared.
+        request: The epoch, and where to start.
+
+    Raises:
+        StatefulSparkError: The job could not be started; its state is unchanged.
+    """
+    started_at = clock.utc_now()
+    job_config = with_restore(standby.job_config, request)
+    return take_over(standby, job_config, claim.claim(job_config, started_at, epoch=request.epoch), started_at)
+
+
+def take_over(
+    standby: Standby, job_config: config.JobConfig, root: assemble.JobRoot, started_at: datetime
+) -> assemble.Parts:
+    """Do what a start does behind its claim, with what is prepared.
+
+    Args:
+        standby: What is prepared.
+        job_config: How to run the job, and where to start.
+        root: Its root, claimed.
+        started_at: UTC.
+    """
+    root = replace(root, author=replace(root.claimed_by, carried=standby.workshop.carried()))
+    start_plan = start.find(standby.query_uids, job_config, root)
+    compared = standby.workshop.compare(job_config, root, start_plan, standby.built_for(start_plan))
+    start.raise_fence(root, compared.spark)
+    return start.prepare(job_config, replace(compared, root=replace(root, seen=None)), started_at)
+
+
+def with_restore(job_config: config.JobConfig, request: api.ActivateRequest) -> config.JobConfig:
+    """Return the configuration with the restore of an activation."""
+    return job_config if request.restore is None else job_config.model_copy(update={"restore": request.restore})
+
+
+def newest_checkpoint(store: ObjectStore) -> int:
+    """Return the highest number of a checkpoint in a listing, 0 if there is none. Cost: one listing.
+
+    A listing may lag: then the standby is a little behind, and the activation looks again.
+    """
+    return max((layout.parse_number(name) or 0 for name in store.list_names(layout.CHECKPOINTS)), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class _BuildInputs:
+    """What the queries of a job are built with, beside its file and configuration."""
+
+    placements: Mapping[str, Placement]
+    key_groups: Mapping[str, Mapping[str, int]]
+    partitions: Mapping[str, int]
+
+    @classmethod
+    def of(cls, start_plan: StartPlan, query_uids: Sequence[str]) -> _BuildInputs:
+        """Return what a state gives to them."""
+        return cls(
+            plans.placements(start_plan.queries),
+            {uid: start_plan.key_groups_of(uid) for uid in query_uids},
+            {uid: start_plan.partitions_of(uid) for uid in query_uids},
+        )
+
+
+def _at(start_plan: StartPlan, manifest: Manifest) -> StartPlan:
+    return replace(
+        start_plan,
+        queries=manifest.queries,
+        restored=manifest,
+        restored_from=manifest.label,
+        master_states=manifest.master_states,
+    )
+
+
+def _is_refusal(error: errors.StatefulSparkError) -> bool:
+    """Tell whether this version of the job is the reason, so that looking again at the same state would not help."""
+    if isinstance(error, errors.UserCodeError | errors.FormatVersionError):
+        return True
+    return failures.of_error(error).code in _REFUSALS
+
+
+def _require_jvm() -> None:
+    if gateway.has_ended():
+        raise errors.InternalError("JvmEnded", "Spark's JVM has ended while it stood by; its output says why.")
+
+
+def _drive(
+    control: standby_control.StandbyControl, request: api.ActivateRequest, loop: JobLoop, _: config.JobConfig
+) -> Ending:
+    control.hand_over(loop, request)
+    return serve.drive(loop)

@@ -1,0 +1,351 @@
+"""One start of a driver: claim, find, build, compare, prepare, start.
+
+The order is the protocol: nothing is read from the job's state before the epoch is claimed, and no generation is created
+or started before the fence is up and the job is known to fit its state. Batches that a dead driver had committed are
+completed as a checkpoint when they are found. Spark starts while storage is read, since both take seconds.
+
+A check runs the same steps and stops before it writes: without a claim nothing is completed, fenced or prepared. So it may
+run next to the driver that owns the job, and it compares what the next start compares.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from statefulspark import clock, errors, launch, storage, usercode
+from statefulspark.checkpoint import plans
+from statefulspark.contract import config, layout
+from statefulspark.declaration import JobDefinition, Output, QueryContext, QueryDefinition
+from statefulspark.driver import serve
+from statefulspark.driver.output import job_sinks, writing
+from statefulspark.driver.running import hooks
+from statefulspark.driver.snapshots import snapshot_writer
+from statefulspark.driver.starting import assemble, claim, shown_batches, start_control
+from statefulspark.driver.starting.assemble import Built, BuiltQuery, Comparison, JobRoot
+from statefulspark.engine import jvm, session, settings, warming
+from statefulspark.engine.canonical import load
+from statefulspark.evolution import comparison, keyed_states, parallelism
+from statefulspark.operators import functions, keyed, spark_errors
+from statefulspark.planning import carry, describe
+from statefulspark.recovery import plan, recovery, restore
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+    from statefulspark.driver.loop import JobLoop
+    from statefulspark.evolution.comparison import Evolution
+    from statefulspark.recovery.plan import StartPlan
+    from statefulspark.storage import StorageOptions
+
+_log = logging.getLogger(__name__)
+
+SessionBuilder = Callable[[config.JobConfig, "StorageOptions"], "SparkSession"]
+
+
+def run(job: JobDefinition, job_config: config.JobConfig) -> int:
+    """Run a job until it ends.
+
+    Args:
+        job: What the job file declares.
+        job_config: How to run it.
+
+    Returns:
+        One of `contract.exit_codes`; how the job ended is logged and written to the termination log.
+
+    Raises:
+        StatefulSparkError: It could not be started; the job's state is unchanged.
+    """
+    started_at = clock.utc_now()
+    control = start_control.StartControl(job_config, started_at, epoch=claim.assigned_epoch() or 0)
+    # Without an operator, the driver before it may have the same address until it is fenced.
+    is_alone = claim.assigned_epoch() is not None
+    with serve.serving(control, job_config) if is_alone else contextlib.nullcontext():
+        control.at("Claiming the job, finding its state and planning its queries")
+        compared = up_to_comparison(job, job_config, functools.partial(claim.claim, job_config, started_at))
+        origin = compared.start_plan.restored_from or "empty state"
+        control.at(f"Preparing to go on from {origin}", epoch=compared.root.epoch)
+        parts = prepare(job_config, compared, started_at)
+        control.at(f"Starting the queries from {origin}")
+        ending = start(parts, functools.partial(_drive, control) if is_alone else serve.serve)
+    location = ending.snapshot.location if ending.snapshot else None
+    return launch.finish(ending.code, ending.reason, ending.message, location)
+
+
+def _drive(control: start_control.StartControl, loop: JobLoop, _: config.JobConfig) -> snapshot_writer.Ending:
+    control.hand_over(loop)
+    return serve.drive(loop)
+
+
+def check(job: JobDefinition, job_config: config.JobConfig) -> Comparison:
+    """Run the steps of `run` up to the comparison, without a claim; nothing is written.
+
+    Raises:
+        StatefulSparkError: The job could not start.
+    """
+    return up_to_comparison(job, job_config, functools.partial(claim.open_root, job_config))
+
+
+def up_to_comparison(
+    job: JobDefinition,
+    job_config: config.JobConfig,
+    root_of: Callable[[], JobRoot],
+    *,
+    session_of: SessionBuilder = session.build,
+) -> Comparison:
+    """Claim, find, build and compare: the steps that a start and a check share.
+
+    Args:
+        job: What the job file declares.
+        job_config: How to run it.
+        root_of: Opens the job's root, and claims it unless this is a check.
+        session_of: Starts Spark.
+
+    Raises:
+        StatefulSparkError: The job could not start.
+    """
+    require_queries(job, job_config)
+    settings.check_settings(job_config.engine.conf)
+    options = settings.storage_options(job_config.storage)
+    starting = session.beside(functools.partial(session_of, job_config, options))
+    # What is raised here does not wait for Spark, which nobody needs then.
+    root = root_of()
+    start_plan = find(job.query_uids, job_config, root)
+    spark = starting.result()
+    if root.author is not None:
+        warming.start_workers(spark)
+        warming.read_storage(spark, f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch)}")
+        raise_fence(root, spark)
+        root = replace(root, seen=None)
+    built = build_queries(job, job_config, spark, start_plan)
+    _log.info("queries planned", extra={"queries": len(built.queries)})
+    return compare(job_config, root, spark, start_plan, built)
+
+
+def require_queries(job: JobDefinition, job_config: config.JobConfig) -> None:
+    """Refuse a job without queries.
+
+    Raises:
+        SpecRejectedError: `NoQueries`.
+    """
+    if not job.queries:
+        message = f"The job {job_config.name} declares no query; decorate one with @job.query."
+        raise errors.SpecRejectedError("NoQueries", message)
+
+
+# Claim
+
+
+def raise_fence(root: JobRoot, spark: SparkSession) -> None:
+    """Make Spark refuse every write once a newer epoch exists."""
+    jvm.Fence(spark).configure(f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch + 1)}")
+
+
+# Find
+
+
+def find(query_uids: Sequence[str], job_config: config.JobConfig, root: JobRoot) -> StartPlan:
+    """Find the snapshot to start from; with a claim, complete the batches that a dead driver had committed."""
+
+    def open_store(uri: str) -> storage.ObjectStore:
+        return storage.open_store(uri, root.options)
+
+    restore_config = job_config.restore
+    if root.author is None:
+        return recovery.plan_recovery(root.store, restore=restore_config, query_uids=query_uids, open_store=open_store)
+    start_plan = recovery.find_start(
+        root.store, root.author, restore=restore_config, query_uids=query_uids, open_store=open_store, cache=root.seen
+    )
+    _log.info("state found", extra={"restored_from": start_plan.restored_from or "nothing: first start"})
+    if start_plan.restore_skipped is not None:
+        # A restore with an id is done once on purpose, through any number of restarts.
+        level = logging.WARNING if restore_config.id is None else logging.INFO
+        _log.log(level, "the requested restore is not done again", extra={"why": start_plan.restore_skipped})
+    if start_plan.fallback is not None:
+        _log.warning("fell back to an older snapshot", extra={"why": start_plan.fallback})
+    return start_plan
+
+
+# Build
+
+
+def build_queries(
+    job: JobDefinition,
+    job_config: config.JobConfig,
+    spark: SparkSession,
+    start_plan: StartPlan,
+    *,
+    declared: functions.JobFunctions | None = None,
+) -> Built:
+    """Call every query function, and plan its result without running it.
+
+    Args:
+        job: What the job file declares.
+        job_config: How to run it.
+        spark: The session.
+        start_plan: Where the job continues.
+        declared: Collects the functions on the driver.
+    """
+    declared = declared or functions.JobFunctions()
+    context = QueryContext(job_config.name, job_config.namespace, job_config.parameters)
+    registry = keyed.OperatorRegistry()
+    partitions = parallelism.requested_partitions(job_config.engine.conf)
+    placements = plans.placements(start_plan.queries)
+    built = []
+    for query in job.queries:
+        collecting = keyed.collecting(
+            registry,
+            query_uid=query.uid,
+            placements=placements,
+            key_groups=start_plan.key_groups_of(query.uid),
+            partitions=start_plan.partitions_of(query.uid),
+        )
+        with collecting, declared.collecting(query.uid):
+            output = _call(query, spark, context)
+        with spark_errors.refusing_plan(query.uid):
+            declared.declare(query.uid, output)
+            stream = carry.stream_of(output, query.uid)
+            if isinstance(output, Output):
+                writing.check_schema(output, settings.storage_options(job_config.storage))
+            operators = registry.of_query(query.uid)
+            planned = describe.describe(query.uid, stream, operators, partitions=partitions)
+        built.append(BuiltQuery(query.uid, output, stream, planned, operators))
+    return Built(tuple(built), declared, hooks.JobHooks(job.hooks))
+
+
+def _call(query: QueryDefinition, spark: SparkSession, context: QueryContext) -> DataStreamWriter | Output:
+    """Call a query function.
+
+    Raises:
+        UserCodeError: `JobFileRaised`.
+    """
+    try:
+        return query.function(spark, context)
+    except Exception as error:
+        called = f"The function of query {query.uid!r}"
+        raise usercode.raised(error, reason="JobFileRaised", called=called, advice=usercode.CORRECT_IT) from error
+
+
+# Compare
+
+
+def compare(
+    job_config: config.JobConfig, root: JobRoot, spark: SparkSession, start_plan: StartPlan, built: Built
+) -> Comparison:
+    """Compare the job with its state.
+
+    Args:
+        job_config: Says whether state may be dropped.
+        root: The location of the state.
+        spark: The session.
+        start_plan: The state that is restored.
+        built: The job as it would run.
+
+    Raises:
+        SpecRejectedError: The job cannot restore part of the state, or a sink has shown batches that are not in it.
+    """
+    allows_lost_state = job_config.restore.allow_non_restored_state
+    outputs = {query.uid: query.output for query in built.queries}
+    if not allows_lost_state:
+        built.functions.require_place(start_plan.queries)
+        built.master_hooks.require_place(start_plan.master_states)
+        job_sinks.require_place(start_plan.queries, job_sinks.keys_of(outputs))
+    changes = comparison.compare(
+        start_plan.queries,
+        (query.planned for query in built.queries),
+        label=start_plan.restored_from or "The state on storage",
+        allow_non_restored_state=allows_lost_state,
+    )
+    shown_batches.require_contained(job_config, root, start_plan, outputs)
+    declared = {operator.uid: operator.states for query in built.queries for operator in query.operators}
+    compared = {change.query.uid: keyed_states.compare(change, declared) for change in changes}
+    return Comparison(root, spark, start_plan, built, compared)
+
+
+# Prepare
+
+
+def prepare(job_config: config.JobConfig, compared: Comparison, started_at: datetime) -> assemble.Parts:
+    """Prepare the generation that the job runs in, and restore functions and hooks."""
+    root, built = compared.root, compared.built
+    ready = _generation_ready(compared)
+    bound = built.functions.bind(root, ready)
+    queries = tuple(replace(query, output=bound.get(query.uid, query.output)) for query in built.queries)
+    built.master_hooks.restore(ready)
+    return assemble.Parts(
+        job_config,
+        root,
+        ready,
+        queries,
+        compared.spark,
+        jvm.Fence(compared.spark),
+        started_at,
+        built.functions,
+        built.master_hooks,
+    )
+
+
+def _generation_ready(compared: Comparison) -> StartPlan:
+    root, start_plan, changes = compared.root, compared.start_plan, compared.changes
+    changed = {uid: change for uid, change in changes.items() if not change.is_empty}
+    sentences = tuple(sentence for change in changes.values() for sentence in change.sentences)
+    for sentence in sentences:
+        _log.info("the job has changed", extra={"what": sentence})
+    for warning in (warning for change in changes.values() for warning in change.warnings):
+        _log.warning("the job has changed in a way that its state does not reflect", extra={"what": warning})
+    planned = tuple(query.planned for query in compared.built.queries)
+    ready = restore.carry_out(
+        root.store,
+        plan.in_new_generation(start_plan, sentences) if changed else plan.with_declared_queries(start_plan, planned),
+        root.claimed_by,
+        rewrites={uid: change.rewrite for uid, change in changed.items()},
+        finish=_finisher(compared, planned, changed),
+        hadoop_root=session.hadoop_uri(root.store.uri),
+    )
+    _log.info("generation ready", extra={"generation": ready.generation})
+    return ready
+
+
+def _finisher(
+    compared: Comparison, planned: tuple[plans.PlannedQuery, ...], changed: Mapping[str, Evolution]
+) -> restore.Finisher:
+    """Return the Spark part of a new generation: load a canonical savepoint, then rewrite the changed state."""
+    root, start_plan = compared.root, compared.start_plan
+    carrier = carry.Carrier(
+        session=compared.spark,
+        store=root.store,
+        hadoop_root=session.hadoop_uri(root.store.uri),
+        epoch=root.epoch,
+        planned=planned,
+        streams={query.uid: query.stream for query in compared.built.queries},
+        evolutions=load.without_partitions(changed, start_plan),
+    )
+    return load.StateImporter(compared.spark, root.store, root.options, start_plan, planned, compared.changes).then(
+        carrier.finish
+    )
+
+
+# Start
+
+
+def start(
+    parts: assemble.Parts, serving: Callable[[JobLoop, config.JobConfig], snapshot_writer.Ending] = serve.serve
+) -> snapshot_writer.Ending:
+    """Start the queries, and run until the job ends.
+
+    Args:
+        parts: The prepared job.
+        serving: Runs the loop until it ends.
+    """
+    try:
+        ending = serving(assemble.assemble(parts), parts.job_config)
+    finally:
+        parts.master_hooks.close()
+    parts.declared.close()
+    return ending

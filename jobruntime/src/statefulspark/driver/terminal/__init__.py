@@ -1,0 +1,1 @@
+"""What a person at a terminal is shown while the job runs."""

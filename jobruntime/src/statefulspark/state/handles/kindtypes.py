@@ -1,0 +1,187 @@
+"""The stored metadata of a state, and the fields of a kind of state: a row in `kinds`.
+
+A **kind** is what a user declares: a descriptor, a handle, a name in storage. Kinds with the same layout of values share a
+**shape**: the table, its changes, and how these are merged, stored, exported and expired. Code that works with a state
+uses the functions of its row (`meta.kind.shape.merge`) and never branches on the kind. The rows are in `kinds`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Never, Protocol
+
+from statefulspark.state.memory import tables
+
+if TYPE_CHECKING:
+    from statefulspark.state.memory import cleanup, scope, ttl
+    from statefulspark.state.types import conversions
+
+Entry = tuple[tables.Key, object, tables.Cell]
+"""Key, index or entry (None where the shape has none), and cell."""
+
+
+class View(Protocol):
+    """Access to the tables of a state, one key group at a time."""
+
+    def bind(self, table: Never, /) -> None:
+        """Switch to another key group; the table has the class of the shape."""
+
+
+class Converting(Protocol):
+    """A view that converts values of a user-defined type."""
+
+    conversion: conversions.Conversion
+    """Converts values; a key group with an older stored form has its own."""
+
+
+class Descriptor(Protocol):
+    """The fields of every state declaration."""
+
+    @property
+    def name(self) -> str:
+        """Unique name within the operator."""
+
+    @property
+    def kind(self) -> StateKind:
+        """Its row in `kinds`."""
+
+    @property
+    def type_text(self) -> str:
+        """The type as it is stored with the state."""
+
+    @property
+    def value_type(self) -> object:
+        """The declared type of one cell: a value, an element, the value of an entry."""
+
+    @property
+    def ttl(self) -> ttl.Ttl | None:
+        """Time to live; None keeps it until it is cleared."""
+
+
+def no_arrays(_: Descriptor, __: StateMeta, ___: scope.Scope) -> View | None:
+    """Return None: the kind is never folded as columns."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The layout shared by kinds: how values are held, stored, exported and expired. All functions are pure.
+
+    Attributes:
+        name: A label.
+        table: Creates an empty table.
+        merge: Folds newer changes into older ones, in place.
+        encode: Returns the columns of a chunk for changes without deletions.
+        decode: Decoders by number of columns, one for each released form. They take keys and columns.
+        since: The oldest chunk version that supports it.
+        cells: Returns the cells that changes set, to check a whole column at once.
+        alive: Returns the unexpired part of one change (no deletion) of a state with a time to live, or None.
+        entries: Returns the content of a full chunk, one entry per row of an export.
+        gather: The inverse: changes of a full chunk from entries, which may be in any order.
+        view: Creates the view of the tables.
+        converting: Wraps a view for a user-defined type.
+        container: Family of the stored type if the cell type is its last argument; empty if the stored type is the cell
+            type.
+        column: Name of the column between key and value in exports; empty for none.
+        has_entry_keys: Whether that column holds user keys: their type is the first argument of the container and can
+            never change.
+        needs_whole_group: Whether all rows of a key group are needed at once, as for an order over all keys.
+    """
+
+    name: str
+    table: Callable[[], tables.Table]
+    merge: Callable[[tables.Changes, tables.Changes], None]
+    encode: Callable[[tables.Changes], list[object]]
+    decode: Mapping[int, Callable[..., tables.Changes]]
+    since: int
+    cells: Callable[[tables.Changes], Iterable[tables.Cell]]
+    alive: Callable[[object, int], object]
+    entries: Callable[[tables.Changes], Iterator[Entry]]
+    gather: Callable[[Iterable[Entry]], tables.Changes]
+    view: Callable[[StateMeta, scope.Scope, ttl.Ttl | None, cleanup.Cleaner | None], View]
+    converting: Callable[[Never, conversions.Conversion], Converting]
+    container: str = ""
+    column: str = ""
+    has_entry_keys: bool = False
+    needs_whole_group: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateKind:
+    """A kind of state: one row of the table in `kinds`. There is one instance of each per process.
+
+    Attributes:
+        value: The name that is stored with the state and never changes.
+        shape: Its layout.
+        handle: Creates the user's handle from descriptor, view and the time to live in force.
+        in_arrays: Creates a view that is folded as columns, for functions over whole tables; returns None where the
+            declaration does not allow it.
+        prefix: Name prefix of its states, for a kind that is stored under the name of another kind.
+    """
+
+    value: str
+    shape: Shape
+    handle: Callable[[Never, Never, ttl.Ttl | None], object]
+    in_arrays: Callable[[Never, StateMeta, scope.Scope], View | None] = no_arrays
+    prefix: str = ""
+
+    def __repr__(self) -> str:
+        return f"<{self.value} {self.prefix}>" if self.prefix else f"<{self.value}>"
+
+    def __reduce__(self) -> tuple[Callable[[str, str], StateKind], tuple[str, str]]:
+        return named, (self.value, self.prefix)
+
+
+@dataclass(frozen=True, slots=True)
+class StateMeta:
+    """The stored metadata of a state, compared when a later version of the job reads the state.
+
+    Attributes:
+        name: Its name.
+        kind: Its kind.
+        type_text: Declared type, `any` when none was declared.
+        has_ttl: Whether each entry carries the time of its last renewal.
+    """
+
+    name: str
+    kind: StateKind
+    type_text: str
+    has_ttl: bool
+
+
+_KINDS: dict[tuple[str, str], StateKind] = {}
+
+
+def register(kind: StateKind) -> StateKind:
+    """Add a row, and return it; the rows of this distribution are in `kinds`.
+
+    Raises:
+        ValueError: The name is taken.
+    """
+    if _KINDS.setdefault((kind.value, kind.prefix), kind) is not kind:
+        raise ValueError(f"a kind of state named {kind.value!r} exists already")
+    return kind
+
+
+def named(value: str, name: str = "") -> StateKind:
+    """Return the kind of a stored state.
+
+    Args:
+        value: The stored name of its kind.
+        name: Its name, which distinguishes kinds with the same stored name.
+
+    Raises:
+        ValueError: The kind is unknown to this release.
+    """
+    prefix = name[: name.find("/") + 1]
+    kind = _KINDS.get((value, prefix)) or _KINDS.get((value, ""))
+    if kind is None:
+        raise ValueError(
+            f"{value!r} is not a kind of state that this release knows: {', '.join(sorted(set(_names())))}"
+        )
+    return kind
+
+
+def _names() -> Iterator[str]:
+    return (value for value, _ in _KINDS)

@@ -1,0 +1,1 @@
+"""State as stored: chunks, their compaction and evolution, and the store of a key group."""

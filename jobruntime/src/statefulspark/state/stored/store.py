@@ -1,0 +1,354 @@
+"""The store of one key group: chunks in a log, a head that lists the valid chunks, and their compaction.
+
+Spark provides durability and atomicity: everything written to a `ChunkLog` during a batch becomes visible with the
+batch or not at all. In addition, each batch that changes a key group creates one new version of it, with an id that no
+other attempt has. The head lists the chunks ("runs") that make up the version, oldest first, and the ids of the
+latest versions. Cached tables are used only when their version and id are in that list: if equal to the
+head's, they are current; if older, the later runs are applied to them. Otherwise they are discarded and the tables are
+rebuilt from the chunks. So a retried, speculative or lost attempt never serves data of another attempt.
+
+Of a key group that does not fit into memory, only the rows of the batch's keys are loaded, from a disk tier with the
+same rule.
+
+`compaction` decides when runs are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import msgpack
+
+from statefulspark import errors
+from statefulspark.contract import formats
+from statefulspark.state.memory import numbers
+from statefulspark.state.stored import chunks, compaction, grouptables
+
+LINEAGE_LENGTH = 32
+"""Number of latest version ids in a head: an older copy is rebuilt."""
+_KEY_BYTES = 200
+"""Rough memory of one key with a small value in a dict."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupHead:
+    """The current version of a key group.
+
+    Attributes:
+        version: Number of batches that changed the group.
+        unique_id: Id of the attempt that wrote it.
+        runs: The chunks of the version, oldest first; the first one is full.
+        lineage: Ids of the latest versions, oldest first, ending with `unique_id`.
+        key_type: Types of the key columns, for example `string, bigint`; empty if it was never stored.
+    """
+
+    version: int
+    unique_id: str
+    runs: tuple[compaction.ChunkRun, ...]
+    lineage: tuple[str, ...]
+    key_type: str = ""
+
+    @property
+    def base(self) -> int:
+        """Version of the full chunk."""
+        return self.runs[0].version
+
+    @property
+    def size_bytes(self) -> int:
+        """Length of all chunks."""
+        return sum(run.size_bytes for run in self.runs)
+
+    @property
+    def count(self) -> int:
+        """Number of entries in all chunks; a key counts once per chunk that contains it."""
+        return sum(run.count for run in self.runs)
+
+    def has_ancestor(self, version: int, unique_id: str) -> bool:
+        """Tell whether a version is this head or one of its predecessors."""
+        position = len(self.lineage) - 1 - (self.version - version)
+        return 0 <= position < len(self.lineage) and self.lineage[position] == unique_id
+
+    def pack_layout(self) -> bytes:
+        """Encode runs, lineage and key type, which are stored beside version, id and base."""
+        runs = [[run.version, run.size_bytes, run.count] for run in self.runs]
+        layout: list[object] = [1, runs, list(self.lineage)]
+        if self.key_type:
+            layout = [2, runs, list(self.lineage), self.key_type]
+        body: bytes = msgpack.packb(layout)
+        return body
+
+    @staticmethod
+    def from_layout(version: int, unique_id: str, layout: bytes) -> GroupHead:
+        """Decode a layout that any release wrote.
+
+        Raises:
+            FormatVersionError: The layout has a version that this release does not know.
+            SnapshotCorruptError: `ChunkUnreadable`: it is no layout.
+        """
+        try:
+            layout_version, *fields = msgpack.unpackb(layout)
+            formats.HEAD.require_known(layout_version, "The head of a key group")
+            runs, lineage, *more = fields
+            key_type = str(more[0]) if more else ""
+            listed = tuple(compaction.ChunkRun(*run) for run in runs)
+            return GroupHead(version, unique_id, listed, tuple(lineage), key_type)
+        except (ValueError, TypeError, msgpack.UnpackException) as error:
+            raise errors.SnapshotCorruptError(
+                "ChunkUnreadable",
+                f"The head of a key group, version {version}, cannot be read: {error}. It is damaged; restore from another "
+                "checkpoint or savepoint.",
+            ) from error
+
+
+class ChunkLog(Protocol):
+    """The chunks of one key group: a view of Spark's state for the running batch."""
+
+    def head(self) -> GroupHead | None:
+        """Return the head, or None if the group was never written."""
+
+    def set_head(self, head: GroupHead) -> None:
+        """Replace the head."""
+
+    def chunk(self, version: int) -> tuple[str, bytes] | None:
+        """Return id and bytes of a chunk, or None when there is none."""
+
+    def put_chunk(self, version: int, unique_id: str, blob: bytes) -> None:
+        """Store a chunk."""
+
+    def remove_chunk(self, version: int) -> None:
+        """Remove a chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachedGroup:
+    """Cached tables and their version."""
+
+    version: int
+    unique_id: str
+    tables: grouptables.GroupTables
+    size_bytes: int
+
+
+class Tier(Protocol):
+    """Storage for key groups that do not fit into memory. It may lose entries at any time; results match the head."""
+
+    def read(
+        self, group: int, head: GroupHead, log: ChunkLog, keys: Collection[object]
+    ) -> grouptables.GroupTables | None:
+        """Return the rows of some keys, or None when the whole group must be loaded."""
+
+    def scan(self, group: int, head: GroupHead) -> grouptables.GroupTables | None:
+        """Return all rows, or None when they are not available."""
+
+    def record_delta(self, group: int, before: GroupHead, after: GroupHead, delta: bytes) -> None:
+        """Keep the changes between a version and the next one, which is stored in full."""
+
+
+class GroupCache(Protocol):
+    """Keeps tables until the next batch. It may drop entries at any time and must never change them."""
+
+    def tier_for(self, group: int, size_bytes: int) -> Tier | None:
+        """Return the tier to read a part of a key group from, or None when the whole group fits into memory."""
+
+    def take(self, group: int) -> CachedGroup | None:
+        """Remove and return the cached entry of a key group."""
+
+    def put(self, group: int, cached: CachedGroup) -> None:
+        """Cache the tables of a key group."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedGroup:
+    """A key group that a batch processes.
+
+    Attributes:
+        group: Its number.
+        head: Its version; None when there is no state yet.
+        tables: Its rows.
+        tier: Has the other rows; None when the tables have all rows.
+    """
+
+    group: int
+    head: GroupHead | None
+    tables: grouptables.GroupTables
+    tier: Tier | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The bytes that a commit wrote.
+
+    Attributes:
+        delta_bytes: Size of the changes.
+        total_bytes: Size written, including merged chunks.
+    """
+
+    delta_bytes: int
+    total_bytes: int
+
+
+def load(
+    log: ChunkLog,
+    cache: GroupCache,
+    group: int,
+    *,
+    keys: Callable[[], Collection[object]] | None = None,
+    in_arrays: bool = False,
+) -> LoadedGroup:
+    """Load the tables of a key group at its head: from the cache if valid, else from the chunks.
+
+    The entry is removed from the cache: a batch that fails leaves no partial changes in it.
+
+    Args:
+        log: The key group's log.
+        cache: May have tables of earlier batches.
+        group: Number of the key group.
+        keys: Returns the keys of the batch. With it, only the rows of these keys are loaded if the key group does not fit
+            into memory.
+        in_arrays: Whether the tables will be arrays, which take little memory.
+
+    Raises:
+        SnapshotCorruptError: A chunk that the head names is missing or unreadable.
+    """
+    head, cached = log.head(), cache.take(group)
+    if head is None:
+        return LoadedGroup(group, None, grouptables.GroupTables())
+    # A full chunk has no deletions, so only a copy of its version or a later one can be updated from the chunks.
+    if cached is not None and cached.version >= head.base and head.has_ancestor(cached.version, cached.unique_id):
+        return LoadedGroup(group, head, _build(log, group, head, cached))
+    size_bytes = head.count * numbers.KEY_BYTES if in_arrays else _size_bytes(head, head.count)
+    tier = None if keys is None else cache.tier_for(group, size_bytes)
+    part = None if tier is None or keys is None else tier.read(group, head, log, keys())
+    if part is not None:
+        return LoadedGroup(group, head, part, tier)
+    return LoadedGroup(group, head, _build(log, group, head))
+
+
+def _build(log: ChunkLog, group: int, head: GroupHead, cached: CachedGroup | None = None) -> grouptables.GroupTables:
+    group_tables = grouptables.GroupTables() if cached is None else cached.tables
+    for run in head.runs:
+        if cached is None or run.version > cached.version:
+            group_tables.apply(read_chunk(log, group, run))
+    return group_tables
+
+
+def read_chunk(log: ChunkLog, group: int, run: compaction.ChunkRun) -> chunks.Chunk:
+    """Read a chunk that a head names.
+
+    Raises:
+        SnapshotCorruptError: It is missing or unreadable.
+    """
+    stored = log.chunk(run.version)
+    if stored is None:
+        raise errors.SnapshotCorruptError(
+            "ChunkMissing",
+            f"Chunk {run.version} of key group {group} is missing from the keyed state, though its head names it. "
+            "Restore from another checkpoint or savepoint.",
+        )
+    return chunks.decode(stored[1], f"{run.version} of key group {group}")
+
+
+def commit(
+    log: ChunkLog,
+    cache: GroupCache,
+    loaded: LoadedGroup,
+    *,
+    new_id: Callable[[], str],
+    before_full: Callable[[grouptables.GroupTables], None] = lambda _: None,
+    policy: compaction.Policy | None = None,
+    key_type: str = "",
+) -> Written:
+    """Write the changes of a batch as a new version, compact if due, and cache the tables.
+
+    Args:
+        log: The key group's log; writes become effective when Spark commits the batch.
+        cache: Gets the tables under the new version and id.
+        loaded: What `load` returned, with the batch's changes in its tables.
+        new_id: Returns a new id, unique over all attempts.
+        before_full: Called before all tables are written, to drop expired entries.
+        policy: Compaction policy; the default of the group when omitted.
+        key_type: Types of the key columns, stored with the state.
+
+    Raises:
+        SpecRejectedError: A value has a type that cannot be stored.
+    """
+    head, delta = loaded.head, loaded.tables.take_changes()
+    if not delta.sections and not loaded.tables.must_rewrite:
+        if head is not None:
+            _put_in_cache(cache, loaded, head)
+        return Written(0, 0)
+    chunks.check_types(delta)
+    delta_blob = chunks.encode(delta)
+    version = head.version + 1 if head else 1
+    merged = _count_merged(loaded, head, len(delta_blob), policy)
+    retained = head.runs[: len(head.runs) - merged] if head else ()
+    if head is None or not retained:
+        whole = loaded.tables if loaded.tier is None else _load_whole(log, loaded, delta)
+        before_full(whole)
+        chunk = whole.full()
+        blob = chunks.encode(chunk)
+    else:
+        chunk, blob = _merge_runs(log, loaded.group, head.runs[len(retained) :], delta, delta_blob)
+    unique_id = new_id()
+    log.put_chunk(version, unique_id, chunks.seal(blob))
+    for run in head.runs[len(retained) :] if head else ():
+        log.remove_chunk(run.version)
+    lineage = ((head.lineage if head else ()) + (unique_id,))[-LINEAGE_LENGTH:]
+    runs = (*retained, compaction.ChunkRun(version, len(blob), chunk.count))
+    new_head = GroupHead(version, unique_id, runs, lineage, key_type or (head.key_type if head else ""))
+    log.set_head(new_head)
+    if (
+        loaded.tier is not None
+        and head is not None
+        and new_head.base == version
+        and not _has_rewritten_rows(loaded.tables)
+    ):
+        loaded.tier.record_delta(loaded.group, head, new_head, delta_blob)
+    loaded.tables.written()
+    _put_in_cache(cache, loaded, new_head)
+    return Written(len(delta_blob), len(blob))
+
+
+def _count_merged(loaded: LoadedGroup, head: GroupHead | None, new_bytes: int, policy: compaction.Policy | None) -> int:
+    runs = head.runs if head else ()
+    if loaded.tables.must_rewrite:
+        return len(runs)
+    return (policy or compaction.policy_of(loaded.group)).runs_to_merge(runs, new_bytes)
+
+
+def _load_whole(log: ChunkLog, loaded: LoadedGroup, delta: chunks.Chunk) -> grouptables.GroupTables:
+    """Load all rows of a key group that was loaded in part, and apply the changes of the batch."""
+    if loaded.tier is None or loaded.head is None:
+        return loaded.tables
+    whole = loaded.tier.scan(loaded.group, loaded.head) or _build(log, loaded.group, loaded.head)
+    whole.adopt_like(loaded.tables)
+    whole.apply(delta)
+    return whole
+
+
+def _has_rewritten_rows(part: grouptables.GroupTables) -> bool:
+    """Tell whether writing a key group in full changed rows that are not in the delta."""
+    return part.must_rewrite or any(meta.has_ttl for meta in part.metas.values())
+
+
+def _size_bytes(head: GroupHead, keys: int) -> int:
+    return int(keys * (_KEY_BYTES + 2 * head.size_bytes / max(1, head.count)))
+
+
+def _put_in_cache(cache: GroupCache, loaded: LoadedGroup, head: GroupHead) -> None:
+    if loaded.tier is None:
+        keys, array_bytes = loaded.tables.arrays
+        size_bytes = array_bytes + _size_bytes(head, loaded.tables.keys - keys)
+        cache.put(loaded.group, CachedGroup(head.version, head.unique_id, loaded.tables, size_bytes))
+
+
+def _merge_runs(
+    log: ChunkLog, group: int, runs: Sequence[compaction.ChunkRun], delta: chunks.Chunk, delta_blob: bytes
+) -> tuple[chunks.Chunk, bytes]:
+    if not runs:
+        return delta, delta_blob
+    oldest, *newer = (read_chunk(log, group, run) for run in runs)
+    merged_chunk = chunks.merge(oldest, [*newer, delta])
+    return merged_chunk, chunks.encode(merged_chunk)
