@@ -109,6 +109,17 @@ def s3_breaks(seconds: float, faults: tuple[Fault, ...], world: World) -> None:
     world.until_commits(2)
 
 
+def s3_flickers(fault: Fault, world: World) -> None:
+    """The store misbehaves for a while, during which the driver is killed and starts."""
+    world.hurt()
+    with world.proxy.breaking(fault):
+        world.wait(5)
+        world.kill()
+        world.wait(25)
+    world.heal()
+    world.until_commits(2)
+
+
 def answers_lost_at(point: Point, world: World) -> None:
     """A request happens, and its answer is lost: for a start's by a start that is forced, three times for the others."""
     times = 1 if point.in_start else 3
@@ -160,8 +171,9 @@ def two_drivers_at(point: Point, world: World) -> None:
     """A driver falls asleep in the middle of a request, another one takes over, and the first wakes up and goes on.
 
     One of the two has to end: the first, which was replaced; or the second, if the first slept before it had claimed an
-    epoch, and claims the next one when it wakes up.
+    epoch, and claims the next one when it wakes up. A start that slept for longer than a request may take ends for that.
     """
+    accepted = (worlds.FENCED, worlds.UNREACHABLE) if point.in_start else (worlds.FENCED,)
     with world.unattended():
         first = world.driver
         if point.in_start:
@@ -187,7 +199,7 @@ def two_drivers_at(point: Point, world: World) -> None:
         )
         replaced = second if first.runs else first
         world.note_exit(replaced)
-        if replaced.exit_code != worlds.FENCED:
+        if replaced.exit_code not in accepted:
             raise worlds.ScenarioError(
                 f"the replaced driver ended with {replaced.exit_code}, not as one that is fenced"
             )
@@ -308,10 +320,10 @@ def _s3(name: str, seconds: float, *faults: Fault) -> Scenario:
 _BUSY = Fault(Harm.BUSY, share=0.25)
 _HARMS: dict[str, Callable[[Path], None]] = {"truncated": truncate, "bit-flipped": flip_a_bit, "missing": Path.unlink}
 _RESCALED = ("--conf", "spark.sql.shuffle.partitions=3")
-_MEETINGS = (
+MEETINGS = (
     *POINTS[:1],
     *(point for point in POINTS if point.name in ("fence", "plan", "state", "commit", "manifest", "shown", "prune")),
-    Point("savepoint", "PUT", r"/savepoints/[^/]+/_metadata\.json", request=("savepoint", "trigger")),
+    Point("savepoint", "PUT", r"/savepoints/[^/]+/_metadata\.json", request=("savepoint", "create")),
     Point("stop", "PUT", r"/savepoints/[^/]+/_metadata\.json", request=("stop", "--savepoint")),
 )
 
@@ -331,6 +343,8 @@ ALL = (
     _s3("s3-cut", 15, Fault(Harm.CUT, share=0.2)),
     _s3("s3-answers-lost", 15, Fault(Harm.LOSE_ANSWER, "PUT", share=0.3)),
     _s3("s3-wrong-credentials", 15, Fault(Harm.SPOIL_SIGNATURE)),
+    _s3("s3-silent", 15, Fault(Harm.SILENT)),
+    _scenario("s3-behind-an-ingress-that-lost-it", s3_flickers, Fault(Harm.NOT_FOUND, share=0.3)),
     *(_scenario(f"answer-lost-{point.name}", answers_lost_at, point) for point in POINTS),
     *(_scenario(f"newest-state-{harm}", state_damaged, act) for harm, act in _HARMS.items()),
     *(
@@ -338,7 +352,7 @@ ALL = (
         for harm, act in _HARMS.items()
     ),
     *(_scenario(f"newest-manifest-{harm}", manifest_damaged, act) for harm, act in _HARMS.items()),
-    *(_scenario(f"two-drivers-at-{point.name}", two_drivers_at, point) for point in _MEETINGS),
+    *(_scenario(f"two-drivers-at-{point.name}", two_drivers_at, point) for point in MEETINGS),
     _scenario("upgrade-while-s3-is-busy", upgraded, _BUSY, ("--parameter", "trigger=2 seconds")),
     _scenario("rescale-while-s3-is-busy", upgraded, _BUSY, _RESCALED),
     _scenario("rescale", upgraded, None, _RESCALED),

@@ -24,6 +24,7 @@ _ANSWERS_WITHIN_S = 120.0
 _SLOW_DOWN = (
     b"<?xml version='1.0'?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"
 )
+_NO_BACKEND = b"default backend - 404"
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "expect", "proxy-connection"})
 
 
@@ -42,6 +43,10 @@ class Harm(enum.Enum):
     """It happens, and nobody is told: the connection breaks instead of the answer."""
     SPOIL_SIGNATURE = "spoil-signature"
     """Its signature is that of a wrong secret key."""
+    SILENT = "silent"
+    """It is swallowed, and its connection stays open and says nothing more, as before a node that was lost."""
+    NOT_FOUND = "not-found"
+    """It is answered with the 404 of an ingress that has lost the store behind it."""
 
 
 class Side(enum.Enum):
@@ -164,6 +169,7 @@ class S3Proxy:
         self._names = iter(range(1 << 30))
         self._holds: list[Hold] = []
         self.passed: list[Passed] = []
+        self._closed = threading.Event()
         proxy = self
 
         class Handler(_Handler):
@@ -219,8 +225,13 @@ class S3Proxy:
             for one in tuple(self.passed)
         )
 
+    def until_closed(self) -> None:
+        """Wait until the proxy is closed; called for requests that are never answered."""
+        self._closed.wait()
+
     def close(self) -> None:
         """Let everything go that is held, and stop."""
+        self._closed.set()
         with self._lock:
             holds, self._holds = self._holds, []
         for hold in holds:
@@ -318,6 +329,11 @@ class _Handler(http.server.BaseHTTPRequestHandler):
             time.sleep(fault.delay_s)
         if harm is Harm.REFUSE:
             return self._break()
+        if harm is Harm.SILENT:
+            owner.until_closed()
+            return self._break()
+        if harm is Harm.NOT_FOUND:
+            return self._answer(_Answer(404, "Not Found", [("Content-Type", "text/plain")], _NO_BACKEND))
         if harm is Harm.BUSY:
             return self._answer(_Answer(503, "Slow Down", [("Content-Type", "application/xml")], _SLOW_DOWN))
         if harm is Harm.SPOIL_SIGNATURE:

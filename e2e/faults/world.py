@@ -41,8 +41,10 @@ _SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _PARTITIONS = 2
 FENCED = 12
 """How a driver ends that was replaced."""
+UNREACHABLE = 16
+"""How a driver ends whose storage does not answer."""
 _STOPPED = 11
-_RETRIED = (1, 10, FENCED, 16)
+_RETRIED = (1, 10, FENCED, UNREACHABLE)
 _NUMBERS = pa.schema([("subtask", pa.int32()), ("number", pa.int64())])
 
 

@@ -15,6 +15,11 @@ _TOO_LARGE = b"HTTP/1.1 400 Bad Request\r\nContent-Type: application/xml\r\nCont
     len(_REFUSAL),
     _REFUSAL,
 )
+_NO_BACKEND = b"default backend - 404"
+_LOST_STORE = (
+    b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: %d\r\n\r\n"
+    % len(_NO_BACKEND)
+)
 
 
 class LossyProxy:
@@ -23,6 +28,7 @@ class LossyProxy:
     Attributes:
         endpoint: URL for clients.
         silent: While true, requests are swallowed and nothing is answered.
+        has_lost_the_store: Methods whose requests are answered 404, as by an ingress whose backend is gone.
         refuses_whole_copies: While true, CopyObject is answered as S3 does for an object of more than 5 GB.
     """
 
@@ -33,6 +39,7 @@ class LossyProxy:
         self._lock = threading.Lock()
         self._open: list[socket.socket] = []
         self.silent = False
+        self.has_lost_the_store: frozenset[str] = frozenset()
         self.refuses_whole_copies = False
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -72,6 +79,9 @@ class LossyProxy:
                 if self.refuses_whole_copies and _is_whole_copy(chunk):
                     client.sendall(_TOO_LARGE)
                     continue
+                if (method := chunk.partition(b" ")[0].decode("latin-1")) in self.has_lost_the_store:
+                    client.sendall(_LOST_STORE + (b"" if method == "HEAD" else _NO_BACKEND))
+                    break
                 if self._is_lost(chunk):
                     lossy.set()
                 server.sendall(chunk)

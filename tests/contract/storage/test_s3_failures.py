@@ -145,6 +145,30 @@ def test_a_restarted_server_is_found_again_by_the_same_store(tmp_path: Path) -> 
         assert store.read("a") == b"1"
 
 
+@each_operation
+def test_the_404_of_a_proxy_that_has_lost_the_store_is_no_absence(
+    lossy_store: ObjectStore, proxy: lossyproxy.LossyProxy, act: Callable[[ObjectStore], object]
+) -> None:
+    lossy_store.write("a", b"1")  # the bucket has answered just now
+    proxy.has_lost_the_store = frozenset(["GET", "HEAD", "PUT", "POST", "DELETE"])
+
+    with pytest.raises(errors.TransientError) as caught:
+        act(lossy_store)
+
+    assert caught.value.reason == "StorageUnreachable"
+
+
+def test_a_look_that_a_proxy_answers_404_is_compared_with_a_listing(
+    lossy_store: ObjectStore, proxy: lossyproxy.LossyProxy
+) -> None:
+    lossy_store.write("a", b"1")
+    proxy.has_lost_the_store = frozenset(["HEAD"])
+
+    with pytest.raises(errors.TransientError, match="check the proxy or ingress"):
+        lossy_store.info("a")
+    assert lossy_store.info("none") is None
+
+
 def test_create_recognises_its_own_write_when_the_answer_was_lost(
     lossy_store: ObjectStore, proxy: lossyproxy.LossyProxy
 ) -> None:

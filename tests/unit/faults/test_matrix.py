@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from faults import matrix
+from faults import local, matrix
 from faults.scenario import Expectation, Scenario
 from load import compare
 from load.compare import Fault, Finding
+from statefulspark.cli import main
 
 
 def a_scenario(name: str, *, stays: bool) -> Scenario:
@@ -41,3 +42,10 @@ def test_scenarios_that_leave_the_job_running_share_worlds_and_the_others_have_o
 def test_what_a_scenario_may_lead_to(comparison: compare.Comparison, exact: bool, repeats: bool) -> None:
     assert matrix.is_as_expected(comparison, Expectation.EXACT) is exact
     assert matrix.is_as_expected(comparison, Expectation.REPEATS) is repeats
+
+
+@pytest.mark.parametrize("point", [one for one in local.MEETINGS if one.request], ids=lambda point: point.name)
+def test_a_meeting_asks_for_a_command_that_there_is(point: local.Point) -> None:
+    words = [*point.request, "--detach", "--url", "http://127.0.0.1:1", "--token", "x"]
+
+    assert main.build_parser(words[0]).parse_args(words)

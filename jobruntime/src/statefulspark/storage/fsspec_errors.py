@@ -21,6 +21,8 @@ from statefulspark import errors
 _DENIED = frozenset(["ExpiredToken", "InvalidToken", "TokenRefreshRequired", "XAdminUserNotFound"])
 _CONDITION_FAILED = frozenset(["PreconditionFailed", "412"])
 _CONFLICT = frozenset(["ConditionalRequestConflict", "OperationAborted", "409"])
+_WORDLESS_404 = frozenset(["404", "NotFound"])
+"""A 404 without a word of S3's, as a proxy answers that has lost the store behind it; nothing is known of the object."""
 _THROTTLED = frozenset(["SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "RequestTimeout"])
 _NO_CREDENTIALS = (
     botocore.exceptions.NoCredentialsError,
@@ -59,12 +61,14 @@ class RequestTarget:
         bucket: The bucket.
         key: The full key in the bucket, or "" for a listing of the root.
         endpoint: The server's URL, or "AWS S3".
+        is_head: Whether it is a HEAD, whose answers have no body.
     """
 
     action: str
     bucket: str
     key: str
     endpoint: str
+    is_head: bool = False
 
     @property
     def uri(self) -> str:
@@ -83,12 +87,18 @@ def status_of(error: BaseException) -> int:
     return _status(_answer_of(error))
 
 
-def is_absent(error: BaseException) -> bool:
+def is_absent(error: BaseException, target: RequestTarget) -> bool:
     """Tell whether the server reports that the object (not the bucket) does not exist.
 
-    The answer to a HEAD has no body, so its 404 does not say which of both is missing; the caller must check.
+    S3 says `NoSuchKey` in the body of its answer. The answer to a HEAD has no body, so its 404 does not say whether the
+    object, the bucket or the whole store is missing; the caller must check (`is_from_s3`).
     """
-    return code_of(error) in ("NoSuchKey", "404", "NotFound")
+    return code_of(error) == "NoSuchKey" or (target.is_head and status_of(error) == 404)
+
+
+def is_from_s3(error: BaseException) -> bool:
+    """Tell whether the answer bears the id that S3 gives to each request; that of a proxy before it has none."""
+    return bool(_answer_of(error).get("ResponseMetadata", {}).get("RequestId"))
 
 
 def is_condition_failed(error: BaseException) -> bool:
@@ -96,10 +106,11 @@ def is_condition_failed(error: BaseException) -> bool:
     return code_of(error) in _CONDITION_FAILED or isinstance(error, FileExistsError)
 
 
-def is_transient(error: BaseException) -> bool:
+def is_transient(error: BaseException, target: RequestTarget) -> bool:
     """Tell whether the same request may succeed if it is repeated."""
     code = code_of(error)
-    return status_of(error) >= 500 or code in _THROTTLED or code in _CONFLICT or _without_answer(error)
+    is_busy = status_of(error) >= 500 or code in _THROTTLED or code in _CONFLICT
+    return is_busy or _without_answer(error) or (code in _WORDLESS_404 and not target.is_head)
 
 
 def translate(error: BaseException, target: RequestTarget) -> errors.StatefulSparkError:
@@ -112,7 +123,7 @@ def translate(error: BaseException, target: RequestTarget) -> errors.StatefulSpa
     code = code_of(error)
     if code == "NoSuchBucket":
         return no_such_bucket(target)
-    if is_absent(error):
+    if is_absent(error, target):
         return errors.ObjectNotFoundError(target.uri)
     if is_condition_failed(error):
         return errors.ObjectExistsError(target.uri)
@@ -128,7 +139,7 @@ def translate(error: BaseException, target: RequestTarget) -> errors.StatefulSpa
             f"There are no credentials to {target.action} {target.uri} at {target.endpoint}; set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY.",
         )
-    if is_transient(error):
+    if is_transient(error, target):
         return unreachable(error, target)
     return errors.StateUnknownError(
         "StorageFailed",
@@ -152,6 +163,15 @@ def unreachable(error: BaseException, target: RequestTarget) -> errors.Transient
         "StorageUnreachable",
         f"Could not {target.action} {target.uri} at {target.endpoint}: {cause}; check that the server runs and that the "
         f"network lets this machine reach it; the bucket is {target.bucket}.",
+    )
+
+
+def lost_on_the_way(target: RequestTarget) -> errors.TransientError:
+    """Return the error for an object that is listed, and whose 404 did not come from the server."""
+    return errors.TransientError(
+        "StorageUnreachable",
+        f"{target.endpoint} lists {target.uri}, and a look at it was answered 404 by something between this machine and the "
+        "server; check the proxy or ingress before it.",
     )
 
 

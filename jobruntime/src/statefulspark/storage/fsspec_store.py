@@ -10,6 +10,7 @@ Retries are limited by time, so that a dead server is reported within about 15 s
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import functools
 import math
 import random
@@ -213,15 +214,33 @@ class FsspecStore:
         return None if answer is None else self._describe(answer, full_key)
 
     async def _head(self, full_key: str) -> _Answer | None:
-        target = self._target("look up", full_key)
         try:
-            return await self._retried(lambda: self._request("head_object", Key=full_key), target)
-        except errors.ObjectNotFoundError:
-            if time.monotonic() - self._connection.seen_at_s.get(self._bucket, -math.inf) < _BUCKET_CHECK_INTERVAL_S:
+            return await self._look(full_key)
+        except errors.ObjectNotFoundError as absent:
+            if self._is_believed(absent) or not await self._is_listed(full_key):
                 return None
-            # The 404 of a HEAD has no body; a listing of the bucket shows whether the object or the bucket is missing.
-            await self._retried(lambda: self._request("list_objects_v2", Prefix=full_key, MaxKeys=1), target)
-            return None
+        try:
+            return await self._look(full_key)  # created meanwhile, or the 404 was not the server's
+        except errors.ObjectNotFoundError as absent:
+            if self._is_believed(absent):
+                return None
+            raise fsspec_errors.lost_on_the_way(self._target("look up", full_key)) from absent
+
+    async def _look(self, full_key: str) -> _Answer:
+        target = dataclasses.replace(self._target("look up", full_key), is_head=True)
+        return await self._retried(lambda: self._request("head_object", Key=full_key), target)
+
+    def _is_believed(self, absent: errors.ObjectNotFoundError) -> bool:
+        """Tell whether the 404 of a HEAD, which has no body, is about the object: not the bucket, and not a proxy's."""
+        seen_at_s = self._connection.seen_at_s.get(self._bucket, -math.inf)
+        is_bucket_there = time.monotonic() - seen_at_s < _BUCKET_CHECK_INTERVAL_S
+        return is_bucket_there and absent.__cause__ is not None and fsspec_errors.is_from_s3(absent.__cause__)
+
+    async def _is_listed(self, full_key: str) -> bool:
+        """Tell whether an object exists by a listing, whose answer has a body: an error in it says what is missing."""
+        target = self._target("look up", full_key)
+        page = await self._retried(lambda: self._request("list_objects_v2", Prefix=full_key, MaxKeys=1), target)
+        return [entry["Key"] for entry in page.get("Contents", [])] == [full_key]
 
     async def _pages(self, folder: str, delimiter: str) -> tuple[_Answer, ...]:
         target = self._target("list", folder)
@@ -299,7 +318,7 @@ class FsspecStore:
             except fsspec_errors.FAILURES as error:
                 elapsed_s = time.monotonic() - started_s
                 is_last = number == _ATTEMPTS or elapsed_s > _LAST_ATTEMPT_STARTS_S
-                if is_last or not fsspec_errors.is_transient(error):
+                if is_last or not fsspec_errors.is_transient(error, target):
                     raise fsspec_errors.translate(error, target) from error
             await asyncio.sleep(0.1 * 2**number * random.uniform(0.5, 1.5))  # noqa: S311 - spreads retries, not for security
         raise errors.InternalError("RetriesExhausted", "The last attempt neither returned nor raised.")
