@@ -10,9 +10,10 @@ import streams
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from s3server import S3Server
+from statefulspark import storage
 from statefulspark.contract.manifest import FileEntry, QueryEntry
 from statefulspark.engine import session as spark_session
-from statefulspark.planning import read_ahead
+from statefulspark.planning import early_state, read_ahead
 
 pytestmark = [pytest.mark.spark, pytest.mark.s3]
 FOLDER = "generations/00000001/q"
@@ -23,6 +24,7 @@ class World:
     """A query on S3 that has ended, with snapshots of its state."""
 
     def __init__(self, spark: SparkSession, s3: S3Server, bucket: str) -> None:
+        self.store = storage.open_store(f"s3://{bucket}", s3.options())
         self.spark, self.root = spark, f"s3a://{bucket}"
         self.files = s3.objects / bucket / FOLDER
         self.batch = self.run_on(3)
@@ -102,3 +104,13 @@ def test_an_activation_ends_the_reading(world: World) -> None:
     ahead = read_ahead.ReadAhead(world.spark)
 
     assert ahead.follow(world.root, [world.entry], stops=lambda: True).kept_bytes == 0
+
+
+def test_a_query_goes_on_from_small_files_that_were_fetched_before_spark_asked(world: World) -> None:
+    early = early_state.EarlyState(world.store, [world.entry])
+
+    fetched = early.offer(world.spark).result(30)
+    world.spoil_state()
+
+    assert fetched == len(world.state)
+    assert world.run_on(2) > world.batch

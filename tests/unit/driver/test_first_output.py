@@ -41,14 +41,21 @@ def test_a_driver_that_takes_over_checkpoints_its_own_first_commit(job: Job) -> 
     assert latest.batches != restored
 
 
-def test_every_query_of_the_job_is_meant() -> None:
-    parts = cast(
+def parts_of_a_job(*, shows_first_batches: bool = True) -> assemble.Parts:
+    return cast(
         "assemble.Parts",
         SimpleNamespace(
             job_config=JobConfig(name="flights", storage=StorageConfig(uri="s3://bucket")),
             plan=SimpleNamespace(next_snapshot_id=1, checkpoint_ids=()),
             built=(SimpleNamespace(uid="delays"), SimpleNamespace(uid="counts")),
+            shows_first_batches=shows_first_batches,
         ),
     )
 
-    assert assemble._coordinator(parts).first_commits == {"delays", "counts"}
+
+def test_every_query_of_the_job_is_meant() -> None:
+    assert assemble._coordinator(parts_of_a_job()).first_commits == {"delays", "counts"}
+
+
+def test_no_query_is_meant_where_a_test_says_when_a_checkpoint_is_taken() -> None:
+    assert assemble._coordinator(parts_of_a_job(shows_first_batches=False)).first_commits == frozenset()

@@ -82,7 +82,7 @@ class ReadAhead:
             What was read and kept. What could not be read, for example because the checkpoint was pruned meanwhile, is a
             warning: the next look tries again.
         """
-        if not str(self._spark.sparkContext.master).startswith("local"):
+        if not self._is_used_here:
             return Ahead()
         files = state_files(spark_session.hadoop_uri(root_uri), queries)
         present = {uri: copy for uri in files if (copy := self._place(uri)).exists()}
@@ -101,9 +101,29 @@ class ReadAhead:
             )
         return ahead
 
+    def keeps(self, root_uri: str, bodies: Mapping[str, bytes]) -> bool:
+        """Keep files that somebody else has read; tell whether anybody here can take them.
+
+        Args:
+            root_uri: Root of the job.
+            bodies: Content of the files, by key below the root.
+        """
+        if not self._is_used_here:
+            return False
+        root = spark_session.hadoop_uri(root_uri)
+        for key, body in bodies.items():
+            copy = self._place(f"{root}/{key}")
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            copy.write_bytes(body)
+        return True
+
     def offer(self) -> None:
         """Let Spark take the copies from now on."""
         self._jvm.io.statefulspark.storage.FilesAhead.offer(str(self._folder))
+
+    @property
+    def _is_used_here(self) -> bool:
+        return str(self._spark.sparkContext.master).startswith("local")
 
     def _try(self, uri: str, *, stops: Callable[[], bool]) -> bool:
         """Read a file unless it is too late; tell whether it is here."""

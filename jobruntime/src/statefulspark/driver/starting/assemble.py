@@ -139,6 +139,8 @@ class Parts:
         started_at: When the driver started.
         declared: Functions and sources of the job that have state.
         master_hooks: Hooks that take part in its checkpoints.
+        shows_first_batches: Whether a checkpoint is taken as soon as each query has committed a batch; a test of a job says
+            when one is taken.
     """
 
     job_config: config.JobConfig
@@ -150,6 +152,7 @@ class Parts:
     started_at: datetime
     declared: functions.JobFunctions
     master_hooks: hooks.JobHooks = field(default_factory=hooks.JobHooks)
+    shows_first_batches: bool = True
 
 
 def versions() -> dict[str, str]:
@@ -277,7 +280,7 @@ def _coordinator(parts: Parts) -> model.State:
         ),
         next_id=parts.plan.next_snapshot_id,
         retained=parts.plan.checkpoint_ids,
-        first_commits=frozenset(query.uid for query in parts.built),
+        first_commits=frozenset(query.uid for query in parts.built if parts.shows_first_batches),
     )
 
 

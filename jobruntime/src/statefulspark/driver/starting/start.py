@@ -32,7 +32,7 @@ from statefulspark.engine import jvm, session, settings, warming
 from statefulspark.engine.canonical import load
 from statefulspark.evolution import comparison, keyed_states, parallelism
 from statefulspark.operators import functions, keyed, spark_errors
-from statefulspark.planning import carry, describe
+from statefulspark.planning import carry, describe, early_state
 from statefulspark.recovery import plan, recovery, restore
 
 if TYPE_CHECKING:
@@ -117,7 +117,11 @@ def up_to_comparison(
     # What is raised here does not wait for Spark, which nobody needs then.
     root = root_of()
     start_plan = find(job.query_uids, job_config, root)
+    is_local = (job_config.engine.master or "local").startswith("local")
+    early = early_state.EarlyState(root.store, start_plan.queries) if is_local and _goes_on(root, start_plan) else None
     spark = starting.result()
+    if early is not None:
+        early.offer(spark)
     if root.author is not None:
         warming.start_workers(spark)
         warming.read_storage(spark, f"{session.hadoop_uri(root.store.uri)}/{layout.epoch(root.epoch)}")
@@ -126,6 +130,11 @@ def up_to_comparison(
     built = build_queries(job, job_config, spark, start_plan)
     _log.info("queries planned", extra={"queries": len(built.queries)})
     return compare(job_config, root, spark, start_plan, built)
+
+
+def _goes_on(root: JobRoot, start_plan: StartPlan) -> bool:
+    """Tell whether the queries go on with the state files where they are."""
+    return root.author is not None and start_plan.mode is plan.StartMode.CONTINUE
 
 
 def require_queries(job: JobDefinition, job_config: config.JobConfig) -> None:
