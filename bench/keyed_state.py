@@ -51,6 +51,7 @@ _SETTINGS = {
     f"{_STATE}.rocksdb.changelogCheckpointing.enabled": "true",
     f"{_STATE}.checkpointFormatVersion": "2",
     f"{_STATE}.rocksdb.trackTotalNumberOfRows": "false",
+    f"{_STATE}.maintenanceInterval": "20s",
     # Who waits for its turn is not lost.
     "spark.network.timeout": "6h",
     "spark.sql.streaming.noDataProgressEventInterval": "6h",

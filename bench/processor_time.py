@@ -66,6 +66,11 @@ def used_s(samples: tuple[Sample, ...], at_s: float) -> dict[Role, float]:
     return before[-1] if before else dict.fromkeys(Role, 0.0)
 
 
+def now_s(root: int) -> float:
+    """Return the processor seconds that a process and all below it have used; what has ended does not count."""
+    return sum(used for _, used in _of_family(root).values())
+
+
 def memory_bytes(root: int) -> dict[Role, int]:
     """Return the memory of a process and all below it; what processes share counts in parts."""
     held = dict.fromkeys(Role, 0)

@@ -24,6 +24,20 @@ def test_how_s3_is_read(conf: dict[str, str], stream: str) -> None:
     assert settings.spark_conf(job, StorageOptions())[STREAM] == stream
 
 
+@pytest.mark.parametrize(
+    ("conf", "interval"),
+    [
+        pytest.param({}, "20s", id="a start applies few batches to the newest snapshot of state"),
+        pytest.param({settings.MAINTENANCE_INTERVAL: "1m"}, "1m", id="unless the job says otherwise"),
+    ],
+)
+def test_how_often_state_is_uploaded_as_a_whole(conf: dict[str, str], interval: str) -> None:
+    engine = config.EngineConfig(conf=conf)
+    job = config.JobConfig(name="words", storage=config.StorageConfig(uri="s3://bucket"), engine=engine)
+
+    assert settings.spark_conf(job, StorageOptions())[settings.MAINTENANCE_INTERVAL] == interval
+
+
 HADOOP = "org.apache.hadoop.fs.s3a"
 
 

@@ -210,6 +210,42 @@ def test_a_delta_merged_into_a_full_chunk_is_a_full_chunk_without_deletions() ->
     }
 
 
+def test_the_first_chunk_of_a_key_group_becomes_its_tables_without_a_copy() -> None:
+    chunk = chunks.decode(chunks.encode(FULL), "full")
+    group = grouptables.GroupTables()
+    group.apply(chunk)
+    changes = {section.meta.name: section.changes for section in chunk.sections}
+    lists, maps = changes["list"]["AA"], changes["map"]["AA"]
+    assert isinstance(lists, tables.ListChange)
+    assert isinstance(maps, tables.MapChange)
+    assert group.tables["value"].rows is changes["value"]
+    assert group.tables["list"].rows["AA"] is lists.items
+    assert group.tables["map"].rows["AA"] is maps.puts
+
+
+def test_changes_that_delete_keep_what_they_delete_when_the_table_is_empty() -> None:
+    table = tables.CellTable()
+    changes: tables.Changes = {"AA": 1, "UA": tables.DELETED}
+    table.apply(changes)
+    assert table.rows == {"AA": 1}
+    assert changes == {"AA": 1, "UA": tables.DELETED}  # the disk tier deletes by them
+
+
+def test_a_chunk_is_read_without_copying_its_body(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies: list[object] = []
+    unpack = codec.unpack
+
+    def unpack_seen(body: bytes | memoryview) -> object:
+        bodies.append(body)
+        return unpack(body)
+
+    monkeypatch.setattr(codec, "unpack", unpack_seen)
+    blob = chunks.encode(FULL)
+    chunks.decode(blob, "full")
+    assert isinstance(bodies[0], memoryview)
+    assert bodies[0].obj is blob
+
+
 def _map_of(*columns: object) -> list[object]:
     return ["m", "MapState", "any", False, ["v", []], ["v", ["AA"]], [True], *columns]
 

@@ -136,7 +136,7 @@ POLICIES = st.sampled_from(
 )
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(steps=st.lists(STEPS, max_size=15), policy=POLICIES, disk=st.booleans())
 def test_any_interleaving_of_batches_retries_and_workers_equals_a_dict(
     steps: list[Step], policy: compaction.Policy, disk: bool

@@ -20,6 +20,7 @@ WORKER_DAEMON = "statefulspark.workers.daemon"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 JARS = gateway.JARS
 CREDENTIALS = "spark.hadoop.fs.s3a.aws.credentials.provider"
+MAINTENANCE_INTERVAL = "spark.sql.streaming.stateStore.maintenanceInterval"
 CLOUD_ROLES = ",".join(
     (
         "software.amazon.awssdk.auth.credentials.EnvironmentVariableCredentialsProvider",
@@ -125,6 +126,9 @@ def _defaults() -> dict[str, str]:
         "spark.scheduler.mode": "FAIR",
         # Counting rows needs one more lookup of each key before it is written, and again when changelogs are replayed.
         "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",
+        # How often snapshots of state are uploaded; a start applies all batches since the newest. With Spark's minute that
+        # took longer than to load all the state (`bench/RESULTS.md`).
+        MAINTENANCE_INTERVAL: "20s",
         # Hadoop's default reads ahead in threads of its own, which small files of logs and state only pay for: a third more
         # processor time for each file of 3 kB, and twice as much for one of 60 MB.
         "spark.hadoop.fs.s3a.input.stream.type": "classic",

@@ -81,7 +81,7 @@ class Table(Protocol):
         """Return changes that build this table from an empty one."""
 
     def apply(self, changes: Changes, /) -> None:
-        """Apply changes to the table."""
+        """Apply changes to the table, which may keep their objects and change these later."""
 
     def touch_row(self, key: Key) -> None:
         """Mark the whole row of a key as changed."""
@@ -174,6 +174,9 @@ class CellTable:
             return
         rows = self.rows
         deleted = [key for key, cell in changes.items() if cell is DELETED]
+        if not rows and not deleted:
+            self._rows = changes
+            return
         rows.update(changes)
         for key in deleted:
             del rows[key]
@@ -238,6 +241,9 @@ class ListTable:
     def apply(self, changes: Changes) -> None:
         """Apply changes to the table."""
         rows = self.rows
+        if not rows:
+            self.rows = {key: change.items for key, change in changes.items() if isinstance(change, ListChange)}
+            return
         _apply_deleted(rows, changes)
         for key, change in changes.items():
             if isinstance(change, ListChange):
@@ -308,6 +314,9 @@ class MapTable:
     def apply(self, changes: Changes) -> None:
         """Apply changes to the table."""
         rows = self.rows
+        if not rows:
+            self.rows = {key: change.puts for key, change in changes.items() if isinstance(change, MapChange)}
+            return
         _apply_deleted(rows, changes)
         for key, change in changes.items():
             if isinstance(change, MapChange):

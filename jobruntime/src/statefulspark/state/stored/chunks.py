@@ -158,7 +158,7 @@ def decode(blob: bytes, source: str) -> Chunk:
     try:
         if version == _COMPRESSED:
             return decode(compressed.decompress(blob[len(MAGIC) + 1 :]), source)
-        return _decode_body(blob[len(MAGIC) + 1 :])
+        return _decode_body(memoryview(blob)[len(MAGIC) + 1 :])
     except (*_WRONG_SHAPES, msgpack.UnpackException) as error:
         raise _unreadable(source, str(error) or type(error).__name__) from error
 
@@ -171,7 +171,7 @@ def _unreadable(source: str, why: str) -> errors.SnapshotCorruptError:
     )
 
 
-def _decode_body(body: bytes) -> Chunk:
+def _decode_body(body: memoryview) -> Chunk:
     # A wrong shape ends in a TypeError or ValueError, which decode() translates.
     kind, count, packed = cast("tuple[str, int, list[list[list[object]]]]", codec.unpack(body))
     chunk = Chunk(ChunkKind(kind), tuple(_decode_section(section) for section in packed))
