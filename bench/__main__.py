@@ -19,6 +19,7 @@ SHARED = {
     "machine",
     "older_image",
     "processor_time",
+    "sizing_runs",
     "start_picture",
     "turns",
     "workload",

@@ -86,6 +86,7 @@ GROUPS = (
         _unit("state", "evolution", "resolutions"),
     ),
     Group("rewrite", _room("evolution", "rewrite"), _unit("evolution", "rewrite")),
+    Group("sizing", _room("sizing", "layout", "limits", "objects", "times"), ("unit/sizing",)),
     Group("operator-ends", _rules("failure"), _DECISIONS),
     Group("operator-starts", _rules("start"), _DECISIONS),
     Group("operator-changes", _rules("operation", "progress", "upgrade"), _DECISIONS),

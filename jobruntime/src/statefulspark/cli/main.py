@@ -20,7 +20,7 @@ from statefulspark.contract.exit_codes import ExitCode
 INTERRUPTED = 130
 """What a shell reports for Ctrl-C."""
 
-_COMMANDS = ("init", "run", "checkpoint", "savepoint", "state", "doctor", "status", "stop", "code")
+_COMMANDS = ("init", "run", "checkpoint", "savepoint", "state", "doctor", "status", "stop", "code", "size")
 """Modules beside this one; each adds its own parser."""
 
 _EPILOG = """\

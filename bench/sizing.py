@@ -1,0 +1,86 @@
+"""The answers of `statefulspark size` against what is measured: one job with different numbers of keys.
+
+For each number of keys `sizing_runs` measures the job; that is set beside what `statefulspark.sizing` says for it on two
+cores. It takes several minutes for each; `--measured FILE` compares again what an earlier run has measured.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import cast
+
+from statefulspark import sizing
+from statefulspark.sizing import coefficients, layout, objects, times
+
+from bench import machine, sizing_runs
+
+KEY_BYTES = 9
+
+
+def compared(found: machine.Json) -> dict[str, tuple[float, float]]:
+    """Return each figure of a run as it was predicted and as it was measured."""
+    keys, value_bytes = cast("int", found["keys"]), cast("int", found["value_bytes"])
+    asked = sizing.Questions(keys=keys, bytes_per_key=value_bytes + KEY_BYTES, rows_per_s=1)
+    row_core_s = layout.rate(asked).row_core_s
+    measured = {name: float(str(found[name])) for name in ("small_batch_s", "large_batch_s", "workers_bytes")}
+    stored, kept = float(str(found["checkpoint_bytes"])), float(str(found["stored_bytes"]))
+    partitions = sizing_runs.PARTITIONS
+    writes = coefficients.WRITES_A_BATCH.value + partitions * coefficients.WRITES_A_PARTITION.value
+    return {
+        "small batch, s": (_batch_s(sizing_runs.SMALL_ROWS, row_core_s), measured["small_batch_s"]),
+        "large batch, s": (_batch_s(sizing_runs.LARGE_ROWS, row_core_s), measured["large_batch_s"]),
+        "state in memory, MB": (
+            layout.state_bytes(asked) / 1e6,
+            (measured["workers_bytes"] - sizing_runs.EMPTY_WORKERS_BYTES) / 1e6,
+        ),
+        "checkpoint, MB": (objects.checkpoint_bytes(asked) / 1e6, stored / 1e6),
+        "in the job's folder, MB": (
+            objects.checkpoint_bytes(asked) * coefficients.KEPT_PER_STORED.value / 1e6,
+            kept / 1e6,
+        ),
+        "writes a batch": (
+            writes,
+            _batch_writes(cast("dict[str, int]", found["requests"])) / float(str(found["batches"])),
+        ),
+        "restart, s": (times.restart_s(asked, partitions), statistics.mean(cast("list[float]", found["restart_s"]))),
+        "other partitions, s": (times.rescale_s(asked, partitions), float(str(found["rescale_s"]))),
+    }
+
+
+def _batch_s(rows: int, row_core_s: float) -> float:
+    return coefficients.BATCH_S.value + rows * row_core_s / sizing_runs.PARTITIONS
+
+
+def _batch_writes(requests: dict[str, int]) -> int:
+    kinds = ("sources", "offsets", "commits", "prepared", "state *.changelog", "state *.changelog.crc")
+    return sum(requests.get(f"PutObject {kind}", 0) for kind in kinds)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Measure each number of keys, and print it beside the model."""
+    parser = machine.parser("sizing", __doc__)
+    parser.add_argument("--keys", type=int, nargs="+", default=[100_000, 1_000_000, 4_000_000], help="numbers of keys")
+    parser.add_argument(
+        "--measured", type=Path, metavar="FILE", help="compare these runs, one in a line, and run nothing"
+    )
+    chosen = parser.parse_args(arguments)
+    if chosen.measured is not None:
+        runs = [json.loads(line) for line in chosen.measured.read_text().splitlines()]
+    else:
+        runs = [sizing_runs.measure(keys).to_json() for keys in chosen.keys]
+    for found in runs:
+        print(f"\n{found['keys']:,} keys of {found['value_bytes']} bytes, load {found['load']:.0f}")
+        rows = [
+            (name, f"{model:,.2f}", f"{measured:,.2f}", f"{model / measured - 1:+.0%}")
+            for name, (model, measured) in compared(found).items()
+        ]
+        machine.table(("", "model", "measured", "error"), rows)
+    machine.finish(chosen.json, {"runs": runs})
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,122 @@
+"""What was measured: each coefficient with its unit, the benchmark it is from, and how far that reaches. Pure.
+
+Seconds are those of the machine of `bench/RESULTS.md`, two cores of which the S3 server has its share. Where no span is
+given, the coefficient is a rule of the product or of the object store.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from statefulspark.sizing.answer import Certainty
+from statefulspark.sizing.questions import Door
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredUpTo:
+    """The largest job that a benchmark had.
+
+    Attributes:
+        keys: Keys with state.
+        bytes_per_key: Size of a key's state.
+        partitions: Partitions, each with a core.
+    """
+
+    keys: int
+    bytes_per_key: int
+    partitions: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Coefficient:
+    """One measured number.
+
+    Attributes:
+        value: The number.
+        unit: Its unit.
+        source: The benchmark, or whose rule it is.
+        span: What was measured; None for a rule and for what nobody has measured.
+        certainty: Of a coefficient without a span.
+    """
+
+    value: float
+    unit: str
+    source: str
+    span: MeasuredUpTo | None = None
+    certainty: Certainty = Certainty.RULE
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The job that a coefficient is used for.
+
+    Attributes:
+        keys: Keys with state.
+        bytes_per_key: Size of a key's state.
+        partitions: Partitions.
+    """
+
+    keys: int
+    bytes_per_key: int
+    partitions: int
+
+
+def certainty(point: Point, *used: Coefficient) -> Certainty:
+    """Return how certain a figure is that follows from coefficients: as certain as the least certain of them."""
+    return max((_certainty(point, each) for each in used), key=_ORDER.index, default=Certainty.RULE)
+
+
+def _certainty(point: Point, used: Coefficient) -> Certainty:
+    span = used.span
+    if span is None:
+        return used.certainty
+    is_within = (
+        point.keys <= span.keys and point.bytes_per_key <= span.bytes_per_key and point.partitions <= span.partitions
+    )
+    return Certainty.MEASURED if is_within else Certainty.EXTRAPOLATED
+
+
+_ORDER = (Certainty.RULE, Certainty.MEASURED, Certainty.EXTRAPOLATED, Certainty.ASSUMED)
+
+_SIZING = MeasuredUpTo(1_000_000, 110)
+_KEYED_STATE = MeasuredUpTo(2_000_000, 17)
+_KEYED_MEMORY = MeasuredUpTo(10_000_000, 210)
+
+BATCH_S = Coefficient(0.65, "s a batch", "bench.sizing", _SIZING)
+"""A batch without a row: planning, the requests that wait for each other, and the key groups."""
+ROW_CORE_S = MappingProxyType(
+    {
+        Door.ROWS: Coefficient(6.7e-6, "s of a core a row", "bench.sizing", MeasuredUpTo(5_000_000, 210)),
+        Door.NUMBERS: Coefficient(1.9e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
+        Door.JVM: Coefficient(23.6e-6, "s of a core a row", "bench.keyed_state", _KEYED_STATE),
+    }
+)
+"""A row with a key of its own; its bytes come on top of that."""
+BYTE_CORE_S = Coefficient(0.026e-6, "s of a core a changed byte", "bench.flink_keyed", MeasuredUpTo(5_000_000, 210))
+OBJECT_BYTES = Coefficient(116.0, "B a key", "bench.sizing", _KEYED_MEMORY)
+"""Memory of a key beside its bytes, where its state is a Python object; `bench.keyed_memory` has confirmed it."""
+NUMBER_BYTES = Coefficient(17.0, "B a key", "bench.keyed_state", _KEYED_STATE)
+STORED_PER_BYTE = Coefficient(2.4, "B in a checkpoint a byte of state", "bench.sizing", _SIZING)
+KEPT_PER_STORED = Coefficient(3.1, "B in the job's folder a byte of a checkpoint", "bench.sizing", _SIZING)
+LOCAL_PER_STORED = Coefficient(1.1, "B on local disks a byte of a checkpoint", "bench.sizing", _SIZING)
+START_S = Coefficient(15.5, "s", "bench.sizing", _SIZING)
+"""From the start of a process to its first commit, without state."""
+REBUILD_CORE_S = Coefficient(11.4e-6, "s of a core a key", "bench.keyed_memory", _KEYED_MEMORY)
+RESCALE_KEY_S = Coefficient(3e-6, "s a key", "bench.flink_savepoint", MeasuredUpTo(5_000_000, 210))
+SAVEPOINT_BYTE_S = Coefficient(4.9e-9, "s a byte", "bench.state_size", MeasuredUpTo(200_000, 10_000))
+STANDBY_S = Coefficient(6.2, "s", "bench.downtime", MeasuredUpTo(1_000, 20))
+WARM_UPGRADE_S = Coefficient(5.3, "s", "bench.downtime", MeasuredUpTo(1_000, 20))
+PAUSE_S = Coefficient(0.5, "s", "bench.state_size", MeasuredUpTo(200_000, 10_000))
+"""The pause of a stop with a savepoint, which does not grow with the state."""
+
+WRITES_A_BATCH = Coefficient(4.0, "writes a batch", "bench.sizing")
+"""Its plan, its commit, the record of a source of files, and that of a sink with transactions."""
+WRITES_A_PARTITION = Coefficient(2.0, "writes a batch and partition", "bench.s3_requests")
+"""The changed rows, and their checksum."""
+READS_A_BATCH = Coefficient(13.6, "reads a batch", "bench.sizing", _SIZING)
+WRITES_A_CHECKPOINT = Coefficient(15.0, "writes and listings a checkpoint, with its pruning", "bench.sizing", _SIZING)
+READS_A_CHECKPOINT = Coefficient(14.0, "reads a checkpoint, with its pruning", "bench.sizing", _SIZING)
+WRITES_A_SNAPSHOT = Coefficient(3.3, "writes a partition and snapshot of its state", "bench.sizing", _SIZING)
+SNAPSHOT_INTERVAL_S = Coefficient(60.0, "s", "Spark: spark.sql.streaming.stateStore.maintenanceInterval")
+WRITES_PER_S_LIMIT = Coefficient(3500.0, "writes a second below one prefix", "AWS: S3 request rate performance")

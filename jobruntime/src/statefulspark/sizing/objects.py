@@ -1,0 +1,87 @@
+"""What a job has on the object store, what it asks of it in an hour, and what both cost. Pure.
+
+One query with one stateful operator, a source of files and a sink with transactions. What a sink itself writes is not in it:
+that is the output, and its size is the job's own affair.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from statefulspark.sizing import coefficients
+from statefulspark.sizing.questions import Door, Questions
+
+HOUR_S = 3600
+HOURS_A_MONTH = 730
+_GB = 10**9
+_NUMBER_STORED_BYTES = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests in an hour.
+
+    Attributes:
+        batch_writes: Writes of batches.
+        snapshot_writes: Writes of Spark, which stores the state of a partition as a whole now and then.
+        checkpoint_writes: Writes and listings of checkpoints, and of pruning after them.
+        reads: All that reads.
+    """
+
+    batch_writes: float
+    snapshot_writes: float
+    checkpoint_writes: float
+    reads: float
+
+    @property
+    def writes(self) -> float:
+        """All that is paid as a write: writes, copies and listings."""
+        return self.batch_writes + self.snapshot_writes + self.checkpoint_writes
+
+
+def checkpoint_bytes(asked: Questions) -> float:
+    """Return the size of a checkpoint: all state."""
+    return asked.keys * _stored_key_bytes(asked) * coefficients.STORED_PER_BYTE.value
+
+
+def kept_bytes(asked: Questions, rows_per_batch: float, interval_s: float) -> float:
+    """Return what is in the job's folder: state, and changes that retained checkpoints need or that wait for pruning."""
+    kept_s = asked.retained * asked.checkpoint_interval_s + 2 * coefficients.SNAPSHOT_INTERVAL_S.value
+    changed = min(rows_per_batch, float(asked.keys)) * _stored_key_bytes(asked)
+    changes = math.ceil(kept_s / interval_s) * changed
+    return checkpoint_bytes(asked) * coefficients.KEPT_PER_STORED.value + changes
+
+
+def local_bytes(asked: Questions) -> float:
+    """Return what all pods together have of the state on their disks."""
+    return checkpoint_bytes(asked) * coefficients.LOCAL_PER_STORED.value
+
+
+def requests(asked: Questions, partitions: int, interval_s: float) -> Requests:
+    """Return the requests of an hour."""
+    batches, checkpoints = HOUR_S / interval_s, HOUR_S / asked.checkpoint_interval_s
+    a_batch = coefficients.WRITES_A_BATCH.value + partitions * coefficients.WRITES_A_PARTITION.value
+    snapshots = partitions * HOUR_S / coefficients.SNAPSHOT_INTERVAL_S.value
+    return Requests(
+        batch_writes=batches * a_batch,
+        snapshot_writes=snapshots * coefficients.WRITES_A_SNAPSHOT.value,
+        checkpoint_writes=checkpoints * coefficients.WRITES_A_CHECKPOINT.value,
+        reads=batches * coefficients.READS_A_BATCH.value + checkpoints * coefficients.READS_A_CHECKPOINT.value,
+    )
+
+
+def requests_cost(asked: Questions, made: Requests) -> float:
+    """Return the dollars that requests cost in a month."""
+    prices = asked.prices
+    an_hour = made.writes * prices.write_per_thousand + made.reads * prices.read_per_thousand
+    return an_hour / 1000 * HOURS_A_MONTH
+
+
+def storage_cost(asked: Questions, stored_bytes: float) -> float:
+    """Return the dollars that what is stored costs in a month."""
+    return stored_bytes / _GB * asked.prices.storage_gb_month
+
+
+def _stored_key_bytes(asked: Questions) -> int:
+    return _NUMBER_STORED_BYTES if asked.door is Door.NUMBERS else asked.bytes_per_key

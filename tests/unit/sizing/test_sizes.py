@@ -1,0 +1,133 @@
+"""What holds for the size of any job: more never needs less, and the resource takes what it is given."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from statefulspark import errors, sizing
+from statefulspark.sizing import layout
+from statefulspark.sizing.questions import Door
+from statefulspark.state import keygroups
+from statefulspark_operator.api import memory
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
+
+JOBS = st.builds(
+    sizing.Questions,
+    keys=st.integers(1, 10**9),
+    bytes_per_key=st.integers(1, 1000),
+    rows_per_s=st.floats(1, 10**6),
+    door=st.sampled_from(Door),
+    batch_interval=st.integers(1, 600).map(lambda tenths: timedelta(seconds=tenths / 10)),
+    restart_within=st.none() | st.integers(30, 600).map(lambda whole: timedelta(seconds=whole)),
+    pod_memory_mib=st.integers(3072, 65_536),
+    pod_cores=st.integers(1, 32),
+)
+
+
+def a_sized_job(*, keys: int = 1_000_000, rows_per_s: float = 1_000, **others: object) -> sizing.Questions:
+    return sizing.Questions(keys=keys, bytes_per_key=110, rows_per_s=rows_per_s, **others)  # type: ignore[arg-type]
+
+
+def answered(asked: sizing.Questions) -> sizing.SizeAnswer | None:
+    """Return the answer; None if no size fits."""
+    try:
+        return sizing.answer(asked)
+    except errors.SpecRejectedError:
+        return None
+
+
+@given(JOBS, st.integers(1, 10))
+def test_more_keys_never_need_less_memory_or_storage(asked: sizing.Questions, times: int) -> None:
+    fewer = answered(asked)
+    more = answered(sizing.Questions(asked.keys * times, *_rest(asked)))
+
+    if fewer is not None and more is not None:
+        for name in ("totalMib", "partitions", "checkpointBytes", "storedBytes", "requestsCost"):
+            assert more.figure(name).value >= fewer.figure(name).value
+
+
+def _rest(asked: sizing.Questions) -> tuple[object, ...]:
+    return tuple(getattr(asked, name) for name in asked.__dataclass_fields__ if name != "keys")
+
+
+@given(JOBS)
+def test_key_groups_divide_evenly_among_partitions(asked: sizing.Questions) -> None:
+    found = answered(asked)
+
+    if found is not None:
+        partitions, groups = found.figure("partitions").value, found.figure("keyGroups").value
+        assert groups % partitions == 0
+        assert partitions <= groups <= keygroups.MAX_PARALLELISM_LIMIT
+
+
+@given(JOBS)
+def test_the_resource_takes_what_it_is_given(asked: sizing.Questions) -> None:
+    found = answered(asked)
+
+    if found is not None:
+        others = {"image": "job:1", "job": {"file": "job.py"}, "storage": {"uri": "s3://bucket/state"}}
+        spec = StatefulSparkJobSpec.model_validate({**others, **found.spec})
+        assert memory.problem(spec.executor) is None
+        cores = spec.executor.instances * spec.executor.cores or spec.driver.cores
+        assert spec.spark_conf == {"spark.sql.shuffle.partitions": str(cores)}
+
+
+@given(JOBS)
+def test_the_first_limit_is_the_nearest_and_none_is_passed_already(asked: sizing.Questions) -> None:
+    found = answered(asked)
+
+    if found is not None:
+        factors = [limit.factor for limit in found.limits]
+        assert factors == sorted(factors)
+        assert all(limit.factor >= 0.98 for limit in found.limits if limit.name != "requests")
+
+
+def test_pods_are_as_large_as_the_operator_makes_them() -> None:
+    assert (layout.JVM_SHARE, layout.JVM_MIN_MIB, layout.WORKER_MIB) == (
+        memory.JVM_SHARE,
+        memory.JVM_MIN_MIB,
+        memory.PYTHON_MIB,
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "executors", "partitions"),
+    [
+        pytest.param(a_sized_job(), 0, 2, id="a million keys fit into one pod"),
+        pytest.param(a_sized_job(keys=100_000_000), 8, 32, id="a hundred million keys need memory"),
+        pytest.param(a_sized_job(rows_per_s=1_000_000), 7, 28, id="a million rows a second need cores"),
+        pytest.param(a_sized_job(keys=100_000_000, door=Door.JVM), 0, 2, id="state of Spark needs no Python"),
+    ],
+)
+def test_partitions_and_executors(asked: sizing.Questions, executors: int, partitions: int) -> None:
+    found = sizing.answer(asked)
+
+    assert (found.figure("executors").value, found.figure("partitions").value) == (executors, partitions)
+
+
+def test_a_restart_faster_than_a_start_asks_for_a_standby() -> None:
+    found = sizing.answer(a_sized_job(restart_within=timedelta(seconds=12)))
+
+    assert found.spec["driver"]["standby"] is True  # type: ignore[index,call-overload]
+    assert found.figure("standbyS").value <= 12
+
+
+def test_a_restart_that_nothing_reaches_is_told() -> None:
+    found = sizing.answer(a_sized_job(restart_within=timedelta(seconds=2)))
+
+    assert "A restart within 2.0s is out of reach: a standby needs 6.2s without any state." in found.notes
+
+
+def test_what_is_larger_than_what_was_measured_is_called_extrapolated() -> None:
+    small, large = sizing.answer(a_sized_job()), sizing.answer(a_sized_job(keys=20_000_000))
+
+    assert small.figure("stateInMemoryBytes").certainty is sizing.Certainty.MEASURED
+    assert large.figure("stateInMemoryBytes").certainty is sizing.Certainty.EXTRAPOLATED
+
+
+def test_a_pod_without_room_for_a_worker_is_refused_with_what_it_needs() -> None:
+    with pytest.raises(errors.SpecRejectedError, match="2432 MiB at least with --pod-memory"):
+        sizing.answer(a_sized_job(pod_memory_mib=1024))
