@@ -37,6 +37,7 @@ from statefulspark_operator.api.code import ObjectCode
 from statefulspark_operator.api.spec import Checkpoint
 from statefulspark_operator.api.status import SnapshotStatus, StatefulSparkJobStatus
 from statefulspark_operator.cluster import resources, watched
+from statefulspark_operator.cluster.driver_api import DriverAccess
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import NoSavepoint, StorageTarget
@@ -384,18 +385,20 @@ class FakeDrivers:
         driver = self.running.get(pod.name)
         return driver if driver is not None and driver.exit_code is None and driver.answers else None
 
-    async def status(self, pod: DriverPod, token: str) -> JobStatus | DriverSilent:
-        del token
+    async def status(self, pod: DriverPod, access: DriverAccess) -> JobStatus | DriverSilent:
+        del access
         driver = self._find(pod)
         return driver.status() if driver else DriverSilent("no answer")
 
-    async def operation(self, pod: DriverPod, token: str, request_id: str) -> Operation | OperationAbsent | None:
-        del token
+    async def operation(
+        self, pod: DriverPod, access: DriverAccess, request_id: str
+    ) -> Operation | OperationAbsent | None:
+        del access
         driver = self._find(pod)
         return driver.operations.get(request_id, OperationAbsent()) if driver else None
 
-    async def stop(self, pod: DriverPod, token: str, request: StopRequest) -> DriverSilent | None:
-        del token
+    async def stop(self, pod: DriverPod, access: DriverAccess, request: StopRequest) -> DriverSilent | None:
+        del access
         self.before_request(f"stop {pod.name}")
         driver = self._find(pod)
         if driver is not None:
@@ -405,8 +408,8 @@ class FakeDrivers:
         self.after_request(f"stop {pod.name}")
         return None if driver else DriverSilent("no answer")
 
-    async def savepoint(self, pod: DriverPod, token: str, request: SavepointRequest) -> DriverSilent | None:
-        del token
+    async def savepoint(self, pod: DriverPod, access: DriverAccess, request: SavepointRequest) -> DriverSilent | None:
+        del access
         driver = self._find(pod)
         if driver is not None:
             running = Operation(request_id=request.request_id, kind="savepoint", state=OperationState.IN_PROGRESS)
@@ -414,8 +417,8 @@ class FakeDrivers:
             driver.savepoint_formats[request.request_id] = request.format
         return None if driver else DriverSilent("no answer")
 
-    async def activate(self, pod: DriverPod, token: str, request: ActivateRequest) -> DriverSilent | None:
-        del token
+    async def activate(self, pod: DriverPod, access: DriverAccess, request: ActivateRequest) -> DriverSilent | None:
+        del access
         self.before_request(f"activate {pod.name}")
         driver = self._find(pod)
         answer = driver.activate(request) if driver is not None else DriverSilent("no answer")

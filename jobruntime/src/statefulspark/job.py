@@ -122,12 +122,15 @@ class Job:
             _log.warning("the job is not run, because its file is being imported", extra={"job": self.name})
             return
         from statefulspark.engine import session, settings
+        from statefulspark.server import certificate
 
         def work() -> int:
             job_config = launch.current_config(self.name)
             report = launch.requested_report()
             definition = self.definition
             settings.require_startable(job_config)
+            if job_config.api_tls is not None:
+                certificate.require_usable(job_config.api_tls)
             if definition.queries:
                 session.begin(job_config, settings.storage_options(job_config.storage))
             # This import takes about a second, during which Spark starts.

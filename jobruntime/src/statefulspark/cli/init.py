@@ -28,7 +28,7 @@ TEMPLATE = "template"
 TEMPLATE_NAME = "my-job"
 FILES = {
     "job.py": "the job",
-    "test_job.py": "its test, without Spark",
+    "test_job.py": "its tests: of the function without Spark, and of the job",
     "Dockerfile": "its image",
     "job.yaml": "the job on Kubernetes",
     "values.yaml": "the operator's Helm chart",

@@ -29,6 +29,10 @@ POLL_INTERVAL_S = 0.05
 _log = logging.getLogger(__name__)
 
 
+class AbandonedError(Exception):
+    """The loop was abandoned; `JobLoop.run` raises it."""
+
+
 class JobLoop(commands.CommandExecutor):
     """Runs a started job until it ends; implements `server.control.Control`."""
 
@@ -50,6 +54,11 @@ class JobLoop(commands.CommandExecutor):
                 self._prune()
             self._publish(self._build_status())
         return self._end(self._ending)
+
+    def abandon(self) -> None:
+        """End the loop where it is, as the death of its process does: nothing is stopped or written. For tests of jobs."""
+        self._inbox.put(_die)
+        self._background.close(wait=True)
 
     def _run_messages(self) -> None:
         try:
@@ -177,3 +186,7 @@ class JobLoop(commands.CommandExecutor):
             is_named = summary.location in ending.message
             message = ending.message if is_named else notify.uncommitted(summary.location, ending.message)
             self._operations.fail(request.key, "StopFailed", message)
+
+
+def _die() -> None:
+    raise AbandonedError

@@ -202,7 +202,7 @@ def _uid(attribute: JavaObject) -> str | None:
 
 def _sources(analyzed: JavaObject) -> Iterator[plans.PlannedSource]:
     relations: list[JavaObject] = []
-    for leaf, name in _streams(analyzed, None):
+    for leaf, name in streams(analyzed, None):
         position = next((index for index, other in enumerate(relations) if other.equals(leaf)), None)
         if position is None:
             relations.append(leaf)
@@ -210,7 +210,7 @@ def _sources(analyzed: JavaObject) -> Iterator[plans.PlannedSource]:
         yield plans.PlannedSource(_description(leaf), name, relation)
 
 
-def _streams(node: JavaObject, name: str | None) -> Iterator[tuple[JavaObject, str | None]]:
+def streams(node: JavaObject, name: str | None) -> Iterator[tuple[JavaObject, str | None]]:
     """Yield streaming relations, top down, each with the closest name above it."""
     kind = str(node.getClass().getSimpleName())
     if kind == "SubqueryAlias" and str(node.alias()).startswith(source_names.PREFIX):
@@ -220,7 +220,7 @@ def _streams(node: JavaObject, name: str | None) -> Iterator[tuple[JavaObject, s
         return
     children = node.children()
     for index in range(children.size()):
-        yield from _streams(children.apply(index), name)
+        yield from streams(children.apply(index), name)
 
 
 def _description(relation: JavaObject) -> str:

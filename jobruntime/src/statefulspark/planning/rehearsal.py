@@ -13,23 +13,21 @@ does with that. A query whose executors are elsewhere is left out.
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql.types import StructType
 
 from statefulspark import errors
 from statefulspark.engine import session as spark_session
-from statefulspark.planning import probe
+from statefulspark.planning import replacing
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaObject
@@ -132,34 +130,19 @@ def _consume(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _with_samples(frame: DataFrame, folder: Path) -> tuple[DataFrame, bool]:
     """Return the query with every source replaced by a stream of a few rows, and whether each has rows of its own."""
     spark = frame.sparkSession
-    analyzed = frame._jdf.queryExecution().analyzed()
-    leaves = [node for node in probe.nodes(analyzed) if str(node.getClass().getSimpleName()) in probe.RELATIONS]
+    leaves = replacing.sources(frame)
     samples = [_sample(spark, leaf) for leaf in leaves]
-    streams: list[JavaObject] = []
+    streams = []
     for number, (leaf, sample) in enumerate(zip(leaves, samples, strict=True)):
         rows = _no_rows(spark, leaf) if sample is None else sample
         sample_uri = (folder / f"source-{number}").as_uri()
         rows.limit(SAMPLE_ROWS).coalesce(1).write.parquet(sample_uri)
-        stream = spark.readStream.schema(rows.schema).parquet(sample_uri)
-        streams.append(_as_leaf(spark, stream, leaf))
-    replaced = _replaced(spark, analyzed, iter(streams))
-    jvm = spark_session.jvm_view(spark)
-    dataset = getattr(getattr(jvm.org.apache.spark.sql.classic, "Dataset$"), "MODULE$")
-    return _frame(dataset.ofRows(spark._jsparkSession, replaced), spark), None not in samples
+        streams.append(spark.readStream.schema(rows.schema).parquet(sample_uri))
+    return replacing.with_streams(frame, streams), None not in samples
 
 
 def _no_rows(spark: SparkSession, leaf: JavaObject) -> DataFrame:
-    return spark.createDataFrame([], _schema(leaf))
-
-
-def _schema(leaf: JavaObject) -> StructType:
-    return StructType.fromJson(json.loads(leaf.schema().json()))
-
-
-def _frame(java: JavaObject, spark: SparkSession) -> DataFrame:
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-    return ClassicDataFrame(java, spark)
+    return spark.createDataFrame([], replacing.schema_of(leaf))
 
 
 def _sample(spark: SparkSession, leaf: JavaObject) -> DataFrame | None:
@@ -171,7 +154,7 @@ def _sample(spark: SparkSession, leaf: JavaObject) -> DataFrame | None:
         return spark.range(SAMPLE_ROWS).selectExpr("current_timestamp() AS timestamp", "id AS value")
     if name not in _READABLE:
         return None
-    schema = _schema(leaf)
+    schema = replacing.schema_of(leaf)
     reader = spark.read.format(name).options(**options)
     sample = reader.schema(schema).load() if name in _FILE_FORMATS else reader.load()
     names = [field.name for field in schema.fields]
@@ -185,29 +168,3 @@ def _options(options: JavaObject, *, is_scala: bool) -> dict[str, str]:
     else:
         settings = {str(name): str(options.get(name)) for name in options.asCaseSensitiveMap().keySet().toArray()}
     return {name: value for name, value in settings.items() if not name.lower().startswith(_POSITIONS)}
-
-
-def _as_leaf(spark: SparkSession, stream: DataFrame, leaf: JavaObject) -> JavaObject:
-    """Return the plan of a stream under the identities of a leaf's columns, which the plan above it refers to."""
-    jvm = spark_session.jvm_view(spark)
-    catalyst = jvm.org.apache.spark.sql.catalyst
-    plan = stream._jdf.queryExecution().analyzed()
-    none = jvm.PythonUtils.toSeq([])
-    aliases = []
-    for index in range(leaf.output().size()):
-        old, new = leaf.output().apply(index), plan.output().apply(index)
-        metadata = jvm.scala.Option.apply(old.metadata())
-        aliases.append(catalyst.expressions.Alias(new, old.name(), old.exprId(), none, metadata, none))
-    return cast("JavaObject", catalyst.plans.logical.Project(jvm.PythonUtils.toSeq(aliases), plan))
-
-
-def _replaced(spark: SparkSession, node: JavaObject, streams: Iterator[JavaObject]) -> JavaObject:
-    """Return a plan with its sources replaced, in the order in which `probe.nodes` visits them."""
-    if str(node.getClass().getSimpleName()) in probe.RELATIONS:
-        return next(streams)
-    children = [node.children().apply(index) for index in range(node.children().size())]
-    new = [_replaced(spark, child, streams) for child in children]
-    if all(after is before for after, before in zip(new, children, strict=True)):
-        return node
-    jvm = spark_session.jvm_view(spark)
-    return cast("JavaObject", node.withNewChildren(jvm.PythonUtils.toSeq(new)))

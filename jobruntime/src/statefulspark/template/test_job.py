@@ -1,9 +1,12 @@
-"""What the function does, with the state that it would have on a cluster; no Spark is started."""
+"""What the function does without Spark, and what the job does with it, with the state that it would have on a cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 from job import Totals
-from statefulspark.testing import KeyedHarness
+from statefulspark.testing import JobHarness, KeyedHarness
 
 
 def an_order(customer: str, amount: int) -> dict[str, object]:
@@ -28,3 +31,17 @@ def test_totals_go_on_after_the_process_was_killed() -> None:
     harness.restart()
 
     assert harness.feed(an_order("ada", 40)) == [("ada", 2, 42)]
+
+
+def test_no_order_is_counted_twice_when_the_job_is_killed(job_harness: Callable[..., JobHarness]) -> None:
+    """The job runs on Spark, with these rows in place of its source. They are orders of ada, of 1, 4 and 7."""
+    job = job_harness(Path(__file__).with_name("job.py"))
+    job.add({"value": 0}, {"value": 3}, source="rate")
+    job.run()
+    job.add({"value": 6}, source="rate")
+
+    job.run(kill="before-commit")
+    job.restart()
+    job.run()
+
+    assert [(row["orders"], row["total"]) for row in job.output("totals")] == [(2, 5), (3, 12)]

@@ -4,7 +4,8 @@ Spark sends a value to its state as a pickled tuple, converts it to a row of the
 Processors rely on two effects: a read returns a copy with the types of the schema, and a value whose type differs from
 its column becomes null without an error. A form does the same in this process.
 
-The stored form is a tuple of plain values (`statefulspark.state.types.codec`): timestamps as points in time, structs as tuples.
+The stored form is a tuple of plain values (`statefulspark.state.types.codec`): timestamps as points in time, structs as
+tuples.
 """
 
 from __future__ import annotations

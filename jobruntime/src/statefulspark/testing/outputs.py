@@ -1,0 +1,65 @@
+"""What readers see of the output of a job that is tested: the rows that its sinks have committed.
+
+Each sink of a query is replaced by the files sink, which shows its rows when the replaced one would. A function that is a
+sink (`ss.FunctionSink`) stays, since it is the job's own code.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pyarrow import parquet
+
+from statefulspark import storage
+from statefulspark.declaration import Output
+from statefulspark.operatorstate.sink import FunctionSink
+from statefulspark.planning import carry
+from statefulspark.sinks import visibility
+from statefulspark.sinks.files import FilesSink, commits
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+_PLAIN = "output"
+"""Uid of the sink of a query that writes without one of ours, for example to the console."""
+_LOCAL = storage.StorageOptions(allow_local_files=True)
+
+
+def replaced(output: DataStreamWriter | Output, query: str, folder: Path) -> Output:
+    """Return the output of a query with a sink that a test can read, without a trigger.
+
+    Args:
+        output: What the query function has returned.
+        query: Its uid.
+        folder: The folder of the sink.
+    """
+    stream = carry.stream_of(output, query)
+    if not isinstance(output, Output):
+        return Output(
+            stream.frame, FilesSink(folder.as_uri(), visible=visibility.Visibility.BATCH), _PLAIN, stream.mode, None
+        )
+    if isinstance(output.sink, FunctionSink):
+        return replace(output, trigger=None)
+    return replace(output, sink=FilesSink(folder.as_uri(), visible=visibility.of(output.sink)), trigger=None)
+
+
+def shows_batches(output: Output) -> bool:
+    """Tell whether readers see a batch as soon as Spark has committed it."""
+    return visibility.of(output.sink) is visibility.Visibility.BATCH
+
+
+def read(folder: Path) -> list[dict[str, object]]:
+    """Return the rows that readers see, in the order of batches; those of one partition are in their order.
+
+    The files of a batch are put in the order of their rows, so that two runs of a test return the same.
+    """
+    store = storage.open_store(folder.as_uri(), _LOCAL)
+    rows: list[dict[str, object]] = []
+    for batch in commits.read_commits(store):
+        parts = [parquet.read_table(folder / part.path).to_pylist() for part in batch.files]
+        for part in sorted(parts, key=lambda part: json.dumps(part, default=str)):
+            rows.extend(part)
+    return rows
