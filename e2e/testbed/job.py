@@ -234,7 +234,8 @@ class Job:
         return "\n\n".join(self._say(*part) for part in parts)
 
     def _pods(self) -> list[str]:
-        return self._say("get", "pods", "--output", "name").split()
+        said = self._say("get", "pods", "--output", "name")
+        return [word for word in said.split() if word.startswith("pod/")]  # and not the words of an error
 
     def _say(self, *arguments: str) -> str:
         try:

@@ -151,10 +151,10 @@ class FakeControl:
 
 
 @contextmanager
-def served(control: FakeControl, *, token: str | None = TOKEN) -> Iterator[str]:
+def served(control: FakeControl, *, token: str | None = TOKEN, tls: config.ApiTlsConfig | None = None) -> Iterator[str]:
     """Serve a control on a free loopback port; yields the URL."""
-    server = ApiServer(control, token=token, host="127.0.0.1", port=0)
+    server = ApiServer(control, token=token, host="127.0.0.1", port=0, tls=tls)
     try:
-        yield f"http://127.0.0.1:{server.port}"
+        yield f"{'http' if tls is None else 'https'}://127.0.0.1:{server.port}"
     finally:
         server.close()

@@ -132,6 +132,24 @@ WITHOUT_SPARK = (
         flags=(*STORAGE, "--endpoint", "http://[minio"),
     ),
     Mistake(
+        "a certificate that is not there",
+        GOOD,
+        _usage(
+            "TlsFileMissing",
+            "The file /nowhere/tls.crt for TLS of the driver's API cannot be read: No such file or directory; check "
+            "--tls-cert and --tls-key; in a cluster, that the Secret has the keys tls.crt and tls.key.",
+        ),
+        2,
+        flags=(*STORAGE, "--tls-cert", "/nowhere/tls.crt", "--tls-key", "/nowhere/tls.key"),
+    ),
+    Mistake(
+        "a certificate without its key",
+        GOOD,
+        _usage("TlsIncomplete", "--tls-cert needs --tls-key FILE beside it; add it."),
+        2,
+        flags=(*STORAGE, "--tls-cert", "tls.crt"),
+    ),
+    Mistake(
         "a region with a blank",
         GOOD,
         _usage(

@@ -101,6 +101,13 @@ def a_silent_driver(for_s: int) -> Situation:
     return dataclasses.replace(quiet, driver=DriverSilent("no answer"))
 
 
+def an_untrusted_driver(for_s: int) -> Situation:
+    """A driver that ran and whose certificate has not been trusted for a while."""
+    return dataclasses.replace(
+        a_silent_driver(for_s), driver=DriverSilent("its certificate is of X", is_untrusted=True)
+    )
+
+
 def first_revision(
     completed: int, *, revision: str = REVISION, outcome: RevisionOutcome = RevisionOutcome.RUNNING
 ) -> Situation:
@@ -447,6 +454,9 @@ CASES: dict[str, dict[str, Situation]] = {
         "the driver does not answer for a reason": dataclasses.replace(
             a_situation(pods=(a_pod(is_ready=False),)), driver=DriverSilent("refused by proxy X.")
         ),
+        "a starting driver is not trusted": dataclasses.replace(
+            a_situation(phase=Phase.STARTING), driver=DriverSilent("its certificate is of X", is_untrusted=True)
+        ),
         "the driver is ready and does not answer": dataclasses.replace(a_situation(), driver=DriverSilent("no answer")),
         "the driver restores": told(a_situation(upgrade=an_upgrade(UpgradeState.STARTING)), JobState.STARTING),
         "a savepoint is wanted": a_situation(spec=a_spec(savepointNonce="b"), savepoint_nonce="a"),
@@ -518,6 +528,8 @@ CASES: dict[str, dict[str, Situation]] = {
         ),
         "the driver is silent": a_silent_driver(301),
         "the driver is silent for an hour": a_silent_driver(3601),
+        "a driver that ran is not trusted": an_untrusted_driver(301),
+        "a driver that ran is not trusted for an hour": an_untrusted_driver(3601),
         "the driver answers again": a_situation(silent_since=NOW),
         "a change after a batch hung for the whole stop": hanging(
             700, spec=policy("Wait"), operation=STOP_THAT_FAILED

@@ -22,16 +22,19 @@ _CODES = {
         StandbyRefused StandingBy StoresApart Unexpected WrongKind
     """,
     ExitCode.USAGE: """
-        AlreadyCanonical AnswerInvalid ColumnOverflow ColumnsInvalid ConfigInvalid ConfigMissing DurationInvalid
-        EndpointInvalid EngineMissing EngineSettingRefused ExtraMissing FileMissing FolderNotEmpty FolderUnwritable
+        AlreadyCanonical AnswerInvalid CaInvalid ColumnOverflow ColumnsInvalid ConfigInvalid ConfigMissing DriverNotTrusted
+        DurationInvalid EndpointInvalid
+        EngineMissing EngineSettingRefused ExtraMissing FileMissing FolderNotEmpty FolderUnwritable
         IcebergAccessDenied IcebergRefused IcebergTableMissing JobInvalid KafkaAccessDenied KafkaRefused KafkaTopicMissing
         LocalStorageRefused LocationInvalid MaxParallelismUnknown NameInvalid NameMissing NotASavepoint NullInState
         OutputRowInvalid OutputValueInvalid PartitionsInvalid PostgresAccessDenied PostgresKeyMissing PostgresMarkersOutdated
         PostgresRefused
         PostgresTableMissing RegionInvalid RequestInvalid RestoreMissing RootMissing RowsDiffer SavepointLocationInvalid
+        SizeImpossible SizeUnknown
         SecretMissing SinkFolderTaken SinkSchemaMismatch SnapshotClaimed SourceRowInvalid StateFormatUnsupported
         StateNotFound StateOwnedByAnother StateTypeUnsupported StateValueInvalid StateValueUnsupported StorageKeyInvalid
-        StorageMissing StorageUriInvalid TargetInsideSource TimerMomentInvalid TokenMissing TokenWrong UrlInvalid
+        StorageMissing StorageUriInvalid TargetInsideSource TimerMomentInvalid TlsFileInvalid TlsFileMissing TlsIncomplete
+        TlsKeyMismatch TokenMissing TokenWrong UrlInvalid
     """,
     ExitCode.FENCED: "Fenced",
     ExitCode.BAD_JOB: """

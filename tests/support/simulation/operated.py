@@ -24,6 +24,7 @@ from statefulspark.contract import api
 from statefulspark.contract.config import RestoreConfig
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources, storage_reader
+from statefulspark_operator.cluster.driver_api import DriverAccess
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.lifecycle.situation import DriverPod, DriverSilent, OperationAbsent
 
@@ -147,19 +148,23 @@ class Played:
 class PlayedDrivers(jobworld.FakeDrivers):
     """The drivers' HTTP APIs."""
 
-    async def operation(self, pod: DriverPod, token: str, request_id: str) -> api.Operation | OperationAbsent | None:
-        del token
+    async def operation(
+        self, pod: DriverPod, access: DriverAccess, request_id: str
+    ) -> api.Operation | OperationAbsent | None:
+        del access
         driver = self._find(pod)
         if driver is None or driver.process.loop is None:  # type: ignore[attr-defined]
             return None
         return driver.process.loop.operation(request_id) or OperationAbsent()  # type: ignore[attr-defined]
 
-    async def stop(self, pod: DriverPod, token: str, request: api.StopRequest) -> DriverSilent | None:
-        del token
+    async def stop(self, pod: DriverPod, access: DriverAccess, request: api.StopRequest) -> DriverSilent | None:
+        del access
         return self._asked(pod, lambda loop: loop.request_stop(request))
 
-    async def savepoint(self, pod: DriverPod, token: str, request: api.SavepointRequest) -> DriverSilent | None:
-        del token
+    async def savepoint(
+        self, pod: DriverPod, access: DriverAccess, request: api.SavepointRequest
+    ) -> DriverSilent | None:
+        del access
         return self._asked(pod, lambda loop: loop.request_savepoint(request))
 
     def _asked(self, pod: DriverPod, ask: Callable[..., object]) -> DriverSilent | None:

@@ -176,6 +176,8 @@ REASON = {
     Reason.IMAGE_UNAVAILABLE: "Check `image` and `imagePullSecrets`.",
     Reason.CONTAINER_WAITING: "Look at the message: a Secret, a ConfigMap or a volume that is not there.",
     Reason.UNSCHEDULABLE: "Ask for less in `driver.resources`, or add nodes.",
+    Reason.DRIVER_NOT_TRUSTED: "Correct the Secret that the message names. See "
+    "[TLS of the driver's API](../howto/secure.md#tls-of-the-drivers-api).",
     Reason.DRIVER_STARTING: _WAIT,
     Reason.STALL_ENDED: "Look why a batch hangs; or raise `health.stallTimeout` above your longest batch.",
     Reason.SAVEPOINT_REQUESTED: _WAIT,

@@ -72,7 +72,7 @@ class CodeWalk(Walk):
         return resources.text(self.world.cluster.objects[MAP], "data", "flights.py")
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=15, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(SEVERAL)
 def test_a_job_runs_the_code_of_its_config_map_in_the_end_whatever_happens(steps: list[Step]) -> None:
     walk = CodeWalk()

@@ -55,7 +55,7 @@ def test_anything_may_happen_in_any_state_of_an_upgrade(mode: str, state: str, d
     walk.settle()
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@settings(max_examples=40, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(SEVERAL)
 def test_a_job_keeps_its_promises_and_comes_to_rest_whatever_happens(steps: list[Step]) -> None:
     walk = Walk()

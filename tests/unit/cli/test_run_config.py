@@ -45,6 +45,23 @@ def test_development_on_one_machine_needs_one_flag(job_file: Path) -> None:
     assert built == config.JobConfig(name="words", storage=storage)
 
 
+def test_a_certificate_is_named_by_two_flags(job_file: Path) -> None:
+    built = run.build_config(_args(job_file, "--dev", "--tls-cert", "/tls/tls.crt", "--tls-key", "/tls/tls.key"))
+
+    assert built.api_tls == config.ApiTlsConfig(certificate="/tls/tls.crt", key="/tls/tls.key")
+
+
+def test_the_certificate_of_a_configuration_file_stays(
+    job_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tls = '{"certificate": "/tls/tls.crt", "key": "/tls/tls.key"}'
+    _configured(tmp_path, monkeypatch, f'{{"name": "w", "storage": {{"uri": "s3://b/p"}}, "apiTls": {tls}}}')
+
+    built = run.build_config(_args(job_file))
+
+    assert built.api_tls == config.ApiTlsConfig(certificate="/tls/tls.crt", key="/tls/tls.key")
+
+
 @pytest.mark.parametrize(("flags", "display"), [((), None), (("--plain",), launch.Display.PLAIN)])
 def test_lines_instead_of_the_live_display_are_asked_for_with_a_flag(
     job_file: Path, flags: tuple[str, ...], display: launch.Display | None
@@ -138,6 +155,12 @@ def test_a_start_asked_for_by_flag_replaces_the_one_in_the_file(
         ),
         pytest.param(("--storage", "s3://b", "--retained", "0"), "ConfigInvalid", "retained", id="nothing retained"),
         pytest.param(("--storage", "s3://b", "--api-port", "70000"), "ConfigInvalid", "70000", id="no such port"),
+        pytest.param(
+            ("--dev", "--tls-cert", "a.crt"), "TlsIncomplete", "--tls-key", id="a certificate without its key"
+        ),
+        pytest.param(
+            ("--dev", "--tls-key", "a.key"), "TlsIncomplete", "--tls-cert", id="a key without its certificate"
+        ),
     ],
 )
 def test_a_wrong_configuration_is_one_sentence(job_file: Path, flags: tuple[str, ...], reason: str, named: str) -> None:

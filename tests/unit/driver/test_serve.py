@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import http.client
 import logging
+import ssl
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from certificates import issue
 from fakecontrol import TOKEN, FakeControl
 from statefulspark.contract import config
 from statefulspark.driver import serve
@@ -47,3 +49,17 @@ def test_a_driver_asks_for_the_token_that_it_was_given(
         told = urlsplit(page)
         assert (told.path, _status_of(told.netloc, "/ui/")) == ("/ui", 200)
         assert _status_of(told.netloc, "/v1/status", presented) == code
+
+
+def test_a_driver_with_a_certificate_serves_https_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    issued = issue(tmp_path / "tls")
+    caplog.set_level(logging.INFO)
+
+    with serve.serving(FakeControl(), _config(tmp_path).model_copy(update={"api_tls": issued.tls})):
+        (page,) = (str(vars(record)["page"]) for record in caplog.records if "page" in vars(record))
+        told = urlsplit(page)
+        context = ssl.create_default_context(cafile=issued.authority)
+        connection = http.client.HTTPSConnection("127.0.0.1", told.port, timeout=10, context=context)
+        connection.request("GET", "/healthz")
+        assert (told.scheme, connection.getresponse().status) == ("https", 200)
+        connection.close()

@@ -51,6 +51,7 @@ LEFT_OUT = {
     "restore.id": "made from what is asked for and restore.nonce",
     "engine.master": "follows from executor.instances and driver.cores",
     "engine.platform": "follows from driver and executor; never the user's",
+    "apiTls": "driver.tls names a Secret, and flags its files: an image that does not know them ends, and speaks no HTTP",
     "apiPort": "the operator, the Service and the NetworkPolicy agree on one",
 }
 """Why a field of the configuration has none in the spec."""

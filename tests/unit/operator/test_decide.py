@@ -304,7 +304,7 @@ def situations(draw: some.DrawFn) -> Situation:
     )
 
 
-many = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+many = settings(max_examples=100, suppress_health_check=[HealthCheck.too_slow])
 
 
 def created(decision: Decision) -> list[actions.CreateDriver]:
@@ -537,6 +537,7 @@ def test_the_order_of_the_rules_is_the_design() -> None:
         "progress.await_end",
         "progress.show_waiting",
         "progress.show_unschedulable",
+        "progress.show_untrusted",
         "progress.await_start",
         "progress.take_savepoint",
         "savepoints.take",

@@ -14,7 +14,7 @@ from situations import NOW, a_pod
 from statefulspark import errors
 from statefulspark.contract.api import JobState, JobStatus
 from statefulspark_operator.cluster import driver_api
-from statefulspark_operator.cluster.driver_api import HttpDriverApi
+from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.storage_threads import StorageThreads
 from statefulspark_operator.engine import queue
@@ -73,8 +73,11 @@ def test_more_drivers_that_hang_than_a_connector_has_room_for_keep_no_other_wait
     async def scene() -> JobStatus | DriverSilent:
         async with driver_server(None) as silent, driver_server(ANSWER) as answering:
             drivers = HttpDriverApi(lambda asked: answering if asked.uid == "well" else silent, timeout_s=3600)
-            hung = [asyncio.create_task(drivers.status(pod(f"hung-{number}"), "token")) for number in range(2 * MANY)]
-            answer = await asyncio.wait_for(drivers.status(pod("well"), "token"), WITHIN_S)
+            hung = [
+                asyncio.create_task(drivers.status(pod(f"hung-{number}"), DriverAccess("token")))
+                for number in range(2 * MANY)
+            ]
+            answer = await asyncio.wait_for(drivers.status(pod("well"), DriverAccess("token")), WITHIN_S)
             for task in hung:
                 task.cancel()
             await asyncio.gather(*hung, return_exceptions=True)
@@ -91,10 +94,10 @@ def test_drivers_that_did_not_answer_have_a_lane_of_their_own(monkeypatch: pytes
     async def scene() -> JobStatus | DriverSilent:
         async with driver_server(None) as silent, driver_server(ANSWER) as answering:
             patient = HttpDriverApi(lambda asked: answering if asked.uid == "well" else silent, timeout_s=0.05)
-            assert isinstance(await patient.status(pod("hung"), "token"), DriverSilent)
+            assert isinstance(await patient.status(pod("hung"), DriverAccess("token")), DriverSilent)
             patient._timeout_s = 3600  # From here on whoever waits for it waits for ever.
-            again = asyncio.create_task(patient.status(pod("hung"), "token"))
-            answer = await asyncio.wait_for(patient.status(pod("well"), "token"), WITHIN_S)
+            again = asyncio.create_task(patient.status(pod("hung"), DriverAccess("token")))
+            answer = await asyncio.wait_for(patient.status(pod("well"), DriverAccess("token")), WITHIN_S)
             again.cancel()
             await asyncio.gather(again, return_exceptions=True)
             await patient.close()

@@ -19,7 +19,7 @@ from statefulspark import errors
 from statefulspark.contract.api import StopRequest
 from statefulspark_operator.api.status import Phase
 from statefulspark_operator.cluster import kubernetes_gateway, resources
-from statefulspark_operator.cluster.driver_api import HttpDriverApi
+from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi
 from statefulspark_operator.cluster.kubernetes_gateway import KubernetesGateway
 from statefulspark_operator.cluster.resources import Kind, Resource
 from statefulspark_operator.engine import leadership, ownloop
@@ -154,7 +154,7 @@ def test_a_container_that_was_started_again_in_its_pod_leads_at_once() -> None:
     assert attempt(world.operator("a"))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(
         st.tuples(st.sampled_from(["wait", "try", "cut", "mend", "release"]), st.integers(0, 2), st.floats(0.1, 9)),
@@ -274,8 +274,8 @@ def test_a_driver_is_asked_to_stop_by_the_leader_only() -> None:
         async with server.serving() as url:
             drivers = HttpDriverApi(lambda _pod: url, permit=permission)
             with pytest.raises(errors.TransientError, match="Another operator leads"):
-                await drivers.stop(a_pod(), "token", StopRequest(request_id="r", savepoint=True))
-            await drivers.status(a_pod(), "token")
+                await drivers.stop(a_pod(), DriverAccess("token"), StopRequest(request_id="r", savepoint=True))
+            await drivers.status(a_pod(), DriverAccess("token"))
             await drivers.close()
         return server.methods
 

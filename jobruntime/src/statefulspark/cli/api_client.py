@@ -7,6 +7,8 @@ cluster or through a port-forward on loopback.
 from __future__ import annotations
 
 import http.client
+import socket
+import ssl
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
 
@@ -27,20 +29,23 @@ class ApiClient:
     Every method raises:
 
     - TransientError `DriverUnreachable`: nothing listens there, or it does not answer in time.
+    - SpecRejectedError `DriverNotTrusted`: its certificate is not of the authority, or of another name.
     - SpecRejectedError: the driver refuses the request (`Unauthorized`, `OperationUnknown`, `RequestInvalid`...), or the
       answer is not that of a driver (`AnswerInvalid`).
     - PreconditionFailedError: the driver cannot do it in its current state.
     """
 
-    def __init__(self, url: str, token: str) -> None:
+    def __init__(self, url: str, token: str, *, authority: str | None = None, server_name: str | None = None) -> None:
         """Keep the address and the token; no request is sent yet.
 
         Args:
             url: `http://host:port`, or https.
             token: The job's token.
+            authority: File with the authority of the driver's certificate; None for those that this machine trusts.
+            server_name: The name that the certificate must have; None for the host in `url`.
 
         Raises:
-            SpecRejectedError: `UrlInvalid`.
+            SpecRejectedError: `UrlInvalid` or `CaInvalid`.
         """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -50,6 +55,13 @@ class ApiClient:
         self.url = url.rstrip("/")
         self._parts = parts
         self._token = token
+        is_tls = parts.scheme == "https"
+        if not is_tls and (authority or server_name):
+            raise errors.SpecRejectedError(
+                "UrlInvalid", f"--ca and --server-name need a url with https://, and {url!r} has none; correct --url."
+            )
+        self._context = _context(authority) if is_tls else None
+        self._server_name = server_name
 
     def status(self) -> api.JobStatus:
         """Return the status of the job."""
@@ -87,14 +99,19 @@ class ApiClient:
         return self._read(answer, text)
 
     def _exchange(self, method: str, path: str, body: str | None) -> tuple[int, bytes]:
-        is_tls = self._parts.scheme == "https"
-        connect = http.client.HTTPSConnection if is_tls else http.client.HTTPConnection
-        connection = connect(self._parts.hostname or "", self._parts.port, timeout=TIMEOUT_S)
+        connection = self._connection()
         headers = {"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
         try:
             connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
             response = connection.getresponse()
             return response.status, response.read()
+        except ssl.SSLCertVerificationError as error:
+            raise errors.SpecRejectedError(
+                "DriverNotTrusted",
+                f"The certificate of the driver at {self.url} is not trusted: {error.verify_message.rstrip('.')}. Give its "
+                "authority with --ca (ca.crt of the Secret that spec.driver.tls names), and through a port-forward its name "
+                "with --server-name.",
+            ) from error
         except (OSError, http.client.HTTPException) as error:
             why = (
                 error.strerror if isinstance(error, OSError) and error.strerror else str(error) or type(error).__name__
@@ -106,6 +123,12 @@ class ApiClient:
             ) from error
         finally:
             connection.close()
+
+    def _connection(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname or "", self._parts.port
+        if self._context is None:
+            return http.client.HTTPConnection(host, port, timeout=TIMEOUT_S)
+        return _NamedConnection(host, port, context=self._context, server_name=self._server_name)
 
     def _refusal(self, status: int, text: bytes) -> errors.StatefulSparkError:
         refused = self._read(api.ApiError, text)
@@ -130,3 +153,41 @@ class ApiClient:
                 f"{text[:80].decode(errors='replace')!r}; "
                 "check --url.",
             ) from error
+
+
+class _NamedConnection(http.client.HTTPSConnection):
+    """A connection to a server whose certificate has another name than the address that it is reached by."""
+
+    def __init__(self, host: str, port: int | None, *, context: ssl.SSLContext, server_name: str | None) -> None:
+        super().__init__(host, port, timeout=TIMEOUT_S, context=context)
+        self._context_of_server, self._server_name = context, server_name or host
+
+    def connect(self) -> None:
+        """Connect to the address, and verify the name."""
+        plain = socket.create_connection((self.host, self.port), TIMEOUT_S)
+        try:
+            self.sock = self._context_of_server.wrap_socket(plain, server_hostname=self._server_name)
+        except BaseException:
+            plain.close()
+            raise
+
+
+def _context(authority: str | None) -> ssl.SSLContext:
+    """Return what verifies the driver's certificate.
+
+    Raises:
+        SpecRejectedError: `CaInvalid`.
+    """
+    try:
+        context = ssl.create_default_context(cafile=authority)
+    except OSError as error:
+        why = (
+            f"is no certificate in PEM ({error.reason})"
+            if isinstance(error, ssl.SSLError)
+            else f"cannot be read: {error.strerror}"
+        )
+        raise errors.SpecRejectedError(
+            "CaInvalid", f"The authority {authority} {why}; give ca.crt of the driver's Secret with --ca."
+        ) from error
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return context

@@ -54,8 +54,12 @@ def add_root(parser: argparse.ArgumentParser) -> None:
 
 
 def add_driver(parser: argparse.ArgumentParser) -> None:
-    """Add the driver's address and token."""
+    """Add the driver's address, its certificate's authority and the token."""
     parser.add_argument("--url", default=DEFAULT_URL, help=f"the driver's API, {DEFAULT_URL} when omitted")
+    parser.add_argument("--ca", metavar="FILE", help="for an https:// url: the authority that issued the driver's "
+                        "certificate, in PEM; those of this machine when omitted")  # fmt: skip
+    parser.add_argument("--server-name", metavar="NAME", help="for an https:// url: the name in the driver's certificate, "
+                        "for example words-driver.default.svc through a port-forward; the url's when omitted")  # fmt: skip
     parser.add_argument("--token", help=f"the job's token; {config.ENV_TOKEN} when omitted, which keeps it out of `ps`")
 
 
@@ -97,14 +101,14 @@ def open_driver(args: argparse.Namespace) -> api_client.ApiClient:
     """Return a client of the driver.
 
     Raises:
-        SpecRejectedError: `TokenMissing` or `UrlInvalid`.
+        SpecRejectedError: `CaInvalid`, `TokenMissing` or `UrlInvalid`.
     """
     token: str | None = args.token or os.environ.get(config.ENV_TOKEN)
     if not token:
         raise errors.SpecRejectedError(
             "TokenMissing", f"The driver at {args.url} needs the job's token: set {config.ENV_TOKEN}, or pass --token."
         )
-    return api_client.ApiClient(args.url, token)
+    return api_client.ApiClient(args.url, token, authority=args.ca, server_name=args.server_name)
 
 
 def duration(text: str) -> timedelta:

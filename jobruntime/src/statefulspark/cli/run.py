@@ -17,6 +17,7 @@ from statefulspark import clock, errors, launch, telemetry
 from statefulspark.cli import options
 from statefulspark.contract import config
 from statefulspark.engine import gateway, settings, sparklogfile
+from statefulspark.server import certificate
 
 _EPILOG = """\
 examples:
@@ -64,6 +65,9 @@ def add_parser(commands: options.SubParsers) -> None:
     parser.add_argument("--parameter", type=options.key_value, action="append", metavar="NAME=VALUE",
                         help="value for the job's own code, read with ctx.parameter(NAME); repeatable")  # fmt: skip
     parser.add_argument("--api-port", type=int, metavar="PORT", help="port of the HTTP API, 8090; 0 picks a free one")
+    parser.add_argument("--tls-cert", metavar="FILE", help="serve the HTTP API over TLS with this certificate, in PEM; "
+                        "it is read again when it changes")  # fmt: skip
+    parser.add_argument("--tls-key", metavar="FILE", help="the private key of --tls-cert, in PEM")
     parser.add_argument("--log-format", type=telemetry.LogFormat, choices=tuple(telemetry.LogFormat), metavar="FORMAT",
                         help="text or json; text at a terminal and json elsewhere when omitted")  # fmt: skip
     parser.add_argument("--verbose", action="store_true", default=bool(os.environ.get(telemetry.ENV_VERBOSE)),
@@ -153,6 +157,8 @@ def run(args: argparse.Namespace) -> int:
 def _run(args: argparse.Namespace) -> int:
     job_config = build_config(args)
     settings.require_startable(job_config)
+    if job_config.api_tls is not None:
+        certificate.require_usable(job_config.api_tls)
     launch.parse(args.file)
     # Spark's JVM starts while the job file and its imports are read.
     sparklogfile.start_jvm(settings.spark_conf(job_config, settings.storage_options(job_config.storage)))
@@ -166,7 +172,8 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     """Return the configuration file with the flags applied.
 
     Raises:
-        SpecRejectedError: `ConfigMissing`, `ConfigInvalid`, `NameMissing`, `RestoreMissing` or `StorageMissing`.
+        SpecRejectedError: `ConfigMissing`, `ConfigInvalid`, `NameMissing`, `RestoreMissing`, `StorageMissing` or
+            `TlsIncomplete`.
     """
     path = os.environ.get(config.ENV_CONFIG)
     base: _Fields = launch.read_config(Path(path)).model_dump() if path is not None else {}
@@ -180,6 +187,7 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
     merged = {
         **base,
         **_given(namespace=args.namespace, savepoint_location=args.savepoint_location, api_port=args.api_port),
+        **_api_tls(args),
         "name": args.name or base.get("name") or declared_name(args.file),
         "take_over": args.take_over or bool(base.get("take_over")),
         "storage": storage,
@@ -189,6 +197,15 @@ def build_config(args: argparse.Namespace) -> config.JobConfig:
         "parameters": {**_section(base, "parameters"), **dict(args.parameter or ())},
     }
     return _validated(merged)
+
+
+def _api_tls(args: argparse.Namespace) -> _Fields:
+    if args.tls_cert is None and args.tls_key is None:
+        return {}
+    if args.tls_cert is None or args.tls_key is None:
+        missing, given = ("--tls-cert", "--tls-key") if args.tls_cert is None else ("--tls-key", "--tls-cert")
+        raise errors.SpecRejectedError("TlsIncomplete", f"{given} needs {missing} FILE beside it; add it.")
+    return {"api_tls": {"certificate": args.tls_cert, "key": args.tls_key}}
 
 
 def declared_name(file: Path) -> str:

@@ -162,6 +162,15 @@ class EngineConfig(WireModel):
     """Spark settings that the operator sets (executors, host, ports); never from the user."""
 
 
+class ApiTlsConfig(WireModel):
+    """The files with which the HTTP API is served over TLS; they are read again when they change."""
+
+    certificate: str
+    """Path of the certificate in PEM, followed by those between it and its authority, if there are any."""
+    key: str
+    """Path of its private key in PEM, without a password."""
+
+
 class JobConfig(WireModel):
     """Everything that a driver needs besides the job file."""
 
@@ -180,5 +189,7 @@ class JobConfig(WireModel):
     """Default folder for savepoints; absent means `savepoints/` in the job's own root."""
     api_port: int = Field(default=8090, ge=0, le=65535)
     """Port of the HTTP API; 0 picks a free one."""
+    api_tls: ApiTlsConfig | None = None
+    """The certificate of the HTTP API; absent means HTTP without TLS."""
     parameters: dict[str, str] = Field(default_factory=dict)
     """Values for the job's own code, read with `ctx.parameters`."""

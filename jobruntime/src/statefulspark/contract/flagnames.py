@@ -14,6 +14,8 @@ BY_FIELD = {
     "takeOver": "--take-over",
     "parameters": "--parameter",
     "apiPort": "--api-port",
+    "apiTls.certificate": "--tls-cert",
+    "apiTls.key": "--tls-key",
     "savepointLocation": "--savepoint-location",
     "storage.uri": "--storage",
     "storage.endpoint": "--endpoint",

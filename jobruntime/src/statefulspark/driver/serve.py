@@ -48,6 +48,7 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
 
     Raises:
         TransientError: `PortUnavailable`.
+        SpecRejectedError: The certificate cannot be used, as `certificate.require_usable`.
     """
     token = os.environ.get(config.ENV_TOKEN)
     if not token:
@@ -61,8 +62,10 @@ def serving(control: Control, job_config: config.JobConfig) -> Iterator[None]:
         # Without a configured token the API listens on this machine only.
         host="0.0.0.0" if token else "127.0.0.1",  # noqa: S104 - the operator calls from another pod
         port=job_config.api_port,
+        tls=job_config.api_tls,
     )
-    _log.info("api listening", extra={"port": server.port, "page": f"http://localhost:{server.port}/ui"})
+    scheme = "https" if job_config.api_tls is not None else "http"
+    _log.info("api listening", extra={"port": server.port, "page": f"{scheme}://localhost:{server.port}/ui"})
     try:
         yield
     finally:

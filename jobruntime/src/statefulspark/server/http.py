@@ -17,8 +17,9 @@ from aiohttp import web
 from pydantic import ValidationError
 
 from statefulspark import errors
-from statefulspark.contract import api, base
+from statefulspark.contract import api, base, config
 from statefulspark.server import losses, metrics, openapi, page, routes
+from statefulspark.server.certificate import ServedCertificate
 from statefulspark.server.control import Control
 
 _POLL_INTERVAL_S = 0.05
@@ -41,7 +42,9 @@ class ApiServer:
         port: The port it listens on, also when 0 was requested.
     """
 
-    def __init__(self, control: Control, *, token: str | None, host: str, port: int) -> None:
+    def __init__(
+        self, control: Control, *, token: str | None, host: str, port: int, tls: config.ApiTlsConfig | None = None
+    ) -> None:
         """Bind and start to serve.
 
         Args:
@@ -49,16 +52,19 @@ class ApiServer:
             token: The token that callers of /v1 must send; None to answer questions without one, and to refuse requests.
             host: Address to listen on.
             port: Port to listen on; 0 picks a free one.
+            tls: The certificate to serve with; None serves HTTP.
 
         Raises:
+            SpecRejectedError: The certificate cannot be used, as `certificate.require_usable`.
             TransientError: `PortUnavailable`: the address cannot be bound.
         """
+        served = ServedCertificate(tls) if tls is not None else None
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="api-server", daemon=True)
         self._thread.start()
         self._runner = web.AppRunner(build_app(control, token), access_log=None, shutdown_timeout=_CLOSE_GRACE_S)
         try:
-            asyncio.run_coroutine_threadsafe(self._start(host, port), self._loop).result(timeout=10)
+            asyncio.run_coroutine_threadsafe(self._start(host, port, served), self._loop).result(timeout=10)
         except OSError as error:
             self.close()
             raise errors.TransientError(
@@ -66,9 +72,10 @@ class ApiServer:
             ) from error
         self.port: int = self._runner.addresses[0][1]
 
-    async def _start(self, host: str, port: int) -> None:
+    async def _start(self, host: str, port: int, served: ServedCertificate | None) -> None:
         await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        context = served.context if served is not None else None
+        await web.TCPSite(self._runner, host, port, ssl_context=context).start()
 
     def close(self) -> None:
         """Stop serving; running requests get a second to end."""
@@ -134,10 +141,10 @@ async def _status(request: web.Request) -> web.Response:
 
 
 async def _config(request: web.Request) -> web.Response:
-    config = request.app[_CONTROL].config()
-    if config is None:
+    job_config = request.app[_CONTROL].config()
+    if job_config is None:
         raise errors.PreconditionFailedError("NotConfigured", "This job was started without a configuration.")
-    return _json(config)
+    return _json(job_config)
 
 
 async def _checkpoints(request: web.Request) -> web.Response:

@@ -31,6 +31,8 @@ API_PORT = 8090
 API_PORT_NAME = "api"
 ANNOTATION_EXECUTORS = f"{GROUP}/executors"
 """Annotation of a driver pod with the number of executors that it asks for; drivers of earlier releases have none."""
+ANNOTATION_API_TLS = f"{GROUP}/api-tls"
+"""Annotation of a driver pod with the Secret of its API's certificate; a driver without it speaks HTTP."""
 ANNOTATION_API_PORT = f"{GROUP}/api-port"
 """Annotation with the port of the driver's API, if it is not the default."""
 
@@ -69,6 +71,11 @@ def standby_number(job: str, pod: str) -> int:
 def service(job: str) -> str:
     """Return the name of the headless Service of the driver."""
     return f"{job}-driver"
+
+
+def server_name(job: str, namespace: str) -> str:
+    """Return the name that the certificate of a driver's API must have, whatever pod it runs in."""
+    return f"{service(job)}.{namespace}.svc"
 
 
 def token(job: str) -> str:

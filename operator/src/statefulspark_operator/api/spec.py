@@ -15,6 +15,7 @@ from statefulspark.contract import engine
 
 from statefulspark_operator.api.base import ApiModel, ChangeCost, Duration, JvmMemory, OpaqueObject, Quantity
 from statefulspark_operator.api.code import JobSource, rules
+from statefulspark_operator.api.driver_tls import DriverTls
 from statefulspark_operator.api.health import Health
 from statefulspark_operator.api.savepoint_schedule import SavepointSchedule
 from statefulspark_operator.api.upgrade import STATELESS_MESSAGE, STATELESS_RULE, RestoreMode, Upgrade
@@ -171,6 +172,8 @@ class Driver(ApiModel):
     standby: Annotated[bool, ChangeCost.RELOAD] = False
     """Keep a second, started driver pod ready, on another node if there is one, that takes over when the driver ends. It
     needs the driver's resources once more."""
+    tls: DriverTls | None = None
+    """Serve the driver's HTTP API over TLS; absent means HTTP."""
 
 
 class LocalDisk(ApiModel):

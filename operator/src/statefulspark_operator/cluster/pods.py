@@ -10,10 +10,16 @@ from statefulspark.contract.api import ExitReport
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
 from statefulspark_operator.cluster.resources import Resource
-from statefulspark_operator.lifecycle.situation import ContainerExit, DriverPod, ExecutorPod, PodPhase, Waiting
+from statefulspark_operator.lifecycle.situation import (
+    HARMLESS_WAITS,
+    ContainerExit,
+    DriverPod,
+    ExecutorPod,
+    PodPhase,
+    Waiting,
+)
 
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-_HARMLESS_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def read_driver_pod(pod: Resource) -> DriverPod | None:
@@ -75,7 +81,7 @@ def _obstacle(pod: Resource, name: str) -> str | None:
     if exit_ is not None:
         reason = f" ({exit_.reason})" if exit_.reason not in ("", "Error", "Completed") else ""
         return f"{name} ended with exit code {exit_.code}{reason}."
-    if waiting is not None and waiting.reason not in _HARMLESS_WAITS:
+    if waiting is not None and waiting.reason not in HARMLESS_WAITS:
         return f"{name} cannot start ({waiting.reason}): {waiting.message or 'no message'}."
     return f"{name} cannot be scheduled: {unschedulable}" if unschedulable is not None else None
 
@@ -98,6 +104,7 @@ def _read(pod: Resource, epoch: int) -> DriverPod:
         created_at=resources.time(pod, "metadata", "creationTimestamp") or _NEVER,
         is_ready=_condition(pod, "Ready").get("status") == "True",
         ip=resources.text(pod, "status", "podIP") or None,
+        tls_secret=resources.text(pod, "metadata", "annotations", names.ANNOTATION_API_TLS) or None,
         api_port=int(port) if port.isdecimal() else names.API_PORT,
         deletion_deadline=resources.time(pod, "metadata", "deletionTimestamp"),
         waiting=_waiting(state),

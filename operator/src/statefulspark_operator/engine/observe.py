@@ -20,6 +20,7 @@ from statefulspark_operator.cluster import calendar, pods, resources
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
+from statefulspark_operator.engine import access
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
@@ -135,7 +136,9 @@ async def look(ports: Ports, resource: Resource, found: tuple[Resource, ...]) ->
         found: The pods that carry its labels.
     """
     job, status, now = read_metadata(resource), read_status(resource), ports.now()
-    drivers, standbys, executors = _sort_pods(found, job)
+    sorted_drivers, sorted_standbys, executors = _sort_pods(found, job)
+    drivers = tuple([await access.with_missing_secret(ports, job, pod) for pod in sorted_drivers])
+    standbys = tuple([await access.with_missing_secret(ports, job, pod) for pod in sorted_standbys])
     live = [pod for pod in drivers if pod.is_live(now) and not _is_released(status, pod)]
     driver = await _ask_driver(ports, job, status, live)
     standby = await _ask_standby(ports, job, status, [pod for pod in standbys if pod.is_live(now)])
@@ -222,18 +225,19 @@ async def _ask_driver(ports: Ports, job: Job, status: StatefulSparkJobStatus, li
     if not running:
         return DriverAnswer()
     pod = running[-1]
-    token = await read_token(ports, job)
-    if token is None:
-        return DriverAnswer(DriverSilent(f"Secret {names.token(job.name)} with its token is missing"))
-    answer = await ports.drivers.status(pod, token)
+    granted = await access.find(ports, job, pod)
+    if isinstance(granted, DriverSilent):
+        access.doubt(ports, job, pod)
+        return DriverAnswer(granted)
+    answer = await ports.drivers.status(pod, granted)
     if isinstance(answer, DriverSilent):
-        ports.secrets.doubt(_token_key(job), ports.now())
+        access.doubt(ports, job, pod)
     operation = status.operation
     if isinstance(answer, DriverSilent) or operation is None or operation.epoch != pod.epoch:
         return DriverAnswer(answer)
     if operation.state is not OperationPhase.REQUESTED:
         return DriverAnswer(answer)
-    return DriverAnswer(answer, await ports.drivers.operation(pod, token, operation.id))
+    return DriverAnswer(answer, await ports.drivers.operation(pod, granted, operation.id))
 
 
 async def _ask_standby(
@@ -244,38 +248,11 @@ async def _ask_standby(
     pod = next((pod for pod in live if record is not None and pod.name == record.pod), None)
     if pod is None or pod.phase is not PodPhase.RUNNING or pod.ip is None:
         return None
-    token = await read_token(ports, job)
-    if token is None:
-        return DriverSilent(f"Secret {names.token(job.name)} with its token is missing")
-    answer = await ports.drivers.status(pod, token)
+    granted = await access.find(ports, job, pod)
+    answer = granted if isinstance(granted, DriverSilent) else await ports.drivers.status(pod, granted)
     if isinstance(answer, DriverSilent):
-        ports.secrets.doubt(_token_key(job), ports.now())
+        access.doubt(ports, job, pod)
     return answer
-
-
-async def read_token(ports: Ports, job: Job) -> str | None:
-    """Return the token of a job's driver API; None if its Secret is missing.
-
-    The Secret is read once, and again after a driver did not answer, for it may have another token.
-    """
-    kept = ports.secrets.find(_token_key(job), ports.now())
-    if kept is not None:
-        return kept.get("token")
-    secret = await ports.gateway.read_secret(job.namespace, names.token(job.name))
-    if secret is None or "token" not in secret:
-        return None
-    ports.secrets.keep(_token_key(job), secret, ports.now())
-    return secret["token"]
-
-
-def forget_token(ports: Ports, job: Job) -> None:
-    """Drop the token of a job that does not exist any more."""
-    ports.secrets.forget(_token_key(job))
-
-
-def _token_key(job: Job) -> tuple[str, str]:
-    """The key of a token has its job's uid: a job that was made again has another token in the Secret of the same name."""
-    return job.uid, names.token(job.name)
 
 
 def _needs_storage(job: Job, accepted: Accepted, live: tuple[DriverPod, ...]) -> bool:

@@ -17,10 +17,11 @@ from statefulspark.contract.manifest import Trigger
 
 from statefulspark_operator.api import names
 from statefulspark_operator.cluster import resources
+from statefulspark_operator.cluster.driver_api import DriverAccess
 from statefulspark_operator.cluster.gateway import JobKey
 from statefulspark_operator.cluster.resources import Resource
 from statefulspark_operator.cluster.storage_reader import StorageTarget
-from statefulspark_operator.engine import observe, ownership, report, revisions
+from statefulspark_operator.engine import access, observe, ownership, report, revisions
 from statefulspark_operator.engine.ports import Ports
 from statefulspark_operator.engine.validate import Accepted
 from statefulspark_operator.lifecycle import actions, pruning
@@ -103,7 +104,7 @@ async def _set_finalizer(current: Pass, *, is_present: bool) -> None:
     others = tuple(name for name in observe.finalizers(current.resource) if name != names.FINALIZER)
     chosen = (*others, names.FINALIZER) if is_present else others
     if not is_present:
-        observe.forget_token(current.ports, current.situation.job)
+        access.forget(current.ports, current.situation.job)
     await current.ports.gateway.set_finalizers(current.key, chosen, resource_version=current.resource_version)
 
 
@@ -184,12 +185,13 @@ async def _activate(current: Pass, act: actions.ActivateStandby) -> None:
     labels = names.activation_labels(act.epoch)
     await current.ports.gateway.label_pod(current.key.namespace, act.name, labels, uid=act.uid)
     candidates = (pod for pod in (*current.situation.standbys, *current.situation.pods) if pod.uid == act.uid)
-    pod, token = next(candidates, None), await observe.read_token(current.ports, current.situation.job)
-    if pod is None or token is None:
+    pod = next(candidates, None)
+    granted = await access.find(current.ports, current.situation.job, pod) if pod is not None else None
+    if pod is None or not isinstance(granted, DriverAccess):
         return
     restore = config.restore_config(current.subject, act.restore) if act.restore is not None else None
     request = ActivateRequest(request_id=f"{pod.name}-{act.epoch}", epoch=act.epoch, restore=restore)
-    answer = await current.ports.drivers.activate(pod, token, request)
+    answer = await current.ports.drivers.activate(pod, granted, request)
     if answer is not None:
         _LOG.warning(
             "activation not accepted", extra={"job": str(current.key), "pod": pod.name, "error": answer.message}
@@ -198,8 +200,8 @@ async def _activate(current: Pass, act: actions.ActivateStandby) -> None:
 
 async def _request(current: Pass, act: actions.RequestStop | actions.RequestSavepoint) -> None:
     pod = _pod_of(current.situation, act.epoch)
-    token = await observe.read_token(current.ports, current.situation.job)
-    if pod is None or token is None:
+    granted = await access.find(current.ports, current.situation.job, pod) if pod is not None else None
+    if pod is None or not isinstance(granted, DriverAccess):
         return
     match act:
         case actions.RequestStop():
@@ -210,7 +212,7 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
                 trigger=act.trigger,
                 name=act.trigger.value,
             )
-            answer = await current.ports.drivers.stop(pod, token, stop)
+            answer = await current.ports.drivers.stop(pod, granted, stop)
         case actions.RequestSavepoint():
             savepoint = SavepointRequest(
                 request_id=act.request_id,
@@ -219,7 +221,7 @@ async def _request(current: Pass, act: actions.RequestStop | actions.RequestSave
                 name=_folder_name(act.name),
                 format=act.written_as,
             )
-            answer = await current.ports.drivers.savepoint(pod, token, savepoint)
+            answer = await current.ports.drivers.savepoint(pod, granted, savepoint)
         case _:
             assert_never(act)
     if answer is not None:

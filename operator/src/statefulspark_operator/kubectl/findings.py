@@ -83,6 +83,7 @@ ADVICE: Mapping[Reason, str | None] = {
     Reason.IMAGE_UNAVAILABLE: "Check spec.image and spec.imagePullSecrets; the node tries again by itself.",
     Reason.CONTAINER_WAITING: f"Correct what the message names (a Secret, a volume, a command): {_DESCRIBE}",
     Reason.UNSCHEDULABLE: "Make room on a node, or ask for less in spec.driver.resources.",
+    Reason.DRIVER_NOT_TRUSTED: "Correct the Secret that the message names; the operator reads it again by itself.",
     Reason.DRIVER_STARTING: f"Nothing: a start may take minutes. What it does now: {LOGS} -f",
     Reason.STALL_ENDED: f"It is started again by itself. What held it up: {LOGS} --previous",
     Reason.SAVEPOINT_REQUESTED: None,

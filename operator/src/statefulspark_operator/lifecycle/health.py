@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from statefulspark.contract.api import JobState
 
 from statefulspark_operator.api.health import Health
+from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
 
 
@@ -36,7 +37,8 @@ def obstacle(situation: Situation) -> Obstacle | None:
     silent_since = situation.status.silent_since
     if silent_since is not None and isinstance(situation.driver, DriverSilent):
         message = f"The driver has not answered since {silent_since:%H:%M:%S} UTC: {situation.driver.message}."
-        return Obstacle("DriverSilent", message, silent_since)
+        reason = Reason.DRIVER_NOT_TRUSTED.word if situation.driver.is_untrusted else "DriverSilent"
+        return Obstacle(reason, message, silent_since)
     return _oldest_batch(situation)
 
 
@@ -51,6 +53,11 @@ def _oldest_batch(situation: Situation) -> Obstacle | None:
     return Obstacle(
         "BatchRunning", f"Batch {batch} of query {query} has been running since {since:%H:%M:%S} UTC.", since
     )
+
+
+def is_untrusted(situation: Situation) -> bool:
+    """Tell whether the driver is not asked because it cannot be verified, which says nothing about what it does."""
+    return isinstance(situation.driver, DriverSilent) and situation.driver.is_untrusted
 
 
 def has_lasted(situation: Situation, cause: Obstacle | None, timeout: timedelta) -> bool:

@@ -26,6 +26,10 @@ from statefulspark_operator.lifecycle.savepoints import naming
 from statefulspark_operator.lifecycle.savepoints.objects import SavepointObject
 from statefulspark_operator.lifecycle.savepoints.schedule import Calendar
 
+TLS_SECRET_MISSING = "TlsSecretMissing"  # noqa: S105 - a reason, not a secret
+"""Why a container has not started: the Secret of its certificate does not exist. Kubernetes tells that in an event only."""
+HARMLESS_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
+"""Kubernetes' reasons of a container that is on its way."""
 LOST_AFTER = timedelta(seconds=20)
 """A pod that still exists this long after its grace period is on a node that does not answer any more."""
 
@@ -84,6 +88,7 @@ class DriverPod:
         is_ready: Its readiness probe succeeds.
         ip: Address, once it has one.
         api_port: Port of its HTTP API.
+        tls_secret: The Secret of its API's certificate; None if it speaks HTTP.
         deletion_deadline: When its grace period ends, if it is being deleted (Kubernetes' deletionTimestamp).
         waiting: Why its container has not started.
         unschedulable: The scheduler's message, if no node fits.
@@ -102,6 +107,7 @@ class DriverPod:
     is_ready: bool = False
     ip: str | None = None
     api_port: int = 8090
+    tls_secret: str | None = None
     deletion_deadline: datetime | None = None
     waiting: Waiting | None = None
     unschedulable: str | None = None
@@ -156,9 +162,11 @@ class DriverSilent:
 
     Attributes:
         message: The request and its failure.
+        is_untrusted: Whether it was not asked because it could not be verified that it is the driver.
     """
 
     message: str
+    is_untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

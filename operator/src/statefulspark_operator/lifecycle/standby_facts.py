@@ -14,7 +14,14 @@ from statefulspark.contract.exit_codes import ExitCode
 from statefulspark_operator.api.standby import StandbyState, StandbyStatus
 from statefulspark_operator.lifecycle import backoff, ends, trial
 from statefulspark_operator.lifecycle.ends import EndKind
-from statefulspark_operator.lifecycle.situation import DriverPod, PodPhase, Situation
+from statefulspark_operator.lifecycle.reason import Reason
+from statefulspark_operator.lifecycle.situation import (
+    TLS_SECRET_MISSING,
+    DriverPod,
+    DriverSilent,
+    PodPhase,
+    Situation,
+)
 
 RETRY_INITIAL = timedelta(seconds=10)
 RETRY_LONGEST = timedelta(minutes=5)
@@ -23,8 +30,9 @@ NOT_SUPPORTED = "StandbyNotSupported"
 
 _KILLED, _OUT_OF_MEMORY = 137, "OOMKilled"
 """The exit code of SIGKILL, which a kubelet, a node or a person may send, and the reason that says it was for memory."""
-_PASSING_WAITS = frozenset({"ContainerCreating", "PodInitializing", "ErrImagePull"})
-"""Kubernetes' reasons that may pass: the first failed pull is repeated before it becomes `ImagePullBackOff`."""
+_PASSING_WAITS = frozenset({"ContainerCreating", "PodInitializing", "ErrImagePull", TLS_SECRET_MISSING})
+"""Reasons that may pass: the first failed pull is repeated before it becomes `ImagePullBackOff`, and a certificate that is
+applied together with the job is issued a moment later."""
 
 
 def current_standby(situation: Situation) -> StandbyStatus | None:
@@ -69,6 +77,9 @@ def _as_it_says(situation: Situation, record: StandbyStatus, pod: DriverPod) -> 
             return reached(situation, record, state, reason=answer.standby.reason, message=answer.standby.message)
         reason, message = answer.standby.reason or "StandbyRefused", answer.standby.message or "It gave no reason."
         return reached(situation, record, state, reason=reason, message=message)
+    if isinstance(answer, DriverSilent) and answer.is_untrusted:
+        reason, message = Reason.DRIVER_NOT_TRUSTED.word, f"{pod.name}: {answer.message}."
+        return reached(situation, record, StandbyState.WARMING, reason=reason, message=message)
     if record.state is StandbyState.CREATING and pod.phase is PodPhase.RUNNING:
         return reached(situation, record, StandbyState.WARMING)
     return record

@@ -7,11 +7,15 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 from statefulspark.contract import config as job_config
 
-from statefulspark_operator.api import names
+from statefulspark_operator.api import driver_tls, names
+from statefulspark_operator.api.spec import StatefulSparkJobSpec
 from statefulspark_operator.render import code, config, containers, executor
 from statefulspark_operator.render.base import Manifest, Subject, identity, metadata, overlay
 
 GRACE_PERIOD_S = 60
+TLS_FOLDER = "/etc/statefulspark-tls"
+_TLS_VOLUME = "api-tls"
+_READABLE_BY_GROUP = 0o440
 
 
 def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
@@ -26,7 +30,7 @@ def pod(subject: Subject, *, epoch: int, revision: str) -> Manifest:
     labels = names.driver_labels(job.name, epoch=epoch, revision=revision)
     meta = metadata(job, names.driver_pod(job.name, epoch), labels) | _annotations(subject)
     own: list[JsonValue] = [{"name": job_config.ENV_EPOCH, "value": str(epoch)}]
-    command = ("statefulspark", "run", code.entry(subject.spec))
+    command = ("statefulspark", "run", *_tls_flags(subject.spec), code.entry(subject.spec))
     start = _Start(command, names.config(job.name, epoch), revision, tuple(own))
     return _laid_over(subject, meta, _pod_spec(subject, start))
 
@@ -42,15 +46,41 @@ def standby_pod(subject: Subject, *, name: str, revision: str) -> Manifest:
     job = subject.job
     meta = metadata(job, name, names.standby_labels(job.name, revision=revision)) | _annotations(subject)
     own: list[JsonValue] = [{"name": config.POD_IP, "valueFrom": _field("status.podIP")}]
-    command = ("statefulspark", "run", "--standby", code.entry(subject.spec))
+    command = ("statefulspark", "run", "--standby", *_tls_flags(subject.spec), code.entry(subject.spec))
     start = _Start(command, names.standby_config(name), revision, tuple(own))
     spec = {**_pod_spec(subject, start), "affinity": _apart_from_driver(job.name)}
     return _laid_over(subject, meta, spec)
 
 
 def _annotations(subject: Subject) -> Manifest:
-    instances = subject.spec.executor.instances
-    return {"annotations": {names.ANNOTATION_EXECUTORS: str(instances)}} if instances > 0 else {}
+    instances, tls = subject.spec.executor.instances, subject.spec.driver.tls
+    annotations: Manifest = {}
+    if instances > 0:
+        annotations[names.ANNOTATION_EXECUTORS] = str(instances)
+    if tls is not None:
+        annotations[names.ANNOTATION_API_TLS] = tls.secret_name
+    return {"annotations": annotations} if annotations else {}
+
+
+def _tls_flags(spec: StatefulSparkJobSpec) -> tuple[str, ...]:
+    """Return the flags of the certificate: an image whose release does not know them ends, instead of speaking HTTP."""
+    if spec.driver.tls is None:
+        return ()
+    certificate, key = f"{TLS_FOLDER}/{driver_tls.CERTIFICATE_KEY}", f"{TLS_FOLDER}/{driver_tls.PRIVATE_KEY}"
+    return ("--tls-cert", certificate, "--tls-key", key)
+
+
+def _tls_volumes(spec: StatefulSparkJobSpec) -> list[JsonValue]:
+    if spec.driver.tls is None:
+        return []
+    secret: Manifest = {"secretName": spec.driver.tls.secret_name, "defaultMode": _READABLE_BY_GROUP}
+    return [{"name": _TLS_VOLUME, "secret": secret}]
+
+
+def _tls_mounts(spec: StatefulSparkJobSpec) -> list[JsonValue]:
+    if spec.driver.tls is None:
+        return []
+    return [{"name": _TLS_VOLUME, "mountPath": TLS_FOLDER, "readOnly": True}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +127,7 @@ def _pod_spec(subject: Subject, start: _Start) -> Manifest:
         {"name": "config", "configMap": {"name": start.config}},
         {"name": "work", "emptyDir": {}},
         *code.volumes(subject, start.revision),
+        *_tls_volumes(spec),
     ]
     if executor.is_encrypted(spec):
         volumes.append(executor.network_volume(job.name))
@@ -128,6 +159,7 @@ def _container(subject: Subject, start: _Start) -> Manifest:
         {"name": "config", "mountPath": config.FOLDER, "readOnly": True},
         {"name": "work", "mountPath": containers.WORK_FOLDER},
         *code.mounts(spec),
+        *_tls_mounts(spec),
     ]
     if executor.is_encrypted(spec):
         mounts.append(executor.NETWORK_MOUNT)
@@ -137,9 +169,9 @@ def _container(subject: Subject, start: _Start) -> Manifest:
         "args": list(start.command),
         "env": _env(subject, start),
         "ports": [{"name": names.API_PORT_NAME, "containerPort": names.API_PORT, "protocol": "TCP"}],
-        "readinessProbe": _probe("/readyz", period_s=2, failures=3),
-        "livenessProbe": _probe("/healthz", period_s=10, failures=6),
-        "startupProbe": _probe("/healthz", period_s=2, failures=150),
+        "readinessProbe": _probe(spec, "/readyz", period_s=2, failures=3),
+        "livenessProbe": _probe(spec, "/healthz", period_s=10, failures=6),
+        "startupProbe": _probe(spec, "/healthz", period_s=2, failures=150),
         "securityContext": containers.container_security(),
         "volumeMounts": mounts,
     }
@@ -150,9 +182,12 @@ def _container(subject: Subject, start: _Start) -> Manifest:
     return rendered
 
 
-def _probe(path: str, *, period_s: int, failures: int) -> Manifest:
+def _probe(spec: StatefulSparkJobSpec, path: str, *, period_s: int, failures: int) -> Manifest:
+    asked: Manifest = {"path": path, "port": names.API_PORT_NAME}
+    if spec.driver.tls is not None:
+        asked["scheme"] = "HTTPS"
     return {
-        "httpGet": {"path": path, "port": names.API_PORT_NAME},
+        "httpGet": asked,
         "periodSeconds": period_s,
         "timeoutSeconds": 5,
         "failureThreshold": failures,

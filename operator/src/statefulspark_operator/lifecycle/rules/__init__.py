@@ -63,6 +63,7 @@ RULES: tuple[Rule, ...] = (
     progress.await_end,
     progress.show_waiting,
     progress.show_unschedulable,
+    progress.show_untrusted,
     progress.await_start,
     progress.take_savepoint,
     savepoints.take,  # One at a time: a running request, and every stop, comes before.

@@ -26,7 +26,7 @@ from statefulspark_operator.lifecycle.rules import failure
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.rules import standby as standbys
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
-from statefulspark_operator.lifecycle.situation import Situation
+from statefulspark_operator.lifecycle.situation import TLS_SECRET_MISSING, Situation
 
 NOT_READY = "StandbyNotReady"
 
@@ -163,4 +163,6 @@ def await_standby(situation: Situation) -> Decision | None:
     pod, message = situation.standby_pod, _preparing(*prepared)
     if pod is not None and pod.unschedulable is not None:
         message += f" No node has room for it: {pod.unschedulable}"
+    elif pod is not None and pod.waiting is not None and pod.waiting.reason == TLS_SECRET_MISSING:
+        message += f" {pod.waiting.message}"
     return Decision(Reason.UPGRADE_PREPARING, message, Phase.RUNNING, situation.status, (), SOON)

@@ -18,6 +18,8 @@ def restart_stalled(situation: Situation) -> Decision | None:
     pod, driver, cause = situation.live_pod, situation.intent, health.obstacle(situation)
     if pod is None or driver is None or cause is None or pod.deletion_deadline is not None:
         return None
+    if health.is_untrusted(situation):
+        return None  # Another process would have the same certificate.
     if not health.has_lasted(situation, cause, health.settings(situation).stall_timeout):
         return None
     message = f"{cause.message} {pod.name} is deleted, and the next driver continues from the newest state."

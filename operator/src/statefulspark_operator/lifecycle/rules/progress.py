@@ -14,12 +14,10 @@ from statefulspark_operator.lifecycle.decision import SOON, STEADY, Decision
 from statefulspark_operator.lifecycle.reason import Reason
 from statefulspark_operator.lifecycle.rules import operation as operations
 from statefulspark_operator.lifecycle.rules import upgrade as upgrades
-from statefulspark_operator.lifecycle.situation import DriverSilent, Situation
+from statefulspark_operator.lifecycle.situation import HARMLESS_WAITS, DriverSilent, Situation
 
 KEPT_PODS = 2
 """Number of pods of ended drivers that are kept for their logs."""
-
-_HARMLESS_WAITS = frozenset({"ContainerCreating", "PodInitializing"})
 
 
 def _phase(situation: Situation) -> Phase:
@@ -43,7 +41,7 @@ def await_end(situation: Situation) -> Decision | None:
 def show_waiting(situation: Situation) -> Decision | None:
     """Does the driver's container fail to start?"""
     pod = situation.live_pod
-    if pod is None or pod.waiting is None or pod.waiting.reason in _HARMLESS_WAITS:
+    if pod is None or pod.waiting is None or pod.waiting.reason in HARMLESS_WAITS:
         return None
     is_image = "Image" in pod.waiting.reason
     reason = Reason.IMAGE_UNAVAILABLE if is_image else Reason.CONTAINER_WAITING
@@ -58,6 +56,20 @@ def show_unschedulable(situation: Situation) -> Decision | None:
         return None
     message = f"{pod.name} cannot be scheduled: {pod.unschedulable}"
     return Decision(Reason.UNSCHEDULABLE, message, _phase(situation), situation.status, (), STEADY)
+
+
+def show_untrusted(situation: Situation) -> Decision | None:
+    """Can it not be verified that what answers is the driver, before the job has run?
+
+    A job that ran goes on: it is not ready after `spec.health.progressTimeout`, since authorities are renewed meanwhile.
+    """
+    pod, answer = situation.live_pod, situation.driver
+    if pod is None or not isinstance(answer, DriverSilent) or not answer.is_untrusted:
+        return None
+    if situation.status.phase is Phase.RUNNING:
+        return None
+    message = f"{pod.name}: {answer.message}."
+    return Decision(Reason.DRIVER_NOT_TRUSTED, message, _phase(situation), situation.status, (), STEADY)
 
 
 def await_start(situation: Situation) -> Decision | None:

@@ -1,0 +1,110 @@
+"""What a job's driver is asked with: the token of its Secret, and the authority of its certificate.
+
+Both are read once, and again after a driver did not answer, for they may have been replaced: a token with its job, an
+authority when it is renewed. It must never have a driver with a certificate asked without one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from statefulspark_operator.api import names
+from statefulspark_operator.api.driver_tls import AUTHORITY_KEY
+from statefulspark_operator.cluster.driver_api import DriverAccess, Trust
+from statefulspark_operator.engine.ports import Ports
+from statefulspark_operator.lifecycle.situation import (
+    HARMLESS_WAITS,
+    TLS_SECRET_MISSING,
+    DriverPod,
+    DriverSilent,
+    Job,
+    PodPhase,
+    Waiting,
+)
+
+
+async def find(ports: Ports, job: Job, pod: DriverPod) -> DriverAccess | DriverSilent:
+    """Return what a driver is asked with, or why it cannot be."""
+    token = await _read_token(ports, job)
+    if token is None:
+        return DriverSilent(f"Secret {names.token(job.name)} with its token is missing")
+    if pod.tls_secret is None:
+        return DriverAccess(token)
+    secret = f"{job.namespace}/{pod.tls_secret}"
+    authority = await _read_authority(ports, job, pod.tls_secret)
+    if authority is None:
+        return DriverSilent(_missing(secret), is_untrusted=True)
+    if not authority:
+        message = f"Secret {secret} has no {AUTHORITY_KEY}; add the authority that issued its certificate"
+        return DriverSilent(message, is_untrusted=True)
+    return DriverAccess(token, Trust(secret, authority, names.server_name(job.name, job.namespace)))
+
+
+def doubt(ports: Ports, job: Job, pod: DriverPod) -> None:
+    """Have what a driver was asked with read again, because it did not answer."""
+    ports.secrets.doubt(_token_key(job), ports.now())
+    if pod.tls_secret is not None:
+        ports.secrets.doubt(_authority_key(job, pod.tls_secret), ports.now())
+
+
+def forget(ports: Ports, job: Job) -> None:
+    """Drop the token of a job that does not exist any more."""
+    ports.secrets.forget(_token_key(job))
+
+
+async def with_missing_secret(ports: Ports, job: Job, pod: DriverPod) -> DriverPod:
+    """Return a pod with why its container has not started, if the Secret of its certificate does not exist.
+
+    Kubernetes shows such a pod as `ContainerCreating` for as long as it takes, and tells why in an event only.
+    """
+    is_created = pod.phase is not PodPhase.PENDING or pod.is_over or pod.unschedulable is not None
+    is_told = pod.waiting is not None and pod.waiting.reason not in HARMLESS_WAITS
+    if pod.tls_secret is None or is_created or is_told:
+        return pod
+    if await _read_authority(ports, job, pod.tls_secret) is not None:
+        return pod
+    message = f"{_missing(f'{job.namespace}/{pod.tls_secret}')}."
+    return replace(pod, waiting=Waiting(TLS_SECRET_MISSING, message))
+
+
+def _missing(secret: str) -> str:
+    return (
+        f"Secret {secret}, which spec.driver.tls names, does not exist; create it, or look at why cert-manager has not "
+        "issued its Certificate"
+    )
+
+
+async def _read_token(ports: Ports, job: Job) -> str | None:
+    kept = ports.secrets.find(_token_key(job), ports.now())
+    if kept is not None:
+        return kept.get("token")
+    secret = await ports.gateway.read_secret(job.namespace, names.token(job.name))
+    if secret is None or "token" not in secret:
+        return None
+    ports.secrets.keep(_token_key(job), secret, ports.now())
+    return secret["token"]
+
+
+async def _read_authority(ports: Ports, job: Job, name: str) -> str | None:
+    """Return the authority of a Secret, empty if it has none; None if the Secret does not exist."""
+    key = _authority_key(job, name)
+    kept = ports.secrets.find(key, ports.now())
+    if kept is not None:
+        return kept[AUTHORITY_KEY]
+    secret = await ports.gateway.read_secret(job.namespace, name)
+    if secret is None:
+        return None
+    # The private key beside it is not kept.
+    authority = secret.get(AUTHORITY_KEY, "")
+    ports.secrets.keep(key, {AUTHORITY_KEY: authority}, ports.now())
+    return authority
+
+
+def _token_key(job: Job) -> tuple[str, str]:
+    """The key of a token has its job's uid: a job that was made again has another token in the Secret of the same name."""
+    return job.uid, names.token(job.name)
+
+
+def _authority_key(job: Job, name: str) -> tuple[str, str]:
+    """The key of an authority is not that of the Secret, of which the credentials of a storage may be another part."""
+    return f"{job.namespace}/{AUTHORITY_KEY}", name

@@ -1,0 +1,74 @@
+"""Answers of a pod that is no driver of ours: the operator goes nowhere for them, and its memory stays its own."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+
+import pytest
+from fakecontrol import TOKEN
+from situations import a_pod
+from statefulspark.contract.api import JobStatus
+from statefulspark_operator.cluster import driver_api
+from statefulspark_operator.cluster.driver_api import DriverAccess, HttpDriverApi
+from statefulspark_operator.lifecycle.situation import DriverSilent
+
+BOMB = zlib.compress(b"x" * (64 * 2**20))
+
+
+class Pod:
+    """Answers every request with the same head and an endless or given body; keeps what it was asked."""
+
+    def __init__(self, head: str, body: bytes = b"", *, is_endless: bool = False) -> None:
+        self.head, self.body, self.is_endless = head, body, is_endless
+        self.asked: list[str] = []
+        self.sent_bytes = 0
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.asked.append((await reader.readuntil(b"\r\n\r\n")).decode().splitlines()[0])
+        writer.write(f"HTTP/1.1 {self.head}\r\nConnection: close\r\n\r\n".encode() + self.body)
+        try:
+            while self.is_endless:
+                writer.write(b"x" * 2**16)
+                await writer.drain()
+                self.sent_bytes += 2**16
+        except ConnectionError:
+            self.is_endless = False
+        writer.close()
+
+    def is_asked(self) -> JobStatus | DriverSilent:
+        async def scene() -> JobStatus | DriverSilent:
+            async with await asyncio.start_server(self.answer, "127.0.0.1", 0) as server:
+                drivers = HttpDriverApi()
+                try:
+                    port = server.sockets[0].getsockname()[1]
+                    pod = a_pod(ip="127.0.0.1", api_port=port, tls_secret=None)
+                    return await drivers.status(pod, DriverAccess(TOKEN))
+                finally:
+                    await drivers.close()
+
+        return asyncio.run(scene())
+
+
+@pytest.mark.parametrize("code", ["301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent"])
+def test_the_operator_goes_nowhere_because_a_pod_says_so(code: str) -> None:
+    pod = Pod(f"{code}\r\nLocation: /elsewhere\r\nContent-Length: 0")
+
+    assert pod.is_asked() == DriverSilent(f"its API answered {code[:3]}")
+    assert pod.asked == ["GET /v1/status HTTP/1.1"]
+
+
+def test_an_endless_answer_is_not_read_to_the_end() -> None:
+    pod = Pod("200 OK", is_endless=True)
+
+    assert pod.is_asked() == DriverSilent("its API answered with more than 2 MiB, which no driver of ours does")
+    assert pod.sent_bytes < 16 * driver_api.MOST_ANSWER_BYTES  # the rest is in buffers of the system
+
+
+def test_a_compressed_answer_stays_compressed() -> None:
+    pod = Pod(f"200 OK\r\nContent-Encoding: deflate\r\nContent-Length: {len(BOMB)}", BOMB)
+
+    said = pod.is_asked()
+
+    assert isinstance(said, DriverSilent)
+    assert said.message.startswith("its status cannot be read")
