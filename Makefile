@@ -76,7 +76,7 @@ crds: $(STAMPS)/venv ## Write the CRDs from the models into crds/ and the chart
 
 test: $(STAMPS)/venv jars servers $(BUILD)/bin/cluster $(BUILD)/bin/versitygw $(BUILD)/bin/helm $(BUILD)/bin/kstatus ## Run every test that needs no root: pure rules, real S3, Spark, Kafka, PostgreSQL, API server
 	@$(COMPILE)
-	$(PYTEST) --cov --cov-report=term:skip-covered $(PYTEST_ARGS)
+	$(if $(PYTEST_ARGS),$(PYTEST) $(PYTEST_ARGS),PYTHONPATH=tests/support $(BIN)/python -m suite)
 
 mutants: $(STAMPS)/venv ## Change the pure rules one by one: a test has to notice, or the survivor is judged (GROUPS=fast, one or more names)
 	PYTHONPATH=tests/support $(BIN)/python -m mutation --workers $(WORKERS) $(GROUPS)

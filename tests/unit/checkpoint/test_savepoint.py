@@ -65,7 +65,8 @@ def test_a_copy_between_two_servers_ends_when_nobody_wants_it_any_more() -> None
     pairs = [(str(number), str(number)) for number in range(count)]
 
     def refuse(done: int) -> None:
-        source.may.set()
+        # The other files go on only when this refusal has been heard, however busy the machine is.
+        threading.Timer(0.5, source.may.set).start()
         raise errors.StatefulSparkError("SnapshotGivenUp", f"It is given up after {done}.")
 
     with pytest.raises(errors.StatefulSparkError, match="given up after 1"):

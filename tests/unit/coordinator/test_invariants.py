@@ -285,5 +285,5 @@ class Coordination(RuleBasedStateMachine):
             assert self.state.next_trigger_at_s is not None
 
 
-Coordination.TestCase.settings = settings(max_examples=100, stateful_step_count=50, deadline=None)
+Coordination.TestCase.settings = settings(max_examples=100, stateful_step_count=50)
 TestCoordination = Coordination.TestCase

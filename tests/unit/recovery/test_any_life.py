@@ -204,4 +204,4 @@ FILES_PER_CHECKPOINT = 24
 """Two partitions with a state snapshot, a few SST files and a changelog each, their checksums, and the logs."""
 
 TestLife = Life.TestCase
-TestLife.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestLife.settings = settings(max_examples=40, stateful_step_count=30)

@@ -177,7 +177,7 @@ def test_a_life_with_lagging_listings_loses_nothing(lag: int) -> None:
     assert_everything_is_there(world)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(lag=st.integers(0, 300), rounds=st.lists(st.integers(0, 11), max_size=12))
 def test_any_life_with_any_lag_loses_nothing(lag: int, rounds: list[int]) -> None:
     world = a_lagging_job(lag, batches=1)

@@ -263,7 +263,7 @@ def test_a_pruner_that_dies_at_any_point_leaves_files_too_many_and_never_too_few
     assert all(verify.verify(job.store, manifest, deep=True).ok for manifest in manifests(job))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(rounds=st.integers(12, 40))
 def test_storage_is_bounded_however_long_the_job_runs(rounds: int) -> None:
     job = Job(Clock())

@@ -35,7 +35,7 @@ def _types(value: object) -> object:
     return type(value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(VALUES)
 def test_a_value_comes_back_equal_and_with_its_types(value: object) -> None:
     back = codec.unpack(codec.pack(value))
@@ -43,7 +43,7 @@ def test_a_value_comes_back_equal_and_with_its_types(value: object) -> None:
     assert _types(back) == _types(value)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(VALUES, max_size=3))
 def test_a_column_comes_back(values: list[object]) -> None:
     back = codec.unpack_column(codec.unpack(codec.pack(codec.pack_column(values))))

@@ -90,7 +90,7 @@ BATCHES = st.lists(
 
 
 @pytest.mark.parametrize("name", REDUCES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(batches=BATCHES)
 def test_integers_as_columns_equal_integers_as_objects(name: str, batches: list[tuple[dict[int, int], str]]) -> None:
     columns, objects = Bench(REDUCES[name], int), Bench(REDUCES[name], int, arrays=False)
@@ -112,7 +112,7 @@ def test_integers_as_columns_equal_integers_as_objects(name: str, batches: list[
 
 
 @pytest.mark.parametrize("name", REDUCES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(batches=st.lists(st.tuples(st.dictionaries(KEYS, FLOATS, max_size=8), st.booleans()), max_size=6))
 def test_floats_as_columns_equal_floats_as_objects(name: str, batches: list[tuple[dict[int, float], bool]]) -> None:
     columns, objects = Bench(REDUCES[name], float), Bench(REDUCES[name], float, arrays=False)

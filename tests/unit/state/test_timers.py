@@ -156,7 +156,7 @@ def test_a_row_is_late_once_the_watermark_has_reached_its_time() -> None:
     assert late == [False, False, True]
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(
     st.lists(
         st.tuples(

@@ -51,7 +51,7 @@ class Bench:
 
 
 @pytest.mark.parametrize("name", DESCRIPTORS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(batches=st.lists(ADDED, max_size=4))
 def test_many_keys_at_once_equal_one_after_the_other(
     name: str, batches: list[list[tuple[str | None, int | None]]]

@@ -216,13 +216,13 @@ def _compare(mode: modes.TimeMode, ttl_ms: int | None, batches: list, on_timer: 
         assert _by_key(seen) == _by_key(expected)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(batches=_batches(STATE_OPERATIONS))
 def test_states_are_those_of_spark_without_time(batches: list) -> None:
     _compare(modes.TimeMode.NONE, None, batches, ())
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     batches=_batches((*STATE_OPERATIONS, "set", "set", "unset")),
     on_timer=st.lists(_operations((*STATE_OPERATIONS, "set", "set", "unset")), min_size=1, max_size=4).map(tuple),
@@ -231,7 +231,7 @@ def test_states_that_expire_and_timers_are_those_of_spark_in_processing_time(bat
     _compare(modes.TimeMode.PROCESSING_TIME, TTL_MS, batches, on_timer)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(
     batches=_batches(("update", "put", "set", "set", "unset")),
     on_timer=st.lists(_operations(("set", "set", "unset", "append")), min_size=1, max_size=4).map(tuple),

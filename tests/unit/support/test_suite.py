@@ -1,0 +1,42 @@
+"""The two parts of the suite: every test is in one of them, and a failure in either is a failure."""
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from suite import __main__ as suite
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(autouse=True)
+def handler_of_the_process() -> Iterator[None]:
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def test_a_failing_part_fails_the_whole_and_both_are_shown(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    source = "import statefulspark.clock\ndef test_it():\n    assert {}\n"
+    for name, holds in {"good": True, "bad": False}.items():
+        (tmp_path / f"test_{name}.py").write_text(source.format(holds))
+    parts = {name: [str(tmp_path / f"test_{name}.py"), "-p", "no:cacheprovider"] for name in ("good", "bad")}
+
+    code = suite.main(parts, tmp_path / "coverage")
+
+    shown = capfd.readouterr().out
+    assert code == 1
+    assert "[good] passed after" in shown
+    assert "[bad] FAILED with exit code 1 after" in shown
+    assert "[bad] E       assert False" in shown
+    assert "TOTAL" in shown
+
+
+def test_every_folder_of_tests_is_in_exactly_one_part() -> None:
+    named = {argument for arguments in suite.PARTS.values() for argument in arguments}
+    left_out = {argument.removeprefix("--ignore=") for argument in named if argument.startswith("--ignore=")}
+
+    assert "tests" in named
+    assert left_out == named - {"tests"} - {f"--ignore={folder}" for folder in left_out}
+    assert all((ROOT / folder).is_dir() for folder in left_out)
