@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib.metadata
 import shutil
 import subprocess
 import sys
@@ -74,14 +75,22 @@ def _checked(*, snapshot: bool) -> tuple[str, str]:
 
 
 def _third_parties(bills: list[Path]) -> str:
-    stated = tomllib.loads(_STATED.read_text())["licences"]
+    looked_up = _looked_up()
     components = set().union(*(licences.read(bill) for bill in bills))
-    if unknown := licences.unstated(components, stated):
+    if unknown := licences.unstated(components, looked_up):
         raise ValueError(
             f"the licence of {', '.join(unknown)} is unknown: look it up, and write it with its source into {_STATED.name}."
         )
     head = "# Work of others in this release\n\nWheels and images; which has which is in its `.cdx.json`.\n\n"
-    return head + licences.table(components, stated)
+    return head + licences.table(components, looked_up)
+
+
+def _looked_up() -> licences.LookedUp:
+    stated = tomllib.loads(_STATED.read_text())
+    bundled = importlib.metadata.distribution("pyspark").read_text("licenses/LICENSE")
+    if bundled is None:
+        raise ValueError("PySpark is installed without its LICENSE, which says what it bundles; run `make venv`.")
+    return licences.LookedUp(licences.bundled_by_spark(bundled) | stated["licences"], stated["groups"])
 
 
 def _git(*arguments: str) -> str:
