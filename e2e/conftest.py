@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 from testbed import bed, job
 
+_LONGEST = 44  # the names of pods and Services follow it, and 63 is the end
 _FAILED = pytest.StashKey[bool]()
 
 
@@ -22,16 +24,23 @@ def cluster() -> Iterator[bed.Bed]:
         bed.take_down(raised)
 
 
+def namespace_of(test: str) -> str:
+    """Return the name of a test as that of a namespace; two cases of one test differ where their names are cut."""
+    name = re.sub(r"[^a-z0-9]+", "-", test.lower().removeprefix("test_")).strip("-")
+    if len(name) <= _LONGEST:
+        return name
+    return f"{name[:_LONGEST].strip('-')}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
 @pytest.fixture
 def subject(cluster: bed.Bed, request: pytest.FixtureRequest) -> Iterator[job.Job]:
     """A job that can be applied, in a namespace named after the test; what happened is kept when the test fails."""
-    name = re.sub(r"[^a-z0-9]+", "-", request.node.name.lower().removeprefix("test_")).strip("-")[:50].strip("-")
-    one = job.Job(cluster, name)
+    one = job.Job(cluster, namespace_of(request.node.name))
     one.prepare()
     yield one
     if request.node.stash.get(_FAILED, False):
         bed.LOGS.mkdir(parents=True, exist_ok=True)
-        bed.LOGS.joinpath(f"{name}.log").write_text(one.describe(), "utf-8")
+        bed.LOGS.joinpath(f"{one.namespace}.log").write_text(one.describe(), "utf-8")
     one.forget()
 
 

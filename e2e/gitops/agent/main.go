@@ -32,6 +32,9 @@ import (
 // that to a prune, unless it has an owner.
 const trackingLabel = "app.kubernetes.io/instance"
 
+// fieldManager is Argo CD's name in managedFields.
+const fieldManager = "argocd-controller"
+
 type options struct {
 	repository, directory, namespace, application, scripts string
 	interval                                               time.Duration
@@ -120,6 +123,9 @@ func (a *agent) look(ctx context.Context) error {
 
 func (a *agent) sync(ctx context.Context, revision string, targets []*unstructured.Unstructured) error {
 	for _, target := range targets {
+		if target.GetNamespace() == "" {
+			target.SetNamespace(a.given.namespace) // as Argo CD does: a manifest without one goes to the application's
+		}
 		labels := target.GetLabels()
 		if labels == nil {
 			labels = map[string]string{}
@@ -128,7 +134,8 @@ func (a *agent) sync(ctx context.Context, revision string, targets []*unstructur
 		target.SetLabels(labels)
 	}
 	results, err := a.engine.Sync(ctx, targets, belongs, revision, a.given.namespace,
-		sync.WithPrune(true), sync.WithServerSideApply(true), sync.WithHealthOverride(a.checks))
+		sync.WithPrune(true), sync.WithServerSideApply(true), sync.WithServerSideApplyManager(fieldManager),
+		sync.WithHealthOverride(a.checks))
 	if err != nil {
 		return fmt.Errorf("revision %s: %w", revision, err)
 	}
