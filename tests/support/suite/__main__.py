@@ -1,8 +1,8 @@
 """The whole suite in two pytest processes side by side: what needs Spark's JVM, and everything else.
 
 Run by `make test`. Either process keeps one of two processors busy for half of its time, since it waits for servers, pods
-and clocks. Each line of output begins with the part that it is of; the last lines say how each part ended, and the coverage
-of both together is reported then.
+and clocks. Each line of output begins with the part that it is of. The coverage of both together follows, and the last
+lines are the tests that failed, if any, and how each part ended.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,16 +28,23 @@ class Part:
 
     name: str
     process: subprocess.Popen[str]
-    printing: threading.Thread
     began_s: float
+    failures: list[str] = field(default_factory=list)
 
-    def end(self) -> int:
-        """Wait for the end of the process; returns its exit code."""
-        code = self.process.wait()
-        self.printing.join()
-        said = "passed" if code == 0 else f"FAILED with exit code {code}"
-        print(f"[{self.name}] {said} after {(time.monotonic() - self.began_s) / 60:.1f} min", flush=True)
-        return code
+    def pass_on(self) -> None:
+        """Print what the process prints, line by line, and keep the lines that name a failed test."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            print(f"[{self.name}] {line}", end="", flush=True)
+            if line.startswith(("FAILED ", "ERROR ")):
+                self.failures.append(line)
+
+    def verdict(self) -> str:
+        """How an ended part ended, in lines, the failed tests first."""
+        code = self.process.returncode
+        ended = "passed" if code == 0 else f"FAILED with exit code {code}"
+        lines = [*self.failures, f"{ended} after {(time.monotonic() - self.began_s) / 60:.1f} min\n"]
+        return "".join(f"[{self.name}] {line}" for line in lines)
 
 
 def begin(name: str, arguments: list[str], coverage: Path) -> Part:
@@ -47,16 +54,24 @@ def begin(name: str, arguments: list[str], coverage: Path) -> Part:
     process = subprocess.Popen(
         command, cwd=ROOT, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
-    printing = threading.Thread(target=pass_on, args=(name, process))
-    printing.start()
-    return Part(name, process, printing, time.monotonic())
+    return Part(name, process, time.monotonic())
 
 
-def pass_on(name: str, process: subprocess.Popen[str]) -> None:
-    """Print what a process prints, line by line."""
-    assert process.stdout is not None
-    for line in process.stdout:
-        print(f"[{name}] {line}", end="", flush=True)
+def watch(parts: Iterable[Part]) -> str:
+    """Print what all parts print until all have ended; returns their verdicts."""
+    verdicts: list[str] = []
+
+    def follow(part: Part) -> None:
+        part.pass_on()
+        part.process.wait()
+        verdicts.append(part.verdict())
+
+    threads = [threading.Thread(target=follow, args=(part,)) for part in parts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return "".join(verdicts)
 
 
 def report_coverage(coverage: Path) -> None:
@@ -72,10 +87,16 @@ def main(parts: Mapping[str, list[str]] = PARTS, coverage: Path = COVERAGE) -> i
     for old in coverage.iterdir():
         old.unlink()
     running = [begin(name, arguments, coverage) for name, arguments in parts.items()]
-    signal.signal(signal.SIGTERM, lambda *_: [part.process.terminate() for part in running])
-    codes = [part.end() for part in running]
+
+    def end_all(*_: object) -> None:
+        for part in running:
+            part.process.terminate()
+
+    signal.signal(signal.SIGTERM, end_all)
+    verdicts = watch(running)
     report_coverage(coverage)
-    return next((code for code in codes if code), 0)
+    print(verdicts, end="", flush=True)
+    return next((part.process.returncode for part in running if part.process.returncode), 0)
 
 
 if __name__ == "__main__":

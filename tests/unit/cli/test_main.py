@@ -50,6 +50,7 @@ def test_the_commands_are_these() -> None:
         "status",
         "stop",
         "code",
+        "size",
         "version",
     ]
 

@@ -30,7 +30,8 @@ def test_a_failing_part_fails_the_whole_and_both_are_shown(tmp_path: Path, capfd
     assert "[good] passed after" in shown
     assert "[bad] FAILED with exit code 1 after" in shown
     assert "[bad] E       assert False" in shown
-    assert "TOTAL" in shown
+    last = shown[shown.index("TOTAL") :]
+    assert "test_bad.py::test_it" in last
 
 
 def test_every_folder_of_tests_is_in_exactly_one_part() -> None:
