@@ -84,6 +84,16 @@ class Broker(processes.Server):
         self._admin.create_topics([NewTopic(name, partitions, 1)])[name].result(30)
         return name
 
+    def expire(self, topic: str, *, before: int) -> None:
+        """Forget the records of every partition before an offset, as the broker does by itself when they are too old."""
+        partitions = [TopicPartition(topic, partition, before) for partition in range(self._count(topic))]
+        for done in self._admin.delete_records(partitions, operation_timeout=30).values():
+            done.result(30)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic with its records."""
+        self._admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
+
     def delete_group(self, group: str) -> None:
         """Forget a consumer group, as the broker does by itself when its offsets have expired."""
         self._admin.delete_consumer_groups([group])[group].result(30)
@@ -119,6 +129,9 @@ class Broker(processes.Server):
     def _partitions(self, reader: Consumer, topic: str) -> list[TopicPartition]:
         count = len(reader.list_topics(topic, 30).topics[topic].partitions)
         return [TopicPartition(topic, number, 0) for number in range(count)]
+
+    def _count(self, topic: str) -> int:
+        return len(self._admin.list_topics(topic, 30).topics[topic].partitions)
 
     @functools.cached_property
     def _admin(self) -> AdminClient:

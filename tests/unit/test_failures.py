@@ -73,6 +73,34 @@ def test_a_query_that_failed_is_classified_by_what_spark_says(text: str, code: E
     assert failure.message.startswith("The query 'delays' failed: ")
 
 
+_LOST = "Some data may have been lost because they are not available in Kafka any more;"
+_EXPIRED = f"""org.apache.spark.sql.streaming.StreamingQueryException: [STREAM_FAILED] Query terminated: {_LOST}
+either the data was aged out by Kafka or the topic may have been deleted before all the data in the
+topic was processed.
+If you don't want your streaming query to fail on such cases, set the source option failOnDataLoss to false.
+Reason: Partition clicks-0 offset was changed from 40 to 10.
+This could be either 1) a user error that the start offset is set beyond available offset when starting query
+\tat org.apache.spark.sql.kafka010.KafkaMicroBatchStream.latestOffset
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        pytest.param(_EXPIRED, " Partition clicks-0 offset was changed from 40 to 10.", id="and Spark says why"),
+        pytest.param(f"java.lang.IllegalStateException: {_LOST} either", "", id="and Spark does not say why"),
+    ],
+)
+def test_rows_that_kafka_no_longer_has_need_a_person_who_is_told_what_to_do(text: str, why: str) -> None:
+    assert failures.of_query("delays", text, fenced=False) == failures.Failure(
+        ExitCode.INPUT_LOST,
+        "InputLost",
+        f"The query 'delays' cannot go on, because rows that it has not read are no longer in Kafka.{why} Bring them "
+        "back; or accept that they are lost: give that source the option failOnDataLoss=false in the job, and it goes on "
+        "with its state and with the rows that are there.",
+    )
+
+
 def test_a_fenced_driver_is_fenced_whatever_the_query_says() -> None:
     assert failures.of_query("delays", _PYTHON, fenced=True).code is ExitCode.FENCED
 

@@ -59,6 +59,11 @@ _SLOW_START = (
     "Python worker failed to connect back",
     "Timed out while waiting for the Python worker to connect back",
 )
+_INPUT_LOST = re.compile(
+    r"Some data may have been lost because they are not available in Kafka any more(?:.*?Reason:\s*(?P<why>[^\n]+))?",
+    re.DOTALL,
+)
+"""How Spark's Kafka source begins every error of its class KAFKA_DATA_LOSS, whose name is not in the text."""
 STATE_DAMAGED = "StateDamaged"
 _DECLARED_WRONGLY = (
     *("CodeArchiveInvalid", "CodeChecksumMismatch", "CodeMissing", "CodeTooLarge"),
@@ -170,9 +175,34 @@ def of_query(uid: str, text: str, *, fenced: bool) -> Failure:
         return Failure(ExitCode.FAILED, STATE_DAMAGED, sentence)
     if lost_a_race(text):
         return Failure(ExitCode.FAILED, "ConcurrentDriver", sentence)
+    if is_input_lost(text):
+        return Failure(ExitCode.INPUT_LOST, "InputLost", _sentence_of_lost_input(uid, text))
     if reason := _storage_reason(text):
         return Failure(ExitCode.STORAGE_UNAVAILABLE, reason, sentence)
     return Failure(ExitCode.FAILED, "QueryFailed", sentence)
+
+
+def is_input_lost(text: str) -> bool:
+    """Tell whether Kafka no longer has rows that a query has to read: they expired, or their topic was deleted.
+
+    A restart of the query is safe, since it reads the same rows again or fails again.
+    """
+    return _INPUT_LOST.search(text) is not None
+
+
+def _sentence_of_lost_input(uid: str, text: str) -> str:
+    loss = _INPUT_LOST.search(text)
+    why = " ".join((loss["why"] or "").split()) if loss else ""
+    return " ".join(
+        part
+        for part in (
+            f"The query {uid!r} cannot go on, because rows that it has not read are no longer in Kafka.",
+            why,
+            "Bring them back; or accept that they are lost: give that source the option failOnDataLoss=false in the job, "
+            "and it goes on with its state and with the rows that are there.",
+        )
+        if part
+    )
 
 
 def _storage_reason(text: str) -> str:

@@ -97,6 +97,9 @@ EXIT_CODE = {
     ExitCode.SNAPSHOT_NOT_FOUND: "Check the location or the number: `statefulspark savepoint list`, `checkpoint list`.",
     ExitCode.STORAGE_UNAVAILABLE: "Bring the store back, or mend the credentials. It is started again by itself.",
     ExitCode.STATE_UNKNOWN: f"{DOCTOR} Bring back what is missing, or restore a snapshot by name.",
+    ExitCode.INPUT_LOST: (
+        "Bring the rows back and start it again, or let the job skip them: `failOnDataLoss` of the source, set to `false`."
+    ),
 }
 
 ABORT = {

@@ -42,6 +42,10 @@ TOLD_HERE = {
     "QueryFailed": "A query ended with an error; the message has the line of the job, or what Spark says.",
     "StateDamaged": "Spark found a state file that is missing or damaged. The next start looks for it, and falls back.",
     "StateIncompatible": "Spark found that the state does not fit the query.",
+    "InputLost": (
+        "Rows that a query has not read are no longer in Kafka: they expired, or their topic was deleted. None are "
+        "skipped unless the job says so, with `failOnDataLoss` of the source. Exit code 18 (`INPUT_LOST`)."
+    ),
     "ConcurrentDriver": "Another process wrote an entry of the query's log first; the next start goes on after it.",
     "DriverFailed": "The driver failed in a way that nobody expected.",
     "Fenced": "A newer driver owns the job, and this one wrote nothing more.",

@@ -207,6 +207,7 @@ def test_exit_codes_stay_what_they_are() -> None:
         "SNAPSHOT_NOT_FOUND": 15,
         "STORAGE_UNAVAILABLE": 16,
         "STATE_UNKNOWN": 17,
+        "INPUT_LOST": 18,
     }
 
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
 
+import pytest
 from fakecontrol import NOON
 from statefulspark.contract import api, observations
 from statefulspark.driver.running import queries
@@ -146,6 +151,69 @@ def test_a_failure_that_passes_is_told_and_counted_although_the_query_runs_again
     assert (status.restarts, status.active, status.error, engine.starts) == (1, True, None, 2)
     assert error is not None
     assert error.is_repeated
+
+
+_EXPIRED = (
+    "KafkaIllegalStateException: Some data may have been lost because they are not available in Kafka any more;\nx"
+)
+
+
+def test_a_query_whose_rows_kafka_does_not_have_is_restarted_once_to_be_sure() -> None:
+    engine = Engine()
+    engine.fails(_EXPIRED)
+    waits_until_s = engine.query.starts_at_s or 0.0
+    engine.query.starts_at_s = 0.0
+    engine.query.refresh(_FACT)
+
+    engine.fails(_EXPIRED)
+
+    assert 0.0 < waits_until_s - time.monotonic() <= queries.LOST_INPUT_PAUSE_S
+    assert (engine.starts, engine.query.is_starting, engine.query.active) == (2, False, False)
+    assert engine.query.error == _EXPIRED
+
+
+def test_a_query_that_got_its_rows_after_all_is_restarted_the_next_time_too() -> None:
+    engine = Engine()
+    engine.fails(_EXPIRED)
+    engine.query.starts_at_s = 0.0
+    engine.query.refresh(_FACT)
+    engine.query.refresh(replace(_FACT, last_committed=4, last_offsets=4))
+
+    engine.fails(_EXPIRED)
+
+    assert engine.query.is_starting
+
+
+def test_queries_are_stopped_at_the_same_time() -> None:
+    meeting = threading.Barrier(3, timeout=10.0)
+
+    late = queries.stop_all([_a_query_that_stops(uid, meeting.wait) for uid in ("a", "b", "c")], within_s=None)
+
+    assert late == ()
+
+
+def test_a_query_that_waits_for_a_silent_store_is_not_waited_for_when_the_job_has_failed() -> None:
+    silence = threading.Event()
+
+    late = queries.stop_all(
+        [_a_query_that_stops("quick", lambda: None), _a_query_that_stops("stuck", silence.wait)], within_s=0.1
+    )
+
+    silence.set()
+    assert late == ("stuck",)
+
+
+def test_what_goes_wrong_in_a_stop_is_raised() -> None:
+    def fail() -> None:
+        raise ConnectionError("the JVM is gone")
+
+    with pytest.raises(ConnectionError, match="the JVM is gone"):
+        queries.stop_all([_a_query_that_stops("a", fail)], within_s=None)
+
+
+def _a_query_that_stops(uid: str, stop: Callable[[], object]) -> queries.RunningQuery:
+    handle = cast("StreamingQuery", SimpleNamespace(stop=stop))
+    return queries.RunningQuery(queries.CheckpointLocation(uid, uid, uid), lambda: handle, handle, _FACT)
 
 
 def test_the_newest_failure_of_several_queries_is_told() -> None:

@@ -33,6 +33,8 @@ class ExitCode(IntEnum):
     """The object store cannot be reached or refuses access. Restart later, with backoff."""
     STATE_UNKNOWN = 17
     """No checkpoint can be verified, or the correct one cannot be determined. A person has to decide."""
+    INPUT_LOST = 18
+    """Rows that the job has not read are no longer at their source. A person has to decide."""
 
     @property
     def is_retryable(self) -> bool:

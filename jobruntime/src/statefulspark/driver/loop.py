@@ -26,6 +26,9 @@ from statefulspark.driver.snapshots.snapshot_writer import DRAIN_KEY, FINISHED_K
 POLL_INTERVAL_S = 0.05
 """Longest time between two checks of the queries, and so the longest delay until a barrier is noticed."""
 
+STOP_AFTER_FAILURE_S = 10.0
+"""How long a job that has failed waits for its queries to stop; the next driver is safe from what they still write."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -166,8 +169,11 @@ class JobLoop(commands.CommandExecutor):
 
     def _end(self, ending: Ending) -> Ending:
         self._gated_queries.close()
-        for query in self._queries:
-            query.handle.stop()
+        late = queries.stop_all(self._queries, within_s=None if ending.is_clean else STOP_AFTER_FAILURE_S)
+        if late:
+            _log.warning(
+                "queries have not stopped in time and end with the process", extra={"queries": ", ".join(late)}
+            )
         self._step(model.ShutDown(time.monotonic()))
         self._announcer.cancel_retries()
         self._fail_interrupted("StopFailed", ending.message)

@@ -90,21 +90,22 @@ def begin(job: config.JobConfig, options: StorageOptions) -> None:
     _begun.session = beside(lambda: _built(job, options))
 
 
-def beside(build_session: Callable[[], SparkSession]) -> Future[SparkSession]:
-    """Build a session in another thread, for which the end of this process does not wait.
+def beside(work: Callable[[], _Made], *, name: str = "session") -> Future[_Made]:
+    """Do some work of Spark's in another thread, for which the end of this process does not wait.
 
     Args:
-        build_session: Builds it; the future has what it raises.
+        work: The work; the future has what it returns or raises.
+        name: Of the thread.
     """
-    future = Future[SparkSession]()
+    future = Future[_Made]()
 
     def run() -> None:
         try:
-            future.set_result(build_session())
+            future.set_result(work())
         except BaseException as error:  # noqa: BLE001 - who asks for the result gets it
             future.set_exception(error)
 
-    threading.Thread(target=run, name="session", daemon=True).start()
+    threading.Thread(target=run, name=name, daemon=True).start()
     return future
 
 

@@ -57,6 +57,7 @@ _KIND_BY_CODE = {
     ExitCode.INCOMPATIBLE_STATE: EndKind.REFUSED,
     ExitCode.SNAPSHOT_NOT_FOUND: EndKind.REFUSED,
     ExitCode.STATE_UNKNOWN: EndKind.REFUSED,
+    ExitCode.INPUT_LOST: EndKind.REFUSED,
 }
 
 _HEALED_BY_A_START = frozenset({"BatchSkipped", "SourceOffsetUnknown"})

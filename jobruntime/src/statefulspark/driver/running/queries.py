@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from concurrent.futures import wait
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from statefulspark import clock, failures, usercode
 from statefulspark.contract import api, observations
 from statefulspark.driver.running import source_lag
+from statefulspark.engine import session
 from statefulspark.engine.jvm import Gate, GateFact
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ busy this often without a batch in between has another problem."""
 
 MAX_LOST_RACES = 2
 """An older driver can win one race for a batch before it is fenced; more losses have another cause."""
+
+LOST_INPUT_PAUSE_S = 5.0
+"""Pause before the one restart of a query whose rows Kafka does not have; a broker that has just started may not know."""
 
 _log = logging.getLogger(__name__)
 
@@ -95,6 +100,7 @@ class RunningQuery:
     error: str | None = None
     slow_starts: int = 0
     lost_races: int = 0
+    lost_inputs: int = 0
     begin: Callable[[], StreamingQuery] = field(init=False)
     """How it was started last, and how it is restarted."""
     restarts: int = 0
@@ -136,7 +142,7 @@ class RunningQuery:
             Whether it was restarted, behind an open gate.
         """
         if fact.last_committed > self.fact.last_committed:
-            self.slow_starts = 0
+            self.slow_starts = self.lost_inputs = 0
         self._note_batch(fact)
         self.fact = fact
         if not self.is_starting:
@@ -168,6 +174,9 @@ class RunningQuery:
         elif failures.lost_a_race(error) and self.lost_races < MAX_LOST_RACES:
             self.lost_races += 1
             self._schedule_restart("an older driver committed the batch first, continuing after it", 0.0)
+        elif failures.is_input_lost(error) and not self.lost_inputs:
+            self.lost_inputs += 1
+            self._schedule_restart("rows are no longer in kafka, restarting the query to be sure", LOST_INPUT_PAUSE_S)
 
     def _schedule_restart(self, why: str, pause_s: float) -> None:
         _log.warning(why, extra={"query": self.uid, "committed": self.committed_batch, "pause_s": pause_s})
@@ -246,6 +255,23 @@ def refresh_all(queries: tuple[RunningQuery, ...], gate: Gate) -> bool:
     facts = gate.facts()
     was_restarted = [query.refresh(facts[query.location.root]) for query in queries]
     return any(was_restarted)
+
+
+def stop_all(queries: Sequence[RunningQuery], *, within_s: float | None) -> tuple[str, ...]:
+    """Stop every query, all at the same time, since each stop waits for what the query's thread does now.
+
+    Args:
+        queries: The queries.
+        within_s: Longest time to wait, None for no limit; a thread that a silent store keeps waiting takes long.
+
+    Returns:
+        The queries that have not stopped in time; they end with this process.
+    """
+    stops = {query.uid: session.beside(query.handle.stop, name=f"stop-{query.uid}") for query in queries}
+    done, _ = wait(stops.values(), within_s)
+    for stop in done:
+        stop.result()
+    return tuple(uid for uid, stop in stops.items() if stop not in done)
 
 
 def newest_error(queries: tuple[RunningQuery, ...]) -> api.JobError | None:
