@@ -15,6 +15,8 @@ from statefulspark.engine import gateway
 from statefulspark.storage import StorageOptions
 
 FILE_SYSTEM = "io.statefulspark.storage.ReadAheadFileSystem"
+NOT_FOUND_INTERCEPTOR = "io.statefulspark.storage.NotFoundInterceptor"
+"""Doubts a 404 that is not the object store's own, for every request of Hadoop's S3A."""
 FILE_MANAGER = "io.statefulspark.checkpoint.ConditionalCheckpointFileManager"
 WORKER_DAEMON = "statefulspark.workers.daemon"
 STATE_PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -132,6 +134,10 @@ def _defaults() -> dict[str, str]:
         # Hadoop's default reads ahead in threads of its own, which small files of logs and state only pay for: a third more
         # processor time for each file of 3 kB, and twice as much for one of 60 MB.
         "spark.hadoop.fs.s3a.input.stream.type": "classic",
+        # How long a store may say nothing: to an upload (Hadoop: 200 s), and to any other request (Hadoop: 60 s). A query
+        # waits that long before it can try again, fail or stop.
+        "spark.hadoop.fs.s3a.connection.timeout": "30s",
+        "spark.hadoop.fs.s3a.connection.request.timeout": "30s",
         CREDENTIALS: CLOUD_ROLES,
     }
 
@@ -162,6 +168,7 @@ def _storage(options: StorageOptions) -> dict[str, str]:
         prefix + "change.detection.mode": "none",
         prefix + "attempts.maximum": "10",
         prefix + "connection.establish.timeout": "15s",
+        prefix + "audit.execution.interceptors": NOT_FOUND_INTERCEPTOR,
         prefix + "connection.maximum": "64",
     }
     if options.endpoint:
