@@ -17,7 +17,7 @@ from pathlib import Path
 from faults import world as worlds
 from faults.s3proxy import Fault, Harm, Side
 from faults.scenario import Expectation, Scenario
-from faults.world import World
+from faults.world import ScenarioError, World
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +52,8 @@ POINTS = (
     Point("commit", "PUT", r"/commits/\d+$"),
     Point("manifest", "PUT", worlds.MANIFEST),
     Point("shown", "PUT", r"/_commits/\d+\.json"),
+    Point("noted", "PUT", r"/staging/.*/marker\.json"),
+    Point("table", "PUT", r"/warehouse/.*\.metadata\.json"),
     Point("prune", "POST", r"[?&]delete"),
 )
 
@@ -76,6 +78,8 @@ def driver_killed_at(point: Point, side: Side, world: World) -> None:
     hold = world.proxy.hold(point.method, point.path, side)
     if point.in_start:
         _die(world)
+    if point.request:
+        world.call(*point.request, "--detach")
     world.until_held(hold)
     world.hurt()
     _die(world)
@@ -244,6 +248,41 @@ def restored_elsewhere(world: World) -> None:
     world.until_commits(3)
 
 
+def savepoints_while(fault: Fault | None, world: World) -> None:
+    """Savepoints are asked for while the store misbehaves, or while a Python worker with keyed state is killed."""
+    world.hurt()
+    for _ in range(3):
+        world.until_commits()
+        with world.proxy.breaking(*([fault] if fault else [])), contextlib.suppress(ScenarioError):
+            world.call("savepoint", "create", "--detach")
+            if fault is None:
+                worlds.kill(world.chance.choice(worlds.pids_below(world.driver.pid, "daemon")[1:]))
+            world.wait(world.chance.uniform(2.0, 5.0))
+    world.heal()
+    world.until_commits(2)
+
+
+def changed_without_a_savepoint(flags: tuple[str, ...], world: World) -> None:
+    """The driver is killed and started with other flags, killed again and started with those it had, four times in all."""
+    world.hurt()
+    for some in (flags, (), flags, ()):
+        world.wait(world.chance.uniform(0.5, 4.0))
+        with world.unattended():
+            _die(world)
+            world.start(*some)
+        world.until_commits(4)
+
+
+def target_killed(name: str, world: World) -> None:
+    """What sinks write to is killed three times, at moments that follow from the seed, and is back after some seconds."""
+    for _ in range(3):
+        world.wait(world.chance.uniform(0.5, 6.0))
+        world.hurt()
+        world.kill_target(name, away_s=world.chance.uniform(0.0, 8.0))
+        world.heal()
+        world.until_commits(3)
+
+
 def upgraded_many_times(count: int, world: World) -> None:
     """The job is stopped with a savepoint and started again, many times."""
     world.hurt()
@@ -319,20 +358,20 @@ def _s3(name: str, seconds: float, *faults: Fault) -> Scenario:
 
 _BUSY = Fault(Harm.BUSY, share=0.25)
 _HARMS: dict[str, Callable[[Path], None]] = {"truncated": truncate, "bit-flipped": flip_a_bit, "missing": Path.unlink}
+_AT_ONCE = ("--parameter", "visible=batch")
 _RESCALED = ("--conf", "spark.sql.shuffle.partitions=3")
-MEETINGS = (
-    *POINTS[:1],
-    *(point for point in POINTS if point.name in ("fence", "plan", "state", "commit", "manifest", "shown", "prune")),
+REQUESTED = (
     Point("savepoint", "PUT", r"/savepoints/[^/]+/_metadata\.json", request=("savepoint", "create")),
     Point("stop", "PUT", r"/savepoints/[^/]+/_metadata\.json", request=("stop", "--savepoint")),
 )
+MEETINGS = (*POINTS, *REQUESTED)
 
 ALL = (
     Scenario("calm", calm),
     _scenario("driver-killed-at-random", driver_killed_at_random),
     *(
         _scenario(f"driver-killed-{side.value}-{point.name}", driver_killed_at, point, side)
-        for point in POINTS
+        for point in (*POINTS, *REQUESTED)
         for side in Side
     ),
     _scenario("worker-killed", worker_killed),
@@ -356,11 +395,19 @@ ALL = (
     _scenario("upgrade-while-s3-is-busy", upgraded, _BUSY, ("--parameter", "trigger=2 seconds")),
     _scenario("rescale-while-s3-is-busy", upgraded, _BUSY, _RESCALED),
     _scenario("rescale", upgraded, None, _RESCALED),
+    _scenario("visibility-changed-while-s3-is-busy", upgraded, _BUSY, _AT_ONCE),
+    _scenario("visibility-changed-by-kills", changed_without_a_savepoint, _AT_ONCE),
+    _scenario("savepoints-while-s3-is-busy", savepoints_while, _BUSY),
+    _scenario("savepoints-while-answers-are-lost", savepoints_while, Fault(Harm.LOSE_ANSWER, "PUT", share=0.3)),
+    _scenario("savepoints-while-workers-die", savepoints_while, None),
+    _scenario("kafka-killed", target_killed, "kafka"),
+    _scenario("postgres-killed", target_killed, "postgres"),
     _scenario("rollback-while-s3-is-busy", rolled_back, _BUSY),
     Scenario("restored-elsewhere", restored_elsewhere),
     Scenario("disk-full", disk_full, disk_bytes=96 << 20),
     Scenario("clock-jumps", clock_jumps, has_own_clock=True),
     _scenario("s3-gone-for-5-min", s3_breaks, 300, (Fault(Harm.REFUSE),), is_long=True),
+    _scenario("20-upgrades", upgraded_many_times, 20, is_long=True),
     _scenario("50-upgrades", upgraded_many_times, 50, is_long=True),
 )
 """Every scenario, in the order in which the matrix runs them."""

@@ -293,6 +293,18 @@ class World:
         assert self._local.clock is not None, "the scenario has a clock"
         self._local.clock.write_text(str(offset_s))
 
+    def kill_target(self, name: str, *, away_s: float) -> None:
+        """Kill the server that sinks write to, and start it again after a while with what it has stored.
+
+        Args:
+            name: `kafka` or `postgres`.
+            away_s: How long it is away.
+        """
+        server = {"kafka": self._servers.kafka, "postgres": self._servers.postgres}[name]
+        server.stop()
+        self.wait(away_s)
+        server.start()
+
     def attend(self) -> None:
         """Start the driver again from now on whenever it ends."""
         self._attended.set()

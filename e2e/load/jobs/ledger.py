@@ -138,6 +138,11 @@ def trigger(ctx: ss.QueryContext) -> str:
     return ctx.parameter("trigger", "1 second")
 
 
+def visible(ctx: ss.QueryContext) -> str:
+    """Return when every sink shows a batch."""
+    return ctx.parameter("visible", "checkpoint")
+
+
 @job.query(uid="ledger")
 def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
     """A row for every event and every period, into Kafka."""
@@ -149,7 +154,8 @@ def ledger(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         schema=Ledger.schema,
         timers="event-time",
     )
-    sink = ss.KafkaSink(ctx.parameter("rows"), ctx.parameter("brokers"), serializer=ss.JsonRows(key="key"))
+    rows_of, brokers = ctx.parameter("rows"), ctx.parameter("brokers")
+    sink = ss.KafkaSink(rows_of, brokers, serializer=ss.JsonRows(key="key"), visible=visible(ctx))
     return ss.write(rows, sink=sink, uid="ledger-out", mode="update", trigger=trigger(ctx))
 
 
@@ -161,7 +167,7 @@ def windows(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         functions.count("*").alias("events"), functions.sum("amount").alias("total")
     )
     rows = sums.selectExpr("key", "unix_millis(window.start) AS begin_ms", "events", "total")
-    sink = ss.PostgresSink("windows", dsn=ss.Secret.env("LOAD_DSN"))
+    sink = ss.PostgresSink("windows", dsn=ss.Secret.env("LOAD_DSN"), visible=visible(ctx))
     return ss.write(rows, sink=sink, uid="windows-out", mode="append", trigger=trigger(ctx))
 
 
@@ -175,7 +181,7 @@ def confirmed(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         event.number = line.number AND confirmed >= time AND confirmed <= time + INTERVAL 5 SECONDS
     """)
     pairs = once.join(lines.alias("line"), near).selectExpr("event.number", "key", "sequence", "amount", "confirmed_ms")
-    sink = ss.FilesSink(ctx.parameter("output") + "/confirmed")
+    sink = ss.FilesSink(ctx.parameter("output") + "/confirmed", visible=visible(ctx))
     return ss.write(pairs, sink=sink, uid="confirmed-out", mode="append", trigger=trigger(ctx))
 
 
@@ -194,7 +200,7 @@ def counter(spark: SparkSession, ctx: ss.QueryContext) -> ss.Output:
         "uri": ss.Secret.env("LOAD_CATALOG"),
         "warehouse": ctx.parameter("warehouse"),
     }
-    sink = ss.IcebergSink("load.numbers", catalog)
+    sink = ss.IcebergSink("load.numbers", catalog, visible=visible(ctx))
     return ss.write(numbers, sink=sink, uid="counter-out", mode="append", trigger=trigger(ctx))
 
 
